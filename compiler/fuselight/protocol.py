@@ -1,0 +1,195 @@
+"""What server and worker say to each other: frozen dataclasses, standard library only.
+
+The pipes carry frames (worker/wire.py) of one JSON object each: `{"type": "Analyse", ...fields}`.
+Invariant: every request that has an `id` gets exactly one `Answer` or `Refused` with that id.
+The worker speaks first, with `Hello`. Unknown types and keys are skipped and counted, never fatal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from fuselight.codec import DecodeError, decode, encode
+from fuselight.report import Failure, Report, Versions
+
+PROTOCOL = 1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one run. 0 means none."""
+
+    seconds: float = 120.0
+    memory_mb: int = 8192
+    """Resident memory of the run's process group."""
+    output_kb: int = 64
+    """Tail kept of each of stdout and stderr."""
+
+
+@dataclass(frozen=True)
+class DirectiveLine:
+    """One `# fuselight:` comment."""
+
+    line: int
+    """1-based."""
+    column: int
+    """0-based UTF-8 byte column where `text` starts."""
+    text: str
+    """Everything after `# fuselight:`, stripped."""
+
+
+@dataclass(frozen=True)
+class InputsPlan:
+    """The rungs that static reading found, for the worker to try from the top; empty ones are passed over."""
+
+    directives: tuple[DirectiveLine, ...] = ()
+    provider: str | None = None
+    """Name of a provider function of the file, as `example_inputs`."""
+    provider_line: int | None = None
+    dummy_inputs: bool = True
+    """Whether the model's own `dummy_inputs` may be asked."""
+    annotations: bool = True
+    default_sizes: dict[str, int] = field(default_factory=dict)
+    """Sizes for named dimensions of annotations: `{"batch": 4}`; `"*"` for any other."""
+    recorded: tuple[str, ...] = ()
+    """Calls in directive notation, recorded by the last `fuselight run`."""
+    main_line: int | None = None
+    """Line of the file's `if __name__ == "__main__":`, None without one."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to compile."""
+
+    path: str
+    """Absolute path of the file."""
+    name: str
+    """Qualified name in the file: `Net`, `Outer.step`, `compiled` (a variable). Empty: the file's `__main__` block."""
+    kind: str
+    """`function`, `method`, `module` (an nn.Module subclass), `variable` (assigned from torch.compile(...)), `main`."""
+    line: int
+    compiled: bool
+    """Whether the source already compiles it (decorator, assignment, `.compile()`)."""
+
+
+@dataclass(frozen=True)
+class Analyse:
+    """Run `target` under the recorder (tier capture) and answer with a Report."""
+
+    id: int
+    generation: int
+    target: Target
+    inputs: InputsPlan
+    roots: tuple[str, ...]
+    """Workspace folders: their modules are imported afresh in each run."""
+    overlays: dict[str, str] = field(default_factory=dict)
+    """Absolute path to text of every unsaved buffer."""
+    limits: Limits = Limits()
+    dynamo_config: dict[str, Any] = field(default_factory=dict)
+    """torch._dynamo.config settings to apply, name to JSON value."""
+    environment: dict[str, str] = field(default_factory=dict)
+    argv: tuple[str, ...] = ()
+    """Arguments for the `__main__` rung."""
+    preload: bool = True
+    """Whether third-party modules that the file imports may be imported in the host for later runs."""
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """End the run with this id; its one answer is then `Refused(reason="cancelled")`."""
+
+    id: int
+
+
+@dataclass(frozen=True)
+class Shutdown:
+    """End every run and exit."""
+
+
+@dataclass(frozen=True)
+class Hello:
+    """First message of a worker."""
+
+    protocol: int
+    versions: Versions
+    pid: int
+    forks: bool
+    """Whether runs are forked children of this host; if not, this process serves one run and ends."""
+    problem: Failure | None = None
+    """Set when no run can work here: torch missing or too old. The worker then exits."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run has a process now. `pid` is what to sample and its group is what to kill."""
+
+    id: int
+    pid: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is. Bounded rate: at most ten a second."""
+
+    id: int
+    phase: str
+    """`import`, `build`, `call`, `trace`, `report`."""
+    detail: str = ""
+    """In plain words, as `frame 17, model.py:88`."""
+    path: str | None = None
+    line: int | None = None
+    count: int | None = None
+    """Frames traced so far."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The run's report. Failures of the user's code are inside it: what was learnt before them still counts."""
+
+    id: int
+    report: Report
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The run gave no report."""
+
+    id: int
+    reason: str
+    """`cancelled`, `superseded`, `failed`, `bad_request`."""
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Log:
+    """A line for the server's log."""
+
+    level: str
+    text: str
+
+
+ToWorker = Union[Analyse, Cancel, Shutdown]
+ToServer = Union[Hello, Started, Progress, Answer, Refused, Log]
+Message = Union[ToWorker, ToServer]
+
+_TYPES: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (Analyse, Cancel, Shutdown, Hello, Started, Progress, Answer, Refused, Log)
+}
+
+
+def to_json(message: Message) -> dict[str, Any]:
+    """The message as JSON values."""
+    return {"type": type(message).__name__, **encode(message)}
+
+
+def from_json(data: Any) -> Message | None:
+    """The message, or None for a type that this version does not know. Raises DecodeError."""
+    if not isinstance(data, dict) or not isinstance(data.get("type"), str):
+        raise DecodeError("a message is an object with a `type`")
+    kind = _TYPES.get(data["type"])
+    if kind is None:
+        return None
+    message: Message = decode(kind, data)
+    return message

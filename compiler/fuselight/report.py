@@ -1,0 +1,402 @@
+"""The Report: all that one run learnt, as plain, immutable, JSON-serialisable data.
+
+It is the only thing that crosses from compiler to server. Invariant: what could not be learnt is `None` or an
+entry in `problems`, never a guess. Lines are 1-based; columns are 0-based offsets in the UTF-8 bytes of the line,
+as CPython's `co_positions` gives them, and None where the Python or the source has none (before 3.11).
+Large text lies once in `Report.texts`, under its SHA-256; fields named `*_text` hold such a key.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from dataclasses import dataclass, field
+
+SCHEMA = 1
+"""Version of this schema. Readers accept any report whose number is not larger than theirs."""
+
+
+def text_key(text: str) -> str:
+    """The key under which `text` lies in `Report.texts`: the first 32 hex digits of its SHA-256."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+class Tier(str, enum.Enum):
+    """How far the compiler was run for a fact (docs/architecture.md, Tiers)."""
+
+    STATIC = "static"
+    CAPTURE = "capture"
+    KERNELS = "kernels"
+    MEASURED = "measured"
+
+
+class Culprit(str, enum.Enum):
+    """Whose failure it is: decides the words and the next step that the user gets."""
+
+    USER = "user"
+    COMPILER = "compiler"
+    FUSELIGHT = "fuselight"
+    ENVIRONMENT = "environment"
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in a source file, in a frame of a stack where `function` is set."""
+
+    path: str
+    line: int
+    column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+    function: str | None = None
+    """The function's name without resume-function decoration: `forward`, never `torch_dynamo_resume_in_forward_at_23`."""
+
+
+Stack = tuple[Location, ...]
+"""Outermost frame first."""
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What ran. `None` where a package is absent."""
+
+    python: str
+    torch: str | None
+    triton: str | None
+    fuselight: str
+    platform: str
+    executable: str
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What was in force and could change the answer."""
+
+    variables: dict[str, str] = field(default_factory=dict)
+    """TORCH_*, TORCHINDUCTOR_*, TORCHDYNAMO_*, TRITON_*, CUDA_VISIBLE_DEVICES, PYTORCH_* as the worker saw them."""
+    config: dict[str, str] = field(default_factory=dict)
+    """Dynamo settings that are not at torch's default when the run ended: name to repr."""
+
+
+class Rung(str, enum.Enum):
+    """Which rung of the ladder of inputs answered (docs/inputs.md)."""
+
+    DIRECTIVE = "directive"
+    PROVIDER = "provider"
+    DUMMY_INPUTS = "dummy_inputs"
+    ANNOTATIONS = "annotations"
+    RECORDED = "recorded"
+    MAIN = "main"
+    PROGRAM = "program"
+    """The program itself made the calls: `fuselight run`."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the target."""
+
+    index: int
+    """0 for the first call of this run."""
+    text: str
+    """The inputs in directive notation, as `Net(dim=64)(f32[4, 128, 64])`; shapes and literals only, never data."""
+    location: Location | None = None
+    """Where the call stands: the directive's line, or the caller in the user's file."""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where the inputs came from. `fake` is True when the model was built and captured on fake tensors."""
+
+    rung: Rung
+    path: str
+    line: int | None = None
+    """1-based line of the first directive, provider, or `__main__` block."""
+    calls: tuple[Call, ...] = ()
+    grad: bool | None = None
+    """Whether grad mode was on in the (first) call."""
+    training: bool | None = None
+    """`module.training`, None for a function."""
+    fake: bool = False
+
+
+@dataclass(frozen=True)
+class TargetRef:
+    """What was compiled: `name` is the qualified name in the file, as `Net` or `Outer.step`."""
+
+    path: str
+    name: str
+    line: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One FX graph that Dynamo captured."""
+
+    operators: int
+    """call_function, call_method and call_module nodes."""
+    text_key: str | None = None
+    """Readable source of the graph module, in `Report.texts`."""
+    lines: tuple[tuple[Location, ...], ...] = ()
+    """Per operator, in order, its user stack (outermost first); empty where torch kept none."""
+    targets: tuple[str, ...] = ()
+    """Per operator, in order, the name of what it calls, as `torch.nn.functional.linear`."""
+    inputs: tuple[str, ...] = ()
+    """Per placeholder: `name: f32[4, s0]`."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """One guard of a compiled frame."""
+
+    kind: str
+    """Dynamo's name: TENSOR_MATCH, CONSTANT_MATCH, SHAPE_ENV, ..."""
+    source: str
+    """What is checked, in the user's words: `self.scale`, `x`; empty for global state."""
+    code: tuple[str, ...]
+    """The expressions, as Dynamo prints them."""
+    born: Stack = ()
+    """The read that created it, outermost first; empty where there is none."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbolic size or int of a compile, and what became of it."""
+
+    name: str
+    """`s0`."""
+    source: str
+    """`L['x'].size()[0]` in the user's words: `x.size(0)`."""
+    hint: str | None = None
+    range: str | None = None
+    specialized_to: str | None = None
+    """The value to which it was fixed, or None while it stayed symbolic."""
+    marked: bool = False
+    """Whether the user asked for it to be dynamic (`mark_dynamic`, `dynamic=True`)."""
+    reason: str | None = None
+    stack: Stack = ()
+    """The line that specialised it."""
+
+
+class Outcome(str, enum.Enum):
+    """How one attempt to compile a frame ended."""
+
+    COMPILED = "compiled"
+    EMPTY = "empty"
+    """Nothing to compile: no tensor operators."""
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Compile:
+    """One compile of one frame: at most one graph and its guards."""
+
+    id: str
+    """Dynamo's compile id without the attempt: `1/0`; `[k/1/0]` keeps its brackets."""
+    frame: int
+    """Index in `Report.frames`."""
+    outcome: Outcome
+    call: int | None = None
+    """The call of `Inputs.calls` during which it happened."""
+    graph: Graph | None = None
+    guards: tuple[Guard, ...] = ()
+    guard_count: int | None = None
+    guard_us: float | None = None
+    """Measured latency of one full check of the guards, microseconds."""
+    symbols: tuple[Symbol, ...] = ()
+    seconds: float | None = None
+    restarts: tuple[str, ...] = ()
+    caller: Stack = ()
+    """Python stack above the compiled frame, user frames only, outermost first."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One code object that Dynamo was given. Resume functions name the function that they resume."""
+
+    function: str
+    """Qualified name of the user's function."""
+    location: Location
+    """Its `def` line."""
+    resumes_at: int | None = None
+    """The line where a resume function takes over, None for the function itself."""
+    executions_eager: int | None = None
+
+
+@dataclass(frozen=True)
+class Break:
+    """One graph break, as Dynamo raised it. Not folded: one entry per frame, attempt and compile."""
+
+    compile_id: str
+    ids: tuple[str | None, ...]
+    """GB ids: the cause first, then what handling it ran into. None for a type without an id."""
+    types: tuple[str, ...]
+    """`gb_type` of each of `ids`."""
+    stack: Stack
+    """Traced frames, outermost first; the last is the line that broke."""
+    above: Stack = ()
+    """Python frames above the traced ones, user and third-party frames only, outermost first."""
+    reason: str = ""
+    """The message of the cause: its first line says what."""
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    context: str = ""
+    """Developer context, as Dynamo gives it."""
+    frame_function: str | None = None
+    frame_line: int | None = None
+    """First line of the root frame's code object."""
+    call: int | None = None
+    frame_skipped: bool = False
+    """Whether the whole frame was left to eager because of this break."""
+
+
+@dataclass(frozen=True)
+class GuardFailure:
+    """One guard of a cache entry that the new call did not pass."""
+
+    kind: str
+    source: str
+    """In the user's words; empty for global state and aliasing."""
+    code: str
+    """The failing expression as Dynamo prints it."""
+    difference: str
+    """`x.size(0) was 4, now 7`; where the values are unknown, what was checked."""
+    was: str | None = None
+    now: str | None = None
+    born: Stack = ()
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One cache entry against the new call."""
+
+    compile_id: str
+    failures: tuple[GuardFailure, ...]
+
+
+@dataclass(frozen=True)
+class Recompile:
+    """A frame compiled again. `entries` are all cache entries, the nearest (fewest failures) first."""
+
+    function: str
+    location: Location
+    """The frame's `def` line."""
+    entries: tuple[Mismatch, ...]
+    compile_id: str | None = None
+    """The compile that followed, None if the limit stopped it."""
+    caller: Stack = ()
+    """Python stack above the frame, user frames only: its last entry brought the new value."""
+    call: int | None = None
+    reasons: tuple[str, ...] = ()
+    """torch's own strings, for the record."""
+
+
+class NotCompiledKind(str, enum.Enum):
+    """Why a frame runs in eager."""
+
+    SKIPPED = "skipped"
+    GENERATOR = "generator"
+    DISABLED = "disabled"
+    RECOMPILE_LIMIT = "recompile_limit"
+    ACCUMULATED_LIMIT = "accumulated_recompile_limit"
+    COMPILER_ERROR = "compiler_error"
+    """`suppress_errors`: the compiler failed and torch went on in eager."""
+    NO_TENSORS = "no_tensors"
+
+
+@dataclass(frozen=True)
+class NotCompiled:
+    """A frame that was left to eager as a whole."""
+
+    kind: NotCompiledKind
+    function: str
+    location: Location
+    reason: str
+    stack: Stack = ()
+    """Where it was decided, if that is not the `def` line."""
+    gb_id: str | None = None
+    caller: Stack = ()
+    call: int | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What ended the run, or one call of it."""
+
+    culprit: Culprit
+    kind: str
+    """Stable word: `exception`, `import`, `fullgraph`, `backend`, `exit`, `signal`, `timeout`, `memory`, `inputs`, `internal`,
+    `no_torch`, `old_torch`, `descriptors`, `damaged_answer`."""
+    message: str
+    """One line."""
+    next_step: str = ""
+    exception: str | None = None
+    """Type name, as `ValueError`."""
+    stack: Stack = ()
+    """User and third-party frames, outermost first."""
+    traceback: str = ""
+    gb_id: str | None = None
+    call: int | None = None
+    phase: str | None = None
+    directive_line: int | None = None
+    """For `inputs`: the directive's line; the columns in it are those of `stack[-1]`."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something the run did that the user should know: a redirected device, fake tensors, ..."""
+
+    kind: str
+    """`device_redirected`, `fake_tensors`, `rung`, `output_truncated`, ..."""
+    text: str
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A fact that could not be learnt."""
+
+    stage: str
+    """`dynamo`, `guards`, `trace`, ..."""
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the user's code printed: the bounded tail of each stream, and how many bytes there were in all."""
+
+    stdout: str = ""
+    stderr: str = ""
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that one run learnt about one target."""
+
+    versions: Versions
+    target: TargetRef
+    tier: Tier
+    generation: int
+    schema: int = SCHEMA
+    inputs: Inputs | None = None
+    device: str = "cpu"
+    environment: Environment = Environment()
+    frames: tuple[Frame, ...] = ()
+    compiles: tuple[Compile, ...] = ()
+    breaks: tuple[Break, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
+    not_compiled: tuple[NotCompiled, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    notes: tuple[Note, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    output: Output = Output()
+    phases: dict[str, float] = field(default_factory=dict)
+    """Seconds by phase: `import`, `build`, `trace`, ..."""
+    roots: tuple[str, ...] = ()
+    """Folders whose files are the user's (the workspace); everything else is a library."""
+    texts: dict[str, str] = field(default_factory=dict)

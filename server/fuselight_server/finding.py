@@ -1,0 +1,72 @@
+"""What a finding is: data, never text for one face. The editor, the terminal and SARIF each make their own of it.
+
+Lines are 1-based; columns are 0-based offsets in the UTF-8 bytes of the line, as in the Report. A span without
+columns means the whole line from its first non-blank character.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from fuselight.report import Tier
+
+
+class Severity(enum.IntEnum):
+    """Higher is worse; `fuselight check` fails at WARNING and above."""
+
+    HINT = 1
+    INFORMATION = 2
+    WARNING = 3
+    ERROR = 4
+
+
+@dataclass(frozen=True)
+class Span:
+    """A place in a file."""
+
+    path: str
+    line: int
+    column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+
+
+@dataclass(frozen=True)
+class Related:
+    """Another place that explains the finding."""
+
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One cause at one place, however often it came up."""
+
+    code: str
+    """`GB0170` (torch's own) or `FL201` (docs/findings)."""
+    severity: Severity
+    title: str
+    """One line in plain words, without a full stop."""
+    message: str
+    """Explanation, cost and what to do: short paragraphs in plain text."""
+    span: Span
+    tier: Tier
+    target: str
+    inputs: str
+    """One line: the rung and the call, as `directive on line 12: Net()(f32[4, 8])`."""
+    torch: str
+    link: str | None = None
+    """Page of the code."""
+    hints: tuple[str, ...] = ()
+    related: tuple[Related, ...] = ()
+    count: int = 1
+    gb_ids: tuple[str, ...] = ()
+    """Further GB ids of the chain, cause excluded."""
+    cost: tuple[str, ...] = ()
+    """Facts: `splits forward into 2 graphs`, `3 operators run in eager`."""
+    fixes: tuple[str, ...] = ()
+    """Stable names of quick fixes that apply: `insert_inputs`, `mark_dynamic`, ..."""
+    data: tuple[tuple[str, str], ...] = ()
+    """What a fix needs, as pairs: `("parameter", "x")`, `("dimension", "0")`."""

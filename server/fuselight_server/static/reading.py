@@ -1,0 +1,83 @@
+"""What static reading knows of one file. Plain data; `targets.py` makes it, features and the command line use it.
+
+Lines are 1-based; columns are 0-based UTF-8 byte offsets, as everywhere outside `convert.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuselight.protocol import DirectiveLine, InputsPlan, Target
+from fuselight_server.finding import Span
+
+
+@dataclass(frozen=True)
+class StaticTarget:
+    """Something that is compiled, or that the user can point at."""
+
+    name: str
+    """Qualified name: `Net`, `Outer.step`, `fast` (a variable assigned from torch.compile)."""
+    kind: str
+    """`function`, `method`, `module`, `variable`."""
+    compiled: bool
+    """Whether the source compiles it itself."""
+    span: Span
+    """The whole definition, decorators included."""
+    name_span: Span
+    """The name in the `def`, `class` or assignment: where its lens stands."""
+    def_line: int
+    directives: tuple[DirectiveLine, ...] = ()
+    parameters: tuple[str, ...] = ()
+    """Names of the parameters of the call (`forward` for a module), self excluded."""
+    wraps: str | None = None
+    """For a variable: the expression that is compiled, as `Net()`; for `.compile()`: the object's name."""
+    is_async: bool = False
+    is_generator: bool = False
+
+
+@dataclass(frozen=True)
+class Ignore:
+    """One `# fuselight: ignore[CODE, ...]` comment; `codes` empty means every code."""
+
+    span: Span
+    codes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DirectiveProblem:
+    """A directive that cannot be read: where exactly and why."""
+
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One file, read."""
+
+    path: str
+    targets: tuple[StaticTarget, ...] = ()
+    ignores: tuple[Ignore, ...] = ()
+    directive_problems: tuple[DirectiveProblem, ...] = ()
+    provider: str | None = None
+    provider_line: int | None = None
+    main_line: int | None = None
+    imports: tuple[str, ...] = ()
+    """Top-level names of the modules that the file imports."""
+    syntax_error: Span | None = None
+    """First place that does not parse; targets then come from what does."""
+
+    def plan(self, target: StaticTarget, *, recorded: tuple[str, ...] = (), default_sizes: dict[str, int] | None = None) -> InputsPlan:
+        """The rungs to try for `target`."""
+        return InputsPlan(
+            directives=target.directives,
+            provider=self.provider,
+            provider_line=self.provider_line,
+            default_sizes=default_sizes or {},
+            recorded=recorded,
+            main_line=self.main_line,
+        )
+
+    def request(self, target: StaticTarget) -> Target:
+        """`target` as the worker's message names it."""
+        return Target(path=self.path, name=target.name, kind=target.kind, line=target.def_line, compiled=target.compiled)

@@ -1,0 +1,175 @@
+"""Holds the table of rooms in docs/architecture.md: what each part of the project may import.
+
+By syntax tree, so that an import inside a function or under TYPE_CHECKING counts as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted([*ROOT.glob("compiler/**/*.py"), *ROOT.glob("server/**/*.py")])
+
+SHARED = ("fuselight.codec", "fuselight.report", "fuselight.protocol", "fuselight.inputs")
+"""What both sides know: standard library only."""
+COMPILER = ("fuselight",)
+SERVER_CORE = (
+    "fuselight_server.catalogue",
+    "fuselight_server.finding",
+    "fuselight_server.findings",
+    "fuselight_server.plan",
+    "fuselight_server.sampling",
+    "fuselight_server.static",
+    "fuselight_server.store",
+    "fuselight_server.worker_process",
+)
+"""The server without its two faces: no LSP, no terminal."""
+SERVER = (*SERVER_CORE, "fuselight_server.runs", "fuselight_server.settings", "fuselight_server.state")
+
+
+@dataclass(frozen=True)
+class Room:
+    """Modules and what they may import besides the standard library and their own room."""
+
+    modules: tuple[str, ...]
+    project: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+    def holds(self, module: str) -> bool:
+        return _within(module, self.modules)
+
+
+ROOMS = (
+    Room(("fuselight.codec",)),
+    Room(("fuselight.report",)),
+    Room(("fuselight.protocol",), ("fuselight.codec", "fuselight.report")),
+    Room(("fuselight.inputs",), ("fuselight.report",)),
+    Room(("fuselight.torch_api",), ("fuselight.report",), ("torch",)),
+    Room(("fuselight.dynamo",), ("fuselight.torch_api", "fuselight.report"), ("torch",)),
+    Room(("fuselight.trace",), ("fuselight.codec", "fuselight.report")),
+    Room(("fuselight.target",), ("fuselight.torch_api", *SHARED), ("torch",)),
+    Room(("fuselight.worker", "fuselight.program"), COMPILER, ("torch",)),
+    Room(("fuselight_server.finding",), ("fuselight.report",)),
+    Room(("fuselight_server.catalogue",), ("fuselight_server.finding",)),
+    Room(
+        ("fuselight_server.static",),
+        (*SHARED, "fuselight_server.finding"),
+        ("tree_sitter", "tree_sitter_python", "libcst"),
+    ),
+    Room(
+        ("fuselight_server.findings",),
+        (*SHARED, "fuselight_server.catalogue", "fuselight_server.finding", "fuselight_server.static.reading"),
+    ),
+    Room(
+        ("fuselight_server.worker_process", "fuselight_server.sampling", "fuselight_server.store"),
+        (*SHARED, *SERVER_CORE),
+    ),
+    Room(("fuselight_server.plan",), (*SHARED, *SERVER_CORE)),
+    Room(("fuselight_server.runs", "fuselight_server.settings", "fuselight_server.state"), (*SHARED, *SERVER)),
+    Room(("fuselight_server.convert",), (*SHARED, *SERVER), ("lsprotocol",)),
+    Room(
+        ("fuselight_server.features", "fuselight_server.app"),
+        (*SHARED, *SERVER, "fuselight_server.convert", "fuselight_server.features"),
+        ("lsprotocol", "pygls", "cattrs"),
+    ),
+    Room(
+        ("fuselight_server.cli",),
+        (*SHARED, *SERVER_CORE, "fuselight_server.app"),
+        ("typer", "rich", "click"),
+    ),
+)
+PACKAGES = {"fuselight": "fuselight", "fuselight_server": "fuselight_server"}
+
+
+def _within(module: str, rooms: tuple[str, ...]) -> bool:
+    return any(module == room or module.startswith(f"{room}.") for room in rooms)
+
+
+def _module(path: Path) -> str:
+    relative = path.relative_to(ROOT).with_suffix("")
+    parts = relative.parts[1:]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {_module(path): path for path in SOURCES}
+
+
+def _imports(path: Path, module: str) -> Iterator[tuple[int, str]]:
+    """Each import as (line, module), `from a import b` as `a.b` where that is a module of ours."""
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                whole = f"{base}.{alias.name}"
+                yield node.lineno, whole if whole in MODULES else base
+
+
+def _room(module: str) -> Room | None:
+    return next((room for room in ROOMS if room.holds(module)), None)
+
+
+def _allowed(imported: str, room: Room) -> bool:
+    top = imported.partition(".")[0]
+    if top in PACKAGES:
+        # A package's own docstring and version are everybody's.
+        return imported in PACKAGES or room.holds(imported) or _within(imported, room.project)
+    return top in sys.stdlib_module_names or top in room.libraries
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name not in PACKAGES])
+def test_imports_stay_in_their_room(module: str) -> None:
+    room = _room(module)
+    assert room is not None, f"{module} is in no room: give it one here and in docs/architecture.md"
+    wrong = [
+        f"{MODULES[module].relative_to(ROOT)}:{line} imports {imported}"
+        for line, imported in _imports(MODULES[module], module)
+        if not _allowed(imported, room)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_torch_api_knows_torchs_private_names() -> None:
+    wrong = []
+    for module, path in MODULES.items():
+        if module == "fuselight.torch_api" or module.startswith("fuselight.torch_api."):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Attribute):
+                names = [ast.unparse(node)]
+            wrong += [
+                f"{path.relative_to(ROOT)}:{node.lineno} uses {name}"  # type: ignore[attr-defined]
+                for name in names
+                if name.startswith("torch.") and any(part.startswith("_") for part in name.split("."))
+            ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_table_in_the_docs_names_every_room() -> None:
+    table = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = {module.rpartition(".")[2] for room in ROOMS for module in room.modules}
+    missing = sorted(name for name in names if name not in table)
+    assert not missing, f"docs/architecture.md does not name {missing}"
+
+
+def test_every_room_has_someone_in_it() -> None:
+    empty = [
+        module for room in ROOMS for module in room.modules if not any(_within(name, (module,)) for name in MODULES)
+    ]
+    assert not empty, f"no such module: {empty}"

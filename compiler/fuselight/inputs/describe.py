@@ -1,0 +1,79 @@
+"""Real inputs back into directive notation, for recorded calls and for showing what a call was given.
+
+Invariant: shapes, dtypes and short literals only, never data, and never longer than asked for. What has no
+notation shows as `<TypeName>`, which `parse_directive` rejects: such a call is shown but never replayed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from fuselight.inputs.grammar import DTYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_SHORT = {name: short for short, name in DTYPES.items()}
+_ITEMS = 64
+_STRING = 80
+_DEPTH = 8
+
+
+def describe(value: Any, limit: int = 400) -> str:
+    """`value` in directive notation, at most `limit` characters (then it ends in `...`)."""
+    return _cut(_text(value, 0), limit)
+
+
+def describe_call(callee: str, args: Sequence[Any], kwargs: Mapping[str, Any], limit: int = 400) -> str:
+    """Write a call of `callee` in directive notation, at most `limit` characters."""
+    parts = [_text(value, 0) for value in args]
+    parts += [f"{name}={_text(value, 0)}" for name, value in kwargs.items()]
+    return _cut(f"{callee}({', '.join(parts)})", limit)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: max(limit - 3, 0)] + "..."
+
+
+def _text(value: Any, depth: int) -> str:  # noqa: PLR0911 - one return a kind of value
+    if depth > _DEPTH:
+        return f"<{type(value).__name__}>"
+    tensor = _tensor(value)
+    if tensor is not None:
+        return tensor
+    if value is None or type(value) in (bool, int):
+        return repr(value)
+    if type(value) is float:
+        return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
+    if type(value) is str:
+        return repr(value) if len(value) <= _STRING else "<str>"
+    if type(value) is list:
+        return f"[{_items(value, depth)}]"
+    if type(value) is tuple:
+        return f"({_items(value, depth)}{',' if len(value) == 1 else ''})"
+    if type(value) is dict:
+        if len(value) > _ITEMS:
+            return "<dict>"
+        pairs = (f"{_text(key, depth + 1)}: {_text(item, depth + 1)}" for key, item in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    return f"<{type(value).__name__}>"
+
+
+def _items(values: Sequence[Any], depth: int) -> str:
+    if len(values) > _ITEMS:
+        return f"<{len(values)} items>"
+    return ", ".join(_text(value, depth + 1) for value in values)
+
+
+def _tensor(value: Any) -> str | None:
+    """Duck-typed, for torch must not be imported to read a directive."""
+    dtype = str(getattr(value, "dtype", ""))
+    if not dtype.startswith("torch.") or not hasattr(value, "shape"):
+        return None
+    try:
+        sizes = [int(size) for size in value.shape]
+    except Exception:  # noqa: BLE001 - symbolic and nested sizes raise types of their own
+        return f"<{type(value).__name__}>"
+    short = _SHORT.get(dtype.removeprefix("torch."))
+    return f"{short}[{', '.join(map(str, sizes))}]" if short else f"<{type(value).__name__}>"

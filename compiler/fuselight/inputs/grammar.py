@@ -1,0 +1,299 @@
+"""The grammar of directives: text to a checked syntax tree.
+
+Invariant: `parse_directive` returns or raises `DirectiveError`, nothing else, and the range of the error lies in
+the text, in UTF-8 bytes. Nothing is evaluated here, so the server may parse what it must never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+DTYPES: dict[str, str] = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f8e4m3fn": "float8_e4m3fn",
+    "f8e4m3fnuz": "float8_e4m3fnuz",
+    "f8e5m2": "float8_e5m2",
+    "f8e5m2fnuz": "float8_e5m2fnuz",
+    "f8e8m0fnu": "float8_e8m0fnu",
+    "f4e2m1fn_x2": "float4_e2m1fn_x2",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "u64": "uint64",
+    "u32": "uint32",
+    "u16": "uint16",
+    "u8": "uint8",
+    "bool": "bool",
+    "c128": "complex128",
+    "c64": "complex64",
+    "c32": "complex32",
+}
+"""Short name to the name in the torch module."""
+
+MAX_TEXT = 20_000
+"""Longest directive, in characters: beyond it CPython's parser may run out of stack."""
+
+MAX_DEPTH = 60
+"""Deepest nesting, far below where the tree walk would meet Python's recursion limit."""
+
+
+class DirectiveError(ValueError):
+    """A directive that cannot be used. `start` and `end` are UTF-8 byte offsets in its text."""
+
+    def __init__(self, message: str, start: int, end: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.start = start
+        self.end = end
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor to make: `f32[4, 128]`, `i64[8] % 100`."""
+
+    dtype: str
+    """Name in the torch module, as `float32`."""
+    shape: tuple[int, ...]
+    bound: int | None = None
+    """Integers are drawn from 0 up to, not including, `bound`."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a call is to be run. They stand among the keyword arguments (docs/inputs.md, Options)."""
+
+    train: bool = False
+    """Training mode, gradients on, and `.backward()` of the outputs."""
+    no_grad: bool | None = None
+    """None: gradients follow `train`."""
+    device: str | None = None
+    fake: bool = False
+    """Build and capture on fake tensors: shapes without data."""
+    dynamic: bool | None = None
+    """`torch.compile(dynamic=...)`, for targets that the source does not compile itself."""
+
+
+OPTIONS: dict[str, tuple[type, ...]] = {
+    "train": (bool,),
+    "no_grad": (bool,),
+    "device": (str,),
+    "fake": (bool,),
+    "dynamic": (bool, type(None)),
+}
+"""Name of each option to the types its value may have."""
+
+
+@dataclass(frozen=True)
+class Directive:
+    """A parsed directive. `callee` is called with the arguments of `call`."""
+
+    text: str
+    call: ast.Call
+    scalars: frozenset[int] = field(default=frozenset(), repr=False)
+    """Byte offsets of dtype names that were written `f32[]`."""
+
+    @property
+    def callee(self) -> ast.expr:
+        """What is called: `Net(dim=64)` in `Net(dim=64)(f32[4])`."""
+        return self.call.func
+
+    @property
+    def callee_key(self) -> str:
+        """Equal for callees that are written alike, whatever the spaces: their calls share one object."""
+        return ast.dump(self.call.func)
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        """Byte range of `node` in the text."""
+        start = getattr(node, "col_offset", 0)
+        end = getattr(node, "end_col_offset", None)
+        return start, end if end is not None else len(self.text.encode())
+
+    def is_scalar_tensor(self, node: ast.AST) -> bool:
+        """Whether `node` was written as `f32[]`."""
+        return isinstance(node, ast.Call) and node.func.col_offset in self.scalars
+
+
+_ALLOWED = (
+    ast.Constant,
+    ast.Name,
+    ast.Attribute,
+    ast.Call,
+    ast.keyword,
+    ast.Tuple,
+    ast.List,
+    ast.Dict,
+    ast.Set,
+    ast.UnaryOp,
+    ast.BinOp,
+    ast.Subscript,
+    ast.Slice,
+    ast.Starred,
+    ast.operator,
+    ast.unaryop,
+    ast.expr_context,
+)
+
+_WORDS = {
+    "Lambda": "a lambda",
+    "NamedExpr": "an assignment (`:=`)",
+    "Await": "await",
+    "JoinedStr": "an f-string",
+    "Compare": "a comparison",
+    "BoolOp": "`and` / `or`",
+    "IfExp": "a conditional expression",
+    "ListComp": "a comprehension",
+    "SetComp": "a comprehension",
+    "DictComp": "a comprehension",
+    "GeneratorExp": "a comprehension",
+}
+
+
+def parse_directive(text: str) -> Directive:
+    """Read `Net(dim=64)(f32[4, 128, 64])`. Raises DirectiveError."""
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if not text.strip():
+        raise DirectiveError("expected a call, as Net()(f32[4, 8])", 0, size)
+    if len(text) > MAX_TEXT:
+        raise DirectiveError(f"longer than {MAX_TEXT} characters", 0, size)
+    if "\n" in text or "\r" in text:
+        raise DirectiveError("a directive is one line", 0, size)
+    if text != text.lstrip():
+        raise DirectiveError("a directive starts at its first character", 0, len(text) - len(text.lstrip()))
+    source, scalars = _scalar_tensors(text)
+    tree = _parse(source, size)
+    if not isinstance(tree, ast.Call):
+        raise DirectiveError("expected a call, as Net()(f32[4, 8])", 0, size)
+    directive = Directive(text=text, call=tree, scalars=scalars)
+    if directive.is_scalar_tensor(tree):
+        raise DirectiveError("expected a call, not a tensor", 0, size)
+    _check(directive, tree, 0)
+    return directive
+
+
+def _scalar_tensors(text: str) -> tuple[str, frozenset[int]]:
+    """Write `f32[]`, which is no Python, as `f32()`: the same columns, and remembered as a tensor."""
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        return text, frozenset()
+    characters = list(text)
+    found = set()
+    for name, left, right in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if (
+            name.type == tokenize.NAME
+            and name.string in DTYPES
+            and (left.string, right.string) == ("[", "]")
+            and name.start[0] == 1
+        ):
+            characters[left.start[1]], characters[right.start[1]] = "(", ")"
+            found.add(len(text[: name.start[1]].encode("utf-8", "surrogatepass")))
+    return "".join(characters), frozenset(found)
+
+
+def _parse(source: str, size: int) -> ast.expr:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # the user's text: not our warnings
+            return ast.parse(source, mode="eval").body
+    except SyntaxError as error:
+        start = _offset(source, error.lineno, error.offset, size)
+        end = max(_offset(source, error.end_lineno, error.end_offset, size), start + 1)
+        raise DirectiveError(_reason(error), min(start, size), min(end, size)) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise DirectiveError(f"cannot be read: {error or type(error).__name__}", 0, size) from None
+
+
+def _offset(source: str, line: int | None, offset: int | None, size: int) -> int:
+    if line != 1 or not offset or offset < 1:
+        return size
+    return len(source[: offset - 1].encode("utf-8", "surrogatepass"))
+
+
+def _reason(error: SyntaxError) -> str:
+    message = (error.msg or "invalid syntax").rstrip(".")
+    return message[0].lower() + message[1:]
+
+
+def _check(directive: Directive, node: ast.AST, depth: int) -> None:
+    start, end = directive.span(node)
+    if depth > MAX_DEPTH:
+        raise DirectiveError("nested too deeply", start, end)
+    if not isinstance(node, _ALLOWED):
+        what = _WORDS.get(type(node).__name__, "this")
+        raise DirectiveError(
+            f"{what} cannot stand in a directive: write a literal, a name or a call", start, end
+        )
+    if isinstance(node, ast.Subscript) and dtype_of(node) is not None:
+        _check_shape(directive, node)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and dtype_of(node.left) is not None:
+        _check_bound(directive, node)
+    for child in ast.iter_child_nodes(node):
+        _check(directive, child, depth + 1)
+
+
+def dtype_of(node: ast.AST) -> str | None:
+    """Return the torch dtype name of a tensor such as `f32[4]`, None for any other node."""
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+        return DTYPES.get(node.value.id)
+    return None
+
+
+def _check_shape(directive: Directive, node: ast.Subscript) -> None:
+    sizes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    for size in sizes:
+        start, end = directive.span(size)
+        if isinstance(size, ast.Slice):
+            raise DirectiveError("a shape has sizes, not slices", start, end)
+        if isinstance(size, ast.Constant) and (type(size.value) is not int or size.value < 0):
+            raise DirectiveError("a size is a whole number, 0 or more", start, end)
+        if isinstance(size, ast.UnaryOp) and isinstance(size.op, ast.USub):
+            raise DirectiveError("a size is a whole number, 0 or more", start, end)
+
+
+def _check_bound(directive: Directive, node: ast.BinOp) -> None:
+    start, end = directive.span(node.right)
+    dtype = dtype_of(node.left) or ""
+    if not dtype.startswith(("int", "uint")):
+        raise DirectiveError("`% n` bounds integers, and this tensor has none", *directive.span(node))
+    if isinstance(node.right, ast.Constant) and (type(node.right.value) is not int or node.right.value < 1):
+        raise DirectiveError("a bound is a whole number, 1 or more", start, end)
+
+
+def split_options(
+    directive: Directive, parameters: Collection[str] = ()
+) -> tuple[Options, tuple[ast.keyword, ...]]:
+    """Part the run options from the keyword arguments that go to the callee.
+
+    A parameter of the callee with an option's name wins: the keyword is then the callee's.
+    Raises DirectiveError.
+    """
+    options = Options()
+    rest = []
+    for keyword in directive.call.keywords:
+        name = keyword.arg
+        if name is None or name not in OPTIONS or name in parameters:
+            rest.append(keyword)
+            continue
+        start, end = directive.span(keyword.value)
+        kinds = OPTIONS[name]
+        if not isinstance(keyword.value, ast.Constant) or type(keyword.value.value) not in kinds:
+            wanted = " or ".join(
+                {"bool": "True or False", "str": "a string", "NoneType": "None"}[k.__name__] for k in kinds
+            )
+            raise DirectiveError(f"the option {name} takes {wanted}", start, end)
+        options = replace(options, **{name: cast("Any", keyword.value.value)})
+    if options.train and options.no_grad:
+        raise DirectiveError("train=True needs gradients: leave no_grad out", 0, len(directive.text.encode()))
+    return options, tuple(rest)

@@ -1,0 +1,101 @@
+"""Every code of our own: its severity, its title and its page.
+
+Invariant: each code here has a page in docs/findings, and each page has a code here (a test holds the two
+together). torch's own GB ids are not listed: torch ships their texts, and torch's site has their pages.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuselight_server.finding import Severity
+
+_GB_SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
+_GB_ID = re.compile(r"GB(\d{4,})")
+
+
+@dataclass(frozen=True)
+class CodeInfo:
+    """One code of ours."""
+
+    code: str
+    severity: Severity
+    title: str
+    """What the code means whatever the program, without a full stop."""
+
+    @property
+    def page(self) -> str:
+        """File name of its page in docs/findings."""
+        return f"{self.code}.md"
+
+
+def _entries() -> tuple[CodeInfo, ...]:
+    hint, info, warning, error = Severity.HINT, Severity.INFORMATION, Severity.WARNING, Severity.ERROR
+    return (
+        CodeInfo("FL101", warning, "not compiled: the frame was skipped"),
+        CodeInfo("FL102", warning, "not compiled any more: the recompile limit was reached"),
+        CodeInfo("FL103", warning, "not compiled: a generator"),
+        CodeInfo("FL104", info, "not compiled: switched off in the code"),
+        CodeInfo("FL105", error, "not compiled: the compiler failed and torch went on in eager"),
+        CodeInfo("FL106", hint, "nothing to compile: no tensor operators"),
+        CodeInfo("FL107", warning, "graph break"),
+        CodeInfo("FL201", warning, "recompiled"),
+        CodeInfo("FL203", warning, "many or slow guards"),
+        CodeInfo("FL301", warning, "a dynamic dimension was fixed to one size"),
+        CodeInfo("FL302", warning, "a dynamic number was fixed to one value"),
+        CodeInfo("FL401", error, "the code raised an exception"),
+        CodeInfo("FL402", error, "the compiler failed"),
+        CodeInfo("FL403", error, "Fuselight failed"),
+        CodeInfo("FL404", error, "fullgraph=True was not met"),
+        CodeInfo("FL405", error, "stopped at the time limit"),
+        CodeInfo("FL406", error, "stopped at the memory limit"),
+        CodeInfo("FL407", error, "the process died of a signal"),
+        CodeInfo("FL408", error, "the code ended the process"),
+        CodeInfo("FL409", error, "the run gave no answer that can be read"),
+        CodeInfo("FL501", error, "a directive that cannot be used"),
+        CodeInfo("FL502", hint, "no inputs are known"),
+        CodeInfo("FL503", warning, "an ignore comment that silences nothing"),
+        CodeInfo("FL504", error, "the interpreter cannot run torch.compile"),
+        CodeInfo("FL601", info, "a device that is not here was replaced by the CPU"),
+        CodeInfo("FL602", info, "captured on fake tensors"),
+    )
+
+
+CATALOGUE: dict[str, CodeInfo] = {entry.code: entry for entry in _entries()}
+
+
+def severity(code: str) -> Severity:
+    """The severity of a code; a graph break is a warning unless its family says otherwise."""
+    entry = CATALOGUE.get(code)
+    return entry.severity if entry else Severity.WARNING
+
+
+@functools.cache
+def _pages() -> Path | None:
+    """The folder of our pages: beside the package in a bundle or a wheel, at the top in a checkout."""
+    here = Path(__file__).resolve()
+    for folder in (here.parent / "docs" / "findings", here.parents[2] / "docs" / "findings"):
+        if folder.is_dir():
+            return folder
+    return None
+
+
+def page_path(code: str) -> Path | None:
+    """The page of one of our codes on this machine, None where the pages did not travel along."""
+    folder, entry = _pages(), CATALOGUE.get(code)
+    if folder is None or entry is None:
+        return None
+    path = folder / entry.page
+    return path if path.is_file() else None
+
+
+def link(code: str) -> str | None:
+    """URI of the page that explains `code`: torch's for a GB id, ours (a file) for the rest."""
+    match = _GB_ID.fullmatch(code)
+    if match:
+        return f"{_GB_SITE}/gb{match.group(1)}.html"
+    path = page_path(code)
+    return path.as_uri() if path else None

@@ -1,0 +1,54 @@
+"""Report -> findings: what one run learnt, as one entry per cause and line.
+
+Invariant: `findings` is a pure function of the report (and of the source lines that it may read); it leaves
+out nothing that the report holds a break, a recompilation, a frame left to eager or a failure for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.findings.breaks import break_findings
+from fuselight_server.findings.context import Context, Thresholds
+from fuselight_server.findings.failures import code_of, failure_findings
+from fuselight_server.findings.guards import guard_findings
+from fuselight_server.findings.not_compiled import not_compiled_findings
+from fuselight_server.findings.notes import note_findings
+from fuselight_server.findings.recompilations import recompilation_findings
+from fuselight_server.findings.specialisations import specialisation_findings
+from fuselight_server.findings.static import apply_ignores, static_findings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight.report import Report
+    from fuselight_server.finding import Finding
+
+__all__ = ["Thresholds", "apply_ignores", "code_of", "findings", "static_findings"]
+
+_FAMILIES = (
+    failure_findings,
+    break_findings,
+    not_compiled_findings,
+    recompilation_findings,
+    specialisation_findings,
+    guard_findings,
+    note_findings,
+)
+_NO_THRESHOLDS = Thresholds()
+
+
+def findings(
+    report: Report,
+    *,
+    thresholds: Thresholds = _NO_THRESHOLDS,
+    read_line: Callable[[str, int], str | None] | None = None,
+) -> tuple[Finding, ...]:
+    """All findings of a report, by place. `read_line(path, line)` gives a source line (1-based) or None."""
+    context = Context.of(report, thresholds, read_line)
+    found = [finding for family in _FAMILIES for finding in family(context)]
+    return tuple(sorted(found, key=_order))
+
+
+def _order(finding: Finding) -> tuple[str, int, int, str, str]:
+    return (finding.span.path, finding.span.line, finding.span.column or 0, finding.code, finding.title)

@@ -1,0 +1,171 @@
+"""Graph breaks: one finding for each cause and line.
+
+Dynamo raises the same break once per frame, attempt and compile, and once more for each frame it was inlined
+into: all of them name the same innermost place and first id. Invariant: every break of the report is in
+exactly one finding, whose primary span is the innermost workspace frame that led to it and whose related
+spans hold the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.finding import Related, Severity
+from fuselight_server.findings.context import span_of, trail
+from fuselight_server.findings.text import compose, counted, listed, place, plain, sentence
+from fuselight_server.findings.titles import title_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import Break, Compile, Location
+    from fuselight_server.finding import Finding
+    from fuselight_server.findings.context import Context
+
+_ASKED_FOR = frozenset({"GB0025", "GB4297", "GB4636"})
+"""The user wrote the break: still shown with its cost, but nothing to warn of."""
+_NO_ID = "FL107"
+
+
+def break_findings(context: Context) -> Iterator[Finding]:
+    """The findings of the report's breaks."""
+    groups: dict[tuple[object, ...], list[tuple[Break, Location | None]]] = {}
+    homeless: list[tuple[Break, tuple[object, ...]]] = []
+    for one in context.report.breaks:
+        home = context.innermost_ours(one.stack, one.above)
+        cause = _cause_key(one)
+        if home is None:
+            homeless.append((one, cause))
+        else:
+            groups.setdefault((*cause, home.path, home.line), []).append((one, home))
+    for one, cause in homeless:
+        same = next((key for key in groups if key[: len(cause)] == cause), (*cause, None, None))
+        groups.setdefault(same, []).append((one, None))
+    for group in groups.values():
+        yield _finding(context, group)
+
+
+def _cause_key(one: Break) -> tuple[object, ...]:
+    first = one.ids[0] if one.ids else None
+    name = first or (one.types[0] if one.types else one.reason)
+    if not one.stack:
+        return (None, None, None, None, None, name)
+    at = one.stack[-1]
+    return (at.path, at.line, at.column, at.end_line, at.end_column, name)
+
+
+def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Finding:
+    # The record with the longest traced stack tells the most: it is the one that was inlined from furthest
+    # out.
+    one, home = max(group, key=lambda item: (item[1] is not None, len(item[0].stack)))
+    ids = [gb_id for gb_id in one.ids if gb_id]
+    code = (one.ids[0] if one.ids else None) or _NO_ID
+    explanation = plain(one.explanation) or plain(one.reason)
+    hints = tuple(dict.fromkeys(plain(hint) for hint in one.hints if hint.strip()))
+    cost = tuple(_costs(context, [item[0] for item in group]))
+    what = title_of(
+        one.ids[0] if one.ids else None, one.types[0] if one.types else one.reason, one.explanation
+    )
+    broke = one.stack[-1] if one.stack else None
+    inside = ""
+    if broke is not None and home is not None and (broke.path, broke.line) != (home.path, home.line):
+        inside = f"The break is inside a library, at {place(broke)}; this line led there."
+    title = f"graph break: {what}"
+    return context.finding(
+        code,
+        severity=Severity.INFORMATION if code in _ASKED_FOR else None,
+        title=title,
+        message=compose(sentence(explanation), inside, _chain(one), cost=cost, hints=hints),
+        span=span_of(home) if home else context.target_span(),
+        call=one.call,
+        hints=hints,
+        related=_related(context, one, home),
+        count=_repeats([item[0] for item in group]),
+        gb_ids=tuple(dict.fromkeys(gb_id for gb_id in ids if gb_id != code)),
+        cost=cost,
+    )
+
+
+def _chain(one: Break) -> str:
+    """What handling the break ran into, if anything."""
+    later = [plain(kind) for kind in one.types[1:] if kind]
+    if not later:
+        return ""
+    return sentence(f"Handling it then ran into: {listed(later)}")
+
+
+def _related(context: Context, one: Break, home: Location | None) -> tuple[Related, ...]:
+    """The library line that broke, the frames between it and the primary span, and what called those."""
+    broke = one.stack[-1] if one.stack else None
+    out: list[Related] = []
+    if broke is not None and (home is None or (broke.path, broke.line) != (home.path, home.line)):
+        out.append(
+            Related(
+                span_of(broke), f"breaks here, in `{broke.function}`" if broke.function else "breaks here"
+            )
+        )
+    inner = trail(one.stack[:-1], without=home, verb="called from")
+    outer = trail(one.above, without=home, verb="called from")
+    known = {(item.span.path, item.span.line) for item in out}
+    for item in (*inner, *(frame for frame in outer if context.is_ours_path(frame.span.path))):
+        if (item.span.path, item.span.line) not in known:
+            known.add((item.span.path, item.span.line))
+            out.append(item)
+    return tuple(out)
+
+
+def _repeats(group: list[Break]) -> int:
+    """How many compiles the break was met in; the same compile retries, which is no repeat."""
+    return len({one.compile_id for one in group})
+
+
+def _costs(context: Context, group: list[Break]) -> Iterator[str]:
+    """Facts from the compiles of the report; nothing is said where they hold none."""
+    skipped = next((one for one in group if one.frame_skipped), None)
+    if skipped is not None:
+        name = f"`{plain(skipped.frame_function)}`" if skipped.frame_function else "the function"
+        yield f"all of {name} runs in eager, not only this line"
+        return
+    one = max(group, key=lambda item: len(item.stack))
+    before, after = _around(context, one)
+    if before is not None or after is not None:
+        name = f"`{plain(one.frame_function)}`" if one.frame_function else "the function"
+        total = _graphs_of(context, one)
+        split = f"{name} runs as {counted(total, 'graph')}" if total else f"{name} is split"
+        yield f"{split}: {_operators(before)} before this line, {_operators(after)} after it"
+    yield "this line runs in eager, and no operator is fused across it"
+
+
+def _operators(compiled: Compile | None) -> str:
+    return counted(compiled.graph.operators, "operator") if compiled and compiled.graph else "no operators"
+
+
+def _same_function(context: Context, one: Break) -> list[Compile]:
+    """The compiles of the function whose frame broke and of its resumptions, in order, in the break's call."""
+    frames = context.report.frames
+    own = next((item for item in context.report.compiles if item.id == one.compile_id), None)
+    if own is None or own.frame >= len(frames):
+        return []
+    frame = frames[own.frame]
+    mine = (frame.function, frame.location.path, frame.location.line)
+    out = []
+    for item in context.report.compiles:
+        if item.frame < len(frames) and item.call == own.call:
+            other = frames[item.frame]
+            if (other.function, other.location.path, other.location.line) == mine:
+                out.append(item)
+    return out
+
+
+def _graphs_of(context: Context, one: Break) -> int:
+    return sum(item.graph is not None and item.graph.operators > 0 for item in _same_function(context, one))
+
+
+def _around(context: Context, one: Break) -> tuple[Compile | None, Compile | None]:
+    """The graph that ends at the break and the one that takes over behind it."""
+    compiles = _same_function(context, one)
+    index = next((i for i, item in enumerate(compiles) if item.id == one.compile_id), None)
+    if index is None:
+        return None, None
+    after = compiles[index + 1] if index + 1 < len(compiles) else None
+    return compiles[index], after

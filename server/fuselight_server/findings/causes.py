@@ -1,0 +1,194 @@
+"""What kind of change made a guard fail, and what to do about each kind.
+
+Invariant: the kind is read from the guard (its Dynamo name, what it checks, how it differs), never from the
+user's source; a guard of an unknown kind is `OTHER`, and its advice is to look at the values shown.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fuselight.report import GuardFailure
+
+
+class Cause(str, enum.Enum):
+    """What differed between the call and the cache entry."""
+
+    DIMENSION = "dimension"
+    RANK = "rank"
+    DTYPE = "dtype"
+    DEVICE = "device"
+    REQUIRES_GRAD = "requires_grad"
+    STRIDE = "stride"
+    NUMBER = "number"
+    VALUE = "value"
+    NONE = "none"
+    TYPE = "type"
+    LENGTH = "length"
+    KEYS = "keys"
+    OBJECT = "object"
+    TRAINING = "training"
+    GLOBAL_STATE = "global_state"
+    ALIASING = "aliasing"
+    RELATION = "relation"
+    MISSING = "missing"
+    BACKEND = "backend"
+    DELETED = "deleted"
+    OTHER = "other"
+
+
+DIMENSION = re.compile(r"^(?P<name>[^\s()]+?)\.(?:size\((?P<size>\d+)\)|shape\[(?P<shape>\d+)\])(?!\S)")
+_RELATION = re.compile(r"(?:size\(|shape\[).*(?:==|!=|<|>|%)|no longer holds")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
+
+# Words that decide by themselves, first match wins: what the difference or the expression names.
+_WORDS: tuple[tuple[re.Pattern[str], Cause], ...] = (
+    (re.compile(r"\.dtype\b|\bdtype\b"), Cause.DTYPE),
+    (re.compile(r"\.device\b|\bdevice\b"), Cause.DEVICE),
+    (re.compile(r"requires_grad"), Cause.REQUIRES_GRAD),
+    (re.compile(r"stride|contiguous|memory.format"), Cause.STRIDE),
+    (re.compile(r"\bndim\b|\.dim\(\)|\brank\b|dimensions"), Cause.RANK),
+    (re.compile(r"grad.?mode|inference.?mode|autocast", re.IGNORECASE), Cause.GLOBAL_STATE),
+    (re.compile(r"deterministic|num_threads|default.dtype|torch.function", re.IGNORECASE), Cause.GLOBAL_STATE),
+    (re.compile(r"\.training\b"), Cause.TRAINING),
+    (re.compile(r"\bbackend\b"), Cause.BACKEND),
+    (re.compile(r"same (?:tensor|object)|alias|overlap", re.IGNORECASE), Cause.ALIASING),
+)  # fmt: skip
+
+# Otherwise Dynamo's own name of the guard, by a part of it.
+_KINDS: tuple[tuple[str, Cause], ...] = (
+    ("GLOBAL_STATE", Cause.GLOBAL_STATE),
+    ("GRAD_MODE", Cause.GLOBAL_STATE),
+    ("DETERMINISTIC", Cause.GLOBAL_STATE),
+    ("TORCH_FUNCTION", Cause.GLOBAL_STATE),
+    ("DEFAULT_DEVICE", Cause.GLOBAL_STATE),
+    ("ALIASING", Cause.ALIASING),
+    ("DUPLICATE_INPUT", Cause.ALIASING),
+    ("OVERLAP", Cause.ALIASING),
+    ("SHAPE_ENV", Cause.RELATION),
+    ("LAMBDA_GUARD", Cause.RELATION),
+    ("DICT_KEYS", Cause.KEYS),
+    ("DICT_CONTAINS", Cause.KEYS),
+    ("DICT_VERSION", Cause.KEYS),
+    ("SET_CONTAINS", Cause.KEYS),
+    ("MAPPING_KEYS", Cause.KEYS),
+    ("LENGTH", Cause.LENGTH),
+    ("NONE_MATCH", Cause.NONE),
+    ("NOT_NONE", Cause.NONE),
+    ("TYPE_MATCH", Cause.TYPE),
+    ("CLASS_MATCH", Cause.TYPE),
+    ("TENSOR_SUBCLASS", Cause.TYPE),
+    ("FUNCTION_MATCH", Cause.OBJECT),
+    ("CLOSURE_MATCH", Cause.OBJECT),
+    ("MODULE_MATCH", Cause.OBJECT),
+    ("ID_MATCH", Cause.OBJECT),
+    ("WEAKREF", Cause.OBJECT),
+    ("HASATTR", Cause.MISSING),
+    ("NOT_PRESENT", Cause.MISSING),
+    ("DELETED", Cause.DELETED),
+    ("BACKEND", Cause.BACKEND),
+)
+
+_ADVICE: dict[Cause, str] = {
+    Cause.RANK: "Call it with one number of dimensions, or compile a function for each",
+    Cause.DTYPE: "Convert to one dtype before the call, or accept one compile for each dtype that you use",
+    Cause.DEVICE: "Move the tensors to one device before the call",
+    Cause.REQUIRES_GRAD: "Pass tensors that agree on requires_grad: detach() those that need no gradient",
+    Cause.STRIDE: "Pass tensors of one memory layout, as by .contiguous(), or mark the dimension dynamic",
+    Cause.VALUE: (
+        "Keep the value fixed, choose between functions outside the compiled region, or pass it in as a "
+        "tensor"
+    ),
+    Cause.NONE: (
+        "Pass a tensor always (an empty or neutral one instead of None), or accept one compile for each case"
+    ),
+    Cause.TYPE: "Pass arguments of one type",
+    Cause.LENGTH: (
+        "Stack the elements into one tensor, or pad to a fixed length: each length is a compile of its own"
+    ),
+    Cause.KEYS: (
+        "Build the dict with the same keys in the same order each time, or pass the values as arguments"
+    ),
+    Cause.OBJECT: (
+        "Create the object or function once, outside the call, and use the same one each time: "
+        "a new one is a new compile"
+    ),
+    Cause.TRAINING: (
+        "train() and eval() are two compiles: this is expected once; call eval() before the first "
+        "evaluation only, "
+        "not in each step"
+    ),
+    Cause.GLOBAL_STATE: (
+        "Call it under the same grad mode, autocast and deterministic settings each time: each state "
+        "is a compile of "
+        "its own"
+    ),
+    Cause.ALIASING: (
+        "Do not pass the same tensor (or views of it) as two arguments in some calls and not in others; "
+        "clone() it"
+    ),
+    Cause.RELATION: (
+        "The compiled code holds only while the sizes keep this relation: mark the dimension dynamic,"
+        " or avoid "
+        "comparing sizes in the code"
+    ),
+    Cause.MISSING: "Set the attribute in __init__, so that each call sees the same ones",
+    Cause.BACKEND: "Compile with one backend, mode and options; compile once and keep the result",
+    Cause.DELETED: (
+        "Keep the object that the compiled code refers to alive, instead of making a new one for each call"
+    ),
+    Cause.OTHER: "Compare the two values shown, and keep what the guard checks the same from call to call",
+}
+
+
+def cause_of(failure: GuardFailure) -> Cause:
+    """The kind of change behind a failed guard."""
+    if DIMENSION.match(failure.difference) and failure.was is not None:
+        return Cause.DIMENSION
+    kind = failure.kind.upper()
+    if kind in {"SHAPE_ENV", "LAMBDA_GUARD"} or _RELATION.search(failure.difference):
+        return Cause.DIMENSION if DIMENSION.match(failure.difference) and failure.now else Cause.RELATION
+    subject = failure.difference or failure.code
+    for words, cause in _WORDS:
+        if words.search(subject):
+            return cause
+    for part, cause in _KINDS:
+        if part in kind:
+            return Cause.NONE if "None" in (failure.was, failure.now) else cause
+    return _cause_of_value(failure)
+
+
+def _cause_of_value(failure: GuardFailure) -> Cause:
+    if "None" in (failure.was, failure.now):
+        return Cause.NONE
+    if failure.was and failure.now and _NUMBER.fullmatch(failure.was) and _NUMBER.fullmatch(failure.now):
+        return Cause.NUMBER
+    if "EQUALS" in failure.kind.upper() or "CONSTANT" in failure.kind.upper() or failure.was is not None:
+        return Cause.VALUE
+    return Cause.OTHER
+
+
+def advice(failure: GuardFailure) -> tuple[str, ...]:
+    """What to do about it."""
+    cause = cause_of(failure)
+    if cause is Cause.DIMENSION:
+        found = DIMENSION.match(failure.difference)
+        name = found["name"] if found else "the tensor"
+        dimension = (found["size"] or found["shape"]) if found else "0"
+        return (
+            f"Say before the first call that it varies: torch._dynamo.mark_dynamic({name}, {dimension})",
+            "Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",
+        )
+    if cause is Cause.NUMBER:
+        attribute = "." in failure.source
+        keep = (
+            f"Make `{failure.source}` a tensor or a buffer (self.register_buffer), which is no part of"
+            " the guards"
+            if attribute
+            else f"Pass `{failure.source or 'the number'}` as a tensor, which is no part of the guards"
+        )
+        return (keep, "Or compile with torch.compile(..., dynamic=True), which makes varying ints symbolic")
+    return (_ADVICE[cause],)

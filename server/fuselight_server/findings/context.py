@@ -1,0 +1,129 @@
+"""What every family needs to know of the report: whose file a frame is in, and where a finding goes.
+
+Invariant: a primary span is in the workspace if any frame of the facts is; a library frame is then related.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server import catalogue
+from fuselight_server.finding import Finding, Related, Severity, Span
+from fuselight_server.findings.text import inputs_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from fuselight.report import Location, Report, Stack
+
+_LIBRARY_FOLDERS = ("site-packages", "dist-packages")
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """When guards become a finding. 0 switches the check off."""
+
+    guard_count: int = 1000
+    """Guards of one frame."""
+    guard_us: float = 500.0
+    """Microseconds of one full check of one frame's guards."""
+
+
+def no_source(_path: str, _line: int) -> str | None:
+    """A reader of lines for when there is no source at hand."""
+    return None
+
+
+@dataclass(frozen=True)
+class Context:
+    """One report, with what projecting it takes."""
+
+    report: Report
+    thresholds: Thresholds = Thresholds()
+    read_line: Callable[[str, int], str | None] = no_source
+    roots: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(
+        cls, report: Report, thresholds: Thresholds, read_line: Callable[[str, int], str | None] | None
+    ) -> Context:
+        """The context of a report; without roots, the folder of the target's file is the workspace."""
+        roots = report.roots or (os.path.dirname(report.target.path),)  # noqa: PTH120 - paths stay text, see is_ours
+        ends = tuple(root.rstrip("/\\") + os.sep for root in roots)
+        return cls(report, thresholds, read_line or no_source, ends)
+
+    def is_ours(self, location: Location) -> bool:
+        """Whether the file is the user's: under a root, and not in an environment that lies under it."""
+        return self.is_ours_path(location.path)
+
+    def is_ours_path(self, path: str) -> bool:
+        """As `is_ours`, of a path."""
+        if path == self.report.target.path:
+            return True
+        if any(f"{os.sep}{folder}{os.sep}" in path for folder in _LIBRARY_FOLDERS):
+            return False
+        return path.startswith(self.roots)
+
+    def innermost_ours(self, *stacks: Stack) -> Location | None:
+        """The innermost workspace frame of the first stack that has one."""
+        for stack in stacks:
+            for location in reversed(stack):
+                if self.is_ours(location):
+                    return location
+        return None
+
+    def target_span(self) -> Span:
+        """The line of the target's definition."""
+        target = self.report.target
+        return Span(target.path, max(target.line, 1))
+
+    def source(self, location: Location) -> str | None:
+        """The line's text without indentation, None where it cannot be read."""
+        text = self.read_line(location.path, location.line)
+        return text.strip() or None if text is not None else None
+
+    def finding(
+        self,
+        code: str,
+        *,
+        title: str,
+        message: str,
+        span: Span,
+        call: int | None = None,
+        severity: Severity | None = None,
+        **more: Any,
+    ) -> Finding:
+        """A finding with the fields that come from the report filled in."""
+        return Finding(
+            code=code,
+            severity=catalogue.severity(code) if severity is None else severity,
+            title=title,
+            message=message,
+            span=span,
+            tier=self.report.tier,
+            target=self.report.target.name or "__main__",
+            inputs=inputs_line(self.report.inputs, call),
+            torch=self.report.versions.torch or "unknown",
+            link=catalogue.link(code),
+            **more,
+        )
+
+
+def span_of(location: Location) -> Span:
+    """The span of a location."""
+    return Span(location.path, location.line, location.column, location.end_line, location.end_column)
+
+
+def trail(frames: Iterable[Location], *, without: Location | None, verb: str) -> tuple[Related, ...]:
+    """Related spans for frames, innermost first, each place once and `without` left out."""
+    seen = {(without.path, without.line)} if without else set()
+    out = []
+    for frame in reversed(tuple(frames)):
+        if (frame.path, frame.line) in seen:
+            continue
+        seen.add((frame.path, frame.line))
+        where = f"{verb} `{frame.function}`" if frame.function else verb
+        out.append(Related(span_of(frame), where))
+    return tuple(out)

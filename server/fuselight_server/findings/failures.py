@@ -1,0 +1,153 @@
+"""FL401 to FL409, FL501 and FL504: what ended a run, on the line that did, each with its next step.
+
+Invariant: whose failure it is comes from the report's `culprit` and `kind`, never from the words of a
+message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight.report import Culprit
+from fuselight_server.finding import Related, Span
+from fuselight_server.findings.context import span_of, trail
+from fuselight_server.findings.text import compose, place, plain, sentence
+from fuselight_server.findings.titles import title_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import Failure, Location
+    from fuselight_server.finding import Finding
+    from fuselight_server.findings.context import Context
+
+_BY_KIND = {
+    "fullgraph": "FL404",
+    "timeout": "FL405",
+    "memory": "FL406",
+    "signal": "FL407",
+    "exit": "FL408",
+    "cancelled": "FL409",
+    "damaged_answer": "FL409",
+    "inputs": "FL501",
+    "no_torch": "FL504",
+    "old_torch": "FL504",
+    "backend": "FL402",
+    "internal": "FL403",
+}
+_BY_CULPRIT = {
+    Culprit.USER: "FL401",
+    Culprit.COMPILER: "FL402",
+    Culprit.FUSELIGHT: "FL403",
+    Culprit.ENVIRONMENT: "FL504",
+}
+
+_NEXT = {
+    "FL401": (
+        "Run the same call without torch.compile: where it fails there too, the cause is in the code or "
+        "its inputs"
+    ),
+    "FL402": (
+        "Reduce it to a small program and report it to PyTorch; torch.compiler.disable on this function "
+        "avoids it"
+    ),
+    "FL403": "Please report it: the command 'Fuselight: Report a Problem' collects what is needed",
+    "FL404": "Remove the break, or drop fullgraph=True so that torch goes on in eager for this line",
+    "FL405": "Give smaller inputs, or raise the time limit (fuselight.limits.seconds, --time-limit)",
+    "FL406": (
+        "Give a smaller model or fake=True in the directive, or raise the memory limit "
+        "(fuselight.limits.memoryMb)"
+    ),
+    "FL407": "Run the same call under python -X faulthandler to see the native stack",
+    "FL408": "Keep sys.exit and os._exit out of what the target runs",
+    "FL409": "Run it again; where it comes back, report it with 'Fuselight: Report a Problem'",
+    "FL501": "Correct the directive: docs/inputs.md has the notation",
+    "FL504": "Choose an interpreter that has torch 2.6 or newer",
+}
+
+
+def failure_findings(context: Context) -> Iterator[Finding]:
+    """The findings of the report's failures; the same failure in several calls is one, with a count."""
+    groups: dict[tuple[object, ...], list[Failure]] = {}
+    for one in context.report.failures:
+        home = _home(context, one)
+        key = (one.kind, one.exception, one.message, home.path if home else None, home.line if home else None)
+        groups.setdefault(key, []).append(one)
+    for group in groups.values():
+        yield _finding(context, group)
+
+
+def code_of(failure: Failure) -> str:
+    """The code of a failure."""
+    return _BY_KIND.get(failure.kind) or _BY_CULPRIT[failure.culprit]
+
+
+def _home(context: Context, failure: Failure) -> Location | None:
+    return context.innermost_ours(failure.stack)
+
+
+def _finding(context: Context, group: list[Failure]) -> Finding:
+    failure = group[0]
+    code, home = code_of(failure), _home(context, group[0])
+    hints = (plain(failure.next_step) or _NEXT[code],)
+    span = span_of(home) if home else _elsewhere(context, failure)
+    related = list(trail(failure.stack, without=home, verb="in"))
+    if failure.directive_line is not None and failure.kind != "inputs":
+        directive = Span(context.report.target.path, failure.directive_line)
+        if (directive.path, directive.line) != (span.path, span.line):
+            related.append(Related(directive, "with the inputs of this directive"))
+    return context.finding(
+        code,
+        title=_title(code, failure),
+        message=compose(_said(code, failure, home), hints=hints),
+        span=span,
+        call=failure.call,
+        hints=hints,
+        related=tuple(related),
+        count=len(group),
+        gb_ids=(failure.gb_id,) if failure.gb_id else (),
+    )
+
+
+def _elsewhere(context: Context, failure: Failure) -> Span:
+    """Without a workspace frame: the directive, else the target."""
+    if failure.directive_line is not None:
+        return Span(context.report.target.path, failure.directive_line)
+    return context.target_span()
+
+
+def _title(code: str, failure: Failure) -> str:
+    message = plain(failure.message).rstrip(".")
+    name = f"{failure.exception}: " if failure.exception and not message.startswith(failure.exception) else ""
+    if code == "FL404":
+        what = title_of(failure.gb_id, message, failure.message) if failure.gb_id else message
+        return f"fullgraph=True, but the graph breaks: {what}"
+    if code == "FL402":
+        return f"the compiler failed: {name}{message}"
+    if code == "FL403":
+        return f"Fuselight failed: {name}{message}"
+    return f"{name}{message}" or "the run failed"
+
+
+def _said(code: str, failure: Failure, home: Location | None) -> str:
+    during = f" while {_PHASES.get(failure.phase, failure.phase)}" if failure.phase else ""
+    if code == "FL401":
+        where = f" at {place(failure.stack[-1])}" if failure.stack and failure.stack[-1] != home else ""
+        return f"The code raised an exception{during}{where}. What was learnt before it still counts."
+    if code == "FL402":
+        return f"The failure is in the compiler, not in the code{during}."
+    if code == "FL403":
+        return f"The failure is Fuselight's own{during}; the code is not at fault."
+    if code == "FL404":
+        return "With fullgraph=True a graph break is an error, so nothing is compiled."
+    return sentence(f"{plain(failure.message)}{during}")
+
+
+_PHASES = {
+    "import": "importing the file",
+    "build": "building the object",
+    "call": "calling it",
+    "trace": "tracing",
+    "report": "writing the report",
+    "backward": "running backward",
+}

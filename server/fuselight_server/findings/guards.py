@@ -1,0 +1,87 @@
+"""FL203: a compiled frame whose guards are many, or slow to check. They are checked at every call.
+
+Invariant: at most one finding for each function, for its worst compile; the lines that made most guards are
+related.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from fuselight_server.finding import Related, Span
+from fuselight_server.findings.context import span_of
+from fuselight_server.findings.text import compose, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import Compile, Frame
+    from fuselight_server.finding import Finding
+    from fuselight_server.findings.context import Context
+
+_MOST_LINES = 8
+
+
+def guard_findings(context: Context) -> Iterator[Finding]:
+    """The findings of frames past the thresholds."""
+    worst: dict[tuple[str, int], Compile] = {}
+    for compiled in context.report.compiles:
+        if compiled.frame >= len(context.report.frames) or not _past(context, compiled):
+            continue
+        at = context.report.frames[compiled.frame].location
+        key = (at.path, at.line)
+        if key not in worst or _weight(compiled) > _weight(worst[key]):
+            worst[key] = compiled
+    for compiled in worst.values():
+        yield _finding(context, compiled, context.report.frames[compiled.frame])
+
+
+def _weight(compiled: Compile) -> tuple[float, int]:
+    return (compiled.guard_us or 0.0, compiled.guard_count or 0)
+
+
+def _past(context: Context, compiled: Compile) -> bool:
+    limits = context.thresholds
+    many = bool(limits.guard_count) and (compiled.guard_count or 0) >= limits.guard_count
+    slow = bool(limits.guard_us) and (compiled.guard_us or 0.0) >= limits.guard_us
+    return many or slow
+
+
+def _finding(context: Context, compiled: Compile, frame: Frame) -> Finding:
+    home = frame.location if context.is_ours(frame.location) else context.innermost_ours(compiled.caller)
+    facts = []
+    if compiled.guard_count is not None:
+        facts.append(counted(compiled.guard_count, "guard"))
+    if compiled.guard_us is not None:
+        facts.append(f"{compiled.guard_us:.0f} us to check them")
+    hints = (
+        "Guard on less: pass what varies as tensors, and keep configuration in few, plain attributes",
+        "Where parameters and modules never change, see torch.compiler.skip_guard_on_all_nn_modules_unsafe",
+    )
+    cost = (f"{facts[-1] if compiled.guard_us is not None else 'all guards are checked'} at every call",)
+    return context.finding(
+        "FL203",
+        title=f"`{frame.function}` has {' and takes '.join(facts)}",
+        message=compose(
+            "Compiled code may only run if all its guards hold, so they are checked before each call.",
+            cost=cost,
+            hints=hints,
+        ),
+        span=span_of(home) if home else context.target_span(),
+        call=compiled.call,
+        hints=hints,
+        related=tuple(_lines(context, compiled)),
+        cost=cost,
+    )
+
+
+def _lines(context: Context, compiled: Compile) -> Iterator[Related]:
+    """The workspace lines that made the most guards."""
+    born: Counter[tuple[str, int]] = Counter()
+    for guard in compiled.guards:
+        home = context.innermost_ours(guard.born)
+        if home is not None:
+            born[home.path, home.line] += 1
+    for (path, line), number in born.most_common(_MOST_LINES):
+        yield Related(Span(path, line), f"this line made {counted(number, 'guard')}")

@@ -1,0 +1,44 @@
+"""FL601 and FL602: what the run did differently from the program as written, so that nobody is misled.
+
+Invariant: only notes that change how results are to be read are findings; the rest stay in the report.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.findings.context import span_of
+from fuselight_server.findings.text import compose, plain, sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight_server.finding import Finding
+    from fuselight_server.findings.context import Context
+
+_CODES = {"device_redirected": "FL601", "fake_tensors": "FL602"}
+_MEANING = {
+    "FL601": (
+        "Breaks, guards and recompilations are those of the CPU run; code that asks for the device may "
+        "take another path."
+    ),
+    "FL602": "Shapes and types are true, values are not: code that reads data could not be followed.",
+}
+
+
+def note_findings(context: Context) -> Iterator[Finding]:
+    """The findings of the report's notes."""
+    seen = set()
+    for note in context.report.notes:
+        code = _CODES.get(note.kind)
+        home = context.innermost_ours((note.location,)) if note.location else None
+        key = (code, note.text, home)
+        if code is None or key in seen:
+            continue
+        seen.add(key)
+        yield context.finding(
+            code,
+            title=plain(note.text).rstrip("."),
+            message=compose(sentence(plain(note.text)), _MEANING[code]),
+            span=span_of(home) if home else context.target_span(),
+        )

@@ -1,0 +1,131 @@
+"""What is known from the source alone: directives that cannot be read, targets without inputs, idle ignores.
+
+Invariant: nothing here has run anything; every finding has tier `static`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from fuselight.report import Tier
+from fuselight_server import catalogue
+from fuselight_server.finding import Finding
+from fuselight_server.findings.text import compose, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fuselight_server.finding import Span
+    from fuselight_server.static.reading import Ignore, Reading
+
+_NO_INPUTS_HINTS = (
+    "Write the call above it, as `# fuselight: {}`",
+    "Or define example_inputs() in this file, or run the program once with `fuselight run`",
+)
+
+
+def static_findings(reading: Reading) -> tuple[Finding, ...]:
+    """Directive problems, and a hint on each compiled target that no rung can give inputs to."""
+    out = [
+        _finding("FL501", problem.span, title=problem.message, message=compose(hints=(_DIRECTIVE_HELP,)))
+        for problem in reading.directive_problems
+    ]
+    given = reading.provider is not None or reading.main_line is not None
+    broken = {problem.span.line for problem in reading.directive_problems}
+    for target in reading.targets:
+        if not target.compiled or target.directives or given or _has_directive_above(target.def_line, broken):
+            continue
+        example = f"{target.name.rsplit('.', 1)[-1]}({', '.join('f32[4, 8]' for _ in target.parameters)})"
+        if target.kind == "module":
+            example = (
+                f"{target.name.rsplit('.', 1)[-1]}()({', '.join('f32[4, 8]' for _ in target.parameters)})"
+            )
+        hints = tuple(hint.format(example) for hint in _NO_INPUTS_HINTS)
+        out.append(
+            dataclasses.replace(
+                _finding(
+                    "FL502",
+                    target.name_span,
+                    title=f"no inputs are known for `{target.name}`",
+                    message=compose(
+                        "torch.compile traces a real call, so Fuselight needs the inputs of one.", hints=hints
+                    ),
+                ),
+                target=target.name,
+                hints=hints,
+                fixes=("insert_inputs",),
+                data=(("target", target.name),),
+            )
+        )
+    return tuple(out)
+
+
+_DIRECTIVE_HELP = (
+    "A directive is a call in Python's notation, as `Net(dim=64)(f32[4, 128])` or `step(i64[8] % 100, "
+    "scale=0.5)`"
+)
+
+
+def _has_directive_above(line: int, broken: set[int]) -> bool:
+    """Whether an unreadable directive stands just above: then that is the thing to correct."""
+    return any(line - 10 <= candidate < line for candidate in broken)
+
+
+def apply_ignores(findings: Iterable[Finding], readings: Mapping[str, Reading]) -> tuple[Finding, ...]:
+    """Drop what an ignore comment on the line silences; an ignore that silences nothing is FL503."""
+    used: dict[tuple[str, int], set[str]] = {}
+    kept = []
+    for finding in findings:
+        ignore = _ignore_on(readings.get(finding.span.path), finding)
+        if ignore is None:
+            kept.append(finding)
+        else:
+            used.setdefault((finding.span.path, ignore.span.line), set()).add(finding.code)
+    for path, reading in readings.items():
+        for ignore in reading.ignores:
+            silenced = used.get((path, ignore.span.line), set())
+            idle = [code for code in ignore.codes if code not in silenced]
+            if idle or (not ignore.codes and not silenced):
+                kept.append(_idle(ignore, idle))
+    return tuple(kept)
+
+
+def _ignore_on(reading: Reading | None, finding: Finding) -> Ignore | None:
+    if reading is None:
+        return None
+    last = finding.span.end_line or finding.span.line
+    for ignore in reading.ignores:
+        on = finding.span.line <= ignore.span.line <= last
+        if on and (not ignore.codes or finding.code in ignore.codes):
+            return ignore
+    return None
+
+
+def _idle(ignore: Ignore, idle: list[str]) -> Finding:
+    what = listed(idle) if idle else "any finding"
+    return dataclasses.replace(
+        _finding(
+            "FL503",
+            ignore.span,
+            title=f"this comment silences nothing: no {what} here",
+            message=compose(hints=("Remove it, so that it does not hide a finding that comes later",)),
+        ),
+        fixes=("remove_ignore",),
+        data=tuple(("code", code) for code in idle),
+    )
+
+
+def _finding(code: str, span: Span, *, title: str, message: str) -> Finding:
+    return Finding(
+        code=code,
+        severity=catalogue.severity(code),
+        title=title,
+        message=message,
+        span=span,
+        tier=Tier.STATIC,
+        target="",
+        inputs="",
+        torch="",
+        link=catalogue.link(code),
+    )

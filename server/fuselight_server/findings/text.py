@@ -1,0 +1,97 @@
+"""The words that all families share: how paragraphs, counts, places and torch's own texts are written.
+
+Invariant: nothing here decides anything; each function turns data into text.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from fuselight.report import Rung
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight.report import Inputs, Location
+
+_RESUME = re.compile(r"(?:torch_dynamo_resume_in_)+(.+?)(?:_at_\d+)+")
+_BLANKS = re.compile(r"[ \t]*\n[ \t]*")
+_LONGEST_INPUTS = 160
+
+
+def plain(text: str) -> str:
+    """Torch's text on one line, with resume functions named as the functions that they resume."""
+    return _BLANKS.sub(" ", _RESUME.sub(r"\1", text)).strip()
+
+
+def sentence(text: str) -> str:
+    """`text` with a full stop, a capital letter first where it starts with a plain lower-case word."""
+    text = text.strip()
+    if not text:
+        return text
+    if text[0].islower() and re.match(r"[a-z]+[ ,']", text):
+        text = text[0].upper() + text[1:]
+    return text if text[-1] in ".!?:`)" and text[-1] not in "`)" else text + "."
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 graph`, `2 graphs`, `3 recompilations`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def listed(items: Iterable[str], *, last: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    words = list(items)
+    if len(words) < 2:  # noqa: PLR2004 - two is where a list begins
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def place(location: Location) -> str:
+    """`model.py:88`."""
+    return f"{PurePath(location.path).name}:{location.line}"
+
+
+def compose(*paragraphs: str, cost: Iterable[str] = (), hints: Iterable[str] = ()) -> str:
+    """A message: what happened, what it costs, what to do. Empty parts are left out."""
+    parts = [paragraph for paragraph in paragraphs if paragraph]
+    cost = list(cost)
+    if cost:
+        parts.append("Cost: " + "; ".join(cost) + ".")
+    hints = list(hints)
+    if len(hints) == 1:
+        parts.append("What to do: " + sentence(hints[0]))
+    elif hints:
+        parts.append("What to do:\n" + "\n".join(f"- {sentence(hint)}" for hint in hints))
+    return "\n\n".join(parts)
+
+
+def inputs_line(inputs: Inputs | None, call: int | None = None) -> str:
+    """The rung and the call: `directive on line 12: Net()(f32[4, 8])`. Empty where there are no inputs."""
+    if inputs is None:
+        return ""
+    chosen = next(
+        (one for one in inputs.calls if one.index == call), inputs.calls[0] if inputs.calls else None
+    )
+    line = chosen.location.line if chosen and chosen.location else inputs.line
+    rung = _rung(inputs.rung, line)
+    if chosen is None or not chosen.text:
+        return rung
+    text = chosen.text if len(chosen.text) <= _LONGEST_INPUTS else chosen.text[: _LONGEST_INPUTS - 3] + "..."
+    return f"{rung}: {text}"
+
+
+def _rung(rung: Rung, line: int | None) -> str:
+    words = {
+        Rung.DIRECTIVE: "directive",
+        Rung.PROVIDER: "provider function",
+        Rung.DUMMY_INPUTS: "the model's dummy_inputs",
+        Rung.ANNOTATIONS: "shape annotations",
+        Rung.RECORDED: "recorded by fuselight run",
+        Rung.MAIN: "__main__ block",
+        Rung.PROGRAM: "fuselight run",
+    }[rung]
+    dated = {Rung.DIRECTIVE, Rung.PROVIDER, Rung.MAIN, Rung.ANNOTATIONS}
+    return f"{words} on line {line}" if line is not None and rung in dated else words

@@ -250,6 +250,8 @@ class Break:
     call: int | None = None
     frame_skipped: bool = False
     """Whether the whole frame was left to eager because of this break."""
+    operators: int | None = None
+    """Operators that had been traced into the frame's graph when it broke; left to eager where the frame was skipped."""
 
 
 @dataclass(frozen=True)
@@ -375,6 +377,19 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """The inputs of one call that a program made (`fuselight run`), taken at a compile or recompile."""
+
+    path: str
+    target: str
+    """Qualified name in the file of what was compiled: the `recorded` rung looks it up by this."""
+    line: int
+    """1-based `def` line."""
+    text: str
+    """The call in directive notation."""
+
+
+@dataclass(frozen=True)
 class Report:
     """All that one run learnt about one target."""
 
@@ -400,3 +415,5 @@ class Report:
     roots: tuple[str, ...] = ()
     """Folders whose files are the user's (the workspace); everything else is a library."""
     texts: dict[str, str] = field(default_factory=dict)
+    recorded: tuple[Recorded, ...] = ()
+    """`fuselight run` only: the inputs that later runs may use."""

@@ -141,7 +141,7 @@ def _operators(compiled: Compile | None) -> str:
 
 
 def _same_function(context: Context, one: Break) -> list[Compile]:
-    """The compiles of the function whose frame broke and of its resumptions, in order, in the break's call."""
+    """The compiles of the function that broke and of its resumptions, in order, in the break's call."""
     frames = context.report.frames
     own = next((item for item in context.report.compiles if item.id == one.compile_id), None)
     if own is None or own.frame >= len(frames):

@@ -1,0 +1,112 @@
+"""Which targets of a file to run, and the requests that do it.
+
+By default: what the source compiles, and what has a directive. Invariant: a file's `__main__` block runs at
+most once, for all compiled targets together that nothing better gives inputs to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fuselight.protocol import Analyse, InputsPlan, Limits, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fuselight_server.static.reading import Reading, StaticTarget
+
+MAIN = "__main__"
+"""How the user names a file's `__main__` block where a target's name is asked for."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What is the same for every run of one command or folder."""
+
+    roots: tuple[str, ...]
+    limits: Limits = field(default_factory=Limits)
+    default_sizes: dict[str, int] = field(default_factory=dict)
+    dynamo_config: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    overlays: dict[str, str] = field(default_factory=dict)
+    recorded: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Target name to the calls that the last `fuselight run` recorded for it in this file."""
+    argv: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run: the target as the worker names it, and the rungs to try."""
+
+    target: Target
+    inputs: InputsPlan
+
+    def request(self, identity: int, generation: int, options: RunOptions) -> Analyse:
+        """The message that starts the run."""
+        return Analyse(
+            id=identity,
+            generation=generation,
+            target=self.target,
+            inputs=self.inputs,
+            roots=options.roots,
+            overlays=options.overlays,
+            limits=options.limits,
+            dynamo_config=options.dynamo_config,
+            environment=options.environment,
+            argv=options.argv,
+        )
+
+
+def default_runs(reading: Reading, options: RunOptions) -> tuple[PlannedRun, ...]:
+    """What to run when the user has pointed at nothing in particular."""
+    runs = []
+    left_to_main = False
+    for target in reading.targets:
+        if not target.compiled and not target.directives:
+            continue
+        own = bool(target.directives) or reading.provider is not None or target.name in options.recorded
+        if own or reading.main_line is None:
+            runs.append(_run(reading, target, options))
+        else:
+            left_to_main = True
+    if left_to_main:
+        runs.append(main_run(reading))
+    if not runs and reading.provider is not None:
+        runs.extend(_run(reading, target, options) for target in _provided(reading.targets))
+    return tuple(runs)
+
+
+def named_runs(reading: Reading, names: Iterable[str], options: RunOptions) -> tuple[PlannedRun, ...]:
+    """The runs for the targets that the user named; a name that the file does not have gives none."""
+    wanted = set(names)
+    runs = [_run(reading, target, options) for target in reading.targets if target.name in wanted]
+    if MAIN in wanted and reading.main_line is not None:
+        runs.append(main_run(reading))
+    return tuple(runs)
+
+
+def main_run(reading: Reading) -> PlannedRun:
+    """The run of the file's own `__main__` block."""
+    line = reading.main_line or 1
+    return PlannedRun(
+        Target(path=reading.path, name="", kind="main", line=line, compiled=True),
+        InputsPlan(main_line=line, dummy_inputs=False, annotations=False),
+    )
+
+
+def _run(reading: Reading, target: StaticTarget, options: RunOptions) -> PlannedRun:
+    recorded = options.recorded.get(target.name, ())
+    plan = reading.plan(target, recorded=recorded, default_sizes=dict(options.default_sizes))
+    return PlannedRun(reading.request(target), plan)
+
+
+def _provided(targets: Iterable[StaticTarget]) -> list[StaticTarget]:
+    """Whom a provider is for in a file that compiles nothing: its last module, built from the others."""
+    modules = [target for target in targets if target.kind == "module" and "." not in target.name]
+    return modules[-1:]
+
+
+def sizes(pairs: Mapping[str, object]) -> dict[str, int]:
+    """Default sizes that are usable: positive whole numbers."""
+    return {name: size for name, size in pairs.items() if isinstance(size, int) and size > 0}

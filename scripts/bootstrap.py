@@ -1,0 +1,190 @@
+"""The Python that everything here runs in: a virtual environment under `.cache/`, keyed by the lock file.
+
+Invariant: a second call with the same lock, interpreter and torch reaches no network. torch is not in the lock,
+which would pin a CUDA build for everybody: it is the one that the current interpreter has, else pip's.
+Standard library only, Python 3.10 and newer, on a machine that has nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from node_tools import CACHE, ROOT, Unavailable
+
+LOCK = ROOT / "requirements-dev.lock"
+TORCH = "torch==2.13.0"
+OLDEST_TORCH = (2, 6)
+_OFFLINE = ("--retries", "1", "--timeout", "15")
+"""pip's own patience lasts minutes; a machine without a network should hear so in seconds."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """`python` runs the project's tools. `no_torch` says why there is no torch in it, None when there is one."""
+
+    python: Path
+    no_torch: str | None
+
+    def variables(self) -> dict[str, str]:
+        """The process environment with this Python first on PATH."""
+        variables = dict(os.environ)
+        variables["PATH"] = f"{self.python.parent}{os.pathsep}{variables.get('PATH', '')}"
+        variables["VIRTUAL_ENV"] = str(self.python.parent.parent)
+        variables.pop("PYTHONHOME", None)
+        return variables
+
+
+def ensure_environment(*, torch: bool = True) -> Environment:
+    """The environment, made when it is not there. Raises Unavailable when even the server's part cannot be had.
+
+    With `torch=False` no torch is looked for or installed (linting and packaging need none).
+    """
+    if sys.version_info < (3, 10):
+        raise Unavailable(f"Python 3.10 or newer is needed; {sys.executable} is {sys.version.split()[0]}")
+    outer = _outer_torch()
+    key = hashlib.sha256(
+        b"\0".join((LOCK.read_bytes(), sys.executable.encode(), sys.version.encode(), repr(outer).encode()))
+    ).hexdigest()[:12]
+    home = CACHE / f"python-{key}"
+    python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not (home / "ready").is_file():
+        _create(home, python, outer)
+    return Environment(python, _ensure_torch(home, python, outer) if torch else None)
+
+
+@dataclass(frozen=True)
+class OuterTorch:
+    """The torch of the interpreter that runs this script, and the folders of its packages."""
+
+    version: str
+    folders: tuple[str, ...]
+
+
+def _outer_torch() -> OuterTorch | None:
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers is None or (int(numbers[1]), int(numbers[2])) < OLDEST_TORCH:
+        return None
+    folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    folders.update(path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
+    return OuterTorch(version, tuple(sorted(folders)))
+
+
+def _create(home: Path, python: Path, outer: OuterTorch | None) -> None:
+    print(f"setting up Python {sys.version.split()[0]} in {home.relative_to(ROOT)} (once)", flush=True)
+    shutil.rmtree(home, ignore_errors=True)
+    made = _quiet([sys.executable, "-m", "venv", str(home)])
+    if made.returncode != 0:
+        shutil.rmtree(home, ignore_errors=True)
+        raise Unavailable(
+            f"{sys.executable} -m venv failed: {_last_line(made.stdout)}\n"
+            "On Debian and Ubuntu: apt-get install python3-venv"
+        )
+    if outer is not None:
+        # The venv of a venv would see the base interpreter only, hence a path file and not --system-site-packages.
+        # Its packages come after ours: the lock wins.
+        site = subprocess.run(
+            [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+        Path(site, "zz_outer_torch.pth").write_text("\n".join(outer.folders) + "\n", encoding="utf-8")
+    for what in (
+        ["--require-hashes", "-r", str(LOCK)],
+        ["--no-deps", "--no-build-isolation", "--no-index", "-e", str(ROOT)],
+    ):
+        done = _pip(python, "install", *what)
+        if done.returncode != 0:
+            shutil.rmtree(home, ignore_errors=True)
+            raise Unavailable(f"pip install {' '.join(what)} failed:\n{_tail(done.stdout)}")
+    (home / "ready").touch()
+
+
+def _ensure_torch(home: Path, python: Path, outer: OuterTorch | None) -> str | None:
+    """Install torch unless it is there; returns why it cannot be had, or None."""
+    if (home / "torch").is_file():
+        return None
+    if outer is None:
+        announced = _quiet_report(python)
+        if isinstance(announced, str):
+            return announced
+        size = announced.get("url", "")
+        if sys.platform == "linux" and "cpu" not in size:
+            print(f"installing {TORCH} with CUDA: several gigabytes, once", flush=True)
+        else:
+            print(f"installing {TORCH} (about 200 MB, once)", flush=True)
+        done = _pip(python, "install", TORCH)
+        if done.returncode != 0:
+            return f"pip install {TORCH} failed: {_last_line(done.stdout)}"
+    said = _quiet([str(python), "-c", "import torch; print(torch.__version__)"])
+    if said.returncode != 0:
+        return f"torch does not import in {python}: {_last_line(said.stdout)}"
+    (home / "torch").write_text(said.stdout, encoding="utf-8")
+    return None
+
+
+def _quiet_report(python: Path) -> dict[str, str] | str:
+    """Which file pip would install for torch, before it downloads anything; a text when there is none."""
+    asked = _pip(python, "install", "--dry-run", "--no-deps", "--quiet", "--report", "-", TORCH)
+    if asked.returncode != 0:
+        return (
+            f"pip finds no {TORCH} for Python {sys.version.split()[0]}: {_last_line(asked.stdout)} "
+            "(any torch 2.6 or newer in the interpreter that runs make is used as it is)"
+        )
+    try:
+        report = json.loads(asked.stdout[asked.stdout.index("{") :])
+        url = report["install"][0]["download_info"]["url"]
+    except (ValueError, LookupError):
+        return {}
+    return {"url": str(url)}
+
+
+def _pip(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return _quiet([str(python), "-m", "pip", "--disable-pip-version-check", *arguments[:1], *_OFFLINE, *arguments[1:]])
+
+
+def _quiet(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.strip().splitlines()[-15:])
+
+
+def _last_line(text: str) -> str:
+    errors = [line for line in text.splitlines() if line.startswith("ERROR")]
+    lines = errors or text.strip().splitlines() or ["no output"]
+    return lines[-1]
+
+
+if __name__ == "__main__":
+    try:
+        environment = ensure_environment()
+    except Unavailable as why:
+        sys.exit(str(why))
+    print(environment.python)
+    if environment.no_torch:
+        print(f"no torch: {environment.no_torch}", file=sys.stderr)

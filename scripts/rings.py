@@ -1,0 +1,99 @@
+"""The rings of tests, by boundary, and what each needs of the machine.
+
+Invariant: a ring ends as passed, failed, or left out with one line that says what is missing and why; none is
+ever dropped in silence.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import xml.etree.ElementTree as ElementTree  # noqa: S405 - reads only the file that our own pytest wrote
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from node_tools import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from bootstrap import Environment
+
+ARTIFACTS = ROOT / "artifacts"
+_PLUGINS = ("pytest_timeout", "pytest_asyncio.plugin", "_hypothesis_pytestplugin")
+"""Named one by one, since the interpreter whose torch is borrowed may have plugins of its own."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a ring ended. `left_out` is the reason why it, or a part of it, did not run."""
+
+    ring: str
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    left_out: str | None = None
+
+    def __str__(self) -> str:
+        if not (self.passed or self.failed):
+            return f"{self.ring}: left out: {self.left_out}"
+        text = f"{self.ring}: {self.passed} passed, {self.failed} failed"
+        if self.skipped:
+            text += f", {self.skipped} skipped"
+        text += f" in {self.seconds:.0f} s"
+        return f"{text}; left out: {self.left_out}" if self.left_out else text
+
+
+def pytest_ring(
+    ring: str, environment: Environment, paths: Sequence[Path], *, options: Sequence[str] = ()
+) -> Outcome:
+    """Run pytest on `paths`, its output shown as it comes."""
+    present = [str(path.relative_to(ROOT)) for path in paths if path.exists()]
+    results = ARTIFACTS / "junit" / f"{ring}.xml"
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.unlink(missing_ok=True)
+    plugins = [word for plugin in _PLUGINS for word in ("-p", plugin)]
+    variables = environment.variables()
+    variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    started = time.monotonic()
+    done = subprocess.run(
+        [str(environment.python), "-m", "pytest", "-q", "--junitxml", str(results), *plugins, *options, *present],
+        cwd=ROOT,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    return read_junit(ring, results, code=done.returncode, seconds=time.monotonic() - started)
+
+
+def read_junit(ring: str, results: Path, *, code: int, seconds: float) -> Outcome:
+    """The outcome in a JUnit file; a run that left none, or failed without naming a test, counts as one failure."""
+    if not results.is_file():
+        return Outcome(ring, failed=1, seconds=seconds)
+    root = ElementTree.parse(results).getroot()  # noqa: S314 - as above
+    suites = list(root.iter("testsuite"))
+
+    def total(name: str) -> int:
+        return sum(int(suite.get(name) or 0) for suite in suites)
+
+    failed = total("failures") + total("errors")
+    skipped = total("skipped")
+    passed = total("tests") - failed - skipped
+    if code != 0 and failed == 0:
+        failed = 1
+    return Outcome(ring, passed=passed, failed=failed, skipped=skipped, seconds=seconds)
+
+
+def has_gpu(environment: Environment) -> bool:
+    """Whether torch sees a CUDA device."""
+    asked = subprocess.run(
+        [str(environment.python), "-c", "import torch; print(torch.cuda.is_available())"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"},
+    )
+    return asked.stdout.strip().endswith("True")

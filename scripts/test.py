@@ -1,0 +1,107 @@
+"""`make test`: every ring of tests that this machine can run, and a closing line `N passed, N failed`.
+
+Invariant: the exit code is 0 only if every ring that could run passed; what could not run has a line of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from bootstrap import ensure_environment
+from node_tools import ROOT, Unavailable
+from rings import Outcome, has_gpu, pytest_ring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bootstrap import Environment
+
+TESTS = ROOT / "tests"
+
+
+def unit(environment: Environment) -> Outcome:
+    """Pure: no torch, no process."""
+    return pytest_ring("unit", environment, [*sorted(TESTS.glob("test_*.py")), TESTS / "unit"])
+
+
+def worker(environment: Environment) -> Outcome:
+    """Real torch in the real worker, the annotated cases included."""
+    if environment.no_torch:
+        return Outcome("worker", left_out=environment.no_torch)
+    return pytest_ring("worker", environment, [TESTS / "worker"])
+
+
+def server(environment: Environment) -> Outcome:
+    """The real server over stdio."""
+    if environment.no_torch:
+        outcome = pytest_ring("server", environment, [TESTS / "server"], options=["-m", "not torch"])
+        return Outcome(
+            "server",
+            passed=outcome.passed,
+            failed=outcome.failed,
+            skipped=outcome.skipped,
+            seconds=outcome.seconds,
+            left_out=f"its tests that run a model: {environment.no_torch}",
+        )
+    return pytest_ring("server", environment, [TESTS / "server"])
+
+
+def gpu(environment: Environment) -> Outcome:
+    """Capture on a real device."""
+    if environment.no_torch:
+        return Outcome("gpu", left_out=environment.no_torch)
+    if not has_gpu(environment):
+        return Outcome("gpu", left_out="torch sees no CUDA device on this machine")
+    return pytest_ring("gpu", environment, [TESTS / "gpu"])
+
+
+RINGS: dict[str, Callable[[Environment], Outcome]] = {
+    "unit": unit,
+    "worker": worker,
+    "server": server,
+    "gpu": gpu,
+}
+
+
+def main() -> int:
+    """Run the rings named on the command line, by default all; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Run every ring of tests that this machine can run.")
+    parser.add_argument("rings", nargs="*", metavar="RING", help=f"one or more of {', '.join(RINGS)}")
+    names = parser.parse_args().rings or list(RINGS)
+    unknown = [name for name in names if name not in RINGS]
+    if unknown:
+        parser.error(f"no ring {', '.join(unknown)}; there are {', '.join(RINGS)}")
+    try:
+        environment = ensure_environment(torch=names != ["unit"])
+    except Unavailable as why:
+        print(why, file=sys.stderr)
+        return 1
+    started = time.monotonic()
+    outcomes = []
+    for name in names:
+        print(f"\n== {name}", flush=True)
+        try:
+            outcomes.append(RINGS[name](environment))
+        except Unavailable as why:
+            outcomes.append(Outcome(name, left_out=str(why)))
+        print(outcomes[-1], flush=True)
+    return conclude(outcomes, time.monotonic() - started)
+
+
+def conclude(outcomes: list[Outcome], seconds: float) -> int:
+    """Print the summary; returns the exit code."""
+    print(f"\n== summary, {seconds / 60:.1f} minutes")
+    for outcome in outcomes:
+        print(outcome)
+    passed = sum(outcome.passed for outcome in outcomes)
+    failed = sum(outcome.failed for outcome in outcomes)
+    print(f"{passed} passed, {failed} failed")
+    # A run in which nothing ran has shown nothing.
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

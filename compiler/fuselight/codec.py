@@ -2,7 +2,8 @@
 
 Invariant: `decode(T, encode(x)) == x` for every message and report type, and decoding is tolerant: a key that
 the type does not know is skipped (a newer writer), a missing one takes the field's default (an older writer).
-Only data comes out: no type is named in the JSON, so a damaged or hostile file can build nothing but these types.
+Only data comes out: no type is named in the JSON, so a damaged or hostile file can build these types and
+nothing else.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import typing
 from typing import Any, TypeVar, Union
 
 T = TypeVar("T")
+_SHOWN = 60  # characters of an unfit value that an error quotes
 
 
 class DecodeError(ValueError):
@@ -27,9 +29,9 @@ def encode(value: Any) -> Any:
         out = {}
         for field in dataclasses.fields(value):
             item = getattr(value, field.name)
-            if field.default is not dataclasses.MISSING and item == field.default and type(item) is type(field.default):
-                continue
-            out[field.name] = encode(item)
+            default = field.default
+            if default is dataclasses.MISSING or type(item) is not type(default) or item != default:
+                out[field.name] = encode(item)
         return out
     if isinstance(value, enum.Enum):
         return value.value
@@ -117,4 +119,6 @@ def _decode_dataclass(kind: type, data: Any, where: str) -> Any:
 
 def _misfit(where: str, wanted: str, data: Any) -> DecodeError:
     shown = repr(data)
-    return DecodeError(f"{where or 'the value'} should be {wanted}, not {shown[:60]}{'...' if len(shown) > 60 else ''}")  # noqa: PLR2004
+    if len(shown) > _SHOWN:
+        shown = shown[:_SHOWN] + "..."
+    return DecodeError(f"{where or 'the value'} should be {wanted}, not {shown}")

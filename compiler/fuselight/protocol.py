@@ -8,7 +8,7 @@ The worker speaks first, with `Hello`. Unknown types and keys are skipped and co
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 from fuselight.codec import DecodeError, decode, encode
 from fuselight.report import Failure, Report, Versions
@@ -65,9 +65,13 @@ class Target:
     path: str
     """Absolute path of the file."""
     name: str
-    """Qualified name in the file: `Net`, `Outer.step`, `compiled` (a variable). Empty: the file's `__main__` block."""
+    """Qualified name in the file: `Net`, `Outer.step`, `compiled` (a variable). Empty: the file's
+    `__main__` block.
+    """
     kind: str
-    """`function`, `method`, `module` (an nn.Module subclass), `variable` (assigned from torch.compile(...)), `main`."""
+    """`function`, `method`, `module` (an nn.Module subclass), `variable` (assigned from
+    torch.compile(...)), `main`.
+    """
     line: int
     compiled: bool
     """Whether the source already compiles it (decorator, assignment, `.compile()`)."""
@@ -145,7 +149,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Answer:
-    """The run's report. Failures of the user's code are inside it: what was learnt before them still counts."""
+    """The run's report. A failure of the user's code is inside it: what was learnt before still counts."""
 
     id: int
     report: Report
@@ -169,9 +173,9 @@ class Log:
     text: str
 
 
-ToWorker = Union[Analyse, Cancel, Shutdown]
-ToServer = Union[Hello, Started, Progress, Answer, Refused, Log]
-Message = Union[ToWorker, ToServer]
+ToWorker = Analyse | Cancel | Shutdown
+ToServer = Hello | Started | Progress | Answer | Refused | Log
+Message = ToWorker | ToServer
 
 _TYPES: dict[str, type[Any]] = {
     kind.__name__: kind

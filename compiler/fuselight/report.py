@@ -1,7 +1,8 @@
 """The Report: all that one run learnt, as plain, immutable, JSON-serialisable data.
 
 It is the only thing that crosses from compiler to server. Invariant: what could not be learnt is `None` or an
-entry in `problems`, never a guess. Lines are 1-based; columns are 0-based offsets in the UTF-8 bytes of the line,
+entry in `problems`, never a guess. Lines are 1-based; columns are 0-based offsets in the UTF-8 bytes of the
+line,
 as CPython's `co_positions` gives them, and None where the Python or the source has none (before 3.11).
 Large text lies once in `Report.texts`, under its SHA-256; fields named `*_text` hold such a key.
 """
@@ -49,7 +50,9 @@ class Location:
     end_line: int | None = None
     end_column: int | None = None
     function: str | None = None
-    """The function's name without resume-function decoration: `forward`, never `torch_dynamo_resume_in_forward_at_23`."""
+    """The function's name without resume-function decoration: `forward`, never
+    `torch_dynamo_resume_in_forward_at_23`.
+    """
 
 
 Stack = tuple[Location, ...]
@@ -73,7 +76,9 @@ class Environment:
     """What was in force and could change the answer."""
 
     variables: dict[str, str] = field(default_factory=dict)
-    """TORCH_*, TORCHINDUCTOR_*, TORCHDYNAMO_*, TRITON_*, CUDA_VISIBLE_DEVICES, PYTORCH_* as the worker saw them."""
+    """TORCH_*, TORCHINDUCTOR_*, TORCHDYNAMO_*, TRITON_*, CUDA_VISIBLE_DEVICES, PYTORCH_* as the worker saw
+    them.
+    """
     config: dict[str, str] = field(default_factory=dict)
     """Dynamo settings that are not at torch's default when the run ended: name to repr."""
 
@@ -98,7 +103,9 @@ class Call:
     index: int
     """0 for the first call of this run."""
     text: str
-    """The inputs in directive notation, as `Net(dim=64)(f32[4, 128, 64])`; shapes and literals only, never data."""
+    """The inputs in directive notation, as `Net(dim=64)(f32[4, 128, 64])`; shapes and literals only, never
+    data.
+    """
     location: Location | None = None
     """Where the call stands: the directive's line, or the caller in the user's file."""
     seconds: float | None = None
@@ -251,7 +258,9 @@ class Break:
     frame_skipped: bool = False
     """Whether the whole frame was left to eager because of this break."""
     operators: int | None = None
-    """Operators that had been traced into the frame's graph when it broke; left to eager where the frame was skipped."""
+    """Operators that had been traced into the frame's graph when it broke; left to eager where the frame
+    was skipped.
+    """
 
 
 @dataclass(frozen=True)
@@ -329,7 +338,8 @@ class Failure:
 
     culprit: Culprit
     kind: str
-    """Stable word: `exception`, `import`, `fullgraph`, `backend`, `exit`, `signal`, `timeout`, `memory`, `inputs`, `internal`,
+    """Stable word: `exception`, `import`, `fullgraph`, `backend`, `exit`, `signal`, `timeout`, `memory`,
+    `inputs`, `internal`,
     `no_torch`, `old_torch`, `descriptors`, `damaged_answer`."""
     message: str
     """One line."""

@@ -1,7 +1,7 @@
-"""What a finding is: data, never text for one face. The editor, the terminal and SARIF each make their own of it.
+"""What a finding is: data. The editor, the terminal and SARIF each make their own text of it.
 
-Lines are 1-based; columns are 0-based offsets in the UTF-8 bytes of the line, as in the Report. A span without
-columns means the whole line from its first non-blank character.
+Lines are 1-based; columns are 0-based offsets in the UTF-8 bytes of the line, as in the Report. A span
+without columns means the whole line from its first non-blank character.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What static reading knows of one file. Plain data; `targets.py` makes it, features and the command line use it.
+"""What static reading knows of one file: plain data, made by `targets.py`.
 
 Lines are 1-based; columns are 0-based UTF-8 byte offsets, as everywhere outside `convert.py`.
 """
@@ -67,7 +67,13 @@ class Reading:
     syntax_error: Span | None = None
     """First place that does not parse; targets then come from what does."""
 
-    def plan(self, target: StaticTarget, *, recorded: tuple[str, ...] = (), default_sizes: dict[str, int] | None = None) -> InputsPlan:
+    def plan(
+        self,
+        target: StaticTarget,
+        *,
+        recorded: tuple[str, ...] = (),
+        default_sizes: dict[str, int] | None = None,
+    ) -> InputsPlan:
         """The rungs to try for `target`."""
         return InputsPlan(
             directives=target.directives,
@@ -80,4 +86,6 @@ class Reading:
 
     def request(self, target: StaticTarget) -> Target:
         """`target` as the worker's message names it."""
-        return Target(path=self.path, name=target.name, kind=target.kind, line=target.def_line, compiled=target.compiled)
+        return Target(
+            path=self.path, name=target.name, kind=target.kind, line=target.def_line, compiled=target.compiled
+        )

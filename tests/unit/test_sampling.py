@@ -1,0 +1,100 @@
+"""py-spy's answer becomes the user's line, and a sampler that cannot work says why."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuselight_server import sampling
+
+PROGRAM = """\
+import sys
+def wait():
+    print("ready", flush=True)
+    sys.stdin.readline()
+wait()
+"""
+
+
+def frame(name: str, path: str, line: int) -> dict[str, object]:
+    return {"name": name, "filename": path, "line": line}
+
+
+MODULE = frame("<module>", "/m.py", 3)
+
+
+def test_the_main_thread_is_read_outermost_first() -> None:
+    stack = sampling.read_dump(
+        [
+            {"pid": 7, "os_thread_id": 8, "frames": [frame("helper", "/t.py", 1)]},
+            {
+                "pid": 7,
+                "os_thread_id": 7,
+                "frames": [frame("forward", "/m.py", 88), frame("<module>", "/m.py", 3)],
+            },
+        ]
+    )
+    assert [(place.function, place.line) for place in stack] == [("<module>", 3), ("forward", 88)]
+
+
+def test_without_thread_ids_the_module_frame_tells_the_main_thread() -> None:
+    stack = sampling.read_dump(
+        [
+            {"pid": 7, "os_thread_id": None, "frames": [frame("run", "/t.py", 1)]},
+            {"pid": 7, "os_thread_id": None, "frames": [MODULE]},
+        ]
+    )
+    assert stack[-1].path == "/m.py"
+
+
+@pytest.mark.parametrize("answer", [None, [], {}, [{"frames": None}]])
+def test_a_damaged_answer_is_an_error_for_the_reader(answer: object) -> None:
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        sampling.read_dump(answer)
+
+
+def test_libraries_inside_the_workspace_are_not_the_users_lines() -> None:
+    places = sampling.read_dump(
+        [
+            {
+                "pid": 1,
+                "os_thread_id": 1,
+                "frames": [frame("f", "/w/.venv/lib/site-packages/a.py", 2), frame("g", "/w/m.py", 9)],
+            }
+        ]
+    )
+    found = sampling.innermost_in(places, ("/w",))
+    assert found is not None
+    assert (found.path, found.line) == ("/w/m.py", 9)
+    assert sampling.innermost_in(places, ("/elsewhere",)) is None
+
+
+def test_a_live_process_is_sampled_on_its_line(tmp_path: Path) -> None:
+    script = tmp_path / "waits.py"
+    script.write_text(PROGRAM)
+    with subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        found = asyncio.run(sampling.sample(process.pid, seconds=60))
+        process.communicate(b"\n")
+    if found.stack:
+        assert [(place.path, place.line) for place in found.stack[-1:]] == [(str(script), 4)]
+    else:  # a container that forbids ptrace: then there must be a reason for the user to read
+        assert found.why_not
+
+
+def test_a_process_that_is_gone_gives_a_reason() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    found = asyncio.run(sampling.sample(process.pid, seconds=60))
+    assert found.stack == ()
+    assert found.why_not
+
+
+def test_without_py_spy_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "py_spy_path", lambda: None)
+    assert asyncio.run(sampling.sample(1)).why_not == "py-spy is not installed"

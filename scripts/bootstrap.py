@@ -49,7 +49,7 @@ def ensure_environment(*, torch: bool = True) -> Environment:
 
     With `torch=False` no torch is looked for or installed (linting and packaging need none).
     """
-    if sys.version_info < (3, 10):
+    if sys.version_info < (3, 10):  # noqa: UP036 - this is where an older one is told so
         raise Unavailable(f"Python 3.10 or newer is needed; {sys.executable} is {sys.version.split()[0]}")
     outer = _outer_torch()
     key = hashlib.sha256(
@@ -154,7 +154,9 @@ def _quiet_report(python: Path) -> dict[str, str] | str:
 
 
 def _pip(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return _quiet([str(python), "-m", "pip", "--disable-pip-version-check", *arguments[:1], *_OFFLINE, *arguments[1:]])
+    return _quiet(
+        [str(python), "-m", "pip", "--disable-pip-version-check", *arguments[:1], *_OFFLINE, *arguments[1:]]
+    )
 
 
 def _quiet(command: list[str]) -> subprocess.CompletedProcess[str]:

@@ -31,9 +31,13 @@ def main() -> int:
         cwd=ROOT,
         check=True,
     )
-    heavy = re.findall(r"^(?:torch|triton|nvidia-[\w-]+)==.*$", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
+    heavy = re.findall(
+        r"^(?:torch|triton|nvidia-[\w-]+)==.*$", LOCK.read_text(encoding="utf-8"), re.MULTILINE
+    )
     if heavy:
-        print(f"torch must stay out of the lock, but a dependency brought: {', '.join(heavy)}", file=sys.stderr)
+        print(
+            f"torch must stay out of the lock, but a dependency brought: {', '.join(heavy)}", file=sys.stderr
+        )
         return 1
     return 0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-import xml.etree.ElementTree as ElementTree  # noqa: S405 - reads only the file that our own pytest wrote
+import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bootstrap import Environment
+    from node_tools import Node
 
 ARTIFACTS = ROOT / "artifacts"
 _PLUGINS = ("pytest_timeout", "pytest_asyncio.plugin", "_hypothesis_pytestplugin")
@@ -60,9 +61,39 @@ def pytest_ring(
     variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     started = time.monotonic()
     done = subprocess.run(
-        [str(environment.python), "-m", "pytest", "-q", "--junitxml", str(results), *plugins, *options, *present],
+        [
+            str(environment.python),
+            "-m",
+            "pytest",
+            "-q",
+            "--junitxml",
+            str(results),
+            *plugins,
+            *options,
+            *present,
+        ],
         cwd=ROOT,
         env=variables,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    return read_junit(ring, results, code=done.returncode, seconds=time.monotonic() - started)
+
+
+def node_ring(ring: str, node: Node, files: Sequence[Path]) -> Outcome:
+    """Run Node's own test runner on `files`."""
+    results = ARTIFACTS / "junit" / f"{ring}.xml"
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.unlink(missing_ok=True)
+    reporters = [
+        *("--test-reporter=spec", "--test-reporter-destination=stdout"),
+        *("--test-reporter=junit", f"--test-reporter-destination={results}"),
+    ]
+    started = time.monotonic()
+    done = subprocess.run(
+        [str(node.executable), "--test", *reporters, *(str(file.relative_to(ROOT)) for file in files)],
+        cwd=ROOT,
+        env=node.environment(),
         stdin=subprocess.DEVNULL,
         check=False,
     )
@@ -73,7 +104,7 @@ def read_junit(ring: str, results: Path, *, code: int, seconds: float) -> Outcom
     """The outcome in a JUnit file; a run that left none, or failed without naming a test, counts as one failure."""
     if not results.is_file():
         return Outcome(ring, failed=1, seconds=seconds)
-    root = ElementTree.parse(results).getroot()  # noqa: S314 - as above
+    root = ET.parse(results).getroot()  # noqa: S314 - as above
     suites = list(root.iter("testsuite"))
 
     def total(name: str) -> int:

@@ -11,8 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 from bootstrap import ensure_environment
-from node_tools import ROOT, Unavailable
-from rings import Outcome, has_gpu, pytest_ring
+from node_tools import ROOT, Unavailable, npm_ci
+from rings import Outcome, has_gpu, node_ring, pytest_ring
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +49,11 @@ def server(environment: Environment) -> Outcome:
     return pytest_ring("server", environment, [TESTS / "server"])
 
 
+def extension(_: Environment) -> Outcome:
+    """The extension's pure parts, in Node."""
+    return node_ring("extension", npm_ci(ROOT), sorted(ROOT.glob("extension/test/*.test.ts")))
+
+
 def gpu(environment: Environment) -> Outcome:
     """Capture on a real device."""
     if environment.no_torch:
@@ -62,6 +67,7 @@ RINGS: dict[str, Callable[[Environment], Outcome]] = {
     "unit": unit,
     "worker": worker,
     "server": server,
+    "extension": extension,
     "gpu": gpu,
 }
 

@@ -64,14 +64,21 @@ ROOMS = (
     ),
     Room(
         ("fuselight_server.findings",),
-        (*SHARED, "fuselight_server.catalogue", "fuselight_server.finding", "fuselight_server.static.reading"),
+        (
+            *SHARED,
+            "fuselight_server.catalogue",
+            "fuselight_server.finding",
+            "fuselight_server.static.reading",
+        ),
     ),
     Room(
         ("fuselight_server.worker_process", "fuselight_server.sampling", "fuselight_server.store"),
         (*SHARED, *SERVER_CORE),
     ),
     Room(("fuselight_server.plan",), (*SHARED, *SERVER_CORE)),
-    Room(("fuselight_server.runs", "fuselight_server.settings", "fuselight_server.state"), (*SHARED, *SERVER)),
+    Room(
+        ("fuselight_server.runs", "fuselight_server.settings", "fuselight_server.state"), (*SHARED, *SERVER)
+    ),
     Room(("fuselight_server.convert",), (*SHARED, *SERVER), ("lsprotocol",)),
     Room(
         ("fuselight_server.features", "fuselight_server.app"),
@@ -170,6 +177,9 @@ def test_the_table_in_the_docs_names_every_room() -> None:
 
 def test_every_room_has_someone_in_it() -> None:
     empty = [
-        module for room in ROOMS for module in room.modules if not any(_within(name, (module,)) for name in MODULES)
+        module
+        for room in ROOMS
+        for module in room.modules
+        if not any(_within(name, (module,)) for name in MODULES)
     ]
     assert not empty, f"no such module: {empty}"

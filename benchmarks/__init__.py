@@ -1,0 +1,1 @@
+"""What the project promises about speed, memory and accuracy, measured: one module a promise, each with `rows()`."""

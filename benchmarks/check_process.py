@@ -1,0 +1,55 @@
+"""`fuselight check` as a whole process, against a whole process that compiles the same model cold."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.gpt2 import BUILD_AND_CALL, SOURCE, write_model
+from benchmarks.table import Row, median
+
+ROUNDS = 3
+_CHECK_CODES = (0, 1)
+"""Findings or none: both are answers."""
+
+
+def _seconds(command: list[str], folder: Path, *, codes: tuple[int, ...] = (0,)) -> float:
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": tempfile.mkdtemp(dir=folder)}
+    started = time.perf_counter()
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    taken = time.perf_counter() - started
+    if done.returncode not in codes:
+        raise RuntimeError(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return taken
+
+
+def rows() -> list[Row]:
+    """The promise about the command."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        model = write_model(folder)
+        script = folder / "cold.py"
+        script.write_text(f"{SOURCE}\n{BUILD_AND_CALL}\nbuild_and_call()\n", encoding="utf-8")
+        check = [sys.executable, "-m", "fuselight_server", "check", str(model), "--python", sys.executable]
+        checks = [_seconds(check, folder, codes=_CHECK_CODES) for _ in range(ROUNDS)]
+        cold = _seconds([sys.executable, str(script)], folder)
+    ours = median(checks)
+    return [
+        Row(
+            "fuselight check, whole process, against a cold torch.compile, whole process",
+            cold / ours,
+            4,
+            at_least=True,
+            detail=f"{ours:.2f} s against {cold:.2f} s",
+        )
+    ]
+
+
+if __name__ == "__main__":
+    from benchmarks.print_table import print_table
+
+    sys.exit(print_table(rows()))

@@ -1,0 +1,31 @@
+"""`make bench [NAMES=...]`: measure what the project promises and print the table (benchmarks/)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from bootstrap import ensure_environment
+from node_tools import ROOT, Unavailable
+
+
+def main() -> int:
+    """Run the benchmarks named on the command line, by default all; returns the exit code."""
+    try:
+        environment = ensure_environment()
+    except Unavailable as why:
+        print(why, file=sys.stderr)
+        return 1
+    if environment.no_torch:
+        print(f"nothing to measure without torch: {environment.no_torch}", file=sys.stderr)
+        return 1
+    variables = environment.variables()
+    variables["PYTHONPATH"] = os.pathsep.join([str(ROOT), variables.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    return subprocess.run(
+        [str(environment.python), "-m", "benchmarks", *sys.argv[1:]], cwd=ROOT, env=variables, check=False
+    ).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

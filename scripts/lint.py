@@ -34,8 +34,15 @@ def main() -> int:
         print(f"TypeScript: left out: {why}")
     else:
         tools = ROOT / "node_modules" / ".bin"
-        checks["biome"] = [str(tools / "biome"), "ci", "."]
-        checks["tsc"] = [str(tools / "tsc"), "--noEmit"]
+        checks["biome"] = [
+            str(tools / "biome"),
+            "ci",
+            "extension",
+            "package.json",
+            "tsconfig.json",
+            "biome.json",
+        ]
+        checks["tsc"] = [str(tools / "tsc"), "--noEmit", "-p", "."]
     return conclude({name: passes(name, command, variables) for name, command in checks.items()})
 
 
@@ -48,9 +55,8 @@ def passes(name: str, command: list[str], variables: dict[str, str]) -> bool:
 def conclude(results: dict[str, bool]) -> int:
     """Print the summary; returns the exit code."""
     failed = [name for name, passed in results.items() if not passed]
-    print(
-        f"\n{len(results) - len(failed)} checks passed, {len(failed)} failed{': ' if failed else ''}{', '.join(failed)}"
-    )
+    named = f": {', '.join(failed)}" if failed else ""
+    print(f"\n{len(results) - len(failed)} checks passed, {len(failed)} failed{named}")
     return 1 if failed else 0
 
 

@@ -88,12 +88,13 @@ def rows() -> list[Row]:
         script = folder / "train.py"
         script.write_text(_PROGRAM, encoding="utf-8")
         run = [sys.executable, "-m", "fuselight_server", "run", "--python", sys.executable, str(script)]
+        plain: list[float] = []
+        ours: list[float] = []
         programs = [Program([sys.executable, str(script)], folder), Program(run, folder)]
         try:
             for program in programs:
                 if program.line() != "ready":
                     raise RuntimeError("the program did not get ready")
-            plain, ours = [], []
             for i in range(ROUNDS):
                 # Who goes second finds a warmer machine: take turns at that too.
                 for program in programs if i % 2 else reversed(programs):

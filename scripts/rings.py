@@ -105,7 +105,7 @@ def read_junit(ring: str, results: Path, *, code: int, seconds: float) -> Outcom
     if not results.is_file():
         return Outcome(ring, failed=1, seconds=seconds)
     try:
-        cases = list(ET.parse(results).getroot().iter("testcase"))
+        cases = list(ET.parse(results).getroot().iter("testcase"))  # noqa: S314 - our own test runner wrote it
     except ET.ParseError:  # the process was killed while it wrote
         return Outcome(ring, failed=1, seconds=seconds)
     failed = sum(case.find("failure") is not None or case.find("error") is not None for case in cases)

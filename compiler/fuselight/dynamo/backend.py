@@ -1,0 +1,91 @@
+"""Capture without compiling: a Dynamo backend that runs each graph as it is, and a way to make every compile use it.
+
+Invariant: what decides where a graph ends (fullgraph, dynamic, disable, guards' filter) stays as the user asked; only what
+happens to a finished graph is replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fuselight import torch_api
+from fuselight.dynamo import stacks
+from fuselight.report import Location
+
+
+@dataclass(frozen=True)
+class CompileCall:
+    """What one `torch.compile` in the user's code asked for; None where it left the default."""
+
+    backend: str | None
+    mode: str | None
+    options: tuple[str, ...]
+    fullgraph: bool
+    dynamic: bool | None
+    disable: bool
+    location: Location | None
+    """The line of the call."""
+
+
+@dataclass
+class CompileCalls:
+    """Every `torch.compile` that was made inside `capture_only`, in order."""
+
+    calls: list[CompileCall] = field(default_factory=list)
+
+
+def capture_backend(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_options: object
+) -> Callable[..., Any]:
+    """A Dynamo backend that runs the graph as it is."""
+    del example_inputs
+    forward: Callable[..., Any] = gm.forward
+    return forward
+
+
+@contextlib.contextmanager
+def capture_only() -> Iterator[CompileCalls]:
+    """Inside, every torch.compile uses `capture_backend`, whatever backend, mode and options it was given."""
+    made = CompileCalls()
+    with torch_api.replaced_compile(functools.partial(_compile, made), capture_backend):
+        yield made
+
+
+def _compile(made: CompileCalls, real: Callable[..., Any], model: Any = None, /, **asked: Any) -> Any:
+    """`torch.compile` with the backend replaced. As the original: without a model it is a decorator."""
+    model = asked.pop("model", model)
+    made.calls.append(_read_call(asked))
+    kept = {name: value for name, value in asked.items() if name not in {"backend", "mode", "options"}}
+    options = asked.get("options")
+    if isinstance(options, dict) and "guard_filter_fn" in options:
+        kept["options"] = {
+            "guard_filter_fn": options["guard_filter_fn"]
+        }  # decides about recompilations: kept
+    if model is None:
+        return lambda function: real(function, backend=capture_backend, **kept)
+    return real(model, backend=capture_backend, **kept)
+
+
+def _read_call(asked: dict[str, Any]) -> CompileCall:
+    backend, options = asked.get("backend"), asked.get("options")
+    name = (
+        backend
+        if backend is None or isinstance(backend, str)
+        else getattr(backend, "__name__", repr(backend))
+    )
+    above = stacks.calling_frames(limit=1)
+    return CompileCall(
+        backend=name,
+        mode=asked.get("mode"),
+        options=tuple(f"{key}={value!r}" for key, value in (options or {}).items()),
+        fullgraph=bool(asked.get("fullgraph", False)),
+        dynamic=asked.get("dynamic"),
+        disable=bool(asked.get("disable", False)),
+        location=above[-1] if above else None,
+    )

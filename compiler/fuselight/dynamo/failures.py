@@ -1,0 +1,160 @@
+"""What ended a run, told as a Failure: whose it is, where, and what to do next.
+
+Invariant: the culprit is decided by the type of the exception and by where it was raised, never by guessing from words.
+"""
+
+from __future__ import annotations
+
+import traceback
+
+import torch
+from torch._dynamo import exc as dynamo_exc
+
+from fuselight import torch_api
+from fuselight.dynamo import breaks, reasons, refusals, stacks
+from fuselight.report import Culprit, Failure, Stack
+
+_TRACEBACK = 20_000
+"""Characters of a traceback that are kept, from its end."""
+
+
+def failure_of(
+    exc: BaseException, *, roots: tuple[str, ...], call: int | None = None, phase: str | None = None
+) -> Failure:
+    """The Failure for an exception that ended a call, an import or the building of the target."""
+    culprit, kind, step = _judge(exc, roots)
+    chain = reasons.read_reasons(str(getattr(exc, "msg", None) or exc)) if _is_dynamo(exc) else ()
+    cause = chain[0] if chain else None
+    return Failure(
+        culprit=culprit,
+        kind=kind,
+        message=_message(exc, cause),
+        next_step=step,
+        exception=type(exc).__name__,
+        stack=_stack(exc),
+        traceback="".join(traceback.format_exception(type(exc), exc, exc.__traceback__))[-_TRACEBACK:],
+        gb_id=breaks.gb_id(cause) if cause is not None and refusals.is_graph_break(exc) else _limit_id(exc),
+        call=call,
+        phase=phase,
+    )
+
+
+def _judge(exc: BaseException, roots: tuple[str, ...]) -> tuple[Culprit, str, str]:
+    name = type(exc).__name__
+    if isinstance(exc, dynamo_exc.Unsupported) or name == "FailOnRecompileLimitHit":
+        return _judge_fullgraph(exc)
+    if isinstance(exc, dynamo_exc.UserError) or name == "ConstraintViolationError":
+        return Culprit.USER, "constraint", _CONSTRAINT_STEP
+    if isinstance(exc, dynamo_exc.BackendCompilerFailed):
+        return Culprit.COMPILER, "backend", (
+            "The backend failed on this graph. Run with backend='eager' and then 'aot_eager' to see which stage fails, and "
+            "report it to the backend's authors with that."
+        )  # fmt: skip
+    if isinstance(exc, dynamo_exc.TorchRuntimeError):
+        return Culprit.USER, "exception", (
+            "An operator refused its inputs while it was traced on fake tensors. Call the function without torch.compile: "
+            "if it fails there too, the line is wrong; if not, the operator lacks a fake (meta) implementation."
+        )  # fmt: skip
+    if isinstance(exc, dynamo_exc.RecompileError):
+        return Culprit.USER, "recompile", (
+            "torch._dynamo.config.error_on_recompile is on, and a guard failed. Make what changed dynamic, or turn the setting off."
+        )  # fmt: skip
+    if isinstance(exc, (dynamo_exc.InvalidBackend, dynamo_exc.ResetRequired)):
+        return Culprit.USER, "backend", "Give torch.compile a backend of torch.compiler.list_backends()."
+    if isinstance(exc, (dynamo_exc.TorchDynamoException, torch_api.guard_on_data())):
+        return Culprit.COMPILER, "internal", (
+            "torch.compile itself failed here, not your code. Put torch.compiler.disable on the function, and report the "
+            "traceback to PyTorch."
+        )  # fmt: skip
+    return _judge_python(exc, roots)
+
+
+def _judge_fullgraph(exc: BaseException) -> tuple[Culprit, str, str]:
+    if type(exc).__name__ == "FailOnRecompileLimitHit":
+        step = "Find what changes from call to call in the recompilations, and make it dynamic, or raise torch._dynamo.config.recompile_limit."
+        return Culprit.USER, "recompile_limit", step
+    step = "fullgraph=True allows no graph break. Change this line, or drop fullgraph=True to let the graph end here."
+    return Culprit.USER, "fullgraph", step
+
+
+_CONSTRAINT_STEP = (
+    "The code needs a fixed size where a dynamic one was asked for. Change the line that fixes it, drop the mark, or use "
+    "torch._dynamo.maybe_mark_dynamic."
+)
+
+
+def _judge_python(exc: BaseException, roots: tuple[str, ...]) -> tuple[Culprit, str, str]:
+    if isinstance(exc, SystemExit):
+        return Culprit.USER, "exit", "The code called exit. Guard that with `if __name__ == '__main__':`."
+    if isinstance(exc, MemoryError) or type(exc).__name__ == "OutOfMemoryError":
+        return Culprit.USER, "memory", "Give smaller inputs, or ask for fake tensors."
+    if isinstance(exc, ModuleNotFoundError):
+        return Culprit.ENVIRONMENT, "import", (
+            f"Install {(exc.name or 'the module').partition('.')[0]} into this interpreter, or select another one."
+        )  # fmt: skip
+    if isinstance(exc, ImportError):
+        return Culprit.USER, "import", "The import fails in plain Python too: run the file to see it."
+    if _raised_by_us(exc):
+        return (
+            Culprit.FUSELIGHT,
+            "internal",
+            "This is a defect of Fuselight. Please report it with the traceback.",
+        )
+    in_user_code = any(stacks.is_under(place.path, roots) for place in stacks.from_traceback(exc))
+    where = (
+        "The code raised this in eager too" if in_user_code else "A library raised this on the inputs given"
+    )
+    return Culprit.USER, "exception", f"{where}: check the inputs first, then the line."
+
+
+def _raised_by_us(exc: BaseException) -> bool:
+    """Whether the innermost frame is ours, below no frame of the user."""
+    last = exc.__traceback__
+    ours = False
+    while last is not None:
+        path = last.tb_frame.f_code.co_filename
+        ours = stacks.is_ours(path) or (ours and not stacks.is_shown(path))
+        last = last.tb_next
+    return ours
+
+
+def _is_dynamo(exc: BaseException) -> bool:
+    return isinstance(exc, dynamo_exc.TorchDynamoException) or type(exc).__name__ == "FailOnRecompileLimitHit"
+
+
+def _stack(exc: BaseException) -> Stack:
+    """Down to the line: the Python frames above the compile, then the frames that Dynamo had traced."""
+    above = stacks.from_traceback(exc)
+    traced = stacks.from_summaries(torch_api.real_stack(exc))
+    if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:
+        return (*above, stacks.at(exc.filename, exc.lineno, exc.offset, exc.text))
+    return above + traced
+
+
+def _message(exc: BaseException, cause: reasons.Reason | None) -> str:
+    if isinstance(exc, SyntaxError):
+        return f"SyntaxError: {exc.msg}"
+    if cause is not None and refusals.is_graph_break(exc):
+        text = cause.title
+    else:
+        text = str(exc).strip()
+    first = text.split("\n", 1)[0].strip()
+    name = type(exc).__name__
+    if isinstance(exc, dynamo_exc.BackendCompilerFailed):
+        inner = str(exc.inner_exception).strip().split("\n", 1)[0]
+        return f"backend {exc.backend_name!r}: {type(exc.inner_exception).__name__}: {inner}"
+    return (
+        first if cause is not None and refusals.is_graph_break(exc) else f"{name}: {first}" if first else name
+    )
+
+
+def _limit_id(exc: BaseException) -> str | None:
+    inner = exc.__cause__
+    if type(exc).__name__ != "FailOnRecompileLimitHit" or inner is None:
+        return None
+    return breaks.gb_id(reasons.read_reasons(str(getattr(inner, "msg", inner)))[0])
+
+
+def is_out_of_memory(exc: BaseException) -> bool:
+    """Whether torch or Python ran out of memory."""
+    return isinstance(exc, (MemoryError, torch.OutOfMemoryError))

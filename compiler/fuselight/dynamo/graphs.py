@@ -1,0 +1,82 @@
+"""An FX graph that Dynamo captured, to a Graph.
+
+Invariant: read before the backend sees it, for a backend may change it in place.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from fuselight.dynamo import stacks
+from fuselight.report import Graph, Location, Stack, text_key
+
+_CALLS = ("call_function", "call_method", "call_module")
+_DTYPES = {
+    torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.bool: "bool",
+    torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8",
+    torch.complex64: "c64", torch.complex128: "c128",
+}  # fmt: skip
+_PUBLIC = (("torch._C._nn.", "torch.nn.functional."), ("torch._VariableFunctionsClass.", "torch."))
+"""Where the functions that a graph calls are bound, and where a user finds them."""
+
+
+def read_graph(module: torch.fx.GraphModule, texts: dict[str, str]) -> Graph:
+    """The Graph; its source goes to `texts` under its key."""
+    operators = [node for node in module.graph.nodes if node.op in _CALLS]
+    text = str(module.code).strip()
+    key = text_key(text)
+    texts.setdefault(key, text)
+    return Graph(
+        operators=len(operators),
+        text_key=key,
+        lines=tuple(_user_stack(node) for node in operators),
+        targets=tuple(_target_name(node.target) for node in operators),
+        inputs=tuple(_input_text(node) for node in module.graph.nodes if node.op == "placeholder"),
+    )
+
+
+def _user_stack(node: torch.fx.Node) -> Stack:
+    trace = node.meta.get("stack_trace")
+    return () if not isinstance(trace, str) else _parse_trace(trace)
+
+
+@functools.lru_cache(maxsize=8192)
+def _parse_trace(trace: str) -> Stack:
+    """`stack_trace` is text even inside torch: `File "path", line 3, in forward` and the source line below it."""
+    out = []
+    for line in trace.splitlines():
+        stripped = line.strip()
+        if not stripped.startswith('File "'):
+            continue
+        path, quote, rest = stripped[6:].rpartition('", line ')
+        number, _, function = rest.partition(", in ")
+        if quote and number.strip().isdigit():
+            out.append(Location(path, int(number), function=stacks.user_function(function.strip()) or None))
+    return tuple(out)
+
+
+def _target_name(target: Any) -> str:
+    if isinstance(target, str):
+        return target
+    if isinstance(target, torch._ops.OpOverload):  # noqa: SLF001 - the public spelling is torch.ops.aten.add.Tensor
+        return str(target)
+    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or str(target)
+    module = getattr(target, "__module__", None) or ""
+    if module in {"_operator", "builtins", ""}:
+        return str(name)
+    full = f"{module}.{name}"
+    for private, public in _PUBLIC:
+        if full.startswith(private):
+            return public + full[len(private) :]
+    return full
+
+
+def _input_text(node: torch.fx.Node) -> str:
+    value = node.meta.get("example_value")
+    if isinstance(value, torch.Tensor):
+        dtype = _DTYPES.get(value.dtype, str(value.dtype).removeprefix("torch."))
+        return f"{node.name}: {dtype}[{', '.join(str(size) for size in value.shape)}]"
+    return node.name if value is None else f"{node.name}: {value}"

@@ -1,0 +1,197 @@
+"""Why a frame was compiled again: every failing guard of every cache entry, the nearest entry first.
+
+Invariant: only what failed is told, found by running torch's own guards on the new call; relational guards keep state
+between nodes, so they are run by the root alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+from fuselight import torch_api
+from fuselight.dynamo import differences, sources
+from fuselight.dynamo.guards import Births
+from fuselight.report import GuardFailure, Location, Mismatch, Stack
+
+_COMMENT = re.compile(r"\s+#\s(.*)$", re.DOTALL)
+_BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n]+?):(?P<line>\d+) in (?P<function>\w+)")
+_FAILURES = 50
+"""Most failing guards kept per cache entry: another model behind the same code fails hundreds."""
+
+
+def read_mismatches(
+    entries: Sequence[Any], frame: Any, backend: object, births: Mapping[Any, Births]
+) -> tuple[Mismatch, ...]:
+    """Each cache entry against the new call, the one with the fewest failures first, of equals the newest."""
+    found = [Mismatch(str(entry.compile_id), _read_entry(entry, frame, backend, births)) for entry in entries]
+    order = sorted(range(len(found)), key=lambda i: (_weight(found[i]), -_age(found[i].compile_id)))
+    return tuple(found[i] for i in order)
+
+
+def _weight(mismatch: Mismatch) -> int:
+    return len(mismatch.failures) if mismatch.failures else _FAILURES + 1
+
+
+def _age(compile_id: str) -> int:
+    number = compile_id.rpartition("/")[2].rstrip("]")
+    return int(number) if number.isdigit() else 0
+
+
+def _read_entry(
+    entry: Any, frame: Any, backend: object, births: Mapping[Any, Births]
+) -> tuple[GuardFailure, ...]:
+    manager = entry.guard_manager
+    deleted = torch_api.is_deleted(manager)
+    if deleted is not None:
+        return (GuardFailure("DELETED", "", "", f"the compiled code was dropped: {deleted}"),)
+    table = births.get(manager) or Births({}, {}, {})
+    failures = list(_failures(manager, frame.f_locals, table))
+    if failures:
+        return tuple(failures[:_FAILURES])
+    verdict = manager.check_verbose(frame.f_locals)
+    if not verdict.result:
+        return (
+            _root_failure(manager, frame.f_locals, [str(part) for part in verdict.verbose_code_parts], table),
+        )
+    if getattr(manager.cache_entry, "backend", backend) is not backend:
+        return (
+            GuardFailure(
+                "BACKEND_MATCH",
+                "",
+                "",
+                "compiled before with another backend, mode or options of torch.compile",
+            ),
+        )
+    return ()
+
+
+def _failures(manager: Any, f_locals: Mapping[str, object], table: Births) -> Iterator[GuardFailure]:
+    reader = _Reader(manager, f_locals)
+    for node in torch_api.managers(manager):
+        leaves = [leaf for leaf in node.get_leaf_guards() if not torch_api.is_relational(leaf)]
+        if not leaves:
+            continue
+        source = node.get_source()
+        try:
+            value = reader.read(source) if source and source != "L" else f_locals
+        except Exception as error:  # noqa: BLE001 - any property of the user's can raise anything
+            yield _missing(source, error, table)
+            continue
+        for leaf in leaves:
+            try:
+                passed = leaf(value)
+            except Exception:  # noqa: BLE001, S112 - a guard that cannot be run alone is left to the root's verdict
+                continue
+            if not passed:
+                yield from _leaf_failures(leaf, source, value, reader, table)
+    for leaf in manager.root.get_epilogue_lambda_guards():
+        try:
+            passed = leaf(f_locals)
+        except Exception:  # noqa: BLE001, S112 - as above
+            continue
+        if not passed:
+            yield from _leaf_failures(leaf, "", f_locals, reader, table)
+
+
+class _Reader:
+    """Expressions of guards, read against one new call."""
+
+    def __init__(self, manager: Any, f_locals: Mapping[str, object]) -> None:
+        self.scope, self.names = torch_api.guard_scope(manager, f_locals)
+
+    def read(self, expression: str) -> object:
+        # torch wrote the expression, and evaluates it in the same way for its own log
+        return eval(_compiled(expression), self.scope, self.names)  # noqa: S307
+
+    def is_false(self, expression: str) -> bool:
+        try:
+            return not self.read(expression)
+        except Exception:  # noqa: BLE001 - what cannot be read is not known to be false
+            return False
+
+
+@functools.lru_cache(maxsize=16384)
+def _compiled(expression: str) -> CodeType:
+    return compile(expression, "<guard>", "eval")
+
+
+def _leaf_failures(
+    leaf: Any, source: str, value: object, reader: _Reader, table: Births
+) -> Iterator[GuardFailure]:
+    """One leaf may stand for many expressions (all symbolic shapes): those that are false."""
+    texts = [str(part) for part in leaf.verbose_code_parts()]
+    parts = [(_COMMENT.sub("", text).strip(), text) for text in texts]
+    if len(parts) > 1:
+        parts = [(part, text) for part, text in parts if reader.is_false(part)] or parts
+    for part, text in parts:
+        found = differences.explain(part, value=value, evaluate=reader.read, objects=table.objects)
+        yield GuardFailure(
+            kind=type(leaf).__name__,
+            source="" if sources.is_global_state(source) else sources.in_user_words(source),
+            code=part[:2000],
+            difference=_with_cause(found.text, text),
+            was=found.was,
+            now=found.now,
+            born=table.by_code.get(part) or _born_in_comment(text) or table.by_source.get(source, ()),
+        )
+
+
+def _with_cause(difference: str, text: str) -> str:
+    if "duck sizing added this equality" in text:
+        return f"{difference} (they had the same size when it was compiled, so torch took them for equal)"
+    return difference
+
+
+def _born_in_comment(text: str) -> Stack:
+    """Guards on symbolic shapes carry their line in a comment only: `# if n > 4:  # model.py:12 in forward`."""
+    found = _BORN_COMMENT.search(text)
+    if found is None or "(unknown source" in text:
+        return ()
+    path = found["path"].strip()
+    if not path.startswith(("/", "\\")) and path[1:2] != ":":
+        return ()
+    return (Location(path, int(found["line"]), function=found["function"]),)
+
+
+def _missing(source: str, error: Exception, table: Births) -> GuardFailure:
+    words = sources.in_user_words(source)
+    return GuardFailure(
+        kind="MISSING",
+        source=words,
+        code=source,
+        difference=f"{words} was there, now it cannot be read ({type(error).__name__})",
+        born=table.by_source.get(source, ()),
+    )
+
+
+def _root_failure(
+    manager: Any, f_locals: Mapping[str, object], parts: list[str], table: Births
+) -> GuardFailure:
+    """What only the root can say: aliasing, or a guard that refused to run alone."""
+    text = "; ".join(parts)
+    if "Duplicate tensor" in text:
+        return GuardFailure("NO_TENSOR_ALIASING", "", text, _explain_aliasing(manager, f_locals))
+    part = _COMMENT.sub("", text).strip()
+    reader = _Reader(manager, f_locals)
+    found = differences.explain(part, value=None, evaluate=reader.read, objects=table.objects)
+    return GuardFailure(
+        "ROOT", "", text[:2000], found.text, found.was, found.now, table.by_code.get(part, ())
+    )
+
+
+def _explain_aliasing(manager: Any, f_locals: Mapping[str, object]) -> str:
+    reader = _Reader(manager, f_locals)
+    by_object: dict[int, list[str]] = {}
+    for source in getattr(manager, "no_tensor_aliasing_sources", None) or ():
+        try:
+            by_object.setdefault(id(reader.read(source)), []).append(sources.in_user_words(source))
+        except Exception:  # noqa: BLE001, S112 - a source that is gone aliases nothing
+            continue
+    same = [" and ".join(names) for names in by_object.values() if len(names) > 1]
+    if not same:
+        return "two inputs are the same tensor now"
+    return f"{'; '.join(same)} are the same tensor now, which they were not"

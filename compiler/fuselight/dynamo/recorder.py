@@ -1,0 +1,328 @@
+"""Records everything that Dynamo does while it is entered.
+
+Invariant: the recorder observes and never decides: hooks run inside a compile only, what they raise becomes a Problem,
+and on exit every attribute of torch is what it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from fuselight import torch_api
+from fuselight.dynamo import breaks, graphs, guards, recompiles, refusals, stacks
+from fuselight.dynamo.symbols import SymbolLog
+from fuselight.report import (
+    Break,
+    Compile,
+    Failure,
+    Frame,
+    Graph,
+    Guard,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Problem,
+    Recompile,
+    Stack,
+)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What was recorded, as fields of a Report."""
+
+    frames: tuple[Frame, ...] = ()
+    compiles: tuple[Compile, ...] = ()
+    breaks: tuple[Break, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
+    not_compiled: tuple[NotCompiled, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Running:
+    """One compile that is going on."""
+
+    code: CodeType
+    compile_id: str
+    caller: Stack
+    graph: Graph | None = None
+    guards: tuple[Guard, ...] = ()
+    guard_us: float | None = None
+    restarts: list[str] = field(default_factory=list)
+    symbols: SymbolLog = field(default_factory=SymbolLog)
+    recompile: int | None = None
+    limit: str | None = None
+
+
+class Recorder:
+    """Records Dynamo between `__enter__` and `__exit__`.
+
+    `roots` are the user's folders: frames outside them that merely hold no tensors are not worth a word.
+    `on_frame(count, path, line)` is called as each frame starts to be traced, `on_call(code, f_locals)` with the inputs of
+    each call that compiles. Both run inside the user's compile; what they raise becomes a Problem.
+    """
+
+    def __init__(
+        self,
+        *,
+        roots: tuple[str, ...],
+        on_frame: Callable[[int, str, int], None] | None = None,
+        on_call: Callable[[CodeType, Mapping[str, object]], None] | None = None,
+        guard_latency: bool = True,
+        graphs: bool = True,
+    ) -> None:
+        self._roots = roots
+        self._on_frame = on_frame
+        self._on_call = on_call
+        self._guard_latency = guard_latency
+        self._graphs = graphs
+        self._exit = contextlib.ExitStack()
+        self._running: list[_Running] = []
+        self._call: int | None = None
+        self._frames: dict[tuple[str, str, int, int | None], int] = {}
+        self._frame_list: list[Frame] = []
+        self._compiles: list[Compile] = []
+        self._breaks: list[Break] = []
+        self._recompiles: list[Recompile] = []
+        self._not_compiled: dict[NotCompiled, None] = {}
+        self._problems: dict[Problem, None] = {}
+        self._texts: dict[str, str] = {}
+        self._births: weakref.WeakKeyDictionary[Any, guards.Births] = weakref.WeakKeyDictionary()
+
+    def __enter__(self) -> Recorder:
+        self._exit.enter_context(torch_api.listen(self, graphs=self._graphs))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._exit.close()
+
+    @contextlib.contextmanager
+    def call(self, index: int) -> Iterator[None]:
+        """Facts recorded inside the block belong to call `index`."""
+        before, self._call = self._call, index
+        try:
+            yield
+        finally:
+            self._call = before
+
+    def inspect_target(self, target: object) -> NotCompiled | None:
+        """Record that calling `target` never reaches Dynamo, if it is disabled; Dynamo itself leaves no trace of that."""
+        found = refusals.disabled(target)
+        if found is not None:
+            self._refuse(found)
+        return found
+
+    def parts(self) -> Parts:
+        """What was recorded so far."""
+        return Parts(
+            frames=tuple(self._frame_list),
+            compiles=tuple(self._compiles),
+            breaks=tuple(self._breaks),
+            recompiles=tuple(self._recompiles),
+            not_compiled=tuple(self._not_compiled),
+            problems=tuple(self._problems),
+            texts=dict(self._texts),
+        )
+
+    # What follows is `torch_api.Listener`.
+
+    def broke(self, stage: str, error: Exception) -> None:
+        """An observer of ours raised: the fact is lost, the user's compile goes on."""
+        where = stacks.innermost_of_ours(error)
+        self._problems.setdefault(
+            Problem(stage, f"a fact was lost at {where}", f"{type(error).__name__}: {error}")
+        )
+
+    def unavailable(self, feature: str, why: str) -> None:
+        """This torch lacks what a feature needs."""
+        self._problems.setdefault(Problem("dynamo", f"{feature} cannot be recorded", why))
+
+    def compile_started(self, code: CodeType, f_locals: Mapping[str, object], compile_id: str) -> None:
+        """Dynamo begins with a frame."""
+        above = stacks.from_frames(torch_api.frames_above(_caller()))
+        self._running.append(_Running(code, compile_id, stacks.without_resumed(above, code)))
+        self._frame(code)
+        if self._on_frame is not None:
+            line = stacks.resumes_at(code) or code.co_firstlineno
+            self._on_frame(len(self._compiles) + len(self._running), code.co_filename, line)
+        if self._on_call is not None:
+            self._on_call(code, f_locals)
+
+    def compile_ended(self, result: object, error: BaseException | None, seconds: float) -> None:
+        """Dynamo is done with the frame of the last `compile_started`."""
+        run = self._running.pop()
+        if run.limit is not None:
+            return  # nothing was compiled: the refusal is all there is to tell
+        outcome = _outcome(run, result, error)
+        self._compiles.append(
+            Compile(
+                id=run.compile_id,
+                frame=self._frame(run.code),
+                outcome=outcome,
+                call=self._call,
+                graph=run.graph if outcome is Outcome.COMPILED else None,
+                guards=run.guards,
+                guard_count=len(run.guards) if run.guards else None,
+                guard_us=run.guard_us,
+                symbols=run.symbols.read(),
+                seconds=seconds,
+                restarts=tuple(run.restarts),
+                caller=run.caller,
+            )
+        )
+
+    def restarted(self, reason: str) -> None:
+        """The trace of a frame begins again, knowing more."""
+        if self._running:
+            self._running[-1].restarts.append(_first_line(reason))
+
+    def graph_break(self, translator: Any, reason: str, error: Any) -> None:
+        """Dynamo handles a graph break."""
+        run = self._running[-1] if self._running else None
+        self._breaks.append(
+            breaks.read_break(
+                translator,
+                reason,
+                error,
+                compile_id=run.compile_id if run else torch_api.current_compile_id() or "?",
+                above=run.caller if run else (),
+                call=self._call,
+            )
+        )
+
+    def graph_captured(self, _output_graph: Any, module: torch.fx.GraphModule) -> None:
+        """A graph goes to the backend."""
+        if self._running:
+            self._running[-1].graph = graphs.read_graph(module, self._texts)
+
+    def guards_built(self, manager: Any, output_graph: Any) -> None:
+        """A compile has its guards."""
+        found, self._births[manager] = guards.read_guards(manager, output_graph)
+        if not self._running:
+            return
+        self._running[-1].guards = found
+        if self._guard_latency:
+            self._running[-1].guard_us = guards.check_latency(manager, output_graph)
+
+    def guards_failed(self, entries: Sequence[Any], frame: Any, backend: object) -> None:
+        """A frame is to be compiled again."""
+        run = self._running[-1] if self._running else None
+        code = frame.f_code
+        self._recompiles.append(
+            Recompile(
+                function=stacks.qualified_name(code),
+                location=stacks.def_location(code),
+                entries=recompiles.read_mismatches(entries, frame, backend, self._births),
+                compile_id=run.compile_id if run else torch_api.current_compile_id(),
+                caller=run.caller if run else (),
+                call=self._call,
+            )
+        )
+        if run:
+            run.recompile = len(self._recompiles) - 1
+
+    def guards_reasoned(self, reasons: Sequence[str]) -> None:
+        """torch's own words for the recompilation just recorded."""
+        if self._recompiles:
+            self._recompiles[-1] = replace(self._recompiles[-1], reasons=tuple(reasons))
+
+    def limit_checked(self, exceeded: bool, limit: str) -> None:  # noqa: FBT001 - torch's own pair
+        """Whether the frame may be compiled once more."""
+        if not exceeded or not self._running:
+            return
+        run = self._running[-1]
+        run.limit = limit
+        if run.recompile is not None:
+            self._recompiles[run.recompile] = replace(self._recompiles[run.recompile], compile_id=None)
+        why = self._recompiles[run.recompile].entries if run.recompile is not None else ()
+        self._refuse(refusals.limit_reached(run.code, limit, why, caller=run.caller, call=self._call))
+
+    def frame_fell_back(self, error: BaseException, code: CodeType) -> None:
+        """A frame goes on in eager because of an exception that Dynamo swallows."""
+        if refusals.is_limit(error):
+            return  # told by `limit_checked`, with the reasons
+        self._mark_skipping_break(code)
+        self._refuse(refusals.fell_back(error, code, caller=self._caller(code), call=self._call))
+
+    def frame_without_tensors(self, code: CodeType) -> None:
+        """A frame has nothing to compile."""
+        if stacks.is_under(code.co_filename, self._roots):
+            reason = "no argument and no global that it uses holds a tensor"
+            self._refuse(
+                refusals.refused(NotCompiledKind.NO_TENSORS, code, reason, self._caller(code), self._call)
+            )
+
+    def frame_skipped(self, reason: str, code: CodeType) -> None:
+        """A frame was not compiled. Most reasons are told in more detail by another hook."""
+        if not stacks.is_under(code.co_filename, self._roots):
+            return
+        found = refusals.skipped(reason, code, caller=self._caller(code), call=self._call)
+        if found is not None:
+            self._refuse(found)
+
+    def symbol_created(
+        self, shape_env: Any, symbol: object, value: object, source: Any, marked: bool
+    ) -> None:  # noqa: FBT001 - as the protocol
+        """A size that may be dynamic was given to the ShapeEnv."""
+        if self._running:
+            self._running[-1].symbols.created(shape_env, symbol, value, source, marked=marked)
+
+    def symbol_fixed(self, shape_env: Any, symbol: object, value: object, reason: str) -> None:
+        """A symbol was fixed to a number."""
+        if self._running:
+            self._running[-1].symbols.specialized(shape_env, symbol, value, reason)
+
+    # Bookkeeping.
+
+    def _refuse(self, found: NotCompiled) -> None:
+        self._not_compiled.setdefault(found)
+
+    def _caller(self, code: CodeType) -> Stack:
+        return stacks.without_resumed(stacks.from_frames(torch_api.frames_above(_caller())), code)
+
+    def _mark_skipping_break(self, code: CodeType) -> None:
+        """The newest break of a frame that then fell back is what skipped it."""
+        if self._breaks and self._compiles and self._breaks[-1].compile_id == self._compiles[-1].id:
+            if self._frame_list[self._compiles[-1].frame].location == stacks.def_location(code):
+                self._breaks[-1] = replace(self._breaks[-1], frame_skipped=True)
+
+    def _frame(self, code: CodeType) -> int:
+        resumed = stacks.resumes_at(code)
+        original = torch_api.original_code(code)
+        name = stacks.qualified_name(code)
+        key = (original.co_filename, name, original.co_firstlineno, resumed)
+        index = self._frames.setdefault(key, len(self._frame_list))
+        if index == len(self._frame_list):
+            self._frame_list.append(Frame(name, stacks.def_location(code), resumed))
+        return index
+
+
+def _outcome(run: _Running, result: object, error: BaseException | None) -> Outcome:
+    if error is not None:
+        return Outcome.SKIPPED if refusals.is_graph_break(error) else Outcome.FAILED
+    if torch_api.is_empty_result(result):
+        return (
+            Outcome.SKIPPED
+            if (torch_api.skip_reason(result) or "").find("No ops traced") < 0
+            else Outcome.EMPTY
+        )
+    return Outcome.COMPILED if run.graph is not None else Outcome.EMPTY
+
+
+def _first_line(text: str) -> str:
+    return text.split("\n", 1)[0]
+
+
+def _caller() -> FrameType:
+    return sys._getframe(1)  # noqa: SLF001 - the documented way to walk one's own stack

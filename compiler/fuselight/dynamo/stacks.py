@@ -1,0 +1,189 @@
+"""Frames of any kind (traced, Python, code objects) to Locations.
+
+Invariant: lines are never altered; what is dropped are whole frames that belong to torch, to the standard library or to
+Fuselight, and what is renamed are resume functions, which get the name of the function that they resume.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import linecache
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Sequence
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from fuselight import torch_api
+from fuselight.report import Location, Stack
+
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_FUSELIGHT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STDLIB = tuple(
+    os.path.abspath(path) + os.sep
+    for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    if path
+)
+_PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_DEF = re.compile(r"\s*(async\s+def|def|class)\s")
+_DECORATOR_LINES = 200
+"""How far below `co_firstlineno`, the first decorator's line, a `def` is looked for."""
+
+
+@functools.lru_cache(maxsize=4096)
+def is_shown(path: str) -> bool:
+    """Whether a frame of this file is the user's or a third party's: not torch's, the standard library's or ours."""
+    if path.startswith("<") or path.startswith((_TORCH, _FUSELIGHT)):
+        return False
+    return not path.startswith(_STDLIB) or any(part in path for part in _PACKAGES)
+
+
+def is_under(path: str, roots: Sequence[str]) -> bool:
+    """Whether the file lies in one of the folders, and is not a package installed inside it."""
+    if any(part in path for part in _PACKAGES):
+        return False
+    return any(path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+
+
+def user_function(name: str) -> str:
+    """The function's own name for that of a resume function."""
+    while found := torch_api.RESUME.search(name):
+        name = found["name"]
+    return name
+
+
+def resumes_at(code: CodeType) -> int | None:
+    """The line at which a resume function takes over, None for any other function."""
+    found = torch_api.RESUME.search(code.co_name)
+    return None if found is None else int(found["line"])
+
+
+@functools.lru_cache(maxsize=16384)
+def _location(
+    path: str, line: int, column: int | None, end_line: int | None, end_column: int | None, name: str
+) -> Location:
+    return Location(path, line, column, end_line, end_column, user_function(name))
+
+
+def from_summaries(summaries: Iterable[Any]) -> Stack:
+    """A traced stack, of `traceback.FrameSummary`, outermost first."""
+    return tuple(
+        _location(
+            frame.filename,
+            frame.lineno or 0,
+            getattr(frame, "colno", None),
+            getattr(frame, "end_lineno", None),
+            getattr(frame, "end_colno", None),
+            frame.name,
+        )
+        for frame in summaries
+    )
+
+
+def from_frames(frames: Iterable[FrameType], limit: int = 64) -> Stack:
+    """A Python stack from the innermost frame up; user and third-party frames only, the nearest `limit` of them."""
+    shown = itertools.islice((frame for frame in frames if is_shown(frame.f_code.co_filename)), limit)
+    return tuple(reversed([_frame_location(frame) for frame in shown]))
+
+
+def _frame_location(frame: FrameType) -> Location:
+    code = frame.f_code
+    line, end_line, column, end_column = frame.f_lineno, None, None, None
+    if hasattr(code, "co_positions") and frame.f_lasti >= 0:
+        found = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), None)
+        if found is not None and found[0] == line:
+            _, end_line, column, end_column = found
+    return _location(code.co_filename, line, column, end_line, end_column, code.co_name)
+
+
+def from_traceback(error: BaseException) -> Stack:
+    """The frames of an exception's traceback, outermost first; user and third-party frames only."""
+    out = []
+    entry = error.__traceback__
+    while entry is not None:
+        code = entry.tb_frame.f_code
+        if is_shown(code.co_filename):
+            column = end_line = end_column = None
+            if hasattr(code, "co_positions"):
+                found = next(itertools.islice(code.co_positions(), entry.tb_lasti // 2, None), None)
+                if found is not None and found[0] == entry.tb_lineno:
+                    _, end_line, column, end_column = found
+            out.append(
+                _location(code.co_filename, entry.tb_lineno, column, end_line, end_column, code.co_name)
+            )
+        entry = entry.tb_next
+    return tuple(out)
+
+
+def without_resumed(above: Stack, code: CodeType) -> Stack:
+    """`above`, less the frames of the very function that a resume function continues."""
+    if resumes_at(code) is None:
+        return above
+    name = user_function(code.co_name)
+    end = len(above)
+    while end and above[end - 1].path == code.co_filename and above[end - 1].function == name:
+        end -= 1
+    return above[:end]
+
+
+def qualified_name(code: CodeType) -> str:
+    """The user's function of a code object, as `Net.forward` (before Python 3.11: `forward`)."""
+    original = torch_api.original_code(code)
+    name: str = getattr(original, "co_qualname", original.co_name)
+    return user_function(name).replace("<locals>.", "")
+
+
+def def_location(code: CodeType) -> Location:
+    """The `def` line of the user's function (not its first decorator, which is where a code object says it starts)."""
+    original = torch_api.original_code(code)
+    first = original.co_firstlineno
+    line = first
+    lines = linecache.getlines(original.co_filename)
+    for number in range(first, min(first + _DECORATOR_LINES, len(lines) + 1)):
+        if _DEF.match(lines[number - 1]):
+            line = number
+            break
+        if number == first and not lines[number - 1].lstrip().startswith("@"):
+            break
+    return Location(original.co_filename, line, function=user_function(original.co_name))
+
+
+def innermost_of_ours(error: BaseException) -> str:
+    """`recompiles.py:88`: where an exception was raised in Fuselight, for a Problem."""
+    where = "unknown"
+    entry = error.__traceback__
+    while entry is not None:
+        if entry.tb_frame.f_code.co_filename.startswith(_FUSELIGHT):
+            where = f"{os.path.basename(entry.tb_frame.f_code.co_filename)}:{entry.tb_lineno}"
+        entry = entry.tb_next
+    return where
+
+
+def calling_frames(limit: int = 64) -> Stack:
+    """The user's and third parties' frames above the caller, outermost first."""
+
+    def walk() -> Iterator[FrameType]:
+        frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the documented way to walk one's own stack
+        while frame is not None:
+            yield frame
+            frame = frame.f_back
+
+    return from_frames(walk(), limit)
+
+
+def is_ours(path: str) -> bool:
+    """Whether a file belongs to Fuselight."""
+    return path.startswith(_FUSELIGHT)
+
+
+def at(path: str, line: int, offset: int | None, text: str | None) -> Location:
+    """The place of a SyntaxError, whose `offset` counts characters from 1."""
+    column = None
+    if offset and text is not None:
+        column = len(text[: offset - 1].encode("utf-8", "surrogateescape"))
+    return Location(path, line, column)

@@ -1,0 +1,109 @@
+"""Cut a file into its top-level statements without parsing it, so that a keystroke re-parses one of them only.
+
+Invariant: the cut is a function of the text alone. A cache only remembers answers, so reading after a thousand
+edits equals reading the result at once. Half-typed code stays in its own chunk: an open bracket ends where the
+next line at column 0 starts a definition.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_START = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
+_TOKEN = re.compile(
+    rb"""(?P<skip>\#[^\n]*
+        | (?P<triple>\"{3}|'{3})(?:[^\\]|\\.)*?(?P=triple)
+        | "{1}(?!"")(?:[^"\\\n]|\\.)*" | '{1}(?!'')(?:[^'\\\n]|\\.)*')
+        | (?P<open>\"{3}|'{3}) | (?P<up>[(\[{]) | (?P<down>[)\]}])""",
+    re.VERBOSE | re.DOTALL,
+)
+_CLOSER = {quote: re.compile(rb"(?:[^\\]|\\.)*?" + quote, re.DOTALL) for quote in (b'"""', b"'''")}
+_GOES_ON = re.compile(rb"(?:else|elif|except|finally)\b")
+_DEFINITION = re.compile(
+    rb"(?:def|class|async[ \t]+def|import|from)[ \t]+[\w.]|@[A-Za-z_][^\n]*\n(?:[@# \t]|def\b|class\b|async\b)"
+)
+
+
+@dataclass(frozen=True)
+class _State:
+    """What is open at the end of a piece: brackets, a triple-quoted string, a backslash at the line's end."""
+
+    depth: int = 0
+    quote: bytes = b""
+    continued: bool = False
+
+
+_NEUTRAL = _State()
+
+
+@dataclass
+class ChunkCache:
+    """Lexer states by piece. `turn` forgets what the last cut did not use, so it stays as large as the file."""
+
+    known: dict[tuple[bytes, _State], _State] = field(default_factory=dict)
+    used: dict[tuple[bytes, _State], _State] = field(default_factory=dict)
+
+    def after(self, piece: bytes, state: _State) -> _State:
+        """The state behind `piece` when it is entered in `state`."""
+        key = (piece, state)
+        found = self.used.get(key) or self.known.get(key) or _lex(piece, state)
+        self.used[key] = found
+        return found
+
+    def turn(self) -> None:
+        """Start a new cut."""
+        self.known, self.used = self.used, {}
+
+
+def cut(data: bytes, cache: ChunkCache) -> list[bytes]:
+    """`data` (line ends \\n or \\r\\n) as top-level chunks; joined they are `data`."""
+    cache.turn()
+    starts = [match.start() for match in _START.finditer(data)]
+    if not starts:
+        return [data] if data else []
+    starts[0] = 0
+    pieces = [data[a:b] for a, b in zip(starts, [*starts[1:], len(data)], strict=True)]
+    chunks, end = _join(pieces, cache, close_quotes=False)
+    if end.quote:
+        chunks, _ = _join(pieces, cache, close_quotes=True)
+    return chunks
+
+
+def _join(pieces: list[bytes], cache: ChunkCache, *, close_quotes: bool) -> tuple[list[bytes], _State]:
+    chunks: list[bytes] = []
+    group: list[bytes] = []
+    state = _NEUTRAL
+    for piece in pieces:
+        if state != _NEUTRAL and (close_quotes or not state.quote) and _DEFINITION.match(piece):
+            state = _NEUTRAL
+        if state == _NEUTRAL and group and group[-1][:1] != b"@" and not _GOES_ON.match(piece):
+            chunks.append(b"".join(group) if len(group) > 1 else group[0])
+            group = []
+        group.append(piece)
+        state = cache.after(piece, state)
+    chunks.append(b"".join(group))
+    return chunks, state
+
+
+def _lex(piece: bytes, state: _State) -> _State:
+    position, depth = 0, state.depth
+    if state.quote:
+        closed = _CLOSER[state.quote].match(piece)
+        if closed is None:
+            return state
+        position = closed.end()
+    comment = -1
+    for token in _TOKEN.finditer(piece, position):
+        kind = token.lastgroup
+        if kind == "up":
+            depth += 1
+        elif kind == "down":
+            depth = max(0, depth - 1)
+        elif kind == "open":
+            return _State(depth=depth, quote=token.group())
+        elif token.group()[:1] == b"#":
+            comment = token.end()
+    stripped = piece.rstrip(b"\r\n")
+    continued = stripped.endswith(b"\\") and comment != len(stripped) and piece != stripped
+    return _State(depth=depth, continued=continued)

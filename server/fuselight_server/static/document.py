@@ -1,0 +1,145 @@
+"""A document as the editor has it: lines of UTF-8 bytes that edits splice, and its Reading.
+
+Invariant: after any edits, `text` is what the editor has and `reading()` equals `read_source(path, text)`.
+Lines end with \\n, \\r\\n or a lone \\r, as in the Language Server Protocol. Lines are 1-based, columns 0-based bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from fuselight_server.static.moves import Change, Position
+from fuselight_server.static.reading import Reading
+from fuselight_server.static.whole import ReadingCache, read_lines
+
+LARGE = 400_000
+"""Bytes from which `read` leaves the event loop: smaller files take less than 20 ms even when read for the first time
+in a quarter of their length."""
+
+
+class SourceDocument:
+    """One open file. All methods are for the event loop's thread; none blocks on a large file but `reading`."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.version = 0
+        """Grows with each change of the text."""
+        self._lines = split_lines(_encoded(text))
+        self._size = sum(map(len, self._lines))
+        self._text: str | None = text
+        self._cache = ReadingCache()
+        self._reading: Reading | None = None
+        self._background: asyncio.Task[Reading] | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        if self._text is None:
+            self._text = b"".join(self._lines).decode("utf-8", "surrogatepass")
+        return self._text
+
+    @property
+    def line_count(self) -> int:
+        """Lines, the empty one behind a last line end included."""
+        return len(self._lines)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether `reading` may take long enough to be felt: use `read`."""
+        return self._size >= LARGE
+
+    def line_bytes(self, line: int) -> bytes:
+        """The 1-based `line` in UTF-8 without its line end; empty beyond the last line."""
+        return self._lines[line - 1].rstrip(b"\r\n") if 1 <= line <= len(self._lines) else b""
+
+    def edit(self, start: Position, end: Position, text: str) -> Change:
+        """Put `text` in the place of what is between `start` and `end`; places outside the text are moved into it."""
+        start = self._inside(start)
+        end = max(start, self._inside(end))
+        new = _encoded(text)
+        first, last = start[0] - 1, end[0] - 1
+        start_at_line_end = len(self.line_bytes(start[0])) == start[1]
+        before, after = self._lines[first][: start[1]], self._lines[last][end[1] :]
+        if first > 0 and self._lines[first - 1].endswith(b"\r"):  # a \n may now follow it
+            first -= 1
+            before = self._lines[first] + before
+        replaced = sum(map(len, self._lines[first : last + 1]))
+        made = split_lines(before + new + after)
+        if last + 1 < len(self._lines) and len(made) > 1 and not made[-1]:
+            made.pop()  # the line behind is there already
+        self._lines[first : last + 1] = made
+        self._size += len(before) + len(new) + len(after) - replaced
+        self._changed()
+        joins = new.endswith(b"\r") and after.startswith(b"\n")  # one line end, not two
+        grown = split_lines((before + new)[:-1] if joins else before + new)
+        new_end = (first + len(grown), len(grown[-1]))
+        return Change(start, end, new_end, start_at_line_end, adds_line_first=new[:1] in {b"\n", b"\r"})
+
+    def replace(self, text: str) -> None:
+        """Put `text` in the place of everything."""
+        self._lines = split_lines(_encoded(text))
+        self._size = sum(map(len, self._lines))
+        self._changed()
+
+    def reading(self) -> Reading:
+        """The Reading of the text as it is now."""
+        if self._reading is None:
+            if self._background is not None and not self._background.done():
+                return read_lines(
+                    self.path, self._lines, ReadingCache()
+                )  # the cache is in the thread's hands
+            self._reading = read_lines(self.path, self._lines, self._cache)
+        return self._reading
+
+    async def read(self) -> Reading:
+        """As `reading`, in another thread when the file is large. An edit meanwhile makes it read again."""
+        while self._reading is None and self.is_large:
+            if self._background is None:
+                self._background = asyncio.create_task(self._read_behind())
+            try:
+                await asyncio.shield(self._background)
+            finally:
+                if self._background is not None and self._background.done():
+                    self._background = None
+        return self.reading()
+
+    async def _read_behind(self) -> Reading:
+        version = self.version
+        reading = await asyncio.to_thread(read_lines, self.path, list(self._lines), self._cache)
+        if version == self.version:
+            self._reading = reading
+        return reading
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._text = None
+        self._reading = None
+
+    def _inside(self, at: Position) -> Position:
+        line, column = at
+        if line < 1:
+            return 1, 0
+        if line > len(self._lines):
+            return len(self._lines), len(self.line_bytes(len(self._lines)))
+        data = self.line_bytes(line)
+        column = min(max(column, 0), len(data))
+        while 0 < column < len(data) and data[column] & 0xC0 == 0x80:  # noqa: PLR2004 - inside a UTF-8 sequence
+            column -= 1
+        return line, column
+
+
+def read_source(path: str, text: str) -> Reading:
+    """Read `text` at once, for the command line."""
+    return read_lines(path, split_lines(_encoded(text)), ReadingCache())
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """Lines with their line ends, never none: behind a last line end comes an empty line."""
+    lines = data.splitlines(keepends=True)  # of bytes: at \n, \r\n and \r only
+    if not lines or lines[-1][-1:] in {b"\n", b"\r"}:
+        lines.append(b"")
+    return lines
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,284 @@
+"""What names mean in one file: imports, aliases, classes that are modules, variables that hold one.
+
+Invariant: a name that cannot be resolved from this file alone stands for nothing, so `re.compile` and a method that
+happens to be called `compile` are never taken for torch's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fuselight_server.static.facts import Definition, Expression, Facts, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_COMPILE = frozenset({"torch.compile", "torch.compiler.compile"})
+_OPTIMIZE = frozenset({"torch._dynamo.optimize", "torch._dynamo.optimize_assert"})
+_PARTIAL = "functools.partial"
+_SAME_OBJECT = frozenset(
+    "to cuda cpu eval train half float double bfloat16 requires_grad_ type xpu to_empty share_memory".split()
+)
+"""Methods of a module that return the module itself."""
+_FACTORIES = frozenset({"from_pretrained", "from_config", "load_from_checkpoint"})
+_MODULES = re.compile(
+    r"""torch\.nn\.(?:modules\.\w+\.|parallel\.|utils\.parametrize\.)?(?!Parameter$|Buffer$|Uninitialized)[A-Z]\w*$
+    | torch\.(?:jit\.ScriptModule|fx\.GraphModule|ao\.nn\..*\.[A-Z]\w*)$
+    | (?:lightning(?:\.pytorch)?|pytorch_lightning)(?:\.core(?:\.\w+)?)?\.LightningModule$
+    | transformers\.(?:\w+\.)*(?:\w*Model|\w*PreTrainedModel|\w+For[A-Z]\w*)$
+    | diffusers\.(?:\w+\.)*(?:ModelMixin|\w+Model)$
+    | torchvision\.models\.(?:\w+\.)*[A-Z]\w*$
+    | timm\.models\.(?:\w+\.)*[A-Z]\w*$""",
+    re.VERBOSE,
+)
+_MODULE_MAKERS = re.compile(r"torchvision\.models\.(?:\w+\.)*[a-z]\w*$|timm\.create_model$|torch\.hub\.load$")
+_NOT_MODULES = re.compile(
+    r"torch\.autograd\.(?:function\.)?\w*Function$|(?:builtins|typing|abc|enum|dataclasses)\."
+)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a call of a function of the file looks like; where it stands is left out, so that edits in its body keep it."""
+
+    parameters: tuple[str, ...]
+    """Without `self` for a method."""
+    is_async: bool
+    is_generator: bool
+    takes_self: bool
+
+
+@dataclass(frozen=True)
+class Class:
+    """A class of the file."""
+
+    bases: tuple[Expression, ...]
+    forward: Signature | None
+
+
+@dataclass
+class Names:
+    """The names of one file. Compared by value: while it stays equal, resolved targets stay valid."""
+
+    imported: dict[tuple[Scope, str], str] = field(default_factory=dict)
+    """Local name to what it stands for, as `("", "N")` to `torch.nn`."""
+    stars: tuple[str, ...] = ()
+    classes: dict[Scope, Class] = field(default_factory=dict)
+    functions: dict[Scope, Signature] = field(default_factory=dict)
+    compilers: set[tuple[Scope, str]] = field(default_factory=set)
+    """Variables that compile what they are called with: `fast = functools.partial(torch.compile, ...)`."""
+    instances: set[tuple[Scope, str]] = field(default_factory=set)
+    """Variables that hold a module, `self.layer` under the class's scope."""
+    modules: dict[Scope, bool] = field(default_factory=dict, compare=False)
+
+    def full(self, dotted: str, scope: Scope) -> str:
+        """What `dotted` stands for outside the file, as `torch.nn.Module`; empty when it is the file's own or unknown."""
+        head, dot, rest = dotted.partition(".")
+        for around in self._visible(scope):
+            if (around, head) in self.imported:
+                return self.imported[around, head] + dot + rest
+            if (*around, head) in self.classes or (*around, head) in self.functions:
+                return ""
+        for star in self.stars:
+            name = f"{star}.{dotted}"
+            if name in _COMPILE or _MODULES.match(name):
+                return name
+        return ""
+
+    def class_at(self, dotted: str, scope: Scope) -> Scope | None:
+        """The path of the class of this file that `dotted` names."""
+        parts = tuple(dotted.split("."))
+        return next(
+            (found for around in self._visible(scope) if (found := (*around, *parts)) in self.classes), None
+        )
+
+    def function_at(self, dotted: str, scope: Scope) -> Signature | None:
+        """The function of this file that `dotted` names; `self.step` is a method of the class around."""
+        path = tuple(dotted.removeprefix("self.").split("."))
+        return next(
+            (f for at in self._attribute_scopes(dotted, scope) if (f := self.functions.get((*at, *path)))),
+            None,
+        )
+
+    def is_module(self, path: Scope) -> bool:
+        """Whether the class at `path` is an nn.Module, as far as this file tells."""
+        if path not in self.modules:
+            self.modules[path] = False  # a class among its own bases
+            self.modules[path] = self._derives(path)
+        return self.modules[path]
+
+    def names_module(self, expression: Expression, scope: Scope) -> bool:
+        """Whether `expression` names a module class."""
+        if not expression.dotted:
+            return False
+        path = self.class_at(expression.dotted, scope)
+        if path is not None:
+            return self.is_module(path)
+        return _MODULES.match(self.full(expression.dotted, scope)) is not None
+
+    def is_instance(self, value: Expression, scope: Scope) -> bool:
+        """Whether `value` makes a module: `Net()`, `Net().cuda()`, `AutoModel.from_pretrained(...)`."""
+        if value.choices:
+            return any(self.is_instance(choice, scope) for choice in value.choices)
+        made = value.function
+        if made is None:
+            return bool(value.dotted) and self.holds_module(value.dotted, scope)
+        if made.owner is not None:
+            return made.attribute in _SAME_OBJECT and self.is_instance(made.owner, scope)
+        if self.names_module(made, scope) or _MODULE_MAKERS.match(self.full(made.dotted, scope)):
+            return True
+        owner, _, method = made.dotted.rpartition(".")
+        if method in _FACTORIES:
+            return self.names_module(Expression(owner, dotted=owner), scope)
+        return method in _SAME_OBJECT and bool(owner) and self.holds_module(owner, scope)
+
+    def holds_module(self, dotted: str, scope: Scope) -> bool:
+        """Whether the variable `dotted` is known to hold a module."""
+        return any((around, dotted) in self.instances for around in self._attribute_scopes(dotted, scope))
+
+    def compiles(self, value: Expression, scope: Scope) -> bool:
+        """Whether calling `value` with a function compiles it: `torch.compile`, `partial(torch.compile)`, an alias."""
+        if value.function is None:
+            if not value.dotted:
+                return False
+            if any(
+                (around, value.dotted) in self.compilers
+                for around in self._attribute_scopes(value.dotted, scope)
+            ):
+                return True
+            return self.full(value.dotted, scope) in _COMPILE
+        name = self.full(value.function.dotted, scope) if value.function.dotted else ""
+        if name == _PARTIAL:
+            alone = len(value.arguments) == 1 and all(key != "model" for key, _ in value.keywords)
+            return alone and self.compiles(value.arguments[0], scope)
+        if name in _OPTIMIZE:
+            return True
+        return self.compiles(value.function, scope) and _compiled_argument(value) is None
+
+    def compiled(self, value: Expression, scope: Scope) -> Expression | None:
+        """What `value` compiles: `Net()` for `torch.compile(Net()).eval()`. None when it compiles nothing."""
+        for choice in value.choices:
+            found = self.compiled(choice, scope)
+            if found is not None:
+                return found
+        if value.function is None:
+            return None
+        if value.function.owner is not None:
+            return (
+                self.compiled(value.function.owner, scope)
+                if value.function.attribute in _SAME_OBJECT
+                else None
+            )
+        return _compiled_argument(value) if self.compiles(value.function, scope) else None
+
+    def _derives(self, path: Scope) -> bool:
+        found = self.classes[path]
+        scope = path[:-1]
+        unknown = False
+        for base in found.bases:
+            own = self.class_at(base.dotted, scope) if base.dotted else None
+            if own == path:
+                continue
+            if own is not None:
+                if self.is_module(own):
+                    return True
+                continue
+            full = self.full(base.dotted, scope) if base.dotted else ""
+            if _MODULES.match(full):
+                return True
+            unknown = unknown or (bool(full) and not _NOT_MODULES.match(full))
+        # A base class from another file together with a `forward` method: in practice a module.
+        return unknown and found.forward is not None and found.forward.takes_self
+
+    def _visible(self, scope: Scope) -> Iterator[Scope]:
+        """`scope` and those around it, but for classes that are not the innermost: their names are not seen inside."""
+        for end in range(len(scope), -1, -1):
+            around = scope[:end]
+            if end == len(scope) or around not in self.classes:
+                yield around
+
+    def _attribute_scopes(self, dotted: str, scope: Scope) -> Iterator[Scope]:
+        if dotted.startswith("self."):
+            yield from (scope[:end] for end in range(len(scope), 0, -1) if scope[:end] in self.classes)
+        else:
+            yield from self._visible(scope)
+
+
+def owner_scope(names: Names, target: str, scope: Scope) -> Scope:
+    """Where a variable lives: `self.f` belongs to the class around."""
+    if not target.startswith("self."):
+        return scope
+    return next((scope[:end] for end in range(len(scope), 0, -1) if scope[:end] in names.classes), scope)
+
+
+def collect(chunks: Iterable[Facts]) -> Names:
+    """The names of the file whose chunks, in order, have these facts."""
+    names = Names()
+    kept = [facts for facts in chunks if facts.definitions or facts.bindings or facts.imports]
+    stars: list[str] = []
+    for facts in kept:
+        for item in facts.imports:
+            if item.name == "*":
+                stars.append(item.full)
+            else:
+                names.imported[item.scope, item.name] = item.full
+        _add_definitions(names, facts)
+    names.stars = tuple(dict.fromkeys(stars))
+    for facts in kept:
+        for definition in facts.definitions:
+            scope = (*definition.scope, definition.name)
+            names.instances.update(
+                (scope, name)
+                for name, written in definition.annotations
+                if names.names_module(Expression(written, dotted=written), definition.scope)
+            )
+        for binding in facts.bindings:
+            _bind(names, binding.target, binding.value, binding.scope)
+    return names
+
+
+def _add_definitions(names: Names, facts: Facts) -> None:
+    for definition in facts.definitions:
+        path = (*definition.scope, definition.name)
+        if definition.is_class:
+            names.classes[path] = Class(definition.bases, None)
+            continue
+        owner = names.classes.get(definition.scope)
+        taken = signature(definition, in_class=owner is not None)
+        names.functions[path] = taken
+        if definition.name == "forward" and owner is not None:
+            names.classes[definition.scope] = Class(owner.bases, taken)
+
+
+def signature(definition: Definition, *, in_class: bool) -> Signature:
+    """The signature of a function of the file."""
+    static = any(decorator.dotted == "staticmethod" for decorator in definition.decorators)
+    takes_self = in_class and not static and bool(definition.parameters)
+    return Signature(
+        parameters=definition.parameters[1:] if takes_self else definition.parameters,
+        is_async=definition.is_async,
+        is_generator=definition.is_generator,
+        takes_self=takes_self,
+    )
+
+
+def _bind(names: Names, target: str, value: Expression, scope: Scope) -> None:
+    place = (owner_scope(names, target, scope), target)
+    if value.dotted and not names.compiles(value, scope):
+        full = names.full(value.dotted, scope)
+        if full and "." not in target:
+            names.imported.setdefault((scope, target), full)
+    if names.compiles(value, scope):
+        names.compilers.add(place)
+    elif names.is_instance(value, scope):
+        names.instances.add(place)
+
+
+def _compiled_argument(call: Expression) -> Expression | None:
+    """The first argument of `torch.compile(...)`, None when there is only configuration."""
+    given = (
+        call.arguments[0] if call.arguments else next((v for key, v in call.keywords if key == "model"), None)
+    )
+    return None if given is None or given.text == "None" else given

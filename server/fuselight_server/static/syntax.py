@@ -1,0 +1,333 @@
+"""One chunk of source to its facts, by tree-sitter, which goes on behind what does not parse.
+
+Invariant: the answer depends on the chunk's bytes alone, and no input raises. tree-sitter holds the GIL while it
+parses (145 ms for 74,000 lines), so a large chunk is parsed and searched in slices, between which other threads run.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from typing import TYPE_CHECKING
+
+import tree_sitter_python
+from tree_sitter import Language, Parser, Query, QueryCursor
+
+from fuselight_server.static.expressions import expression, flat, text_of
+from fuselight_server.static.facts import (
+    Binding,
+    Comment,
+    CompileCall,
+    Definition,
+    Extent,
+    Facts,
+    Import,
+    Scope,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tree_sitter import Node, Point, Tree
+
+_PYTHON = Language(tree_sitter_python.language())
+_QUERY = Query(
+    _PYTHON,
+    """
+    (function_definition) @definition
+    (class_definition) @definition
+    (import_statement) @import
+    (import_from_statement) @import
+    (assignment right: (_)) @binding
+    (named_expression) @binding
+    (call function: (attribute attribute: (identifier) @method (#eq? @method "compile"))) @compile
+    (yield) @yield
+    (block) @block
+    """,
+)
+_SLICE = 65_536
+_LARGE = 262_144
+"""Bytes from which a chunk is worked on in slices."""
+_COMMENT = re.compile(rb"#[ \t]*fuselight:[ \t]*([^\r\n]*)")
+_MAIN = re.compile(r"""\(?(?:__name__==["']__main__["']|["']__main__["']==__name__)\)?$""")
+_VALUES = frozenset(
+    {"call", "conditional_expression", "parenthesized_expression", "await", "named_expression"}
+)
+
+
+def read_chunk(data: bytes) -> Facts:
+    """The facts of `data`, whose line ends are \\n or \\r\\n."""
+    tree = _parse(data)
+    root = tree.root_node
+    found = sorted(_captures(root, len(data)), key=lambda item: (item[1].start_byte, -item[1].end_byte))
+    collector = _Collector()
+    for kind, node in found:
+        collector.add(kind, node)
+    suspect = root.has_error or collector.empty_block
+    return Facts(
+        definitions=tuple(collector.definitions()),
+        bindings=tuple(collector.bindings),
+        compile_calls=tuple(collector.compile_calls),
+        imports=tuple(collector.imports),
+        comments=tuple(_comments(data, root)),
+        main_row=next((child.start_point[0] for child in root.children if _is_main(child)), None),
+        error=_error(data, root) if suspect else None,
+    )
+
+
+def comment_at(data: bytes, byte: int) -> bool:
+    """Whether a comment of `data` covers `byte`."""
+    return _is_comment(_parse(data).root_node, byte)
+
+
+def _parse(data: bytes) -> Tree:
+    parser = Parser(_PYTHON)
+    if len(data) < _LARGE:
+        return parser.parse(data)
+
+    def slice_at(byte: int, _point: Point) -> bytes:
+        return data[byte : byte + _SLICE]
+
+    return parser.parse(slice_at, progress_callback=lambda _byte, _error: False)
+
+
+def _captures(root: Node, size: int) -> Iterator[tuple[str, Node]]:
+    seen: set[tuple[str, int]] = set()
+    for start in range(0, max(size, 1), _LARGE):
+        cursor = QueryCursor(_QUERY)
+        if size >= _LARGE:
+            cursor.set_byte_range(start, start + _LARGE)
+        for kind, nodes in cursor.captures(root).items():
+            for node in nodes:
+                if (kind, node.id) not in seen:
+                    seen.add((kind, node.id))
+                    yield kind, node
+
+
+class _Collector:
+    """Turns nodes, in the order of the source, into facts, knowing which definition each stands in."""
+
+    def __init__(self) -> None:
+        self.bindings: list[Binding] = []
+        self.compile_calls: list[CompileCall] = []
+        self.imports: list[Import] = []
+        self.empty_block = False
+        self._definitions: list[tuple[Node, Scope]] = []
+        self._generators: set[int] = set()
+        self._open: list[tuple[int, str, int, bool]] = []
+        """End, name, index and whether it is a class, of each definition around the current node."""
+
+    def add(self, kind: str, node: Node) -> None:
+        while self._open and self._open[-1][0] <= node.start_byte:
+            self._open.pop()
+        scope = tuple(name for _, name, _, _ in self._open)
+        if kind == "definition":
+            self._add_definition(node, scope)
+        elif kind == "binding":
+            self._add_binding(node, scope)
+        elif kind == "import":
+            self.imports.extend(_imports(node, scope))
+        elif kind == "compile":
+            self._add_compile(node, scope)
+        elif kind == "yield" and self._open and not self._open[-1][3] and not _in_lambda(node):
+            self._generators.add(self._open[-1][2])
+        elif kind == "block" and node.named_child_count == 0:
+            self.empty_block = True
+
+    def definitions(self) -> Iterator[Definition]:
+        for index, (node, scope) in enumerate(self._definitions):
+            yield _definition(node, scope, is_generator=index in self._generators)
+
+    def _add_definition(self, node: Node, scope: Scope) -> None:
+        name = node.child_by_field_name("name")
+        if name is None or name.is_missing:
+            return
+        self._open.append(
+            (node.end_byte, text_of(name), len(self._definitions), node.type == "class_definition")
+        )
+        self._definitions.append((node, scope))
+
+    def _add_binding(self, node: Node, scope: Scope) -> None:
+        walrus = node.type == "named_expression"
+        left = node.child_by_field_name("name" if walrus else "left")
+        right = node.child_by_field_name("value" if walrus else "right")
+        while right is not None and right.type == "assignment":
+            right = right.child_by_field_name("right")
+        if left is None or right is None:
+            return
+        if left.type in {"pattern_list", "tuple_pattern"}:
+            values = right.named_children
+            if right.type in {"expression_list", "tuple"} and len(values) == left.named_child_count:
+                for name, value in zip(left.named_children, values, strict=True):
+                    self._bind(node, name, value, scope)
+            return
+        self._bind(node, left, right, scope)
+
+    def _bind(self, node: Node, name: Node, value: Node, scope: Scope) -> None:
+        if name.type not in {"identifier", "attribute"}:
+            return
+        alias = value.type in {"identifier", "attribute"} and not self._open
+        target = expression(name).dotted
+        if target and (alias or value.type in _VALUES):
+            self.bindings.append(Binding(target, scope, _extent(node), _extent(name), expression(value)))
+
+    def _add_compile(self, node: Node, scope: Scope) -> None:
+        function = node.child_by_field_name("function")
+        owner = function and function.child_by_field_name("object")
+        dotted = expression(owner).dotted if owner else ""
+        if owner and dotted:
+            self.compile_calls.append(CompileCall(dotted, scope, _extent(node), _extent(owner)))
+
+
+def _definition(node: Node, scope: Scope, *, is_generator: bool) -> Definition:
+    outer = node.parent if node.parent and node.parent.type == "decorated_definition" else node
+    name = node.child_by_field_name("name")
+    assert name is not None  # noqa: S101 - the collector keeps only definitions that have a name
+    decorators = (
+        [child.named_child(0) for child in outer.children if child.type == "decorator"]
+        if outer is not node
+        else []
+    )
+    is_class = node.type == "class_definition"
+    superclasses = node.child_by_field_name("superclasses") if is_class else None
+    parameters, annotations = ([], []) if is_class else _parameters(node.child_by_field_name("parameters"))
+    first = node.child(0)
+    return Definition(
+        name=text_of(name),
+        scope=scope,
+        is_class=is_class,
+        extent=_extent(outer),
+        name_extent=_extent(name),
+        def_row=node.start_point[0],
+        decorators=tuple(expression(decorator) for decorator in decorators if decorator),
+        bases=tuple(
+            expression(base) for base in superclasses.named_children if base.type != "keyword_argument"
+        )
+        if superclasses
+        else (),
+        parameters=tuple(parameters),
+        annotations=tuple(annotations),
+        is_async=first is not None and first.type == "async",
+        is_generator=is_generator,
+    )
+
+
+def _parameters(node: Node | None) -> tuple[list[str], list[tuple[str, str]]]:
+    names: list[str] = []
+    annotations: list[tuple[str, str]] = []
+    for child in node.named_children if node else ():
+        name = child if child.type == "identifier" else child.child_by_field_name("name")
+        if name is None and child.type == "typed_parameter":
+            name = child.named_child(0)
+        if name is None or name.type != "identifier":
+            continue
+        names.append(text_of(name))
+        annotation = child.child_by_field_name("type")
+        written = flat(annotation).strip("\"'") if annotation else ""
+        if re.fullmatch(r"[\w.]+", written):
+            annotations.append((names[-1], written))
+    return names, annotations
+
+
+def _imports(node: Node, scope: Scope) -> Iterator[Import]:
+    origin = node.child_by_field_name("module_name")
+    module = flat(origin) if origin else ""
+    if any(child.type == "wildcard_import" for child in node.children):
+        yield Import("*", module, module, scope)
+    for child in node.children_by_field_name("name"):
+        aliased = child.type == "aliased_import"
+        imported = child.child_by_field_name("name") if aliased else child
+        alias = child.child_by_field_name("alias") if aliased else None
+        if imported is None:
+            continue
+        name = flat(imported)
+        if origin:
+            full = module + name if module.endswith(".") else f"{module}.{name}"
+            yield Import(text_of(alias) if alias else name, full, module, scope)
+        elif alias:
+            yield Import(text_of(alias), name, name, scope)
+        else:
+            head = name.partition(".")[0]
+            yield Import(head, head, name, scope)
+
+
+def _comments(data: bytes, root: Node) -> Iterator[Comment]:
+    if b"fuselight:" not in data:
+        return
+    row, counted = 0, 0
+    for match in _COMMENT.finditer(data):
+        at = match.start()
+        if not _is_comment(root, at):
+            continue
+        row, counted = row + data.count(b"\n", counted, at), at
+        line = data.rfind(b"\n", 0, at) + 1
+        text = match.group(1).rstrip()
+        start = match.start(1)
+        yield Comment(
+            row=row,
+            column=at - line,
+            text_column=start - line,
+            end_column=start + len(text) - line,
+            text=text.decode("utf-8", "replace"),
+            alone=not data[line:at].strip(),
+        )
+
+
+def _is_comment(root: Node, byte: int) -> bool:
+    node = root.descendant_for_byte_range(byte, byte + 1)
+    return node is not None and node.type == "comment"
+
+
+def _is_main(node: Node) -> bool:
+    condition = node.child_by_field_name("condition") if node.type == "if_statement" else None
+    return condition is not None and _MAIN.match(flat(condition)) is not None
+
+
+def _in_lambda(node: Node) -> bool:
+    parent = node.parent
+    while parent is not None and parent.type not in {"function_definition", "class_definition"}:
+        if parent.type == "lambda":
+            return True
+        parent = parent.parent
+    return False
+
+
+def _error(data: bytes, root: Node) -> Extent | None:
+    """Where `data` goes wrong, or None when Python itself can read it after all: a newer grammar than the parser's."""
+    if len(data) < _LARGE:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ast.parse(data.decode("utf-8", "replace"))
+        except SyntaxError as error:
+            return _python_error(data, error)
+        except (ValueError, MemoryError, RecursionError):
+            pass
+        else:
+            return None
+    node = root
+    while not (node.is_error or node.is_missing):
+        child = next((child for child in node.children if child.has_error or child.is_missing), None)
+        if child is None:
+            break
+        node = child
+    return _extent(node)
+
+
+def _python_error(data: bytes, error: SyntaxError) -> Extent:
+    rows = data.split(b"\n")
+    row = min(max((error.lineno or 1) - 1, 0), len(rows) - 1)
+    line = rows[row].rstrip(b"\r")
+    text = line.decode("utf-8", "replace")
+    column = len(text[: max((error.offset or 1) - 1, 0)].encode())
+    end = column
+    if error.end_lineno == error.lineno and error.end_offset:
+        end = len(text[: max(error.end_offset - 1, 0)].encode())
+    column = min(column, len(line))
+    return Extent(row, column, row, min(max(end, column), len(line)))
+
+
+def _extent(node: Node) -> Extent:
+    start, end = node.start_point, node.end_point
+    return Extent(start[0], start[1], end[0], end[1])

@@ -1,0 +1,154 @@
+"""A whole file to its Reading: cut, read each chunk, resolve names, attach comments.
+
+Invariant: the Reading is a function of path and text. A `ReadingCache` only saves work: it keeps answers by the
+content they came from, and forgets those that the last reading did not use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass, field
+
+from fuselight_server.finding import Span
+from fuselight_server.static.chunks import ChunkCache, cut
+from fuselight_server.static.comments import attach, orphan_problem, read_comments
+from fuselight_server.static.facts import Comment, Facts
+from fuselight_server.static.names import Names, collect
+from fuselight_server.static.reading import DirectiveProblem, Reading
+from fuselight_server.static.syntax import read_chunk
+from fuselight_server.static.targets import PROVIDER, Candidate, candidates
+
+_BOM = b"\xef\xbb\xbf"
+_LONE_CR = re.compile(rb"\r(?!\n)")
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    data: bytes
+    facts: Facts
+    line: int
+    column: int
+    """Bytes in front of the chunk's first row: 3 behind a byte order mark, else 0."""
+
+
+@dataclass
+class ReadingCache:
+    """What readings of one document share. Use it from one thread at a time."""
+
+    pieces: ChunkCache = field(default_factory=ChunkCache)
+    facts: dict[bytes, Facts] = field(default_factory=dict)
+    names: Names = field(default_factory=Names)
+    candidates: dict[tuple[bytes, int], tuple[Candidate, ...]] = field(default_factory=dict)
+
+
+def read_lines(path: str, lines: list[bytes], cache: ReadingCache) -> Reading:
+    """Read the file at `path` whose text, in UTF-8, is `lines`, each with its line end."""
+    chunks = _chunks(b"".join(lines), cache)
+    names = collect(chunk.facts for chunk in chunks)
+    if names != cache.names:
+        cache.names, cache.candidates = names, {}
+    found = _candidates(path, chunks, cache)
+    comments = read_comments(
+        ((c.line + item.row, _shifted(c, item)) for c in chunks for item in c.facts.comments), path
+    )
+    owned, orphans = attach(comments.directives, [candidate.target for candidate in found], lines)
+    error = next((_error(path, chunk) for chunk in chunks if chunk.facts.error), None)
+    problems = list(comments.problems)
+    if error is None:
+        wrong = {problem.span.line for problem in problems}
+        problems.extend(
+            orphan_problem(directive, path) for directive in orphans if directive.line not in wrong
+        )
+    return Reading(
+        path=path,
+        targets=tuple(
+            dataclasses.replace(item.target, directives=owned[index]) if index in owned else item.target
+            for index, item in enumerate(found)
+            if item.listed or index in owned
+        ),
+        ignores=comments.ignores,
+        directive_problems=tuple(sorted(problems, key=_place)),
+        main_line=next((c.line + c.facts.main_row for c in chunks if c.facts.main_row is not None), None),
+        imports=_imports(chunks),
+        syntax_error=error,
+        **_provider(chunks),
+    )
+
+
+def _chunks(data: bytes, cache: ReadingCache) -> list[_Chunk]:
+    column = len(_BOM) if data.startswith(_BOM) else 0
+    data = data[column:]
+    if b"\r" in data:
+        data = _LONE_CR.sub(b"\n", data)
+    chunks: list[_Chunk] = []
+    used: dict[bytes, Facts] = {}
+    line = 1
+    for piece in cut(data, cache.pieces):
+        facts = used.get(piece) or cache.facts.get(piece) or read_chunk(piece)
+        used[piece] = facts
+        chunks.append(_Chunk(piece, facts, line, 0 if chunks else column))
+        line += piece.count(b"\n")
+    cache.facts = used
+    return chunks
+
+
+def _candidates(path: str, chunks: list[_Chunk], cache: ReadingCache) -> list[Candidate]:
+    found: list[Candidate] = []
+    used: dict[tuple[bytes, int], tuple[Candidate, ...]] = {}
+    for chunk in chunks:
+        facts = chunk.facts
+        if not (facts.definitions or facts.bindings or facts.compile_calls):
+            continue
+        key = (chunk.data, chunk.line)
+        made = None if chunk.column else cache.candidates.get(key)
+        if made is None:
+            made = candidates(facts, cache.names, path=path, line=chunk.line, column=chunk.column)
+        if not chunk.column:
+            used[key] = made
+        found.extend(made)
+    cache.candidates = used
+    return found
+
+
+def _shifted(chunk: _Chunk, comment: Comment) -> Comment:
+    if not chunk.column or comment.row:
+        return comment
+    by = chunk.column
+    return dataclasses.replace(
+        comment,
+        column=comment.column + by,
+        text_column=comment.text_column + by,
+        end_column=comment.end_column + by,
+    )
+
+
+def _error(path: str, chunk: _Chunk) -> Span | None:
+    at = chunk.facts.error
+    if at is None:
+        return None
+    column = at.column + (chunk.column if at.row == 0 else 0)
+    end_column = at.end_column + (chunk.column if at.end_row == 0 else 0)
+    return Span(path, chunk.line + at.row, column, chunk.line + at.end_row, end_column)
+
+
+def _provider(chunks: list[_Chunk]) -> dict[str, str | int]:
+    for chunk in chunks:
+        for item in chunk.facts.definitions:
+            if item.name == PROVIDER and not item.scope and not item.is_class:
+                return {"provider": item.name, "provider_line": chunk.line + item.def_row}
+    return {}
+
+
+def _imports(chunks: list[_Chunk]) -> tuple[str, ...]:
+    modules = (
+        item.module.partition(".")[0]
+        for chunk in chunks
+        for item in chunk.facts.imports
+        if not item.scope and not item.module.startswith(".")
+    )
+    return tuple(dict.fromkeys(modules))
+
+
+def _place(problem: DirectiveProblem) -> tuple[int, int]:
+    return problem.span.line, problem.span.column or 0

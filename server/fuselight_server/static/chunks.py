@@ -57,7 +57,7 @@ class ChunkCache:
 
 
 def cut(data: bytes, cache: ChunkCache) -> list[bytes]:
-    """`data` (line ends \\n or \\r\\n) as top-level chunks; joined they are `data`."""
+    """`data`, whose lines end in LF or CRLF, as top-level chunks; joined they are `data`."""
     cache.turn()
     starts = [match.start() for match in _START.finditer(data)]
     if not starts:

@@ -47,7 +47,11 @@ def read_comments(comments: Iterable[tuple[int, Comment]], path: str) -> Comment
     for line, comment in comments:
         ignore = _IGNORE.match(comment.text)
         if ignore is not None:
-            _read_ignore(line, comment, ignore["rest"], path, ignores, problems)
+            read = _ignore(line, comment, ignore["rest"], path)
+            if isinstance(read, Ignore):
+                ignores.append(read)
+            else:
+                problems.append(read)
             continue
         directive = DirectiveLine(line=line, column=comment.text_column, text=comment.text)
         if not comment.alone:
@@ -89,17 +93,14 @@ def attach(
 
 def orphan_problem(directive: DirectiveLine, path: str) -> DirectiveProblem:
     """What to say about a directive that belongs to nothing."""
-    message = "nothing below this line can be compiled: a directive stands directly above a def, a class or an assignment"
+    message = "nothing to compile below: a directive stands directly above a def, a class or an assignment"
     return DirectiveProblem(_text_span(path, directive), message)
 
 
-def _read_ignore(
-    line: int, comment: Comment, rest: str, path: str, ignores: list[Ignore], problems: list[DirectiveProblem]
-) -> None:
+def _ignore(line: int, comment: Comment, rest: str, path: str) -> Ignore | DirectiveProblem:
     span = Span(path, line, comment.column, line, comment.end_column)
     listed = _CODES.match(rest)
     codes = tuple(code.strip() for code in listed["codes"].split(",")) if listed else ()
-    behind = rest[listed.end() :] if listed else rest
     wrong = next((code for code in codes if not _CODE.match(code)), None)
     if wrong is not None:
         message = (
@@ -107,15 +108,12 @@ def _read_ignore(
             if wrong
             else "name a code, as ignore[GB0170]"
         )
-        problems.append(DirectiveProblem(span, message))
-    elif not _REASON.match(behind):
-        problems.append(
-            DirectiveProblem(
-                span, "cannot be read: write `ignore[GB0170, FL201]`, or `ignore` for every code"
-            )
+        return DirectiveProblem(span, message)
+    if not _REASON.match(rest[listed.end() :] if listed else rest):
+        return DirectiveProblem(
+            span, "cannot be read: write `ignore[GB0170, FL201]`, or `ignore` for every code"
         )
-    else:
-        ignores.append(Ignore(span, codes))
+    return Ignore(span, codes)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,7 +1,7 @@
 """A document as the editor has it: lines of UTF-8 bytes that edits splice, and its Reading.
 
 Invariant: after any edits, `text` is what the editor has and `reading()` equals `read_source(path, text)`.
-Lines end with \\n, \\r\\n or a lone \\r, as in the Language Server Protocol. Lines are 1-based, columns 0-based bytes.
+Lines end with LF, CRLF or a lone CR, as in the Language Server Protocol. Lines are 1-based, columns 0-based bytes.
 """
 
 from __future__ import annotations

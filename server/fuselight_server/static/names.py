@@ -19,7 +19,8 @@ _COMPILE = frozenset({"torch.compile", "torch.compiler.compile"})
 _OPTIMIZE = frozenset({"torch._dynamo.optimize", "torch._dynamo.optimize_assert"})
 _PARTIAL = "functools.partial"
 _SAME_OBJECT = frozenset(
-    "to cuda cpu eval train half float double bfloat16 requires_grad_ type xpu to_empty share_memory".split()
+    {"to", "cuda", "cpu", "xpu", "eval", "train", "half", "float", "double", "bfloat16", "type"}
+    | {"requires_grad_", "to_empty", "share_memory"}
 )
 """Methods of a module that return the module itself."""
 _FACTORIES = frozenset({"from_pretrained", "from_config", "load_from_checkpoint"})
@@ -41,7 +42,7 @@ _NOT_MODULES = re.compile(
 
 @dataclass(frozen=True)
 class Signature:
-    """What a call of a function of the file looks like; where it stands is left out, so that edits in its body keep it."""
+    """How a function of the file is called. Where it stands is left out: edits in its body keep it equal."""
 
     parameters: tuple[str, ...]
     """Without `self` for a method."""
@@ -74,7 +75,7 @@ class Names:
     modules: dict[Scope, bool] = field(default_factory=dict, compare=False)
 
     def full(self, dotted: str, scope: Scope) -> str:
-        """What `dotted` stands for outside the file, as `torch.nn.Module`; empty when it is the file's own or unknown."""
+        """What `dotted` stands for outside the file, as `torch.nn.Module`; empty when own or unknown."""
         head, dot, rest = dotted.partition(".")
         for around in self._visible(scope):
             if (around, head) in self.imported:

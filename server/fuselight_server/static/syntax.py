@@ -57,7 +57,7 @@ _VALUES = frozenset(
 
 
 def read_chunk(data: bytes) -> Facts:
-    """The facts of `data`, whose line ends are \\n or \\r\\n."""
+    """The facts of `data`, whose lines end in LF or CRLF."""
     tree = _parse(data)
     root = tree.root_node
     found = sorted(_captures(root, len(data)), key=lambda item: (item[1].start_byte, -item[1].end_byte))

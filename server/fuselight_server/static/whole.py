@@ -60,6 +60,7 @@ def read_lines(path: str, lines: list[bytes], cache: ReadingCache) -> Reading:
         problems.extend(
             orphan_problem(directive, path) for directive in orphans if directive.line not in wrong
         )
+    provider_line = _provider_line(chunks)
     return Reading(
         path=path,
         targets=tuple(
@@ -72,7 +73,8 @@ def read_lines(path: str, lines: list[bytes], cache: ReadingCache) -> Reading:
         main_line=next((c.line + c.facts.main_row for c in chunks if c.facts.main_row is not None), None),
         imports=_imports(chunks),
         syntax_error=error,
-        **_provider(chunks),
+        provider=PROVIDER if provider_line is not None else None,
+        provider_line=provider_line,
     )
 
 
@@ -132,12 +134,12 @@ def _error(path: str, chunk: _Chunk) -> Span | None:
     return Span(path, chunk.line + at.row, column, chunk.line + at.end_row, end_column)
 
 
-def _provider(chunks: list[_Chunk]) -> dict[str, str | int]:
+def _provider_line(chunks: list[_Chunk]) -> int | None:
     for chunk in chunks:
         for item in chunk.facts.definitions:
             if item.name == PROVIDER and not item.scope and not item.is_class:
-                return {"provider": item.name, "provider_line": chunk.line + item.def_row}
-    return {}
+                return chunk.line + item.def_row
+    return None
 
 
 def _imports(chunks: list[_Chunk]) -> tuple[str, ...]:

@@ -1,0 +1,75 @@
+"""A baseline: the findings that are known and accepted, so that a check fails on new ones only.
+
+A finding is known by its content: path, code, target, the text of its line, its title without the values seen.
+Invariant: moving a line, or editing another one, changes no fingerprint. Equal findings are counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight_server.cli.sources import Sources
+    from fuselight_server.finding import Finding
+
+_VALUES = re.compile(r" was .*$|\d+(?:\.\d+)?(?= us\b)|\d+(?= guards?\b)")
+_SCHEMA = 1
+
+
+class BaselineError(Exception):
+    """The baseline cannot be used; the message says why and what to do."""
+
+
+def fingerprint(finding: Finding, sources: Sources, folder: Path) -> str:
+    """What identifies a finding: 32 hex digits. Paths are taken relative to the baseline's `folder`."""
+    line = sources.line(finding.span.path, finding.span.line) or ""
+    path = Path(os.path.relpath(finding.span.path, folder)).as_posix()
+    parts = (path, finding.code, finding.target, " ".join(line.split()), _VALUES.sub("", finding.title))
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def write(path: Path, findings: Iterable[Finding], sources: Sources) -> None:
+    """Accept all of `findings`. Raises OSError."""
+    folder = path.absolute().parent
+    counts = Counter(fingerprint(finding, sources, folder) for finding in findings)
+    data = {"schema": _SCHEMA, "findings": dict(sorted(counts.items()))}
+    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+def new_findings(path: Path, findings: Iterable[Finding], sources: Sources) -> list[Finding]:
+    """The findings that the baseline does not know. Raises BaselineError."""
+    known = _read(path)
+    folder = path.absolute().parent
+    out = []
+    for finding in findings:
+        key = fingerprint(finding, sources, folder)
+        if known[key] > 0:
+            known[key] -= 1
+        else:
+            out.append(finding)
+    return out
+
+
+def _read(path: Path) -> Counter[str]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BaselineError(
+            f"there is no baseline at {path}. Write one with --write-baseline {path}."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise BaselineError(f"the baseline {path} cannot be read: {error}") from error
+    counts = data.get("findings") if isinstance(data, dict) and data.get("schema") == _SCHEMA else None
+    if not isinstance(counts, dict) or not all(isinstance(count, int) for count in counts.values()):
+        raise BaselineError(
+            f"{path} is no baseline of this version. Write it again with --write-baseline {path}."
+        )
+    return Counter(counts)

@@ -1,0 +1,92 @@
+"""`--format json`: one object with `schema`, `findings`, `targets` and `problems` (docs/report.md).
+
+Invariant: lines and columns are 1-based characters, the end column exclusive; keys are never renamed within a schema.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fuselight.report import Outcome as CompileOutcome
+
+if TYPE_CHECKING:
+    from fuselight.report import Problem, Report
+    from fuselight_server.cli.outcome import Outcome
+    from fuselight_server.cli.sources import Sources
+    from fuselight_server.finding import Finding, Span
+
+SCHEMA = 1
+
+
+def as_json(outcome: Outcome) -> str:
+    """The outcome as JSON text."""
+    problems = [_problem(problem, None) for problem in outcome.problems]
+    for report in outcome.reports:
+        problems += [_problem(problem, report.target.name or "__main__") for problem in report.problems]
+    data = {
+        "schema": SCHEMA,
+        "findings": [_finding(finding, outcome.sources) for finding in outcome.findings],
+        "targets": [_target(report) for report in outcome.reports],
+        "problems": problems,
+    }
+    return json.dumps(data, indent=2)
+
+
+def severity_word(finding: Finding) -> str:
+    """`hint`, `information`, `warning` or `error`."""
+    return finding.severity.name.lower()
+
+
+def _finding(finding: Finding, sources: Sources) -> dict[str, Any]:
+    return {
+        **_place(finding.span, sources),
+        "code": finding.code,
+        "severity": severity_word(finding),
+        "title": finding.title,
+        "message": finding.message,
+        "target": finding.target,
+        "tier": finding.tier.value,
+        "inputs": finding.inputs,
+        "count": finding.count,
+        "related": [{**_place(item.span, sources), "message": item.message} for item in finding.related],
+        "cost": list(finding.cost),
+        "hints": list(finding.hints),
+        "gb_ids": list(finding.gb_ids),
+        "link": finding.link,
+        "torch": finding.torch,
+    }
+
+
+def _place(span: Span, sources: Sources) -> dict[str, Any]:
+    place = sources.place(span)
+    return {
+        "path": span.path,
+        "line": place.line,
+        "column": place.column,
+        "end_line": place.end_line,
+        "end_column": place.end_column,
+    }
+
+
+def _target(report: Report) -> dict[str, Any]:
+    graphs = [item for item in report.compiles if item.outcome is CompileOutcome.COMPILED and item.graph]
+    return {
+        "path": report.target.path,
+        "name": report.target.name or "__main__",
+        "line": report.target.line,
+        "kind": report.target.kind,
+        "tier": report.tier.value,
+        "rung": report.inputs.rung.value if report.inputs else None,
+        "calls": [call.text for call in report.inputs.calls] if report.inputs else [],
+        "graphs": len(graphs),
+        "operators": sum(item.graph.operators for item in graphs if item.graph),
+        "recompilations": sum(item.compile_id is not None for item in report.recompiles),
+        "python": report.versions.python,
+        "torch": report.versions.torch,
+        "seconds": report.phases,
+    }
+
+
+def _problem(problem: Problem, target: str | None) -> dict[str, Any]:
+    return {"stage": problem.stage, "what": problem.what, "why": problem.why, "target": target}

@@ -1,0 +1,76 @@
+"""Which interpreter has the user's torch: the ladder of the command line.
+
+Invariant: the choice always comes with its reason, which every message about the interpreter repeats.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An interpreter and why it was taken."""
+
+    executable: str
+    why: str
+
+
+class NoInterpreterError(Exception):
+    """No interpreter can be used; the message says what was looked at and what to do."""
+
+
+def choose(named: str | None, project: Path, environ: Mapping[str, str]) -> Choice:
+    """The first rung that names an interpreter that exists. Raises NoInterpreterError."""
+    if named is not None:
+        found = shutil.which(named) or (str(Path(named).absolute()) if _runs(Path(named)) else None)
+        if found is None:
+            raise NoInterpreterError(
+                f"--python {named}: there is no such program. Give the path of a Python with torch."
+            )
+        return Choice(found, "--python")
+    for choice in _ladder(project, environ):
+        return choice
+    raise NoInterpreterError(
+        "no Python was found (looked at VIRTUAL_ENV, CONDA_PREFIX, .venv, and python3 on PATH). "
+        "Name one that has torch with --python PATH."
+    )
+
+
+def _ladder(project: Path, environ: Mapping[str, str]) -> Iterator[Choice]:
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        folder = environ.get(variable)
+        python = _python_of(Path(folder)) if folder else None
+        if python is not None:
+            yield Choice(python, variable)
+    for folder_name in (".venv", "venv"):
+        python = _python_of(project / folder_name)
+        if python is not None:
+            yield Choice(python, f"{folder_name} of {project}")
+    if importlib.util.find_spec("torch") is not None:
+        yield Choice(sys.executable, "the Python that runs fuselight has torch")
+    found = shutil.which("python3") or shutil.which("python")
+    if found is not None:
+        yield Choice(found, "python3 on PATH")
+
+
+def _python_of(folder: Path) -> str | None:
+    """The interpreter of an environment; its own path, not what it links to, which would lose the environment."""
+    for name in ("bin/python", "bin/python3", "Scripts/python.exe", "python.exe"):
+        path = folder / name
+        if _runs(path):
+            return str(path.absolute())
+    return None
+
+
+def _runs(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

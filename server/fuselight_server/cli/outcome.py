@@ -1,0 +1,51 @@
+"""What one `fuselight check` or `run` found: the data that every format prints.
+
+Invariant: the exit code is a function of this data alone.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight_server.cli.sources import Sources
+from fuselight_server.finding import Finding, Severity
+
+if TYPE_CHECKING:
+    from fuselight.report import Problem, Report
+
+_UNANALYSED = frozenset({"FL403", "FL409", "FL504"})
+"""Failures that are not the user's code: nothing was learnt about it."""
+
+
+@dataclass
+class Outcome:
+    """Findings by place, the reports behind them, and what could not be learnt."""
+
+    findings: list[Finding] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    """Of the command itself; those of each report stay in it."""
+    sources: Sources = field(default_factory=Sources)
+    known: int = 0
+    """Findings that the baseline knows, left out of `findings`."""
+    interpreter: str = ""
+    why: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing at warning or above, 1 findings, 2 something could not be analysed."""
+        if self.problems or any(finding.code in _UNANALYSED for finding in self.findings):
+            return 2
+        return int(any(finding.severity >= Severity.WARNING for finding in self.findings))
+
+
+def shown_path(path: str) -> str:
+    """The path as a terminal's user would type it: relative where it lies under the working folder."""
+    try:
+        relative = os.path.relpath(path)
+    except ValueError:  # another drive
+        return path
+    return path if relative.startswith("..") else Path(relative).as_posix()

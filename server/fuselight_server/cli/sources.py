@@ -1,0 +1,111 @@
+"""Files as the command line meets them: found in folders, decoded by their own cookie, spans in characters.
+
+Invariant: a file that cannot be read is a `Problem`, never a crash; positions that leave here are 1-based characters.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tokenize
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.report import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fuselight_server.finding import Span
+
+_SKIPPED_FOLDERS = frozenset(
+    {"__pycache__", "node_modules", "site-packages", "build", "dist", "venv", "env"}
+)  # and everything that starts with a dot
+
+
+def python_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files named, and every .py file in the folders named, in a stable order, each once."""
+    seen: set[Path] = set()
+    for path in paths:
+        for file in _walk(path) if path.is_dir() else (path,):
+            absolute = Path(os.path.abspath(file))  # noqa: PTH100 - resolve() would rename what the user named
+            if absolute not in seen:
+                seen.add(absolute)
+                yield absolute
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in _SKIPPED_FOLDERS
+            and not name.startswith(".")
+            and not (Path(parent) / name / "pyvenv.cfg").exists()
+        )
+        yield from (Path(parent) / name for name in sorted(files) if name.endswith(".py"))
+
+
+def read_text(path: Path) -> str | Problem:
+    """The file's text, decoded as Python would (PEP 263), line ends kept."""
+    try:
+        data = path.read_bytes()
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data.decode(encoding)
+    except (OSError, SyntaxError, UnicodeDecodeError, LookupError) as error:
+        return Problem(stage="source", what=str(path), why=f"{type(error).__name__}: {error}")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A span in characters: all four 1-based, the end column exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass
+class Sources:
+    """The lines of the files that findings are in, each file read once."""
+
+    texts: dict[str, list[str] | None] = field(default_factory=dict)
+
+    def line(self, path: str, number: int) -> str | None:
+        """Line `number` (1-based) of `path` without its end; None where it cannot be read."""
+        lines = self.lines(path)
+        return lines[number - 1] if lines is not None and 0 < number <= len(lines) else None
+
+    def lines(self, path: str) -> list[str] | None:
+        """The lines of a file, split as Python splits source: at newlines alone, not at form feeds."""
+        if path not in self.texts:
+            text = read_text(Path(path))
+            lines = None
+            if isinstance(text, str):
+                lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+            self.texts[path] = lines
+        return self.texts[path]
+
+    def place(self, span: Span) -> Place:
+        """The span in characters; without columns it is the line from its first non-blank to its end."""
+        first = self.line(span.path, span.line)
+        end_line = span.end_line or span.line
+        if first is None:
+            return Place(
+                span.line, (span.column or 0) + 1, end_line, (span.end_column or span.column or 0) + 1
+            )
+        if span.column is None:
+            blank = len(first) - len(first.lstrip())
+            return Place(span.line, blank + 1, span.line, len(first.rstrip()) + 1)
+        start = _characters(first, span.column)
+        last = self.line(span.path, end_line)
+        if span.end_column is None or last is None:
+            return Place(span.line, start + 1, span.line, len(first.rstrip()) + 1)
+        return Place(span.line, start + 1, end_line, _characters(last, span.end_column) + 1)
+
+
+def _characters(text: str, byte: int) -> int:
+    """How many characters the first `byte` bytes of the UTF-8 form of `text` hold."""
+    return len(text.encode("utf-8", "surrogatepass")[:byte].decode("utf-8", "ignore"))

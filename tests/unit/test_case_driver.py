@@ -1,0 +1,97 @@
+"""The driver of the annotated cases must fail when it should: a case that cannot fail proves nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.report import Tier
+from fuselight_server.finding import Finding, Severity, Span
+from tests.support.cases import CaseError, disagreements, expectations, rewritten
+
+PATH = "/case.py"
+SOURCE = """\
+def f(x):
+    y = x.item()  # warning: [GB0124] "python number"
+    #   ^^^^^^^^
+    return y
+"""
+
+
+def finding(line: int = 2, **changes: object) -> Finding:
+    values: dict[str, object] = {
+        "code": "GB0124",
+        "severity": Severity.WARNING,
+        "title": "`.item()` turns a tensor into a Python number",
+        "message": "It waits for the device.",
+        "span": Span(PATH, line, 8, line, 16),
+        "tier": Tier.CAPTURE,
+        "target": "f",
+        "inputs": "",
+        "torch": "2.13.0",
+        **changes,
+    }
+    return Finding(**values)  # type: ignore[arg-type] # a test's own keywords
+
+
+def test_a_case_that_agrees_has_nothing_to_say() -> None:
+    assert disagreements(PATH, SOURCE, [finding()]) == []
+
+
+def test_text_may_occur_in_the_message_in_any_case() -> None:
+    source = SOURCE.replace("python number", "WAITS FOR")
+    assert disagreements(PATH, source, [finding()]) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        finding(line=4),
+        finding(code="GB0170"),
+        finding(severity=Severity.ERROR),
+        finding(title="something else"),
+        finding(span=Span(PATH, 2, 8, 2, 17)),
+        finding(span=Span(PATH, 2, None, None, None)),
+        finding(span=Span(PATH, 2, 8, 3, 16)),
+        finding(span=Span("/other.py", 2, 8, 2, 16)),
+    ],
+    ids=["line", "code", "severity", "text", "columns", "no columns", "several lines", "file"],
+)
+def test_each_difference_fails_on_both_sides(wrong: Finding) -> None:
+    said = disagreements(PATH, SOURCE, [wrong])
+    assert [line.split(":")[0] for line in said] in (
+        ["unexpected", "missing"],
+        ["in another file", "missing"],
+    )
+
+
+def test_a_second_finding_needs_an_expectation_of_its_own() -> None:
+    (said,) = disagreements(PATH, SOURCE, [finding(), finding()])
+    assert said.startswith("unexpected: 2:8-2:16 warning: [GB0124]")
+
+
+def test_a_finding_that_did_not_come_is_missed() -> None:
+    assert disagreements(PATH, SOURCE, []) == ['missing: 2: warning: [GB0124] "python number"']
+
+
+def test_several_expectations_on_one_line_each_have_their_carets() -> None:
+    source = 'ab = 1  # hint: [A1] "x"  # info: [B2] "y"\n#^\n'
+    with pytest.raises(CaseError, match="line 2: 1 runs of"):
+        expectations(source)
+    one, two = expectations(source.replace("#^", "#^ ^"))
+    assert (one.code, one.columns, two.code, two.columns) == ("A1", (1, 2), "B2", (3, 4))
+
+
+def test_an_expectation_that_is_written_wrongly_is_no_comment() -> None:
+    with pytest.raises(CaseError, match="line 1"):
+        expectations("x = 1  # warning [GB0124] 'quotes'\n")
+
+
+def test_rewriting_takes_over_what_was_found_and_keeps_words_that_fit() -> None:
+    found = [finding(), finding(line=4, title="new here", span=Span(PATH, 4))]
+    text = rewritten(PATH, SOURCE, found)
+    assert text == SOURCE.replace("return y", 'return y  # warning: [GB0124] "new here"')
+    assert disagreements(PATH, text, found) == []
+
+
+def test_rewriting_drops_what_did_not_come() -> None:
+    assert rewritten(PATH, SOURCE, []) == "def f(x):\n    y = x.item()\n    return y\n"

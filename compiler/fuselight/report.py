@@ -168,6 +168,14 @@ class Guard:
 
 
 @dataclass(frozen=True)
+class GuardPlace:
+    """A place whose reads made guards: `stack` holds the frames under `Report.roots`, or the outermost if there is none."""
+
+    stack: Stack
+    count: int
+
+
+@dataclass(frozen=True)
 class Symbol:
     """A symbolic size or int of a compile, and what became of it."""
 
@@ -209,7 +217,10 @@ class Compile:
     """The call of `Inputs.calls` during which it happened."""
     graph: Graph | None = None
     guards: tuple[Guard, ...] = ()
+    """Those that a user can act on first, and not all of a big model's: `guard_count` is the number."""
     guard_count: int | None = None
+    guard_places: tuple[GuardPlace, ...] = ()
+    """Where the guards come from, most first; all guards count here, also those that `guards` leaves out."""
     guard_us: float | None = None
     """Measured latency of one full check of the guards, microseconds."""
     symbols: tuple[Symbol, ...] = ()

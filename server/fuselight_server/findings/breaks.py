@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.context import span_of, trail
-from fuselight_server.findings.text import compose, counted, listed, place, plain, sentence
+from fuselight_server.findings.text import compose, counted, listed, paragraphs, place, plain, sentence
 from fuselight_server.findings.titles import title_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _ASKED_FOR = frozenset({"GB0025", "GB4297", "GB4636"})
 """The user wrote the break: still shown with its cost, but nothing to warn of."""
 _NO_ID = "FL107"
+_REPORT = "Please report an issue to PyTorch"
 
 
 def break_findings(context: Context) -> Iterator[Finding]:
@@ -60,8 +61,8 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     one, home = max(group, key=lambda item: (item[1] is not None, len(item[0].stack)))
     ids = [gb_id for gb_id in one.ids if gb_id]
     code = (one.ids[0] if one.ids else None) or _NO_ID
-    explanation = plain(one.explanation) or plain(one.reason)
-    hints = tuple(dict.fromkeys(plain(hint) for hint in one.hints if hint.strip()))
+    explanation = paragraphs(one.explanation) or plain(one.reason)
+    hints = _hints(one)
     cost = tuple(_costs(context, [item[0] for item in group]))
     what = title_of(
         one.ids[0] if one.ids else None, one.types[0] if one.types else one.reason, one.explanation
@@ -84,6 +85,13 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         gb_ids=tuple(dict.fromkeys(gb_id for gb_id in ids if gb_id != code)),
         cost=cost,
     )
+
+
+def _hints(one: Break) -> tuple[str, ...]:
+    """The hints of torch; the one to report it to PyTorch only where there is no other."""
+    hints = tuple(dict.fromkeys(plain(hint) for hint in one.hints if hint.strip()))
+    useful = tuple(hint for hint in hints if not hint.startswith(_REPORT))
+    return useful or hints
 
 
 def _chain(one: Break) -> str:
@@ -121,23 +129,50 @@ def _repeats(group: list[Break]) -> int:
 
 def _costs(context: Context, group: list[Break]) -> Iterator[str]:
     """Facts from the compiles of the report; nothing is said where they hold none."""
-    skipped = next((one for one in group if one.frame_skipped), None)
-    if skipped is not None:
-        name = f"`{plain(skipped.frame_function)}`" if skipped.frame_function else "the function"
-        yield f"all of {name} runs in eager, not only this line"
+    one = next((one for one in group if one.frame_skipped), None) or max(
+        group, key=lambda item: len(item.stack)
+    )
+    name = f"`{plain(one.frame_function)}`" if one.frame_function else "the function"
+    if one.frame_skipped:
+        # What was compiled of the function before stays: only a resumption of it was skipped then.
+        rest = _graphs_of(context, one) > 0
+        yield (
+            f"the rest of {name} runs in eager, not only this line"
+            if rest
+            else (f"all of {name} runs in eager, not only this line")
+        )
+        if one.operators:
+            yield f"{counted(one.operators, 'operator')} before this line had been traced, and run in eager too"
         return
-    one = max(group, key=lambda item: len(item.stack))
+    yield from _split(context, one, name)
+    yield "this line runs in eager, and nothing is fused across it"
+
+
+def _split(context: Context, one: Break, name: str) -> Iterator[str]:
+    """How the function's graph is cut at the break."""
     before, after = _around(context, one)
-    if before is not None or after is not None:
-        name = f"`{plain(one.frame_function)}`" if one.frame_function else "the function"
-        total = _graphs_of(context, one)
-        split = f"{name} runs as {counted(total, 'graph')}" if total else f"{name} is split"
-        yield f"{split}: {_operators(before)} before this line, {_operators(after)} after it"
-    yield "this line runs in eager, and no operator is fused across it"
+    if before is None:
+        return
+    total = _graphs_of(context, one)
+    head, tail = _operators(before), _operators(after)
+    if total > 1:
+        yield f"{name} is split into {total} graphs: {head} just before this line, {tail} behind it"
+    elif _size(before) and total:
+        yield f"the only graph of {name} ends here, after {head}"
+    elif total:
+        yield f"the only graph of {name} begins behind this line, with {tail}"
+    else:
+        yield f"no graph is left of {name}"
+
+
+def _size(compiled: Compile | None) -> int:
+    """Operators of a compile's graph; 0 without one."""
+    return compiled.graph.operators if compiled and compiled.graph else 0
 
 
 def _operators(compiled: Compile | None) -> str:
-    return counted(compiled.graph.operators, "operator") if compiled and compiled.graph else "no operators"
+    size = _size(compiled)
+    return counted(size, "operator") if size else "none"
 
 
 def _same_function(context: Context, one: Break) -> list[Compile]:

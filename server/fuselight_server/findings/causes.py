@@ -54,6 +54,7 @@ _WORDS: tuple[tuple[re.Pattern[str], Cause], ...] = (
     (re.compile(r"grad.?mode|inference.?mode|autocast", re.IGNORECASE), Cause.GLOBAL_STATE),
     (re.compile(r"grad.?mode|inference.?mode|autocast|deterministic", re.IGNORECASE), Cause.GLOBAL_STATE),
     (re.compile(r"num_threads|default.dtype|torch.function", re.IGNORECASE), Cause.GLOBAL_STATE),
+    (re.compile(r"\.training\b"), Cause.TRAINING),
     (re.compile(r"\bbackend\b"), Cause.BACKEND),
     (re.compile(r"same (?:tensor|object)|alias|overlap", re.IGNORECASE), Cause.ALIASING),
 )  # fmt: skip

@@ -13,6 +13,7 @@ from fuselight_server.findings.causes import advice
 from fuselight_server.findings.context import span_of, trail
 from fuselight_server.findings.recompilations import difference_of, nearest
 from fuselight_server.findings.text import compose, plain, sentence
+from fuselight_server.findings.titles import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,9 +59,34 @@ def not_compiled_findings(context: Context) -> Iterator[Finding]:
     """The findings of frames that were left to eager."""
     groups: dict[tuple[object, ...], list[NotCompiled]] = {}
     for one in context.report.not_compiled:
+        if one.kind is Kind.NO_TENSORS and _called_from_eager(context, one):
+            continue
         groups.setdefault((_CODES[one.kind], one.location.path, one.location.line), []).append(one)
     for group in groups.values():
         yield _finding(context, group)
+
+
+def _called_from_eager(context: Context, one: NotCompiled) -> bool:
+    """Whether Dynamo met the frame only because its caller was left to eager: nobody asked for it to be compiled."""
+    if not one.caller:
+        return False
+    name = one.caller[-1].function
+    return any(
+        frame.location.path == one.caller[-1].path and frame.function.rsplit(".", 1)[-1] == name
+        for frame in context.report.frames
+    )
+
+
+def _partly(context: Context, one: NotCompiled) -> bool:
+    """Whether a part of the function was compiled before a resumption of it was skipped."""
+    frames = context.report.frames
+    return one.kind is Kind.SKIPPED and any(
+        item.graph is not None
+        and item.frame < len(frames)
+        and (frames[item.frame].location.path, frames[item.frame].location.line)
+        == (one.location.path, one.location.line)
+        for item in context.report.compiles
+    )
 
 
 def _finding(context: Context, group: list[NotCompiled]) -> Finding:
@@ -69,7 +95,13 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     name = plain(one.function) or "this function"
     stopped = _stopped(context, one) if one.kind in _LIMITS else None
     hints = _hints(one, stopped)
+    partly = _partly(context, one)
+    title = _TITLES[one.kind].format(name)
+    if partly:
+        title = f"the rest of {title}"
     cost = ("nothing in it is compiled: all of it runs in eager",) if one.kind is not Kind.NO_TENSORS else ()
+    if partly and one.stack:
+        cost = (f"the part of it that holds line {one.stack[-1].line} runs in eager",)
     if one.kind in _LIMITS:
         cost = ("calls that no compiled version fits run in eager from here on, silently",)
     related = [] if home == one.location else [Related(span_of(one.location), f"`{name}` is defined here")]
@@ -81,9 +113,9 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     related += trail(one.caller[-1:], without=home, verb="called from")
     return context.finding(
         _CODES[one.kind],
-        title=_TITLES[one.kind].format(name),
+        title=title,
         message=compose(
-            sentence(plain(one.reason)),
+            sentence(title_of(one.gb_id, one.reason, one.reason)),
             f"The call that went over it: {difference_of(stopped)}." if stopped else "",
             cost=cost,
             hints=hints,

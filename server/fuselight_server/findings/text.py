@@ -17,13 +17,22 @@ if TYPE_CHECKING:
     from fuselight.report import Inputs, Location
 
 _RESUME = re.compile(r"(?:torch_dynamo_resume_in_)+(.+?)(?:_at_\d+)+")
+_OBJECT = re.compile(
+    r"<(?:built-in )?(?:function|method|bound method|class) '?([\w.<>]+?)'?(?: (?:at|of) [^<>]*(?:<[^<>]*>)?[^<>]*)?>"
+)
+_PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*# File )")
 _BLANKS = re.compile(r"[ \t]*\n[ \t]*")
 _LONGEST_INPUTS = 160
 
 
 def plain(text: str) -> str:
     """Torch's text on one line, with resume functions named as the functions that they resume."""
-    return _BLANKS.sub(" ", _RESUME.sub(r"\1", text)).strip()
+    return _BLANKS.sub(" ", _OBJECT.sub(r"\1", _RESUME.sub(r"\1", text))).strip()
+
+
+def paragraphs(text: str) -> str:
+    """As `plain`, but with torch's paragraphs and its excerpts of traced code kept apart."""
+    return "\n\n".join(part for part in map(plain, _PARAGRAPH.split(text)) if part)
 
 
 def sentence(text: str) -> str:

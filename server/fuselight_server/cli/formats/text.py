@@ -5,6 +5,7 @@ Invariant: nothing is told by colour alone; without a terminal the same words co
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -33,6 +34,7 @@ _STYLES = {
 }
 _FRAME = "bold blue"
 _TAB = 4
+_WIDTH = 100
 _MOST_RELATED = 6
 
 
@@ -67,7 +69,9 @@ def _block(finding: Finding, sources: Sources) -> Text:
     if len(finding.related) > _MOST_RELATED:
         text.append(f"{' ' * margin}   and {counted(len(finding.related) - _MOST_RELATED, 'more place')}\n")
     for line in finding.message.split("\n"):
-        text.append(f"{' ' * margin} {line}".rstrip() + "\n")
+        hanging = "  " if line.startswith("- ") else ""
+        for part in textwrap.wrap(line, _WIDTH, subsequent_indent=hanging, break_long_words=False) or [""]:
+            text.append(f"{' ' * margin} {part}".rstrip() + "\n")
     text.append(f"{' ' * margin} {_footer(finding)}", style="dim")
     return text
 

@@ -1,0 +1,80 @@
+"""`make demo`: findings of an example in the terminal, then an editor opened on it with the extension running.
+
+Invariant: the terminal part needs no editor; `EDITOR_UI=none`, CI or the lack of a terminal stops after it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from bootstrap import ensure_environment
+from demo_editor import open_editor
+from node_tools import ROOT, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bootstrap import Environment
+
+EXAMPLE = ROOT / "examples" / "gpt2_breaks.py"
+_FOUND_SOMETHING = 1
+"""Exit code of `fuselight check` when there are findings, which is what the example is for."""
+
+
+def main() -> int:
+    """Show both parts; returns the exit code."""
+    try:
+        environment = ensure_environment()
+    except Unavailable as why:
+        print(why, file=sys.stderr)
+        return 1
+    if environment.no_torch:
+        print(f"the demo compiles a model, and there is no torch: {environment.no_torch}", file=sys.stderr)
+        return 1
+    code = show_in_terminal(environment)
+    if code != 0:
+        return code
+    reason = no_editor(os.environ, terminal=sys.stdin.isatty() and sys.stdout.isatty())
+    if reason is not None:
+        print(f"\nThe editor part is left out: {reason}.")
+        return 0
+    try:
+        open_editor(environment, EXAMPLE)
+    except Unavailable as why:
+        print(f"\nThe editor part is left out: {why}")
+    return 0
+
+
+def show_in_terminal(environment: Environment) -> int:
+    """Run `fuselight check` on the example; returns 0 if it found what there is to find."""
+    shown = EXAMPLE.relative_to(ROOT)
+    print(f"\n$ fuselight check {shown}\n", flush=True)
+    command = [str(environment.python), "-m", "fuselight_server", "check", str(shown)]
+    done = subprocess.run(
+        [*command, "--python", str(environment.python)], cwd=ROOT, env=environment.variables(), check=False
+    )
+    if done.returncode != _FOUND_SOMETHING:
+        print(
+            f"fuselight check ended with {done.returncode}; the example has findings, so 1 was due",
+            file=sys.stderr,
+        )
+        return done.returncode or 1
+    return 0
+
+
+def no_editor(variables: Mapping[str, str], *, terminal: bool) -> str | None:
+    """Why no editor is opened here, or None."""
+    if variables.get("EDITOR_UI") == "none":
+        return "EDITOR_UI is none"
+    if variables.get("CI"):
+        return "CI is set"
+    if not terminal:
+        return "this is not a terminal"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""The editor of the demo: a desktop VS Code where there is one, else code-server in the browser.
+
+Invariants: profile and extensions are the demo's own, under `.cache/demo`, so the user's VS Code is left as it is;
+the browser editor listens on loopback and asks for a random password, since it gives its user a shell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import webbrowser
+from typing import TYPE_CHECKING
+
+from bundle import package
+from editor_tools import ensure_code_server
+from node_tools import CACHE, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from bootstrap import Environment
+
+HOME = CACHE / "demo"
+START_SECONDS = 30.0
+_FOREIGN = (
+    "VSCODE_IPC_HOOK_CLI",
+    "NODE_OPTIONS",
+    "PORT",
+    "PASSWORD",
+    "HASHED_PASSWORD",
+    "ELECTRON_RUN_AS_NODE",
+)
+"""Variables of a terminal inside another editor, which would steer ours."""
+
+
+def open_editor(environment: Environment, example: Path) -> None:
+    """Open an editor on `example`; returns when it was handed to a desktop editor, or when the user ends the other."""
+    vsix = package()
+    workspace = _workspace(example)
+    code = desktop_code(os.environ)
+    if code is not None:
+        _open_desktop(code, vsix, workspace, environment, example.name)
+    else:
+        _open_browser(vsix, workspace, environment, example.name)
+
+
+def desktop_code(variables: Mapping[str, str]) -> str | None:
+    """The `code` command of a desktop VS Code that can open a window here, or None."""
+    if variables.get("VSCODE_IPC_HOOK_CLI") or variables.get("SSH_CONNECTION"):
+        return None  # there, `code` is the command line of a remote session
+    if sys.platform == "linux" and not (variables.get("DISPLAY") or variables.get("WAYLAND_DISPLAY")):
+        return None
+    return shutil.which("code")
+
+
+def _workspace(example: Path) -> Path:
+    """A copy of the examples to play with: the repository's own stay as they are."""
+    folder = HOME / "examples"
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in example.parent.glob("*.py"):
+        shutil.copy2(source, folder / source.name)
+    return folder
+
+
+def _settings(user_data: Path, environment: Environment) -> None:
+    quiet = {
+        "chat.disableAIFeatures": True,
+        "extensions.autoUpdate": "off",
+        "extensions.ignoreRecommendations": True,
+        "telemetry.telemetryLevel": "off",
+        "update.mode": "none",
+        "workbench.secondarySideBar.defaultVisibility": "hidden",
+        "workbench.startupEditor": "none",
+        "fuselight.interpreter": str(environment.python),
+    }
+    # A remote workbench reads settings of machine scope from Machine, a desktop one from User.
+    for scope in ("User", "Machine"):
+        path = user_data / scope / "settings.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(quiet, indent=2), encoding="utf-8")
+
+
+def _clean(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if name not in _FOREIGN}
+
+
+def _open_desktop(code: str, vsix: Path, workspace: Path, environment: Environment, name: str) -> None:
+    user_data = HOME / "desktop"
+    _settings(user_data, environment)
+    profile = ["--user-data-dir", str(user_data), "--extensions-dir", str(HOME / "desktop-extensions")]
+    variables = _clean(environment.variables())
+    installed = subprocess.run(
+        [code, *profile, "--install-extension", str(vsix), "--force"],
+        env=variables,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if installed.returncode != 0:
+        raise Unavailable(f"{code} did not install {vsix.name}: {installed.stderr.strip()}")
+    subprocess.run(
+        [code, *profile, "--new-window", str(workspace), str(workspace / name)], env=variables, check=True
+    )
+    print(f"\nVS Code is open on {name}. Answer its question, save the file, and look at the lines.")
+
+
+def _open_browser(vsix: Path, workspace: Path, environment: Environment, name: str) -> None:
+    editor = ensure_code_server()
+    user_data, extensions = HOME / "browser", HOME / "browser-extensions"
+    _settings(user_data, environment)
+    password = secrets.token_urlsafe(12)
+    config = HOME / "config.yaml"
+    with config.open("w", encoding="utf-8", opener=_private) as stream:
+        stream.write(f"auth: password\npassword: {password}\ncert: false\n")
+    variables = editor.node.environment(_clean(environment.variables()))
+    variables["XDG_DATA_HOME"] = str(HOME / "data")
+    # No gallery: the demo needs none, and nothing is asked of the network.
+    variables["EXTENSIONS_GALLERY"] = '{"serviceUrl":"http://127.0.0.1:9/none"}'
+    base = [
+        *(str(editor.node.executable), str(editor.entry), "--config", str(config)),
+        *("--user-data-dir", str(user_data), "--extensions-dir", str(extensions)),
+    ]
+    installed = subprocess.run(
+        [*base, "--install-extension", str(vsix), "--force"],
+        env=variables,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if installed.returncode != 0:
+        raise Unavailable(f"code-server did not install {vsix.name}: {installed.stdout}{installed.stderr}")
+    port = _free_port()
+    quiet = ["--disable-telemetry", "--disable-update-check", "--disable-getting-started-override"]
+    with (HOME / "server.log").open("w", encoding="utf-8") as log:
+        server = subprocess.Popen(
+            [*base, "--bind-addr", f"127.0.0.1:{port}", *quiet],
+            env=variables,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            _wait_until_up(server, port)
+            _announce(port, password, workspace, name)
+            server.wait()
+        except KeyboardInterrupt:
+            print("\nThe editor is closed.")
+        finally:
+            server.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.wait(10)
+            if server.poll() is None:
+                server.kill()
+
+
+def _private(path: str, flags: int) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)  # noqa: PTH108 - an opener is given a string; an older file could be readable to others
+    return os.open(path, flags, 0o600)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_until_up(server: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while server.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    raise Unavailable(f"code-server did not start: see {HOME / 'server.log'}")
+
+
+def _announce(port: int, password: str, workspace: Path, name: str) -> None:
+    opened = [["openFile", f"vscode-remote://127.0.0.1:{port}{workspace / name}"]]
+    query = urllib.parse.urlencode({"folder": str(workspace), "payload": json.dumps(opened)})
+    url = f"http://127.0.0.1:{port}/?{query}"
+    print(f"\nVS Code runs in the browser:\n\n  {url}\n  password: {password}\n")
+    print("Trust the folder, answer the question about running it, save the file, and look at the lines.")
+    print("Ctrl-C here closes it.", flush=True)
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform in ("darwin", "win32"):
+        webbrowser.open(url)

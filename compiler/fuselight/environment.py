@@ -5,15 +5,13 @@ Invariant: importable, and true, without torch, whose absence is a `None` that t
 
 from __future__ import annotations
 
-import functools
 import importlib.metadata
-import json
 import os
 import platform
 import sys
-from pathlib import Path
 
 from fuselight.report import Environment, Versions
+from fuselight.version import version
 
 _PREFIXES = ("TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TRITON_", "PYTORCH_", "CUDA_VISIBLE_DEVICES")
 
@@ -24,26 +22,10 @@ def versions() -> Versions:
         python=platform.python_version(),
         torch=_torch_version(),
         triton=_installed("triton") or _installed("pytorch-triton"),
-        fuselight=own_version(),
+        fuselight=version(),
         platform=platform.platform(),
         executable=sys.executable,
     )
-
-
-@functools.cache
-def own_version() -> str:
-    """Fuselight's version: of the package.json that travels with this very code, else of the installed distribution.
-
-    In that order, for the user's interpreter may have another Fuselight installed than the one that is running.
-    """
-    for folder in Path(__file__).resolve().parents[1:5]:
-        try:
-            manifest = json.loads((folder / "package.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(manifest, dict) and manifest.get("name") == "fuselight":
-            return str(manifest.get("version"))
-    return _installed("fuselight") or "unknown"
 
 
 def _torch_version() -> str | None:

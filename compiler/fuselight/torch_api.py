@@ -1,3 +1,4 @@
+# ruff: noqa: SLF001, D102 - the one module that may reach private names; Listener's methods are told of in Recorder
 """Every private torch name that Fuselight reaches, each behind a function of its own.
 
 Invariant: nothing outside this module names a private torch attribute, and every replaced attribute is put back by the
@@ -55,13 +56,13 @@ class Listener(Protocol):
     def frame_without_tensors(self, code: CodeType) -> None: ...
     def frame_skipped(self, reason: str, code: CodeType) -> None: ...
     def symbol_created(
-        self, shape_env: Any, symbol: object, value: object, source: Any, marked: bool
-    ) -> None: ...  # noqa: FBT001 - one fact
+        self, shape_env: Any, symbol: object, value: object, source: Any, *, marked: bool
+    ) -> None: ...
     def symbol_fixed(self, shape_env: Any, symbol: object, value: object, reason: str) -> None: ...
 
 
 def version() -> tuple[int, int]:
-    """torch's major and minor version."""
+    """The major and minor version of torch."""
     major, minor = torch.__version__.split(".")[:2]
     return int(major), int(re.match(r"\d+", minor).group())  # type: ignore[union-attr]
 
@@ -210,7 +211,7 @@ def _listen_to_guards(installed: _Installed) -> None:
     )
 
 
-def _listen_to_refusals(installed: _Installed) -> None:
+def _listen_to_refusals(installed: _Installed) -> None:  # noqa: C901 - one small wrapper a name
     """Frames that never get as far as a trace, which torch records nowhere as data."""
     listener, convert_frame = installed.listener, torch._dynamo.convert_frame
 
@@ -263,7 +264,8 @@ def _listen_to_symbols(installed: _Installed) -> None:
             if getattr(dynamic, "name", "") not in ("STATIC", "INFER_STRIDE"):
                 asked = constraint is not None and not getattr(constraint, "warn_only", False)
                 marked = asked or not torch._dynamo.config.assume_static_by_default
-                installed.tell("symbols", listener.symbol_created, self, symbol, val, source, marked)
+                created = functools.partial(listener.symbol_created, marked=marked)
+                installed.tell("symbols", created, self, symbol, val, source)
             return symbol
 
         return create_symbol
@@ -337,7 +339,7 @@ def real_stack(error: BaseException) -> list[Any]:
 
 @functools.cache
 def gb_ids() -> Mapping[str, str]:
-    """torch's registry of graph breaks: type to id. Empty before 2.8, which has none."""
+    """The registry of graph breaks: type to id. Empty before 2.8, which has none."""
     load = getattr(torch._dynamo.exc, "_load_gb_type_to_gb_id_map", None)
     return {} if load is None else dict(load())
 
@@ -511,7 +513,7 @@ def dispatch_keys(tensor: torch.Tensor) -> set[str]:
 
 
 def global_state() -> dict[str, Any] | None:
-    """torch's global state as its guard records it, None where this torch's guard does not tell."""
+    """The global state as torch's guard records it, None where this torch's guard does not tell."""
     guard = torch._C._dynamo.guards.GlobalStateGuard()
     read = getattr(guard, "__getstate__", None)
     try:
@@ -564,7 +566,21 @@ def replaced_compile(compile_: Callable[..., Any], backend: Callable[..., Any]) 
 
 def guard_on_data() -> type[BaseException]:
     """What torch raises for a branch on a value that it does not have while it traces."""
-    found = getattr(torch.fx.experimental.symbolic_shapes, "GuardOnDataDependentSymNode", None)
+    return _exception(torch.fx.experimental.symbolic_shapes, "GuardOnDataDependentSymNode")
+
+
+def constraint_violation() -> type[BaseException]:
+    """What torch raises where the code fixes a size that was marked dynamic."""
+    return _exception(torch.fx.experimental.symbolic_shapes, "ConstraintViolationError")
+
+
+def recompile_limit_hit() -> type[BaseException]:
+    """What torch raises at the recompile limit where it may not go on in eager."""
+    return _exception(torch._dynamo.exc, "FailOnRecompileLimitHit")
+
+
+def _exception(module: ModuleType, name: str) -> type[BaseException]:
+    found = getattr(module, name, None)
     return found if isinstance(found, type) and issubclass(found, BaseException) else _Never
 
 

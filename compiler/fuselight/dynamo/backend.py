@@ -1,7 +1,7 @@
 """Capture without compiling: a Dynamo backend that runs each graph as it is, and a way to make every compile use it.
 
-Invariant: what decides where a graph ends (fullgraph, dynamic, disable, guards' filter) stays as the user asked; only what
-happens to a finished graph is replaced.
+Invariant: what decides where a graph ends (fullgraph, dynamic, disable, the guard filter) stays as the user asked; only
+what happens to a finished graph is replaced.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def read_break(
     message = str(getattr(error, "msg", None) or error or reason)
     chain = reasons.read_reasons(message)
     code = torch_api.root_code(translator)
-    # as torch: an exception without a stack broke where the trace is now, one with an empty stack at the first instruction
+    # as torch: an exception without a stack broke where the trace is now, one with an empty stack at the start
     carried = getattr(error, "real_stack", None)
     stack = stacks.from_summaries(torch_api.user_stack() if carried is None else carried)
     if not stack:

@@ -39,7 +39,7 @@ _MARKS = {
     "_dynamo_strict_unbacked_indices": "marked strictly unbacked",
     "_dynamo_static_indices": "marked static",
 }
-_STATE_WORDS = {"grad_mode": "grad mode", "deterministic_algorithms": "deterministic algorithms", "num_threads": "the number of threads", "default_dtype": "the default dtype"}  # fmt: skip
+_STATE_WORDS = {"num_threads": "the number of threads"}
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def kind_name(value: object) -> str:
     )
 
 
-def explain(
+def explain(  # noqa: PLR0911 - one return a form of guard
     part: str, *, value: object, evaluate: Callable[[str], object], objects: Mapping[int, str]
 ) -> Difference:
     """What the failure of one expression of a guard means.
@@ -190,7 +190,7 @@ def _explain_identity(found: re.Match[str], value: object, objects: Mapping[int,
         if kind is None:
             return Difference(f"the type of {where} changed, now {kind_name(value)}", now=kind_name(value))
         return changed(f"the type of {where}", kind, kind_name(value))
-    singletons = {id(None): "None", id(True): "True", id(False): "False", id(...): "..."}
+    singletons = {id(value): repr(value) for value in (None, True, False, ...)}
     was, now = singletons.get(int(found["id"])) or objects.get(int(found["id"])), short(value)
     if was is None or was == now:
         return Difference(f"{where} is another {kind or 'object'} than before: {now}", now=now)
@@ -258,9 +258,8 @@ def _explain_expression(part: str, evaluate: Callable[[str], object]) -> Differe
             if _is_value(right):
                 return _explain_value(left, right, evaluate)
             if isinstance(operator, ast.Is):
-                return Difference(
-                    f"{in_user_words(ast.unparse(left))} and {in_user_words(ast.unparse(right))} were the same object, now they are not"
-                )
+                names = " and ".join(in_user_words(ast.unparse(side)) for side in (left, right))
+                return Difference(f"{names} were the same object, now they are not")
         if not _is_value(right) and not _is_value(left):
             values = ", ".join(_evaluated(side, evaluate) or "?" for side in (left, right))
             return Difference(f"{words} no longer holds: {values}")

@@ -6,6 +6,7 @@ Invariant: the culprit is decided by the type of the exception and by where it w
 from __future__ import annotations
 
 import traceback
+from dataclasses import dataclass
 
 import torch
 from torch._dynamo import exc as dynamo_exc
@@ -22,14 +23,14 @@ def failure_of(
     exc: BaseException, *, roots: tuple[str, ...], call: int | None = None, phase: str | None = None
 ) -> Failure:
     """The Failure for an exception that ended a call, an import or the building of the target."""
-    culprit, kind, step = _judge(exc, roots)
+    verdict = _judge(exc, roots)
     chain = reasons.read_reasons(str(getattr(exc, "msg", None) or exc)) if _is_dynamo(exc) else ()
     cause = chain[0] if chain else None
     return Failure(
-        culprit=culprit,
-        kind=kind,
+        culprit=verdict.culprit,
+        kind=verdict.kind,
         message=_message(exc, cause),
-        next_step=step,
+        next_step=verdict.next_step,
         exception=type(exc).__name__,
         stack=_stack(exc),
         traceback="".join(traceback.format_exception(type(exc), exc, exc.__traceback__))[-_TRACEBACK:],
@@ -39,54 +40,83 @@ def failure_of(
     )
 
 
-def _judge(exc: BaseException, roots: tuple[str, ...]) -> tuple[Culprit, str, str]:
-    name = type(exc).__name__
-    if isinstance(exc, dynamo_exc.Unsupported) or name == "FailOnRecompileLimitHit":
-        return _judge_fullgraph(exc)
-    if isinstance(exc, dynamo_exc.UserError) or name == "ConstraintViolationError":
-        return Culprit.USER, "constraint", _CONSTRAINT_STEP
-    if isinstance(exc, dynamo_exc.BackendCompilerFailed):
-        return Culprit.COMPILER, "backend", (
-            "The backend failed on this graph. Run with backend='eager' and then 'aot_eager' to see which stage fails, and "
-            "report it to the backend's authors with that."
-        )  # fmt: skip
-    if isinstance(exc, dynamo_exc.TorchRuntimeError):
-        return Culprit.USER, "exception", (
-            "An operator refused its inputs while it was traced on fake tensors. Call the function without torch.compile: "
-            "if it fails there too, the line is wrong; if not, the operator lacks a fake (meta) implementation."
-        )  # fmt: skip
-    if isinstance(exc, dynamo_exc.RecompileError):
-        return Culprit.USER, "recompile", (
-            "torch._dynamo.config.error_on_recompile is on, and a guard failed. Make what changed dynamic, or turn the setting off."
-        )  # fmt: skip
-    if isinstance(exc, (dynamo_exc.InvalidBackend, dynamo_exc.ResetRequired)):
-        return Culprit.USER, "backend", "Give torch.compile a backend of torch.compiler.list_backends()."
-    if isinstance(exc, (dynamo_exc.TorchDynamoException, torch_api.guard_on_data())):
-        return Culprit.COMPILER, "internal", (
-            "torch.compile itself failed here, not your code. Put torch.compiler.disable on the function, and report the "
-            "traceback to PyTorch."
-        )  # fmt: skip
-    return _judge_python(exc, roots)
+@dataclass(frozen=True)
+class _Verdict:
+    culprit: Culprit
+    kind: str
+    next_step: str
 
 
-def _judge_fullgraph(exc: BaseException) -> tuple[Culprit, str, str]:
-    if type(exc).__name__ == "FailOnRecompileLimitHit":
-        step = "Find what changes from call to call in the recompilations, and make it dynamic, or raise torch._dynamo.config.recompile_limit."
-        return Culprit.USER, "recompile_limit", step
-    step = "fullgraph=True allows no graph break. Change this line, or drop fullgraph=True to let the graph end here."
-    return Culprit.USER, "fullgraph", step
-
-
-_CONSTRAINT_STEP = (
-    "The code needs a fixed size where a dynamic one was asked for. Change the line that fixes it, drop the mark, or use "
-    "torch._dynamo.maybe_mark_dynamic."
+_FULLGRAPH = _Verdict(
+    Culprit.USER,
+    "fullgraph",
+    "fullgraph=True allows no graph break. Change this line, or drop fullgraph=True to let the graph end here.",
 )
+_LIMIT = _Verdict(
+    Culprit.USER,
+    "recompile_limit",
+    "Find in the recompilations what changes from call to call and make it dynamic, or raise "
+    "torch._dynamo.config.recompile_limit.",
+)
+_CONSTRAINT = _Verdict(
+    Culprit.USER,
+    "constraint",
+    "The code needs a fixed size where a dynamic one was asked for. Change the line that fixes it, drop the mark, or "
+    "use torch._dynamo.maybe_mark_dynamic.",
+)
+_BACKEND = _Verdict(
+    Culprit.COMPILER,
+    "backend",
+    "The backend failed on this graph. Run with backend='eager' and then 'aot_eager' to see which stage fails, and "
+    "report that to the backend's authors.",
+)
+_OPERATOR = _Verdict(
+    Culprit.USER,
+    "exception",
+    "An operator refused its inputs while it was traced on fake tensors. Call the function without torch.compile: if "
+    "it fails there too, the line is wrong; if not, the operator lacks a fake (meta) implementation.",
+)
+_RECOMPILE = _Verdict(
+    Culprit.USER,
+    "recompile",
+    "A guard failed while torch._dynamo.config.error_on_recompile is on. Make what changed dynamic, or turn it off.",
+)
+_BACKEND_NAME = _Verdict(
+    Culprit.USER, "backend", "Give torch.compile a backend of torch.compiler.list_backends()."
+)
+_COMPILER = _Verdict(
+    Culprit.COMPILER,
+    "internal",
+    "torch.compile itself failed here, not your code. Put torch.compiler.disable on the function, and report the "
+    "traceback to PyTorch.",
+)
+_BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
+    (dynamo_exc.Unsupported, _FULLGRAPH),
+    (dynamo_exc.UserError, _CONSTRAINT),
+    (dynamo_exc.BackendCompilerFailed, _BACKEND),
+    (dynamo_exc.TorchRuntimeError, _OPERATOR),
+    (dynamo_exc.RecompileError, _RECOMPILE),
+    (dynamo_exc.InvalidBackend, _BACKEND_NAME),
+    (dynamo_exc.ResetRequired, _BACKEND_NAME),
+    (torch_api.constraint_violation(), _CONSTRAINT),
+    (torch_api.recompile_limit_hit(), _LIMIT),
+    (dynamo_exc.TorchDynamoException, _COMPILER),
+    (torch_api.guard_on_data(), _COMPILER),
+)
+"""First match wins: the base class of Dynamo's exceptions stands behind them."""
+
+
+def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
+    for kind, verdict in _BY_TYPE:
+        if isinstance(exc, kind):
+            return verdict
+    return _Verdict(*_judge_python(exc, roots))
 
 
 def _judge_python(exc: BaseException, roots: tuple[str, ...]) -> tuple[Culprit, str, str]:
     if isinstance(exc, SystemExit):
         return Culprit.USER, "exit", "The code called exit. Guard that with `if __name__ == '__main__':`."
-    if isinstance(exc, MemoryError) or type(exc).__name__ == "OutOfMemoryError":
+    if isinstance(exc, (MemoryError, torch.OutOfMemoryError)):
         return Culprit.USER, "memory", "Give smaller inputs, or ask for fake tensors."
     if isinstance(exc, ModuleNotFoundError):
         return Culprit.ENVIRONMENT, "import", (
@@ -119,7 +149,7 @@ def _raised_by_us(exc: BaseException) -> bool:
 
 
 def _is_dynamo(exc: BaseException) -> bool:
-    return isinstance(exc, dynamo_exc.TorchDynamoException) or type(exc).__name__ == "FailOnRecompileLimitHit"
+    return isinstance(exc, dynamo_exc.TorchDynamoException)
 
 
 def _stack(exc: BaseException) -> Stack:
@@ -132,29 +162,20 @@ def _stack(exc: BaseException) -> Stack:
 
 
 def _message(exc: BaseException, cause: reasons.Reason | None) -> str:
+    name = type(exc).__name__
     if isinstance(exc, SyntaxError):
         return f"SyntaxError: {exc.msg}"
     if cause is not None and refusals.is_graph_break(exc):
-        text = cause.title
-    else:
-        text = str(exc).strip()
-    first = text.split("\n", 1)[0].strip()
-    name = type(exc).__name__
+        return cause.title.split("\n", 1)[0].strip()
     if isinstance(exc, dynamo_exc.BackendCompilerFailed):
         inner = str(exc.inner_exception).strip().split("\n", 1)[0]
         return f"backend {exc.backend_name!r}: {type(exc.inner_exception).__name__}: {inner}"
-    return (
-        first if cause is not None and refusals.is_graph_break(exc) else f"{name}: {first}" if first else name
-    )
+    first = str(exc).strip().split("\n", 1)[0].strip()
+    return f"{name}: {first}" if first else name
 
 
 def _limit_id(exc: BaseException) -> str | None:
     inner = exc.__cause__
-    if type(exc).__name__ != "FailOnRecompileLimitHit" or inner is None:
+    if not isinstance(exc, torch_api.recompile_limit_hit()) or inner is None:
         return None
     return breaks.gb_id(reasons.read_reasons(str(getattr(inner, "msg", inner)))[0])
-
-
-def is_out_of_memory(exc: BaseException) -> bool:
-    """Whether torch or Python ran out of memory."""
-    return isinstance(exc, (MemoryError, torch.OutOfMemoryError))

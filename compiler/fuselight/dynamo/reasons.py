@@ -43,7 +43,7 @@ def _read_reason(text: str) -> Reason:
     title = pieces[0].strip()
     explanation, context = "", ""
     hints: list[str] = []
-    for name, body in zip(pieces[1::2], pieces[2::2]):
+    for name, body in zip(pieces[1::2], pieces[2::2], strict=True):
         plain = _dedent(body)
         if name == "Explanation":
             explanation = plain

@@ -25,7 +25,6 @@ from fuselight.report import (
     Failure,
     Frame,
     Graph,
-    Guard,
     NotCompiled,
     NotCompiledKind,
     Outcome,
@@ -57,7 +56,7 @@ class _Running:
     compile_id: str
     caller: Stack
     graph: Graph | None = None
-    guards: tuple[Guard, ...] = ()
+    guards: guards.Guards | None = None
     guard_us: float | None = None
     restarts: list[str] = field(default_factory=list)
     symbols: SymbolLog = field(default_factory=SymbolLog)
@@ -69,8 +68,8 @@ class Recorder:
     """Records Dynamo between `__enter__` and `__exit__`.
 
     `roots` are the user's folders: frames outside them that merely hold no tensors are not worth a word.
-    `on_frame(count, path, line)` is called as each frame starts to be traced, `on_call(code, f_locals)` with the inputs of
-    each call that compiles. Both run inside the user's compile; what they raise becomes a Problem.
+    `on_frame(count, path, line)` is called as each frame starts to be traced, `on_call(code, f_locals)` with the inputs
+    of each call that compiles. Both run inside the user's compile; what they raise becomes a Problem.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class Recorder:
         self._texts: dict[str, str] = {}
         self._births: weakref.WeakKeyDictionary[Any, guards.Births] = weakref.WeakKeyDictionary()
 
-    def __enter__(self) -> Recorder:
+    def __enter__(self) -> Recorder:  # noqa: PYI034 - `Self` is younger than Python 3.10
         self._exit.enter_context(torch_api.listen(self, graphs=self._graphs))
         return self
 
@@ -117,7 +116,7 @@ class Recorder:
             self._call = before
 
     def inspect_target(self, target: object) -> NotCompiled | None:
-        """Record that calling `target` never reaches Dynamo, if it is disabled; Dynamo itself leaves no trace of that."""
+        """Record that calling `target` never reaches Dynamo, if it is disabled: torch leaves no trace of that."""
         found = refusals.disabled(target)
         if found is not None:
             self._refuse(found)
@@ -172,8 +171,9 @@ class Recorder:
                 outcome=outcome,
                 call=self._call,
                 graph=run.graph if outcome is Outcome.COMPILED else None,
-                guards=run.guards,
-                guard_count=len(run.guards) if run.guards else None,
+                guards=run.guards.kept if run.guards else (),
+                guard_count=run.guards.count if run.guards else None,
+                guard_places=run.guards.places if run.guards else (),
                 guard_us=run.guard_us,
                 symbols=run.symbols.read(),
                 seconds=seconds,
@@ -208,7 +208,7 @@ class Recorder:
 
     def guards_built(self, manager: Any, output_graph: Any) -> None:
         """A compile has its guards."""
-        found, self._births[manager] = guards.read_guards(manager, output_graph)
+        found, self._births[manager] = guards.read_guards(output_graph, self._roots)
         if not self._running:
             return
         self._running[-1].guards = found
@@ -233,7 +233,7 @@ class Recorder:
             run.recompile = len(self._recompiles) - 1
 
     def guards_reasoned(self, reasons: Sequence[str]) -> None:
-        """torch's own words for the recompilation just recorded."""
+        """The words of torch for the recompilation just recorded."""
         if self._recompiles:
             self._recompiles[-1] = replace(self._recompiles[-1], reasons=tuple(reasons))
 
@@ -272,8 +272,8 @@ class Recorder:
             self._refuse(found)
 
     def symbol_created(
-        self, shape_env: Any, symbol: object, value: object, source: Any, marked: bool
-    ) -> None:  # noqa: FBT001 - as the protocol
+        self, shape_env: Any, symbol: object, value: object, source: Any, *, marked: bool
+    ) -> None:
         """A size that may be dynamic was given to the ShapeEnv."""
         if self._running:
             self._running[-1].symbols.created(shape_env, symbol, value, source, marked=marked)
@@ -293,9 +293,10 @@ class Recorder:
 
     def _mark_skipping_break(self, code: CodeType) -> None:
         """The newest break of a frame that then fell back is what skipped it."""
-        if self._breaks and self._compiles and self._breaks[-1].compile_id == self._compiles[-1].id:
-            if self._frame_list[self._compiles[-1].frame].location == stacks.def_location(code):
-                self._breaks[-1] = replace(self._breaks[-1], frame_skipped=True)
+        if not self._breaks or not self._compiles or self._breaks[-1].compile_id != self._compiles[-1].id:
+            return
+        if self._frame_list[self._compiles[-1].frame].location == stacks.def_location(code):
+            self._breaks[-1] = replace(self._breaks[-1], frame_skipped=True)
 
     def _frame(self, code: CodeType) -> int:
         resumed = stacks.resumes_at(code)

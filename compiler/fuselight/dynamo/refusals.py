@@ -36,7 +36,7 @@ def refused(
 
 
 def is_graph_break(error: BaseException) -> bool:
-    """Whether Dynamo takes the exception for something that it does not support, and falls back without being told to."""
+    """Whether the exception means that Dynamo does not support something, and falls back unasked."""
     return isinstance(error, (dynamo_exc.Unsupported, dynamo_exc.UserError))
 
 

@@ -14,6 +14,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
@@ -22,10 +23,10 @@ import torch
 from fuselight import torch_api
 from fuselight.report import Location, Stack
 
-_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-_FUSELIGHT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_TORCH = f"{Path(torch.__file__).parent}{os.sep}"
+_FUSELIGHT = f"{Path(__file__).parents[1]}{os.sep}"
 _STDLIB = tuple(
-    os.path.abspath(path) + os.sep
+    f"{Path(path)}{os.sep}"
     for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
     if path
 )
@@ -38,7 +39,7 @@ _DECORATOR_LINES = 200
 @functools.lru_cache(maxsize=4096)
 def is_shown(path: str) -> bool:
     """Whether a frame of this file is the user's or a third party's: not torch's, the standard library's or ours."""
-    if path.startswith("<") or path.startswith((_TORCH, _FUSELIGHT)):
+    if path.startswith(("<", _TORCH, _FUSELIGHT)):
         return False
     return not path.startswith(_STDLIB) or any(part in path for part in _PACKAGES)
 
@@ -64,7 +65,7 @@ def resumes_at(code: CodeType) -> int | None:
 
 
 @functools.lru_cache(maxsize=16384)
-def _location(
+def _location(  # noqa: PLR0917 - the arguments are the cache's key
     path: str, line: int, column: int | None, end_line: int | None, end_column: int | None, name: str
 ) -> Location:
     return Location(path, line, column, end_line, end_column, user_function(name))
@@ -159,7 +160,7 @@ def innermost_of_ours(error: BaseException) -> str:
     entry = error.__traceback__
     while entry is not None:
         if entry.tb_frame.f_code.co_filename.startswith(_FUSELIGHT):
-            where = f"{os.path.basename(entry.tb_frame.f_code.co_filename)}:{entry.tb_lineno}"
+            where = f"{Path(entry.tb_frame.f_code.co_filename).name}:{entry.tb_lineno}"
         entry = entry.tb_next
     return where
 

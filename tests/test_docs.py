@@ -1,0 +1,60 @@
+"""The documents say what is so: the report's page, links between pages, the commands that they name."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import inspect
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from fuselight import report
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+def _script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_report_page_is_the_module() -> None:
+    written = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    assert written == _script("report_page").page(), "run scripts/report_page.py"
+
+
+def test_the_report_page_names_every_field() -> None:
+    text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL))
+    for name, kind in inspect.getmembers(report, dataclasses.is_dataclass):
+        for item in dataclasses.fields(kind):
+            assert f"| `{item.name}` |" in sections[name], f"{name}.{item.name} is not in docs/report.md"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:|#|command:)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    missing = [target for target in targets if not (page.parent / target).exists()]
+    assert not missing
+
+
+def test_make_targets_that_the_pages_name_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = {
+        target
+        for page in PAGES
+        for target in re.findall(r"[`$] ?make ([a-z]+)", page.read_text(encoding="utf-8"))
+    }
+    assert named <= targets
+    scripts = set(re.findall(r"scripts/\w+\.py", (ROOT / "Makefile").read_text(encoding="utf-8")))
+    assert not [script for script in scripts if not (ROOT / script).is_file()]

@@ -1,0 +1,92 @@
+"""The settings and commands are the same in package.json, in the server and in the README."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from fuselight.version import version
+from fuselight_server.settings import Settings, key_of, parse_settings
+
+ROOT = Path(__file__).parent.parent
+MANIFEST = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
+PROPERTIES: dict[str, dict[str, Any]] = MANIFEST["contributes"]["configuration"]["properties"]
+BY_CLIENT = "resolved_interpreter"
+"""Put in by the extension's middleware, so not a setting."""
+
+
+def _settings(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    for item in dataclasses.fields(value):
+        if item.name == BY_CLIENT:
+            continue
+        here = getattr(value, item.name)
+        name = f"{prefix}.{key_of(item.name)}"
+        if dataclasses.is_dataclass(here):
+            yield from _settings(here, name)
+        else:
+            yield name, here
+
+
+SERVER = dict(_settings(Settings(), "fuselight"))
+
+
+def test_the_server_and_the_manifest_have_the_same_settings() -> None:
+    assert set(SERVER) == set(PROPERTIES)
+
+
+@pytest.mark.parametrize("name", sorted(PROPERTIES))
+def test_defaults_agree(name: str) -> None:
+    assert SERVER[name] == PROPERTIES[name]["default"]
+
+
+@pytest.mark.parametrize("name", sorted(name for name in PROPERTIES if "enum" in PROPERTIES[name]))
+def test_the_server_takes_every_value_that_the_manifest_offers_and_no_other(name: str) -> None:
+    def parsed(value: str) -> tuple[str, ...]:
+        nested: Any = value
+        for part in reversed(name.split(".")[1:]):
+            nested = {part: nested}
+        return parse_settings(nested)[1]
+
+    for value in PROPERTIES[name]["enum"]:
+        assert parsed(value) == ()
+    assert len(parsed("no such value")) == 1
+
+
+def test_every_setting_is_described() -> None:
+    assert [
+        name
+        for name, entry in PROPERTIES.items()
+        if not (entry.keys() & {"description", "markdownDescription"})
+    ] == []
+
+
+def test_the_readme_lists_every_setting_with_its_default() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = {
+        name: json.loads(default)
+        for name, default in re.findall(r"^\| `(fuselight\.[\w.]+)` \| `(.*?)` \|", readme, re.MULTILINE)
+    }
+    assert rows == {name: entry["default"] for name, entry in PROPERTIES.items()}
+
+
+def test_commands_in_menus_exist() -> None:
+    contributes = MANIFEST["contributes"]
+    commands = {entry["command"] for entry in contributes["commands"]}
+    used = {entry["command"] for entries in contributes["menus"].values() for entry in entries}
+    used |= {entry["command"] for entry in contributes.get("keybindings", [])}
+    assert used <= commands
+
+
+def test_settings_have_hints_that_the_parser_knows() -> None:
+    assert BY_CLIENT in get_type_hints(Settings)
+
+
+def test_one_version() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+", MANIFEST["version"])
+    assert version() == MANIFEST["version"]

@@ -79,9 +79,9 @@ def _finding(context: Context, compiled: Compile, frame: Frame) -> Finding:
 def _lines(context: Context, compiled: Compile) -> Iterator[Related]:
     """The workspace lines that made the most guards."""
     born: Counter[tuple[str, int]] = Counter()
-    for guard in compiled.guards:
-        home = context.innermost_ours(guard.born)
+    for place in compiled.guard_places:
+        home = context.innermost_ours(place.stack)
         if home is not None:
-            born[home.path, home.line] += 1
+            born[home.path, home.line] += place.count
     for (path, line), number in born.most_common(_MOST_LINES):
         yield Related(Span(path, line), f"this line made {counted(number, 'guard')}")

@@ -1,7 +1,7 @@
 """The grammar of directives: text to a checked syntax tree.
 
-Invariant: `parse_directive` returns or raises `DirectiveError`, nothing else, and the range of the error lies in
-the text, in UTF-8 bytes. Nothing is evaluated here, so the server may parse what it must never run.
+Invariant: `parse_directive` returns or raises `DirectiveError`, nothing else, and the range of the error lies
+in the text, in UTF-8 bytes. Nothing is evaluated here, so the server may parse what it must never run.
 """
 
 from __future__ import annotations

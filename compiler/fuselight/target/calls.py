@@ -1,0 +1,117 @@
+"""Make the calls of a target and say what each was.
+
+Invariant: inference is the default (`eval()`, no gradients), as a model is mostly looked at; `train=True` in a
+directive is the other way round, with `.backward()` of the outputs. Nothing but the asked-for call runs compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fuselight import torch_api
+from fuselight.inputs import Options
+from fuselight.report import Location, Note
+from fuselight.target.tensors import tensors_in
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One call that is ready to be made."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    options: Options = Options()
+
+
+@dataclass(frozen=True)
+class PlannedCall:
+    """One call of the ladder: `build` makes what it needs, in the phase before the call."""
+
+    text: str
+    """In directive notation."""
+    location: Location | None
+    build: Callable[[], Prepared]
+    fake: bool = False
+    """Whether the call asks for fake tensors; they must be in force before anything is built."""
+
+
+def parameters_of(function: Any) -> tuple[str, ...]:
+    """Name the parameters of a callable (of `forward`, for a module); empty where they cannot be known."""
+    if isinstance(function, torch.nn.Module):
+        function = function.forward
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(p.name for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+
+
+def compiled_form(
+    function: Callable[..., Any], *, by_source: bool, dynamic: bool | None
+) -> Callable[..., Any]:
+    """Return what to call: `function` as the source compiles it, else compiled here.
+
+    `by_source` says that the source compiles the target itself: then only a module that is not compiled as a whole
+    (the class is what the user pointed at) may still be wrapped.
+    """
+    if torch_api.is_compiled(function):
+        return function
+    if by_source and not isinstance(function, torch.nn.Module):
+        return function
+    if by_source and torch_api.is_compiled(getattr(type(function), "forward", None)):
+        return function
+    compiled: Callable[..., Any] = torch.compile(function, dynamic=dynamic)
+    return compiled
+
+
+def module_of(function: Any) -> torch.nn.Module | None:
+    """Return the module that a call of `function` runs, None for a plain function."""
+    if isinstance(function, torch.nn.Module):
+        return function
+    owner = getattr(function, "__self__", None)
+    return owner if isinstance(owner, torch.nn.Module) else None
+
+
+@contextlib.contextmanager
+def call_mode(prepared: Prepared) -> Iterator[None]:
+    """Set train or eval mode, and gradients, for one call."""
+    options, module = prepared.options, module_of(prepared.function)
+    if module is not None:
+        module.train(options.train)
+    grad = options.train if options.no_grad is None else not options.no_grad
+    with torch.set_grad_enabled(grad):
+        yield
+
+
+def make_call(prepared: Prepared, function: Callable[..., Any]) -> list[Note]:
+    """Call `function` (the compiled form) and, when training, run backward. Raises what the user's code raises."""
+    if not prepared.options.train:
+        function(*prepared.args, **prepared.kwargs)
+        return []
+    module = module_of(prepared.function)
+    if module is None or not any(p.requires_grad for p in module.parameters()):
+        _ask_for_gradients(prepared)
+    outputs = function(*prepared.args, **prepared.kwargs)
+    losses = [
+        output.abs().sum() if output.is_complex() else output.float().sum()
+        for output in tensors_in(outputs)
+        if output.requires_grad
+    ]
+    if not losses:
+        return [Note("no_backward", "train=True, but no output needs gradients: backward was left out")]
+    torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]  # torch's
+    return []
+
+
+def _ask_for_gradients(prepared: Prepared) -> None:
+    """A function without parameters is trained through its inputs."""
+    for tensor in tensors_in([prepared.args, prepared.kwargs]):
+        if tensor.is_leaf and (tensor.is_floating_point() or tensor.is_complex()):
+            tensor.requires_grad_()

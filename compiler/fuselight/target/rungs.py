@@ -1,0 +1,265 @@
+"""The ladder of inputs: from the first rung that answers comes what to call, and with what (docs/inputs.md).
+
+Invariant: a rung either answers with calls, or says in plain words why it does not (`Silent`), or is wrong
+(`DirectiveFault`); the user sees which of them it was. No rung invents sizes.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fuselight.inputs import (
+    Directive,
+    DirectiveError,
+    Evaluator,
+    Options,
+    TensorSpec,
+    describe_call,
+    parse_directive,
+    split_options,
+)
+from fuselight.protocol import DirectiveLine, InputsPlan, Target
+from fuselight.report import Location, Rung
+from fuselight.target.annotations import annotated_inputs
+from fuselight.target.calls import PlannedCall, Prepared, parameters_of
+from fuselight.target.tensors import make_tensor
+
+
+class Silent(Exception):  # noqa: N818 - no error: a rung that has no answer
+    """This rung knows no inputs for the target; the message says why."""
+
+
+class DirectiveFault(Exception):  # noqa: N818 - carries a DirectiveError to its place in the file
+    """A directive of the file is wrong."""
+
+    def __init__(self, message: str, location: Location) -> None:
+        super().__init__(message)
+        self.message = message
+        self.location = location
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The calls of the rung that answered."""
+
+    rung: Rung
+    line: int | None
+    calls: tuple[PlannedCall, ...]
+
+
+def climb(
+    target: Target, plan: InputsPlan, names: Mapping[str, Any], device: str | None
+) -> tuple[Answered | None, list[str]]:
+    """Try the rungs from the top. Returns the first answer and why those above it were silent.
+
+    Raises DirectiveFault; what user code raises comes out as it is.
+    """
+    reasons: list[str] = []
+    rungs: list[tuple[bool, Callable[[], Answered]]] = [
+        (bool(plan.directives), lambda: _directives(target, plan.directives, names, device)),
+        (plan.provider is not None, lambda: _provider(target, plan, names)),
+        (plan.dummy_inputs and target.kind == "module", lambda: _dummy_inputs(target, names)),
+        (plan.annotations, lambda: _annotations(target, plan, names, device)),
+        (bool(plan.recorded), lambda: _recorded(target, plan.recorded, names, device)),
+    ]
+    for known, rung in rungs:
+        if not known:
+            continue
+        try:
+            return rung(), reasons
+        except Silent as why:
+            reasons.append(str(why))
+    return None, reasons
+
+
+def _directives(
+    target: Target, lines: tuple[DirectiveLine, ...], names: Mapping[str, Any], device: str | None
+) -> Answered:
+    parsed = []
+    for line in lines:
+        try:
+            parsed.append((line, parse_directive(line.text)))
+        except DirectiveError as error:
+            raise fault(error, target.path, line) from None
+    objects: dict[str, Any] = {}
+    calls = []
+    for line, directive in parsed:
+        location = _span(target.path, line, 0, len(line.text.encode("utf-8", "surrogatepass")))
+        build = functools.partial(_build_directive, target, line, directive, names, device, objects)
+        calls.append(PlannedCall(line.text, location, build, fake=_asks_for_fake(directive)))
+    return Answered(Rung.DIRECTIVE, lines[0].line, tuple(calls))
+
+
+def _asks_for_fake(directive: Directive) -> bool:
+    try:
+        return split_options(directive)[0].fake
+    except DirectiveError:
+        return False  # building the call reports it, with its parameters known
+
+
+def _build_directive(
+    target: Target,
+    line: DirectiveLine,
+    directive: Directive,
+    names: Mapping[str, Any],
+    device: str | None,
+    objects: dict[str, Any],
+) -> Prepared:
+    options = Options()
+
+    def tensor(spec: TensorSpec) -> torch.Tensor:
+        wanted = options.device
+        return make_tensor(spec, device if device and (wanted or "").startswith("cuda") else wanted)
+
+    evaluator = Evaluator(directive, names, tensor)
+    try:
+        if directive.callee_key not in objects:
+            objects[directive.callee_key] = evaluator.value(directive.callee)
+        function = objects[directive.callee_key]
+        if not callable(function):
+            start, end = directive.span(directive.callee)
+            raise DirectiveError(f"{type(function).__name__} objects cannot be called", start, end)
+        if inspect.isclass(function):
+            start, end = directive.span(directive.call)
+            raise DirectiveError(
+                f"this makes a {function.__name__} but does not call it: add the call's arguments in"
+                " another pair of parentheses",
+                start,
+                end,
+            )
+        options, keywords = split_options(directive, parameters_of(function))
+        args, kwargs = evaluator.arguments(directive.call.args, keywords)
+    except DirectiveError as error:
+        raise fault(error, target.path, line) from None
+    if options.device and isinstance(function, torch.nn.Module):
+        wanted = device if device and options.device.startswith("cuda") else options.device
+        function.to(wanted)
+    return Prepared(function, tuple(args), kwargs, options)
+
+
+def fault(error: DirectiveError, path: str, line: DirectiveLine) -> DirectiveFault:
+    """Place a directive's error in the file."""
+    return DirectiveFault(error.message, _span(path, line, error.start, error.end))
+
+
+def _span(path: str, line: DirectiveLine, start: int, end: int) -> Location:
+    return Location(path, line.line, line.column + start, line.line, line.column + end)
+
+
+def _provider(target: Target, plan: InputsPlan, names: Mapping[str, Any]) -> Answered:
+    name = plan.provider or ""
+    provider = names.get(name)
+    if not callable(provider):
+        raise Silent(f"{name} is no function of the file once it is imported")
+    answers = provider(target.name) if parameters_of(provider) else provider()
+    sets = answers if isinstance(answers, list) else [answers]
+    holder = _target_object(target, names, f"{name}() gives inputs")
+    location = Location(target.path, plan.provider_line, function=name) if plan.provider_line else None
+    calls = tuple(_ready(target, holder, *_arguments(answer), location) for answer in sets)
+    if not calls:
+        raise Silent(f"{name}() gave no inputs")
+    return Answered(Rung.PROVIDER, plan.provider_line, calls)
+
+
+def _arguments(answer: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Read what a provider returned: a tuple, a dict, (tuple, dict), or the one argument itself."""
+    pair = 2
+    if isinstance(answer, tuple):
+        if len(answer) == pair and isinstance(answer[0], (tuple, list)) and isinstance(answer[1], dict):
+            return tuple(answer[0]), answer[1]
+        return answer, {}
+    if isinstance(answer, Mapping) and all(isinstance(key, str) for key in answer):
+        return (), dict(answer)
+    return (answer,), {}
+
+
+def _dummy_inputs(target: Target, names: Mapping[str, Any]) -> Answered:
+    kind = resolve(target, names)
+    if not inspect.isclass(kind) or not hasattr(kind, "dummy_inputs"):
+        raise Silent(f"{target.name} has no dummy_inputs")
+    holder = _target_object(target, names, "it has dummy_inputs")
+    calls = (_ready(target, holder, *_arguments(holder.dummy_inputs), None),)
+    return Answered(Rung.DUMMY_INPUTS, None, calls)
+
+
+def _annotations(target: Target, plan: InputsPlan, names: Mapping[str, Any], device: str | None) -> Answered:
+    found = resolve(target, names)
+    function = found.forward if inspect.isclass(found) and hasattr(found, "forward") else found
+    if isinstance(found, torch.nn.Module):
+        function = found.forward
+    method = inspect.isclass(found) or ("." in target.name and inspect.isfunction(function))
+    inputs = annotated_inputs(function, plan.default_sizes, skip_self=method)
+    if isinstance(inputs, str):
+        raise Silent(inputs)
+    holder = _target_object(target, names, "its annotations give shapes")
+    kwargs = {n: make_tensor(v, device) if isinstance(v, TensorSpec) else v for n, v in inputs.items()}
+    return Answered(Rung.ANNOTATIONS, target.line, (_ready(target, holder, (), kwargs, None),))
+
+
+def _recorded(
+    target: Target, recorded: tuple[str, ...], names: Mapping[str, Any], device: str | None
+) -> Answered:
+    objects: dict[str, Any] = {}
+    calls = []
+    for text in recorded:
+        line = DirectiveLine(target.line, 0, text)
+        try:
+            directive = parse_directive(text)
+        except DirectiveError:
+            continue  # has a value without a notation: shown in its report, not replayed
+        build = functools.partial(_build_directive, target, line, directive, names, device, objects)
+        calls.append(PlannedCall(text, None, build))
+    if not calls:
+        raise Silent("the recorded inputs hold objects that have no notation")
+    return Answered(Rung.RECORDED, None, tuple(calls))
+
+
+def _ready(
+    target: Target, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], location: Location | None
+) -> PlannedCall:
+    name = f"{target.name}()" if target.kind == "module" else target.name
+    return PlannedCall(
+        describe_call(name, args, kwargs), location, lambda: Prepared(function, args, kwargs, Options())
+    )
+
+
+def resolve(target: Target, names: Mapping[str, Any]) -> Any:
+    """Return the object that the target's qualified name names. Raises Silent."""
+    first, *rest = target.name.split(".")
+    if first not in names:
+        raise Silent(f"the file has no {first} once it is imported")
+    found = names[first]
+    for part in rest:
+        if not hasattr(found, part):
+            raise Silent(f"{target.name} does not exist once the file is imported")
+        found = getattr(found, part)
+    return found
+
+
+def _target_object(target: Target, names: Mapping[str, Any], because: str) -> Any:
+    """Return what to call for a target without a directive: a class is made without arguments."""
+    owner, _, method = target.name.rpartition(".")
+    if owner and target.kind == "method":
+        kind = resolve(Target(target.path, owner, "module", target.line, compiled=False), names)
+        return getattr(_instance(kind, because), method) if inspect.isclass(kind) else getattr(kind, method)
+    found = resolve(target, names)
+    return _instance(found, because) if inspect.isclass(found) else found
+
+
+def _instance(kind: type, because: str) -> Any:
+    config = getattr(kind, "config_class", None)
+    if config is not None and "config" in parameters_of(kind):
+        return kind(config())
+    try:
+        inspect.signature(kind).bind()
+    except TypeError as error:
+        raise Silent(f"{because}, but {kind.__name__}() cannot be made without arguments: {error}") from None
+    except ValueError:
+        pass  # no signature to ask: making it tells
+    return kind()

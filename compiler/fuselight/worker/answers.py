@@ -1,0 +1,139 @@
+"""The one answer of a run that has ended, from what it left in its folder and how it ended.
+
+Invariant: `answer` always returns exactly one message. The run's own report is spliced in as it is, not parsed: it
+may be large; only a run that did not end by itself has its last report read, to add the failure that ended it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+from fuselight.codec import DecodeError, decode, encode
+from fuselight.protocol import Refused, to_json
+from fuselight.report import Failure, Location, Report, Stack, TargetRef, Tier, Versions
+from fuselight.worker import endings, faults, wire
+from fuselight.worker.children import Running
+
+
+def answer(running: Running, status: int, versions: Versions) -> bytes:
+    """Make the payload that answers the run; `status` is what `waitpid` gave."""
+    if running.ending == "cancelled":
+        return wire.dump(to_json(Refused(running.request.id, "cancelled")))
+    report = _read(running.path("answer.json"))
+    if report is not None and running.ending is None:
+        return _splice(running, report)
+    data = _json(report) or _json(_read(running.path("partial.json"))) or _empty(running, versions)
+    failure = _failure(running, status)
+    data["failures"] = [*data.get("failures", []), encode(failure)]
+    return _splice(running, wire.dump(data))
+
+
+def wants_fake_tensors(running: Running, status: int) -> bool:
+    """Whether building the target needed more memory than there is: the run is then done again on fake tensors."""
+    if running.fake is not None:
+        return False
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == endings.OUT_OF_MEMORY:
+        return True
+    return running.ending == "memory" and _phase(running) == "build"
+
+
+def _splice(running: Running, report: bytes) -> bytes:
+    head = {"type": "Answer", "id": running.request.id}
+    output = encode(running.output())
+    body = report[1:] if report[1:2] == b"}" else b"," + report[1:]
+    return wire.dump(head)[:-1] + b',"report":{"output":' + wire.dump(output) + body + b"}"
+
+
+def _failure(running: Running, status: int) -> Failure:
+    limits = running.request.limits
+    stack, phase = _stack(running), _phase(running)
+    if running.ending == "timeout":
+        return endings.timeout_failure(limits.seconds, stack, phase)
+    if running.ending == "memory":
+        return endings.memory_failure(limits.memory_mb, stack, phase)
+    if os.WIFSIGNALED(status):
+        return endings.signal_failure(os.WTERMSIG(status), stack, phase, _place(running))
+    internal = _read(running.path("internal.txt"))
+    if internal is not None:
+        return endings.internal_failure(internal.decode("utf-8", "replace"))
+    return endings.exit_failure(os.WEXITSTATUS(status), stack, call=None, phase=phase or "")
+
+
+def _stopped(running: Running) -> Failure | None:
+    data = _json(_read(running.path("stopped.json")))
+    if data is None:
+        return None
+    try:
+        return decode(Failure, data)
+    except DecodeError:
+        return None
+
+
+def _stack(running: Running) -> Stack:
+    """Say where it was: it said so itself, or `faulthandler` did, or its last progress does."""
+    stopped = _stopped(running)
+    if stopped is not None and stopped.stack:
+        return stopped.stack
+    dumps = (_read(running.path("faults.txt")) or b"").decode("utf-8", "replace")
+    roots = running.request.roots
+    stack = tuple(place for place in faults.read_stack(dumps) if endings.is_shown(place.path, roots))
+    if stack:
+        return stack
+    place = _place(running)
+    return (place,) if place else ()
+
+
+def _phase(running: Running) -> str | None:
+    stopped = _stopped(running)
+    if stopped is not None:
+        return stopped.phase
+    return running.last.phase if running.last else None
+
+
+def _place(running: Running) -> Location | None:
+    last = running.last
+    return Location(last.path, last.line) if last and last.path and last.line else None
+
+
+def _empty(running: Running, versions: Versions) -> dict[str, Any]:
+    request = running.request
+    target = request.target
+    report = Report(
+        versions=versions,
+        target=TargetRef(target.path, target.name, target.line, target.kind),
+        tier=Tier.CAPTURE,
+        generation=request.generation,
+        roots=request.roots,
+    )
+    data: dict[str, Any] = encode(report)
+    return data
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _json(data: bytes | None) -> dict[str, Any] | None:
+    if data is None:
+        return None
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def describe_status(status: int) -> str:
+    """Say in the log how a process ended."""
+    if os.WIFSIGNALED(status):
+        return (
+            f"signal {signal.Signals(os.WTERMSIG(status)).name}" if os.WTERMSIG(status) < 32 else "a signal"
+        )  # noqa: PLR2004
+    return f"status {os.WEXITSTATUS(status)}"

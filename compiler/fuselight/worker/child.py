@@ -1,0 +1,417 @@
+"""One run: import the file, build the target, make its calls under the recorder, write down what was learnt.
+
+Invariant: `run` never returns control to user code and always ends the process. The answer is a file that is put in
+place whole, opened by path at the very end: user code may have closed every descriptor. What was learnt so far is
+put in place before each step that may not come back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import time
+import traceback
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from fuselight import dynamo, torch_api
+from fuselight.codec import encode
+from fuselight.protocol import Analyse, Progress
+from fuselight.report import (
+    Call,
+    Culprit,
+    Failure,
+    Inputs,
+    Location,
+    Note,
+    Problem,
+    Report,
+    Rung,
+    Stack,
+    TargetRef,
+    Tier,
+)
+from fuselight.target import importing, rungs
+from fuselight.target.calls import PlannedCall, call_mode, compiled_form, make_call, module_of
+from fuselight.target.tensors import set_seeds
+from fuselight.worker import endings, process, wire
+
+_PROGRESS_EVERY = 0.1
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one run is given."""
+
+    request: Analyse
+    directory: str
+    """Private folder of this run: answer, partial answer and fault dumps go here."""
+    started_with: frozenset[str]
+    """Modules of Python's own start."""
+    progress: int
+    """Descriptor of the pipe for progress; it may be gone by the time it is used."""
+    threads: int | None = None
+    """Threads that torch would use by itself; the host runs with one."""
+    fake: str | None = None
+    """Why this run must use fake tensors, None if it may use real ones."""
+
+
+class _Stopped(BaseException):
+    """A limit was reached: raised where the user's code is, so that its place and what was learnt are kept."""
+
+
+@dataclass
+class _Run:
+    """What one run knows so far."""
+
+    job: Job
+    recorder: dynamo.Recorder
+    sources: importing.Sources
+    pid: int
+    phase: str = "import"
+    phases: dict[str, float] = field(default_factory=dict)
+    rung: Rung | None = None
+    inputs_line: int | None = None
+    calls: list[Call] = field(default_factory=list)
+    planned: int = 0
+    grad: bool | None = None
+    training: bool | None = None
+    fake: bool = False
+    failures: list[Failure] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    progress_identity: tuple[int, int] | None = None
+    progress_at: float = 0.0
+
+    @contextlib.contextmanager
+    def step(self, phase: str, detail: str, location: Location | None = None) -> Iterator[None]:
+        """Announce a phase, time it, and keep its name for the failure that may come."""
+        self.phase = phase
+        self.tell(phase, detail, location.path if location else None, location.line if location else None)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.phases[phase] = self.phases.get(phase, 0.0) + time.perf_counter() - start
+
+    def frame_started(self, count: int, path: str, line: int) -> None:
+        """Tell that Dynamo begins with a frame; at most ten times a second."""
+        now = time.monotonic()
+        if now - self.progress_at >= _PROGRESS_EVERY:
+            self.progress_at = now
+            self.tell("trace", f"frame {count}, {os.path.basename(path)}:{line}", path, line, count)
+
+    def tell(
+        self, phase: str, detail: str, path: str | None, line: int | None, count: int | None = None
+    ) -> None:
+        """Send progress, if the pipe is still ours: its number may by now be a file of the user's."""
+        if os.getpid() != self.pid:
+            return
+        message = Progress(self.job.request.id, phase, detail[:200], path, line, count)
+        with contextlib.suppress(OSError):
+            if _identity(self.job.progress) == self.progress_identity:
+                os.write(self.job.progress, wire.frame(wire.dump(encode(message))))
+
+    def report(self) -> Report:
+        """Put together what was learnt."""
+        request = self.job.request
+        parts = self.recorder.parts()
+        inputs = None
+        if self.rung is not None:
+            inputs = Inputs(
+                self.rung,
+                request.target.path,
+                self.inputs_line,
+                tuple(self.calls),
+                grad=self.grad,
+                training=self.training,
+                fake=self.fake,
+            )
+        target = request.target
+        return Report(
+            versions=dynamo.versions(),
+            target=TargetRef(target.path, target.name, target.line, target.kind),
+            tier=Tier.CAPTURE,
+            generation=request.generation,
+            inputs=inputs,
+            environment=dynamo.environment(),
+            frames=parts.frames,
+            compiles=parts.compiles,
+            breaks=parts.breaks,
+            recompiles=parts.recompiles,
+            not_compiled=parts.not_compiled,
+            failures=(*parts.failures, *self.failures),
+            notes=(*self.sources.notes, *self.notes),
+            problems=(*parts.problems, *self.problems),
+            phases=dict(self.phases),
+            roots=request.roots,
+            texts=dict(parts.texts),
+        )
+
+
+def run(job: Job) -> None:
+    """Do the run and end the process. The process must be a fresh one, or a fresh fork of the host."""
+    state: _Run | None = None
+    try:
+        state = _prepare(job)
+        _guarded(state)
+        _finish(state, "answer.json")
+    except BaseException:  # noqa: BLE001 - the process ends here, and the host must hear why
+        if state is None or os.getpid() == state.pid:
+            with contextlib.suppress(OSError):
+                _put(
+                    os.path.join(job.directory, "internal.txt"),
+                    traceback.format_exc().encode("utf-8", "replace"),
+                )
+            _leave(endings.INTERNAL)
+    _leave(0)
+
+
+def _leave(status: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    _really_exit(status)
+
+
+_really_exit = os._exit
+
+
+def _prepare(job: Job) -> _Run:
+    request = job.request
+    process.allow_sampling()
+    faults = open(os.path.join(job.directory, "faults.txt"), "wb", buffering=0)  # noqa: SIM115 - open until the end
+    faulthandler.enable(file=faults)
+    signal.signal(process.SOFT_SIGNAL, _stop)
+    faulthandler.register(process.SOFT_SIGNAL, file=faults, chain=True)
+    os.environ.update(request.environment)
+    if job.threads is not None:
+        torch.set_num_threads(job.threads)
+    redirect = not torch.cuda.is_available()
+    sources = importing.Sources(request.roots, request.overlays, redirect=redirect)
+    state: _Run | None = None
+
+    def frame_started(count: int, path: str, line: int) -> None:
+        if state is not None:
+            state.frame_started(count, path, line)
+
+    recorder = dynamo.Recorder(roots=request.roots, on_frame=frame_started)
+    state = _Run(job, recorder, sources, os.getpid(), progress_identity=_identity(job.progress))
+    endings.note_exit(lambda status, stack: _exited(state, status, stack))
+    return state
+
+
+def _stop(_number: int, _frame: types.FrameType | None) -> None:
+    raise _Stopped
+
+
+def _exited(state: _Run, status: int, stack: Stack) -> None:
+    """Keep what was learnt when user code calls `os._exit`, which nothing else survives."""
+    if os.getpid() == state.pid:
+        state.failures.append(endings.exit_failure(status, stack, call=_call_index(state), phase=state.phase))
+        _finish(state, "answer.json")
+
+
+def _guarded(state: _Run) -> None:
+    """Do the steps; whatever ends them early becomes a failure in the report."""
+    roots = state.job.request.roots
+    try:
+        with dynamo.capture_only(), state.recorder:
+            _steps(state)
+    except _Stopped as stop:
+        state.notes.append(Note("stopped", "the run was ended before it was done"))
+        stack = endings.user_stack(stop, roots)
+        _put(
+            os.path.join(state.job.directory, "stopped.json"),
+            wire.dump(
+                encode(
+                    Failure(
+                        Culprit.USER,
+                        "timeout",
+                        "stopped",
+                        stack=stack,
+                        call=_call_index(state),
+                        phase=state.phase,
+                    )
+                )
+            ),
+        )
+    except SystemExit as stop:
+        if state.phase != "main" or stop.code not in (None, 0):
+            stack = endings.user_stack(stop, roots)
+            state.failures.append(
+                endings.exit_failure(stop.code, stack, call=_call_index(state), phase=state.phase)
+            )
+    except rungs.DirectiveFault as fault:
+        state.failures.append(endings.directive_failure(fault, call=_call_index(state)))
+    except BaseException as error:  # noqa: BLE001 - user code may raise anything
+        state.failures.append(_failure(state, error))
+    if os.getpid() != state.pid:
+        _really_exit(0)  # a process that user code forked has come back to us
+
+
+def _steps(state: _Run) -> None:
+    request = state.job.request
+    for name, value in request.dynamo_config.items():
+        try:
+            torch_api.set_dynamo_config(name, value)
+        except (AttributeError, TypeError, ValueError) as error:
+            state.problems.append(Problem("settings", f"dynamo.config {name}", str(error)))
+    importing.install(state.sources)
+    path = request.target.path
+    with _fake_tensors(state, state.job.fake):
+        name = importing.prepare_path(path, request.roots, state.job.started_with)
+        set_seeds()
+        if request.target.kind == "main" or not request.target.name:
+            _run_main(state)
+            return
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        sys.argv = [path, *request.argv]
+        with state.step("import", os.path.basename(path), Location(path, request.target.line)):
+            module = importing.import_file(path, name, state.sources)
+        _check_descriptors(state)
+        names = vars(module)
+        with state.step("build", request.target.name, Location(path, request.target.line)):
+            device = "cpu" if state.sources.redirect else None
+            answered, reasons = rungs.climb(request.target, request.inputs, names, device)
+        if answered is not None:
+            _make_calls(state, answered)
+        elif request.inputs.main_line is not None:
+            _run_main(state)
+        else:
+            state.failures.append(endings.no_inputs(request.target, reasons))
+
+
+def _run_main(state: _Run) -> None:
+    request = state.job.request
+    state.rung, state.inputs_line = Rung.MAIN, request.inputs.main_line
+    path = request.target.path
+    state.phase = "main"
+    location = Location(path, request.inputs.main_line or 1)
+    with state.step("main", f"__main__ of {os.path.basename(path)}", location):
+        importing.run_as_main(path, state.sources, request.argv)
+
+
+def _make_calls(state: _Run, answered: rungs.Answered) -> None:
+    state.rung, state.inputs_line = answered.rung, answered.line
+    state.planned = len(answered.calls)
+    for index, planned in enumerate(answered.calls):
+        if index:
+            _finish(state, "partial.json")
+        state.calls.append(Call(index, planned.text, planned.location))
+        if not _one_call(state, index, planned):
+            return
+
+
+def _one_call(state: _Run, index: int, planned: PlannedCall) -> bool:
+    """Build and make one call. Returns whether the next one is worth making."""
+    request = state.job.request
+    asked = "the directive asks for it (fake=True)" if planned.fake and not state.fake else None
+    with _fake_tensors(state, asked):
+        with state.step("build", planned.text, planned.location):
+            try:
+                prepared = planned.build()
+            except endings.UserCallError as error:
+                if not state.fake and endings.is_out_of_memory(error.__cause__):
+                    _leave(endings.OUT_OF_MEMORY)
+                state.failures.append(endings.build_failure(error, planned, request, call=index))
+                return False
+        _check_descriptors(state)
+        dynamic, by_source = prepared.options.dynamic, request.target.compiled
+        function = compiled_form(prepared.function, by_source=by_source, dynamic=dynamic)
+        with state.step("call", planned.text, planned.location), call_mode(prepared):
+            if state.grad is None:
+                module = module_of(prepared.function)
+                state.grad = torch.is_grad_enabled()
+                state.training = module.training if module is not None else None
+            start = time.perf_counter()
+            try:
+                with state.recorder.call(index):
+                    state.notes.extend(make_call(prepared, function))
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the next call may work
+                state.failures.append(_failure(state, error))
+            finally:
+                state.calls[index] = replace(state.calls[index], seconds=time.perf_counter() - start)
+    _check_descriptors(state)
+    return True
+
+
+@contextlib.contextmanager
+def _fake_tensors(state: _Run, why: str | None) -> Iterator[None]:
+    if why is None:
+        yield
+        return
+    if not state.fake:
+        state.fake = True
+        state.notes.append(Note("fake_tensors", f"built and captured on fake tensors: {why}"))
+    with torch_api.fake_tensors():
+        yield
+
+
+def _failure(state: _Run, error: BaseException) -> Failure:
+    roots = state.job.request.roots
+    return dynamo.failure_of(error, roots=roots, call=_call_index(state), phase=state.phase)
+
+
+def _call_index(state: _Run) -> int | None:
+    return state.calls[-1].index if state.calls else None
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _check_descriptors(state: _Run) -> None:
+    """Tell, once, that user code has closed a descriptor that was not its own."""
+    if _identity(state.job.progress) == state.progress_identity:
+        return
+    state.progress_identity = None
+    if not any(failure.kind == "descriptors" for failure in state.failures):
+        state.failures.append(
+            endings.descriptors_failure(state.job.request, state.phase, _call_index(state), state.calls)
+        )
+
+
+def _finish(state: _Run, name: str) -> None:
+    state.phase = "report"
+    data = wire.dump(encode(state.report()))
+    _put(os.path.join(state.job.directory, "modules.json"), wire.dump(_libraries(state.sources)))
+    _put(os.path.join(state.job.directory, name), data)
+
+
+def _libraries(sources: importing.Sources) -> list[str]:
+    """Name the installed modules that are loaded, in the order of their import."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if (
+            isinstance(path, str)
+            and not sources.is_users(path)
+            and getattr(module, "__spec__", None) is not None
+        ):
+            found.append(name)
+    return found
+
+
+def _put(path: str, data: bytes) -> None:
+    """Put a file in place whole."""
+    with open(path + ".new", "wb") as file:
+        file.write(data)
+    os.replace(path + ".new", path)
+
+
+def warm_up() -> None:
+    """Trace a tiny function under the recorder, so that a run's first trace finds everything loaded."""
+    with dynamo.capture_only(), dynamo.Recorder(roots=()) as recorder:
+        torch_api.warm_up()
+    recorder.parts()

@@ -1,0 +1,233 @@
+"""Start the process of one run, and keep what comes out of it until it ends.
+
+Invariant: a run is the leader of a process group of its own, reads `/dev/null`, and has its own pipes for what it
+prints; it holds no descriptor of the host's. What it prints is kept as a bounded tail however much it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fuselight.codec import encode
+from fuselight.protocol import Analyse, Progress
+from fuselight.report import Output
+from fuselight.worker import process, wire
+
+if TYPE_CHECKING:
+    from fuselight.worker.child import Job
+
+_CHUNK = 1 << 16
+
+
+class Tail:
+    """The last bytes of a stream, and how many there were."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.total = 0
+        self._kept = bytearray()
+
+    def add(self, data: bytes) -> None:
+        """Take in what came."""
+        self.total += len(data)
+        self._kept += data
+        if len(self._kept) > 2 * self.limit:
+            del self._kept[: -self.limit]
+
+    def text(self) -> str:
+        """Return the tail as text; bytes that are no UTF-8 show as escapes."""
+        return bytes(self._kept[-self.limit :] if self.limit else b"").decode("utf-8", "backslashreplace")
+
+
+@dataclass
+class Running:
+    """A run in progress, as its host sees it."""
+
+    request: Analyse
+    pid: int
+    directory: str
+    progress: int
+    stdout: int
+    stderr: int
+    fake: str | None = None
+    started: float = field(default_factory=time.monotonic)
+    reader: wire.FrameReader = field(default_factory=wire.FrameReader)
+    last: Progress | None = None
+    ending: str | None = None
+    """Why it is being ended: `cancelled`, `timeout` or `memory`."""
+    kill_at: float | None = None
+
+    def __post_init__(self) -> None:
+        limit = self.request.limits.output_kb * 1024
+        self.tails = {self.stdout: Tail(limit), self.stderr: Tail(limit)}
+
+    @property
+    def pipes(self) -> tuple[int, int, int]:
+        """Our ends of its pipes."""
+        return self.progress, self.stdout, self.stderr
+
+    def output(self) -> Output:
+        """Return what it printed so far."""
+        out, err = self.tails[self.stdout], self.tails[self.stderr]
+        return Output(out.text(), err.text(), out.total, err.total)
+
+    def path(self, name: str) -> str:
+        """Return the path of one of its files."""
+        return os.path.join(self.directory, name)
+
+    def end(self, why: str, *, grace: float) -> None:
+        """Have it end: by itself within `grace` seconds, so that it can say where it was, else killed."""
+        self.ending = why
+        self.kill_at = time.monotonic() + grace
+        if grace > 0:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, process.SOFT_SIGNAL)
+        else:
+            process.kill_group(self.pid)
+
+    def remove(self) -> None:
+        """Close our ends of its pipes and delete its folder."""
+        for descriptor in self.pipes:
+            os.close(descriptor)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Pipes:
+    """Both ends of the three pipes of a run."""
+
+    progress: tuple[int, int]
+    stdout: tuple[int, int]
+    stderr: tuple[int, int]
+
+    @classmethod
+    def make(cls) -> Pipes:
+        """Open them; our ends do not block."""
+        pipes = cls(os.pipe(), os.pipe(), os.pipe())
+        for ours, _ in (pipes.progress, pipes.stdout, pipes.stderr):
+            os.set_blocking(ours, False)
+        return pipes
+
+    def ours(self) -> tuple[int, int, int]:
+        """Return the ends that the host reads."""
+        return self.progress[0], self.stdout[0], self.stderr[0]
+
+    def close_theirs(self) -> None:
+        """Close the ends that the run writes."""
+        for _, theirs in (self.progress, self.stdout, self.stderr):
+            os.close(theirs)
+
+
+def fork_run(
+    request: Analyse,
+    *,
+    base: str,
+    close: Iterable[int],
+    fake: str | None,
+    job: Callable[[str, int], Job],
+    work: Callable[[Job], None],
+) -> Running:
+    """Fork the process of a run. `job` makes its job of its folder and its progress descriptor."""
+    directory = tempfile.mkdtemp(prefix="run-", dir=base)
+    pipes = Pipes.make()
+    host = os.getpid()
+    _flush()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            become_run(host, pipes, (*close, *pipes.ours()))
+            work(job(directory, pipes.progress[1]))
+        except BaseException:  # noqa: BLE001 - `work` ends the process itself: this is a failure of ours before it
+            with open(os.path.join(directory, "internal.txt"), "w", encoding="utf-8", errors="replace") as file:
+                traceback.print_exc(file=file)
+        finally:
+            os._exit(1)
+    with contextlib.suppress(OSError):  # both sides do it: whichever comes first
+        os.setpgid(pid, pid)
+    pipes.close_theirs()
+    return Running(request, pid, directory, *pipes.ours(), fake=fake)
+
+
+def become_run(host: int, pipes: Pipes, close: Iterable[int]) -> None:
+    """Turn this fresh fork into a run's process: a group of its own, and its own descriptors 0, 1 and 2."""
+    with contextlib.suppress(OSError):
+        os.setpgid(0, 0)
+    process.die_with_parent(host)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for descriptor in close:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for ours, standard in ((null, 0), (pipes.stdout[1], 1), (pipes.stderr[1], 2)):
+        os.dup2(ours, standard)
+        os.close(ours)
+    # New streams: line-buffered, so that a crash loses nothing, and raising nothing for odd text.
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        stream = open(  # noqa: SIM115 - open until the end
+            descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+        )
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def spawn_process(base: str, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], str, Pipes]:
+    """Start a process for one run where there is no fork. It imports torch and waits for its job on descriptor 0."""
+    directory = tempfile.mkdtemp(prefix="run-", dir=base)
+    pipes = Pipes.make()
+    launch = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py")
+    flags = sys.orig_argv[1 : sys.orig_argv.index(sys.argv[0])]
+    child = subprocess.Popen(
+        [sys.executable, *flags, launch, "--child", str(pipes.progress[1]), directory],
+        stdin=subprocess.PIPE,
+        stdout=pipes.stdout[1],
+        stderr=pipes.stderr[1],
+        pass_fds=(pipes.progress[1],),
+        env=dict(environment),
+        start_new_session=True,
+    )
+    pipes.close_theirs()
+    return child, directory, pipes
+
+
+def give_job(child: subprocess.Popen[bytes], request: Analyse, fake: str | None) -> None:
+    """Hand a waiting process its job."""
+    if child.stdin is None:
+        raise BrokenPipeError("the process has no standard input")
+    with child.stdin:
+        child.stdin.write(wire.frame(wire.dump({"request": encode(request), "fake": fake})))
+
+
+def read_available(descriptor: int) -> tuple[bytes, bool]:
+    """Read what a pipe holds now. Returns the bytes, and whether the pipe has ended."""
+    parts: list[bytes] = []
+    while True:
+        try:
+            data = os.read(descriptor, _CHUNK)
+        except BlockingIOError:
+            return b"".join(parts), False
+        if not data:
+            return b"".join(parts), True
+        parts.append(data)
+        if len(parts) >= 64:  # noqa: PLR2004 - 4 MB at a time: a run that prints without end must not hold the loop
+            return b"".join(parts), False
+
+
+def _flush() -> None:
+    """Empty our buffers, or the fork would print them again."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()

@@ -1,0 +1,241 @@
+"""How a run can end early, as Failures: whose fault, where, and what to do next.
+
+Invariant: every message is one line that names the culprit, and every failure has a next step. Stacks hold the
+user's and library frames only; ours and torch's say nothing to the user here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fuselight.inputs import UserCallError
+from fuselight.protocol import Analyse, Target
+from fuselight.report import Call, Culprit, Failure, Location, Stack
+
+if TYPE_CHECKING:
+    from fuselight.target.calls import PlannedCall
+    from fuselight.target.rungs import DirectiveFault
+
+__all__ = ["INTERNAL", "UserCallError"]
+
+INTERNAL = 70
+"""Exit status of a child that failed by itself (`EX_SOFTWARE`)."""
+
+OUT_OF_MEMORY = 71
+"""Exit status of a child that had no memory to build the target (`EX_OSERR`)."""
+
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def user_stack(error: BaseException, roots: Sequence[str]) -> Stack:
+    """Read the frames of an exception that are not ours, outermost first."""
+    return _stack(traceback.extract_tb(error.__traceback__), roots)
+
+
+def _stack(frames: Sequence[traceback.FrameSummary], roots: Sequence[str]) -> Stack:
+    found = [_location(frame) for frame in frames if is_shown(frame.filename, roots)]
+    return tuple(found)
+
+
+def _location(frame: traceback.FrameSummary) -> Location:
+    return Location(
+        frame.filename,
+        frame.lineno or 1,
+        getattr(frame, "colno", None),
+        getattr(frame, "end_lineno", None),
+        getattr(frame, "end_colno", None),
+        function=frame.name,
+    )
+
+
+def is_shown(path: str, roots: Sequence[str]) -> bool:
+    """Whether a frame of `path` says something to the user: it is theirs, or of a library that is not torch."""
+    if path.startswith((_OURS, "<")):
+        return False
+    in_root = any(path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+    library = f"{os.sep}torch{os.sep}" in path and "site-packages" in path
+    return in_root and not library or not (library or path.startswith(sys.base_prefix + os.sep))
+
+
+def note_exit(tell: Callable[[int, Stack], None]) -> None:
+    """Have `os._exit` call `tell` with the status and the stack first. Nothing else notices that call."""
+    really = os._exit
+
+    def _exit(status: int) -> None:
+        frames = traceback.extract_stack(sys._getframe(1))  # noqa: SLF001 - the caller's frame
+        tell(status, _stack(frames, ()))
+        really(status)
+
+    os._exit = _exit  # type: ignore[assignment]
+
+
+def exit_failure(status: object, stack: Stack, *, call: int | None, phase: str) -> Failure:
+    """Describe a run whose code called `sys.exit` or `os._exit`."""
+    shown = 0 if status is None else status
+    return Failure(
+        Culprit.USER,
+        "exit",
+        f"the code ended the process with exit status {str(shown)[:80]}{_during(phase)}",
+        'keep what ends a program under `if __name__ == "__main__":`, out of what the target imports and calls',
+        exception="SystemExit",
+        stack=stack,
+        call=call,
+        phase=phase,
+    )
+
+
+def directive_failure(fault: DirectiveFault, *, call: int | None) -> Failure:
+    """Describe a directive that is wrong."""
+    return Failure(
+        Culprit.USER,
+        "inputs",
+        fault.message,
+        "correct the directive; docs/inputs.md has its grammar",
+        stack=(fault.location,),
+        call=call,
+        phase="build",
+        directive_line=fault.location.line,
+    )
+
+
+def build_failure(error: UserCallError, planned: PlannedCall, request: Analyse, *, call: int) -> Failure:
+    """Describe an exception of the code that a directive calls, on the user's line if it got there."""
+    from fuselight.dynamo import (
+        failure_of,
+    )  # here, for this module must load without torch in the host's parent
+
+    cause = error.__cause__ or error
+    failure = failure_of(cause, roots=request.roots, call=call, phase="build")
+    line = planned.location.line if planned.location else None
+    if user_stack(cause, request.roots) or planned.location is None:
+        return replace(failure, directive_line=line)
+    place = planned.location
+    column = place.column or 0
+    span = Location(place.path, place.line, column + error.start, place.line, column + error.end)
+    return replace(
+        failure,
+        kind="inputs",
+        culprit=Culprit.USER,
+        message=f"{type(cause).__name__}: {str(cause).splitlines()[0] if str(cause) else ''}",
+        next_step="correct the directive: this call does not fit what it calls",
+        stack=(span,),
+        directive_line=line,
+    )
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether there was no memory for what was asked; torch's own allocator raises a plain RuntimeError."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )
+
+
+def no_inputs(target: Target, reasons: Sequence[str]) -> Failure:
+    """Describe a target for which no rung of the ladder answers."""
+    why = f": {'; '.join(reasons)}" if reasons else ""
+    return Failure(
+        Culprit.USER,
+        "inputs",
+        f"no inputs are known for {target.name}{why}"[:1000],
+        f"write a directive above it, as `# fuselight: {target.name}(f32[4, 8])`, or a function example_inputs()",
+        stack=(Location(target.path, target.line, function=target.name),),
+        phase="build",
+    )
+
+
+def descriptors_failure(request: Analyse, phase: str, call: int | None, calls: Sequence[Call]) -> Failure:
+    """Describe a run whose code closed descriptors that it had not opened."""
+    place = Location(request.target.path, request.target.line, function=request.target.name)
+    if call is not None and calls[call].location is not None:
+        place = calls[call].location or place
+    return Failure(
+        Culprit.USER,
+        "descriptors",
+        f"the code closed file descriptors that it had not opened{_during(phase)}",
+        "close only what the program opened; nothing was lost here, but progress is no longer shown",
+        stack=(place,),
+        call=call,
+        phase=phase,
+    )
+
+
+def signal_failure(number: int, stack: Stack, phase: str | None, where: Location | None) -> Failure:
+    """Describe a run that a signal ended."""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    crash = number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
+    step = (
+        "a native library crashed: run the same call without torch.compile to see whether it does so there, too"
+        if crash
+        else "if the system ran out of memory, use smaller inputs, or fake=True in the directive"
+    )
+    found = stack or ((where,) if where else ())
+    return Failure(
+        Culprit.USER,
+        "signal",
+        f"the process died of {name}{_at(found, phase)}",
+        step,
+        stack=found,
+        phase=phase,
+    )
+
+
+def timeout_failure(seconds: float, stack: Stack, phase: str | None) -> Failure:
+    """Describe a run that took longer than it may."""
+    return Failure(
+        Culprit.USER,
+        "timeout",
+        f"killed after {seconds:g} s{_at(stack, phase)}",
+        "use smaller inputs, or raise the setting fuselight.limits.seconds",
+        stack=stack,
+        phase=phase,
+    )
+
+
+def memory_failure(limit_mb: int, stack: Stack, phase: str | None) -> Failure:
+    """Describe a run that used more memory than it may."""
+    return Failure(
+        Culprit.USER,
+        "memory",
+        f"killed for using more than {limit_mb} MB{_at(stack, phase)}",
+        "use smaller inputs, write fake=True in the directive, or raise the setting fuselight.limits.memoryMb",
+        stack=stack,
+        phase=phase,
+    )
+
+
+def internal_failure(text: str) -> Failure:
+    """Describe a failure of ours."""
+    last = text.strip().splitlines()[-1] if text.strip() else "the run ended without an answer"
+    return Failure(
+        Culprit.FUSELIGHT,
+        "internal",
+        f"Fuselight failed: {last}"[:500],
+        "report it with the command Fuselight: Report a Problem; the log has the details",
+        traceback=text,
+    )
+
+
+def _during(phase: str | None) -> str:
+    words = {
+        "import": " while the file was imported",
+        "build": " while the target was built",
+        "call": " in the call",
+        "trace": " in the call",
+        "main": " in the __main__ block",
+    }
+    return words.get(phase or "", "")
+
+
+def _at(stack: Stack, phase: str | None) -> str:
+    if not stack:
+        return _during(phase)
+    return f" at {os.path.basename(stack[-1].path)}:{stack[-1].line}"

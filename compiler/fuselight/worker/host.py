@@ -1,0 +1,345 @@
+"""The host: imports torch once, forks one child a run, and answers each request exactly once.
+
+Invariant: no user code runs in this process, and the fork rules (fork_rules.py) hold at each fork. It has one thread
+and one loop; nothing in the loop waits. Where there is no fork it starts a fresh process for each run ahead of need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fuselight.codec import DecodeError, decode
+from fuselight.environment import versions
+from fuselight.protocol import (
+    PROTOCOL,
+    Analyse,
+    Cancel,
+    Hello,
+    Log,
+    Progress,
+    Refused,
+    Shutdown,
+    Started,
+    ToServer,
+    from_json,
+    to_json,
+)
+from fuselight.report import Culprit, Failure
+from fuselight.worker import answers, children, fork_rules, preload, process, warm, wire
+from fuselight.worker.children import Running
+
+_POLL = 0.1
+"""Seconds between looks at time and memory, while a run is on."""
+_GRACE = 1.0
+"""Seconds that a run has to end by itself at a limit."""
+_HARD_MEMORY = 1.25
+"""Beyond this part of the memory limit a run is killed at once."""
+
+
+def main(started_with: frozenset[str]) -> int:
+    """Serve until the other side closes. Takes descriptors 0 and 1 away from everything else."""
+    incoming, outgoing = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    host = Host(incoming, outgoing, started_with)
+    try:
+        if host.greet():
+            host.serve()
+    finally:
+        host.close()
+    return 0
+
+
+class Host:
+    """The state of the loop: the runs in progress by id, and what each descriptor's readiness means."""
+
+    def __init__(self, incoming: int, outgoing: int, started_with: frozenset[str]) -> None:
+        self._incoming, self._outgoing = incoming, outgoing
+        self._started_with = started_with
+        self._reader = wire.FrameReader()
+        self._selector = selectors.DefaultSelector()
+        self._runs: dict[int, Running] = {}
+        self._environment = dict(os.environ)
+        self._base = _private_folder()
+        self._forks = sys.platform.startswith("linux") and not os.environ.get("FUSELIGHT_NO_FORK")
+        self._preload = preload.Preload(self._base)
+        self._spare: tuple[subprocess.Popen[bytes], str, children.Pipes] | None = None
+        self._open = True
+        self._closing: tuple[int, ...] = ()
+
+    def greet(self) -> bool:
+        """Import torch and say hello. Returns whether runs can work here."""
+        hello = Hello(PROTOCOL, versions(), os.getpid(), forks=self._forks)
+        try:
+            self._warm = warm.warm_up(forks=self._forks)
+        except warm.Unusable as unusable:
+            self._send(Hello(hello.protocol, unusable.versions, hello.pid, hello.forks, unusable.failure))
+            return False
+        self._send(Hello(hello.protocol, self._warm.versions, hello.pid, hello.forks))
+        for broken in self._warm.violations:
+            self._log("warning", f"fork rule broken while getting ready: {broken}")
+        return True
+
+    def serve(self) -> None:
+        """Handle messages, children and limits until the other side closes or asks for the end."""
+        process.adopt_orphans()
+        wake_read, wake_write = os.pipe()
+        for descriptor in (wake_read, wake_write):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._closing = (self._incoming, self._outgoing, wake_read, wake_write, self._selector.fileno())
+        self._selector.register(self._incoming, selectors.EVENT_READ, self._read_requests)
+        self._selector.register(wake_read, selectors.EVENT_READ, lambda: children.read_available(wake_read))
+        if not self._forks:
+            self._spare = children.spawn_process(self._base, self._environment)
+        while self._open:
+            timeout = _POLL if self._runs else self._preload.patience()
+            for key, _ in self._selector.select(timeout):
+                handle: Callable[[], Any] = key.data
+                handle()
+            self._reap()
+            self._enforce_limits()
+            if self._forks and not self._runs:
+                for line in self._preload.go_on(self._warm.baseline, self._closing):
+                    self._log("info", line)
+
+    def close(self) -> None:
+        """End every run and leave nothing behind."""
+        for running in self._runs.values():
+            process.kill_group(running.pid)
+        if self._spare is not None:
+            process.kill_group(self._spare[0].pid)
+        self._preload.stop()
+        for pid in process.children_of(os.getpid()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self._base, ignore_errors=True)
+
+    # Messages
+
+    def _read_requests(self) -> None:
+        data = os.read(self._incoming, 1 << 20)
+        try:
+            if not data:
+                self._open = False
+                self._reader.end()
+            for payload in self._reader.feed(data):
+                self._handle(payload)
+        except wire.WireError as error:
+            self._log("error", f"{error}; the worker ends, because nothing after that can be trusted")
+            self._open = False
+
+    def _handle(self, payload: bytes) -> None:
+        data: Any = None
+        try:
+            data = wire.load(payload)
+            message = from_json(data)
+        except (wire.WireError, DecodeError) as error:
+            self._refuse_bad(data, error)
+            return
+        if isinstance(message, Analyse):
+            self._start(message, None)
+        elif isinstance(message, Cancel):
+            running = self._runs.get(message.id)
+            if running is not None:
+                running.end("cancelled", grace=0)
+        elif isinstance(message, Shutdown):
+            self._open = False
+        else:
+            kind = data.get("type") if isinstance(data, dict) else None
+            self._log("warning", f"skipped a message of the unknown type {kind!r}")
+
+    def _refuse_bad(self, data: Any, error: Exception) -> None:
+        self._log("error", f"bad request: {error}")
+        number = data.get("id") if isinstance(data, dict) else None
+        if isinstance(number, int):
+            failure = Failure(
+                Culprit.FUSELIGHT,
+                "internal",
+                f"the request could not be read: {error}",
+                "the extension and the worker are of different versions: reload the window",
+            )
+            self._send(Refused(number, "bad_request", failure))
+
+    def _start(self, request: Analyse, fake: str | None) -> None:
+        if request.id in self._runs:
+            self._log("error", f"request {request.id} is running already: not started again")
+            return
+        try:
+            running = self._fork(request, fake) if self._forks else self._spawn(request, fake)
+        except OSError as error:
+            failure = Failure(
+                Culprit.ENVIRONMENT,
+                "internal",
+                f"no process could be started for the run: {error}",
+                "check the limits on processes, memory and disk space of this machine",
+            )
+            self._send(Refused(request.id, "failed", failure))
+            return
+        self._runs[request.id] = running
+        self._selector.register(running.progress, selectors.EVENT_READ, lambda: self._read_progress(running))
+        for descriptor in (running.stdout, running.stderr):
+            self._selector.register(descriptor, selectors.EVENT_READ, _reader(self, running, descriptor))
+        self._send(Started(request.id, running.pid))
+
+    def _fork(self, request: Analyse, fake: str | None) -> Running:
+        for broken in fork_rules.violations(self._warm.baseline):
+            self._log("error", f"fork rule broken: {broken}; the run may hang")
+        others = [descriptor for running in self._runs.values() for descriptor in running.pipes]
+        return self._warm.fork(
+            request,
+            base=self._base,
+            close=(*self._closing, *others),
+            fake=fake,
+            environment=self._environment,
+            started_with=self._started_with,
+        )
+
+    def _spawn(self, request: Analyse, fake: str | None) -> Running:
+        spare, self._spare = self._spare, None
+        child, directory, pipes = spare or children.spawn_process(self._base, self._environment)
+        children.give_job(child, request, fake)
+        self._spare = children.spawn_process(self._base, self._environment)
+        return Running(request, child.pid, directory, *pipes.ours(), fake=fake)
+
+    # Children
+
+    def _read_progress(self, running: Running) -> None:
+        data, ended = children.read_available(running.progress)
+        try:
+            payloads = running.reader.feed(data)
+        except wire.WireError as error:  # user code wrote into our pipe
+            self._log("warning", f"run {running.request.id}: progress is damaged: {error}")
+            payloads, ended = [], True
+        for payload in payloads:
+            with contextlib.suppress(wire.WireError, DecodeError):
+                running.last = decode(Progress, wire.load(payload))
+                self._send(running.last)
+        if ended:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(running.progress)
+
+    def read_output(self, running: Running, descriptor: int) -> None:
+        """Keep what a run printed."""
+        data, ended = children.read_available(descriptor)
+        running.tails[descriptor].add(data)
+        if ended:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(descriptor)
+
+    def _reap(self) -> None:
+        for running in list(self._runs.values()):
+            with contextlib.suppress(ChildProcessError):
+                pid, status = os.waitpid(running.pid, os.WNOHANG)
+                if pid:
+                    self._finish(running, status)
+        self._preload.reap()
+        if not self._runs:
+            self._kill_orphans()
+
+    def _finish(self, running: Running, status: int) -> None:
+        request = running.request
+        process.kill_group(running.pid)
+        for descriptor in (running.stdout, running.stderr):
+            self.read_output(running, descriptor)
+        self._read_progress(running)
+        for descriptor in running.pipes:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(descriptor)
+        del self._runs[request.id]
+        try:
+            if answers.wants_fake_tensors(running, status):
+                limit = request.limits.memory_mb
+                self._start(request, f"building it for real needs more memory than the limit of {limit} MB")
+                return
+            self._log("debug", f"run {request.id} ended with {answers.describe_status(status)}")
+            self._write(answers.answer(running, status, self._warm.versions))
+            if request.preload:
+                self._preload.want(running.path("modules.json"))
+        finally:
+            running.remove()
+
+    def _kill_orphans(self) -> None:
+        """Kill what a run has left behind outside its process group, as a daemon does that it started."""
+        known = set(self._preload.pids())
+        if self._spare is not None:
+            known.add(self._spare[0].pid)
+        for pid in process.children_of(os.getpid()):
+            if pid not in known:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, os.WNOHANG)
+
+    def _enforce_limits(self) -> None:
+        now = time.monotonic()
+        for running in self._runs.values():
+            limits = running.request.limits
+            if running.kill_at is not None:
+                if now >= running.kill_at:
+                    process.kill_group(running.pid)
+                continue
+            if limits.seconds and now - running.started >= limits.seconds:
+                running.end("timeout", grace=_GRACE)
+                continue
+            limit = limits.memory_mb * 1024 * 1024
+            used = process.tree_memory(running.pid, enough=limit) if limit else None
+            if used is not None and used > limit:
+                running.end("memory", grace=0 if used > limit * _HARD_MEMORY else _GRACE)
+
+    # Out
+
+    def _send(self, message: ToServer) -> None:
+        self._write(wire.dump(to_json(message)))
+
+    def _write(self, payload: bytes) -> None:
+        try:
+            data = memoryview(wire.frame(payload))
+        except wire.WireError as error:
+            self._log("error", str(error))
+            return
+        try:
+            while data:
+                data = data[os.write(self._outgoing, data) :]
+        except OSError:  # the server is gone
+            self._open = False
+
+    def _log(self, level: str, text: str) -> None:
+        self._send(Log(level, text))
+
+
+def _reader(host: Host, running: Running, descriptor: int) -> Callable[[], None]:
+    return lambda: host.read_output(running, descriptor)
+
+
+def _private_folder() -> str:
+    """Make this host's folder (mode 0700), and delete those of hosts that were killed."""
+    prefix = f"fuselight-worker-{os.getuid()}-"
+    parent = tempfile.gettempdir()
+    for name in os.listdir(parent):
+        pid = name.removeprefix(prefix).partition("-")[0]
+        if name.startswith(prefix) and pid.isdigit() and not _alive(int(pid)):
+            shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,58 @@
+"""Entry of every process of ours in the user's interpreter, run by path: `python -X utf8 .../worker/launch.py`.
+
+Invariant: we enter as a guest. Our folder does not stay on `sys.path` (a user's `import wire` must find theirs),
+PYTHONPATH is not touched, and the `fuselight` that loads is the one beside this file, whatever is installed.
+
+    launch.py                              the host: speaks the protocol on descriptors 0 and 1
+    launch.py --child FD DIRECTORY         one run, where there is no fork
+    launch.py run --report FILE [--root DIR ...] -- SCRIPT ARGS...    a user's program under the recorder
+"""
+
+import os
+import sys
+
+STARTED_WITH = frozenset(sys.modules)
+"""What Python itself loads before any script: a file of the user's cannot shadow these, in a plain run either."""
+
+
+def enter_as_guest():
+    # type: () -> None
+    """Load our package by place, and leave `sys.path` as if this script had never been on it."""
+    import importlib.util
+
+    here = os.path.dirname(os.path.realpath(__file__))
+    package = os.path.dirname(here)
+    if sys.path and sys.path[0] and os.path.realpath(sys.path[0]) == here:
+        del sys.path[0]
+    spec = importlib.util.spec_from_file_location(
+        "fuselight", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["fuselight"] = module
+    spec.loader.exec_module(module)
+
+
+def main():
+    # type: () -> int
+    """Enter, and do what the arguments say. Returns the exit code."""
+    if sys.version_info < (3, 10):
+        version = ".".join(map(str, sys.version_info[:3]))
+        sys.stderr.write("Fuselight needs Python 3.10 or newer; {} is {}\n".format(sys.executable, version))
+        return 3
+    enter_as_guest()
+    if sys.argv[1:2] == ["run"]:
+        from fuselight.program import main as run_program
+
+        return run_program(sys.argv[2:])
+    if sys.argv[1:2] == ["--child"]:
+        from fuselight.worker.spawned import main as run_spawned
+
+        return run_spawned(int(sys.argv[2]), sys.argv[3], STARTED_WITH)
+    from fuselight.worker.host import main as run_host
+
+    return run_host(STARTED_WITH)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

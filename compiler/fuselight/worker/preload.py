@@ -1,0 +1,186 @@
+"""Import in the host what earlier runs imported from installed packages, so that the next run has it already.
+
+Invariant: the host imports nothing that has not been imported first in a throw-away child, with the fork rules
+holding afterwards. A package that breaks a rule there is left to the runs for good. Only idle time is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fuselight.worker import fork_rules, process
+
+_LIMIT = 120.0
+"""Seconds that a throw-away child may take."""
+_IDLE = 30.0
+"""Seconds that the host's loop may sleep when there is nothing to do."""
+_SOON = 0.05
+
+
+@dataclass(frozen=True)
+class _Trial:
+    pid: int
+    directory: str
+    started: float
+
+
+class Preload:
+    """What is wanted, what is being tried in a child, and what has been found good and is to be imported."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self._wanted: list[str] = []
+        self._good: list[str] = []
+        self._bad: dict[str, str] = {}
+        self._trial: _Trial | None = None
+        self._places = tuple(
+            os.path.realpath(sysconfig.get_path(name)) + os.sep
+            for name in ("stdlib", "platstdlib", "purelib", "platlib")
+        )
+
+    def want(self, path: str) -> None:
+        """Take in the list of modules that a run has left at `path`."""
+        try:
+            with open(path, "rb") as file:
+                names = json.load(file)
+        except (OSError, ValueError):
+            return
+        known = {*self._wanted, *self._good}
+        self._wanted += [
+            name
+            for name in names
+            if isinstance(name, str)
+            and name not in sys.modules
+            and name not in known
+            and name.partition(".")[0] not in self._bad
+        ]
+
+    def patience(self) -> float:
+        """Return how long the loop may sleep, in seconds."""
+        return (
+            _SOON if self._good or (self._wanted and self._trial is None) else (1.0 if self._trial else _IDLE)
+        )
+
+    def pids(self) -> tuple[int, ...]:
+        """Name the process of the trial, if one is on."""
+        return (self._trial.pid,) if self._trial else ()
+
+    def stop(self) -> None:
+        """End the trial."""
+        if self._trial is not None:
+            process.kill_group(self._trial.pid)
+
+    def go_on(self, baseline: fork_rules.Baseline, close: Iterable[int]) -> list[str]:
+        """Do the next small step, while no run is on. Returns lines for the log."""
+        if self._good:
+            return self._import_good(baseline)
+        if self._trial is None and self._wanted:
+            names, self._wanted = self._wanted, []
+            self._trial = self._try(names, baseline, close)
+            return [f"trying {len(names)} modules in a child before importing them here"]
+        if self._trial is not None and time.monotonic() - self._trial.started > _LIMIT:
+            self.stop()
+        return []
+
+    def reap(self) -> None:
+        """Take in the result of a trial that has ended."""
+        if self._trial is None:
+            return
+        try:
+            pid, _ = os.waitpid(self._trial.pid, os.WNOHANG)
+        except ChildProcessError:
+            pid = self._trial.pid
+        if not pid:
+            return
+        process.kill_group(self._trial.pid)
+        for line in _lines(os.path.join(self._trial.directory, "trial.txt")):
+            verdict, _, name = line.partition(" ")
+            if verdict == "good":
+                self._good.append(name)
+            elif verdict == "retry":
+                self._wanted.append(name)
+            else:
+                package, _, why = name.partition(" ")
+                self._bad[package] = why
+        shutil.rmtree(self._trial.directory, ignore_errors=True)
+        self._trial = None
+
+    def _try(self, names: list[str], baseline: fork_rules.Baseline, close: Iterable[int]) -> _Trial:
+        directory = tempfile.mkdtemp(prefix="trial-", dir=self._base)
+        host = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setpgid(0, 0)
+                process.die_with_parent(host)
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for descriptor in close:
+                    os.close(descriptor)
+                _trial(names, os.path.join(directory, "trial.txt"), baseline, self._places)
+            finally:
+                os._exit(0)
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)
+        return _Trial(pid, directory, time.monotonic())
+
+    def _import_good(self, baseline: fork_rules.Baseline) -> list[str]:
+        names, self._good = self._good, []
+        start = time.monotonic()
+        imported = sum(_imported(name, self._places) for name in names)
+        lines = [f"imported {imported} modules ahead of the next run, in {time.monotonic() - start:.1f} s"]
+        lines += [f"{package} stays out of the host: {why}" for package, why in self._bad.items()]
+        lines += [f"fork rule broken after that import: {rule}" for rule in fork_rules.violations(baseline)]
+        return lines
+
+
+def _trial(names: list[str], path: str, baseline: fork_rules.Baseline, places: tuple[str, ...]) -> None:
+    """Import package by package, writing a verdict for each; the first one that breaks a rule ends the trial."""
+    packages: dict[str, list[str]] = {}
+    for name in names:
+        packages.setdefault(name.partition(".")[0], []).append(name)
+    with open(path, "w", encoding="utf-8", buffering=1) as file:
+        pending = list(packages.items())
+        while pending:
+            package, modules = pending.pop(0)
+            good = [name for name in modules if _imported(name, places)]
+            broken = fork_rules.violations(baseline)
+            if broken:
+                file.write(f"bad {package} {', '.join(broken)}\n")
+                for _, rest in pending:
+                    file.writelines(f"retry {name}\n" for name in rest)
+                return
+            file.writelines(f"good {name}\n" for name in good)
+
+
+def _imported(name: str, places: tuple[str, ...]) -> bool:
+    """Import one module, if it is an installed one. Returns whether that went well."""
+    try:
+        spec = importlib.util.find_spec(name)
+        origin = spec.origin if spec is not None else None
+        if origin is None or not os.path.realpath(origin).startswith(places):
+            return False
+        importlib.import_module(name)
+    except BaseException:  # noqa: BLE001 - any import may raise anything; a run that needs it will say so
+        return False
+    return True
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,120 @@
+"""What the kernel is told about our processes: die with the parent, may be sampled, whose memory is how large.
+
+Invariant: everything here degrades to doing nothing (or to None) where a kernel lacks it; none of it is needed for
+a right answer, only for a quick end and a good message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PTRACER = 0x59616D61
+_PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
+
+SOFT_SIGNAL: int = signal.SIGRTMAX - 2 if hasattr(signal, "SIGRTMAX") else signal.SIGUSR2
+"""Asks a run to stop by itself and to say where it is. A real-time signal: programs use SIGUSR1 and 2 themselves."""
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def _prctl(option: int, value: int | ctypes.c_ulong) -> None:
+    if not sys.platform.startswith("linux"):
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent `parent` ends; at once if it has ended already."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def allow_sampling() -> None:
+    """Let any process of this user read our stack: under Yama's ptrace_scope=1 a sibling may not otherwise."""
+    _prctl(_PR_SET_PTRACER, _PR_SET_PTRACER_ANY)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever our children leave behind, so that it can be found and killed."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children_of(pid: int) -> tuple[int, ...]:
+    """List the direct children of `pid`; empty where the kernel does not tell."""
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+                found += map(int, file.read().split())
+    except OSError:
+        return tuple(found)
+    return tuple(found)
+
+
+def descendants(pid: int) -> tuple[int, ...]:
+    """List `pid` and all below it."""
+    found = [pid]
+    for member in found:
+        found += [child for child in children_of(member) if child not in found]
+    return tuple(found)
+
+
+def tree_memory(pid: int, *, enough: int) -> int | None:
+    """Measure the resident bytes of `pid` and all below it, None if it has ended.
+
+    Pages that processes share count once for each, until the sum passes `enough` bytes: then they are shared out.
+    """
+    if not sys.platform.startswith("linux"):
+        return _group_memory(pid)
+    members = descendants(pid)
+    total = sum(_resident(member) or 0 for member in members)
+    if total > enough:
+        total = sum(_proportional(member) or _resident(member) or 0 for member in members)
+    return total or None
+
+
+def _resident(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return None
+
+
+def _proportional(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("Pss:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, IndexError):
+        return None
+    return None
+
+
+def _group_memory(pid: int) -> int | None:
+    """Ask `ps`, where there is no /proc."""
+    try:
+        listing = subprocess.run(
+            ["/bin/ps", "-axo", "pgid=,rss="], capture_output=True, text=True, timeout=2, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    sizes = [int(row[1]) for row in (line.split() for line in listing.splitlines()) if row[:1] == [str(pid)]]
+    return sum(sizes) * 1024 or None
+
+
+def kill_group(pid: int) -> None:
+    """Kill the process group that `pid` leads, and `pid` itself should it not lead one yet."""
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)

@@ -1,0 +1,47 @@
+"""A process for one run where there is no fork: started ahead of need, it gets ready and waits for its job.
+
+Invariant: it reads exactly one job from descriptor 0, then that descriptor is `/dev/null` as in a forked run.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from fuselight.codec import decode
+from fuselight.protocol import PROTOCOL, Analyse, Hello
+from fuselight.worker import warm, wire
+
+
+def main(progress: int, directory: str, started_with: frozenset[str]) -> int:
+    """Get ready, wait for a job, do it. Ends the process itself unless no job comes."""
+    os.set_inheritable(progress, False)  # noqa: FBT003 - the one form that os has
+    try:
+        ready = warm.warm_up(forks=False)
+        hello = Hello(PROTOCOL, ready.versions, os.getpid(), forks=False)
+    except warm.Unusable as unusable:
+        hello = Hello(PROTOCOL, unusable.versions, os.getpid(), forks=False, problem=unusable.failure)
+    data = _read_job()
+    if data is None or hello.problem is not None:
+        return 1
+    from fuselight.worker.child import Job, run
+
+    request = decode(Analyse, data["request"])
+    run(Job(request, directory, started_with, progress=progress, fake=data["fake"]))
+    return 1
+
+
+def _read_job() -> dict[str, Any] | None:
+    reader = wire.FrameReader()
+    payload = None
+    while payload is None:
+        data = os.read(0, 1 << 20)
+        if not data:
+            return None
+        payloads = reader.feed(data)
+        payload = payloads[0] if payloads else None
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    loaded = wire.load(payload)
+    return loaded if isinstance(loaded, dict) else None

@@ -1,0 +1,143 @@
+"""Import torch and load what a first trace needs, so that every run starts with that done.
+
+Invariant: after `warm_up` the fork rules hold, and nothing of the user's has run. The only module that the host
+imports torch through: where torch is missing or too old it says so as a Failure, before anything else is tried.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.environment import versions
+from fuselight.protocol import Analyse
+from fuselight.report import Culprit, Failure, Versions
+from fuselight.worker import children, fork_rules
+
+if TYPE_CHECKING:
+    from fuselight.worker.child import Job
+    from fuselight.worker.children import Running
+
+OLDEST_TORCH = (2, 6)
+
+
+class Unusable(Exception):  # noqa: N818 - an answer: this interpreter cannot run anything
+    """No run can work in this interpreter; `failure` says why and what to do."""
+
+    def __init__(self, failure: Failure, versions: Versions) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.versions = versions
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A process that is ready to run targets, or to fork others that are."""
+
+    versions: Versions
+    baseline: fork_rules.Baseline
+    threads: int
+    """Threads that torch uses by itself; a host runs with one."""
+    violations: tuple[str, ...] = ()
+
+    def fork(
+        self,
+        request: Analyse,
+        *,
+        base: str,
+        close: Iterable[int],
+        fake: str | None,
+        environment: Mapping[str, str],
+        started_with: frozenset[str],
+    ) -> Running:
+        """Fork the process of one run from this one."""
+        child = importlib.import_module("fuselight.worker.child")
+
+        def job(directory: str, progress: int) -> Job:
+            os.environ.clear()
+            os.environ.update(environment)
+            made: Job = child.Job(
+                request, directory, started_with, progress=progress, threads=self.threads, fake=fake
+            )
+            return made
+
+        return children.fork_run(request, base=base, close=close, fake=fake, job=job, work=child.run)
+
+
+def warm_up(*, forks: bool) -> Warm:
+    """Import torch, the recorder and what a trace needs. Raises Unusable."""
+    if forks:
+        os.environ.update(fork_rules.HOST_VARIABLES)
+        for name in fork_rules.HOST_UNSET:
+            os.environ.pop(name, None)
+    version = _import_torch()
+    torch = sys.modules["torch"]
+    threads: int = torch.get_num_threads()
+    if forks:
+        torch.set_num_threads(1)  # before anything parallel: a pool of threads does not survive a fork
+    baseline = fork_rules.baseline() if forks else fork_rules.Baseline(0)
+    if _release(version) < OLDEST_TORCH:
+        raise Unusable(
+            Failure(
+                Culprit.ENVIRONMENT,
+                "old_torch",
+                f"torch {version} is too old: Fuselight needs {'.'.join(map(str, OLDEST_TORCH))} or newer",
+                f"upgrade torch in {sys.executable}, or choose another interpreter",
+            ),
+            versions(),
+        )
+    try:
+        _load()
+    except Exception as error:
+        raise Unusable(_broken(error), versions()) from error
+    if forks:
+        gc.collect()
+        gc.freeze()  # the collector of a child would write to every page that it shares with us
+    violations = fork_rules.violations(baseline) if forks else ()
+    return Warm(versions(), baseline, threads, violations)
+
+
+def _import_torch() -> str:
+    try:
+        torch = importlib.import_module("torch")
+        return str(torch.__version__)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise Unusable(_broken(error), versions()) from error
+        failure = Failure(
+            Culprit.ENVIRONMENT,
+            "no_torch",
+            f"{sys.executable} has no torch",
+            "choose the interpreter that has torch, or install torch in this one",
+        )
+        raise Unusable(failure, versions()) from error
+    except Exception as error:
+        raise Unusable(_broken(error), versions()) from error
+
+
+def _broken(error: Exception) -> Failure:
+    first = (str(error).splitlines() or [""])[0]
+    return Failure(
+        Culprit.ENVIRONMENT,
+        "no_torch",
+        f"torch cannot be imported by {sys.executable}: {type(error).__name__}: {first}"[:500],
+        "repair this environment (the log has the traceback), or choose another interpreter",
+        exception=type(error).__name__,
+        traceback=traceback.format_exc(),
+    )
+
+
+def _load() -> None:
+    child = importlib.import_module("fuselight.worker.child")
+    child.warm_up()
+
+
+def _release(version: str) -> tuple[int, ...]:
+    digits = [part for part in version.split("+")[0].split(".")[:2] if part.isdigit()]
+    return tuple(map(int, digits))

@@ -1,0 +1,83 @@
+"""Frames on a pipe: 4 bytes `FLs1`, the payload's length, its CRC-32, then the payload, one JSON object in UTF-8.
+
+Invariant: whatever the bytes are, a reader yields exactly the payloads that were framed or raises `WireError`. It
+never waits for more than one frame announces, and never allocates for a length that nobody may send.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from typing import Any
+
+MAGIC = b"FLs1"
+HEADER = struct.Struct(">4sII")
+MAX_FRAME = 256 * 1024 * 1024
+"""Bytes. A report of 50 MB must pass; a damaged length must not make the reader wait for gigabytes."""
+
+
+class WireError(Exception):
+    """The stream is damaged: nothing that follows can be trusted."""
+
+
+def frame(payload: bytes) -> bytes:
+    """Wrap one payload. Raises WireError for a payload above MAX_FRAME bytes."""
+    if len(payload) > MAX_FRAME:
+        raise WireError(f"a message of {len(payload)} bytes is above the limit of {MAX_FRAME}")
+    return HEADER.pack(MAGIC, len(payload), zlib.crc32(payload)) + payload
+
+
+def dump(data: Any) -> bytes:
+    """Write one JSON object as a payload; lone surrogates, as in undecodable paths, survive as escapes."""
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+
+
+def load(payload: bytes) -> Any:
+    """Read a payload's JSON. Raises WireError."""
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"a message is no JSON: {error}") from None
+
+
+class FrameReader:
+    """Cuts a stream into payloads. Feed it bytes as they come; call `end` when the stream ends."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._read = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the payloads that `data` completes. Raises WireError."""
+        self._buffer += data
+        payloads = []
+        while (payload := self._next()) is not None:
+            payloads.append(payload)
+        return payloads
+
+    def end(self) -> None:
+        """Raise WireError if the stream ended inside a frame."""
+        if self._buffer:
+            raise WireError(f"the stream ended inside a message, {len(self._buffer)} bytes into it")
+
+    def _next(self) -> bytes | None:
+        start = bytes(self._buffer[: len(MAGIC)])
+        if not MAGIC.startswith(start):
+            raise WireError(f"expected a message at byte {self._read}, found {start!r}")
+        if len(self._buffer) < HEADER.size:
+            return None
+        _, length, checksum = HEADER.unpack_from(self._buffer)
+        if length > MAX_FRAME:
+            raise WireError(
+                f"a message at byte {self._read} claims {length} bytes, above the limit of {MAX_FRAME}"
+            )
+        end = HEADER.size + length
+        if len(self._buffer) < end:
+            return None
+        payload = bytes(self._buffer[HEADER.size : end])
+        del self._buffer[:end]
+        if zlib.crc32(payload) != checksum:
+            raise WireError(f"the message at byte {self._read} is damaged: its checksum does not match")
+        self._read += end
+        return payload

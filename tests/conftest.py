@@ -1,0 +1,27 @@
+"""Flags of the test run. Expected text is never edited by hand: a flag writes it anew, and the diff is read.
+
+pytest --update-golden    rewrites the golden texts that stand in the tests
+pytest --update-cases     rewrites the expectations in tests/cases
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.support import golden
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden texts in the tests")
+    parser.addoption("--update-cases", action="store_true", help="rewrite expectations in tests/cases")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    golden.updating = bool(config.getoption("--update-golden"))
+
+
+def pytest_sessionfinish() -> None:
+    golden.write_updates()

@@ -1,0 +1,144 @@
+/**
+ * The commands of the palette and the menus. Each one asks the server or an editor part; none decides anything.
+ *
+ * Invariant: a command that cannot be done says so in words.
+ */
+
+import * as vscode from "vscode";
+import { selectInterpreter } from "./interpreter_picker";
+import type { Lifecycle } from "./lifecycle";
+import { codeOf, findingsAt, goToFinding } from "./navigation";
+import { reportProblem } from "./problem_report";
+import { serverCommand } from "./protocol";
+import type { ReportView } from "./report_view";
+import { type StatusBoard, showMenu } from "./status";
+
+export interface Parts {
+  readonly context: vscode.ExtensionContext;
+  readonly lifecycle: Lifecycle;
+  readonly board: StatusBoard;
+  readonly report: ReportView;
+  readonly log: vscode.LogOutputChannel;
+}
+
+export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
+  const { context, lifecycle, board, report, log } = parts;
+
+  /** Server commands exist only while the server runs. */
+  async function ask(command: string, ...args: readonly unknown[]): Promise<unknown> {
+    if (lifecycle.client() === null) {
+      const again = "Restart Language Server";
+      const chosen = await vscode.window.showWarningMessage(
+        "The Fuselight language server is not running.",
+        again,
+      );
+      if (chosen === again) {
+        await lifecycle.restart();
+      }
+      return undefined;
+    }
+    return vscode.commands.executeCommand(command, ...args);
+  }
+
+  const commands: Record<string, (...args: readonly unknown[]) => unknown> = {
+    "fuselight.run": () => run({ atCursor: true }),
+    "fuselight.runFile": (uri) => run({ atCursor: false, uri: uri instanceof vscode.Uri ? uri : undefined }),
+    "fuselight.cancel": () => ask(serverCommand.cancel, { uri: null }),
+    "fuselight.restart": () => ask(serverCommand.restartWorker, { folder: activeFolder() }),
+    "fuselight.restartServer": () => lifecycle.restart(),
+    "fuselight.nextFinding": () => goToFinding(1),
+    "fuselight.previousFinding": () => goToFinding(-1),
+    "fuselight.copyFinding": copyFinding,
+    "fuselight.clearCaches": async () => {
+      await ask(serverCommand.clearCaches);
+      vscode.window.setStatusBarMessage("Fuselight: caches cleared", 4000);
+    },
+    "fuselight.reportProblem": () =>
+      reportProblem({ context, client: lifecycle.client(), resolution: lifecycle.resolution(), board }),
+    "fuselight.selectInterpreter": () => selectInterpreter(log),
+    "fuselight.showLog": () => log.show(),
+    "fuselight.showMenu": () => showMenu(board.of(vscode.window.activeTextEditor?.document.uri)),
+    "fuselight.showDetails": showDetails,
+    "fuselight.openWalkthrough": () =>
+      vscode.commands.executeCommand(
+        "workbench.action.openWalkthrough",
+        `${context.extension.id}#start`,
+        false,
+      ),
+  };
+
+  async function run({ atCursor, uri }: { atCursor: boolean; uri?: vscode.Uri | undefined }): Promise<void> {
+    const editor = vscode.window.activeTextEditor;
+    const at = uri ?? editor?.document.uri;
+    if (at === undefined) {
+      void vscode.window.showInformationMessage("Open a Python file to run its targets.");
+      return;
+    }
+    const target = atCursor && editor ? await targetAt(editor) : null;
+    await ask(serverCommand.run, { uri: at.toString(), target });
+  }
+
+  async function copyFinding(): Promise<void> {
+    const editor = vscode.window.activeTextEditor;
+    const found = editor ? findingsAt(editor.document.uri, editor.selection) : [];
+    const finding = found.length > 1 ? await chooseFinding(found) : found[0];
+    if (editor === undefined || finding === undefined) {
+      if (found.length === 0) {
+        vscode.window.setStatusBarMessage("Fuselight: no finding on this line", 4000);
+      }
+      return;
+    }
+    const at = { uri: editor.document.uri.toString(), line: finding.range.start.line, code: codeOf(finding) };
+    const text = await ask(serverCommand.copyFinding, at);
+    if (typeof text === "string") {
+      await vscode.env.clipboard.writeText(text);
+      vscode.window.setStatusBarMessage(`Fuselight: ${at.code} copied as Markdown`, 4000);
+    }
+  }
+
+  async function showDetails(argument: unknown): Promise<void> {
+    const { uri, target } = detailsOf(argument);
+    const at = uri ?? vscode.window.activeTextEditor?.document.uri;
+    if (at !== undefined) {
+      await report.reveal(at, target);
+    }
+  }
+
+  return Object.entries(commands).map(([name, action]) => vscode.commands.registerCommand(name, action));
+}
+
+/** The target whose lens is nearest above the cursor, as its Run lens names it; null for the whole file. */
+async function targetAt(editor: vscode.TextEditor): Promise<string | null> {
+  const lenses = await vscode.commands.executeCommand<readonly vscode.CodeLens[]>(
+    "vscode.executeCodeLensProvider",
+    editor.document.uri,
+    500,
+  );
+  const runs = lenses
+    .filter((lens) => lens.command?.command === serverCommand.run)
+    .filter((lens) => lens.range.start.line <= editor.selection.active.line)
+    .sort((left, right) => right.range.start.line - left.range.start.line);
+  return detailsOf(runs[0]?.command?.arguments?.[0]).target;
+}
+
+function detailsOf(argument: unknown): { uri: vscode.Uri | null; target: string | null } {
+  const fields = typeof argument === "object" && argument !== null ? argument : {};
+  const uri = "uri" in fields && typeof fields.uri === "string" ? vscode.Uri.parse(fields.uri) : null;
+  const target = "target" in fields && typeof fields.target === "string" ? fields.target : null;
+  return { uri, target };
+}
+
+async function chooseFinding(found: readonly vscode.Diagnostic[]): Promise<vscode.Diagnostic | undefined> {
+  const entries = found.map((finding) => ({
+    label: codeOf(finding),
+    description: finding.message.split("\n", 1)[0] ?? "",
+    finding,
+  }));
+  return (await vscode.window.showQuickPick(entries, { title: "Copy which finding?" }))?.finding;
+}
+
+function activeFolder(): string | null {
+  const uri = vscode.window.activeTextEditor?.document.uri;
+  const folder = uri ? vscode.workspace.getWorkspaceFolder(uri) : vscode.workspace.workspaceFolders?.[0];
+  return folder?.uri.toString() ?? null;
+}

@@ -1,0 +1,230 @@
+/**
+ * Looks at the machine for Pythons: the Python extensions, the folder, variables, PATH; and probes what is found.
+ *
+ * Invariant: nothing of an untrusted workspace is executed or taken from it.
+ */
+
+import { execFile } from "node:child_process";
+import * as fs from "node:fs";
+import * as path from "node:path";
+import * as vscode from "vscode";
+import {
+  type Candidate,
+  candidates,
+  type Environment,
+  type FolderFacts,
+  key,
+  type Probe,
+  type Settings,
+} from "./resolve";
+import { readPath } from "./settings";
+
+const probeMilliseconds = 5000;
+const windows = process.platform === "win32";
+const pythonInFolder = windows ? ["Scripts", "python.exe"] : ["bin", "python"];
+
+/** The part of `ms-python.python`'s interface that is used. */
+interface PythonExtension {
+  readonly environments?: {
+    getActiveEnvironmentPath(resource?: vscode.Uri): { readonly path: string };
+    resolveEnvironment(environment: {
+      readonly path: string;
+    }): Promise<{ readonly executable: { readonly uri?: vscode.Uri | undefined } } | undefined>;
+    readonly onDidChangeActiveEnvironmentPath: vscode.Event<unknown>;
+  };
+}
+
+/** The part of `ms-python.vscode-python-envs`' interface that is used. */
+interface EnvironmentsExtension {
+  getEnvironment(scope: vscode.Uri | undefined): Promise<
+    | {
+        readonly execInfo?: {
+          readonly run?: { readonly executable?: string; readonly args?: readonly string[] };
+        };
+      }
+    | undefined
+  >;
+  readonly onDidChangeEnvironment: vscode.Event<unknown>;
+}
+
+/** Everything that `resolve` needs. Candidates are probed side by side; a slow one costs at most five seconds. */
+export async function look(
+  settings: Settings,
+  { trust, bundled, log }: { trust: boolean; bundled: boolean; log: vscode.LogOutputChannel },
+): Promise<Environment> {
+  const scopes = [...(vscode.workspace.workspaceFolders ?? []), undefined];
+  const folders = await Promise.all(
+    scopes.map(async (folder): Promise<FolderFacts> => {
+      const uri = folder?.uri.toString() ?? "";
+      return { uri, found: trust ? await lookInFolder(folder, log) : [] };
+    }),
+  );
+  const unprobed: Environment = {
+    folders,
+    shared: [...fromVariables(), ...fromPath()],
+    probes: new Map(),
+    bundled,
+  };
+  const wanted = candidates(settings, unprobed, trust).map((candidate) => candidate.interpreter);
+  const probes = await Promise.all(wanted.map(async (one) => [key(one), await probe(one)] as const));
+  return { ...unprobed, probes: new Map(probes) };
+}
+
+/** Calls back when a Python extension has another interpreter selected. */
+export async function onInterpreterSelected(
+  changed: () => void,
+  log: vscode.LogOutputChannel,
+): Promise<readonly vscode.Disposable[]> {
+  const [environments, python] = [await environmentsExtension(log), await pythonExtension(log)];
+  return [
+    ...(environments ? [environments.onDidChangeEnvironment(changed)] : []),
+    ...(python?.environments ? [python.environments.onDidChangeActiveEnvironmentPath(changed)] : []),
+  ];
+}
+
+async function lookInFolder(
+  folder: vscode.WorkspaceFolder | undefined,
+  log: vscode.LogOutputChannel,
+): Promise<readonly Candidate[]> {
+  const selected = [await fromEnvironmentsExtension(folder, log), await fromPythonExtension(folder, log)];
+  const setting = readPath("defaultInterpreterPath", folder, "python");
+  const found: Candidate[] = selected.flatMap((one) => (one ? [one] : []));
+  if (setting !== "" && setting !== "python") {
+    found.push({
+      rung: "python.defaultInterpreterPath",
+      interpreter: { executable: setting, args: [] },
+      why: "set by python.defaultInterpreterPath",
+    });
+  }
+  for (const name of folder ? [".venv", "venv"] : []) {
+    const executable = path.join(folder?.uri.fsPath ?? "", name, ...pythonInFolder);
+    if (fs.existsSync(executable)) {
+      found.push({ rung: "folder", interpreter: { executable, args: [] }, why: `${name} in the folder` });
+    }
+  }
+  return found;
+}
+
+async function fromEnvironmentsExtension(
+  folder: vscode.WorkspaceFolder | undefined,
+  log: vscode.LogOutputChannel,
+): Promise<Candidate | null> {
+  const run = (await (await environmentsExtension(log))?.getEnvironment(folder?.uri))?.execInfo?.run;
+  if (!run?.executable) {
+    return null;
+  }
+  const interpreter = { executable: run.executable, args: run.args ?? [] };
+  return {
+    rung: "environments extension",
+    interpreter,
+    why: "selected in the Python Environments extension",
+  };
+}
+
+async function fromPythonExtension(
+  folder: vscode.WorkspaceFolder | undefined,
+  log: vscode.LogOutputChannel,
+): Promise<Candidate | null> {
+  const environments = (await pythonExtension(log))?.environments;
+  const selected = environments?.getActiveEnvironmentPath(folder?.uri);
+  if (!environments || !selected) {
+    return null;
+  }
+  // The path may be a folder, or a bare `python`, until the extension has resolved it.
+  const executable = (await environments.resolveEnvironment(selected))?.executable.uri?.fsPath;
+  if (!executable) {
+    return null;
+  }
+  return {
+    rung: "Python extension",
+    interpreter: { executable, args: [] },
+    why: "selected in the Python extension",
+  };
+}
+
+function environmentsExtension(log: vscode.LogOutputChannel): Promise<EnvironmentsExtension | null> {
+  return api<EnvironmentsExtension>("ms-python.vscode-python-envs", log);
+}
+
+function pythonExtension(log: vscode.LogOutputChannel): Promise<PythonExtension | null> {
+  return api<PythonExtension>("ms-python.python", log);
+}
+
+/** Null as well where the extension is there and gives no interface, as when `python.useEnvironmentsExtension` is off. */
+async function api<T>(id: string, log: vscode.LogOutputChannel): Promise<T | null> {
+  try {
+    return (await vscode.extensions.getExtension<T | null | undefined>(id)?.activate()) ?? null;
+  } catch (error) {
+    log.warn(`${id} could not be asked for its interpreter: ${String(error)}`);
+    return null;
+  }
+}
+
+function fromVariables(): readonly Candidate[] {
+  return ["VIRTUAL_ENV", "CONDA_PREFIX"].flatMap((variable): Candidate[] => {
+    const prefix = process.env[variable];
+    if (!prefix) {
+      return [];
+    }
+    const inConda = windows && variable === "CONDA_PREFIX" ? ["python.exe"] : pythonInFolder;
+    const executable = path.join(prefix, ...inConda);
+    return [{ rung: "variable", interpreter: { executable, args: [] }, why: `named by ${variable}` }];
+  });
+}
+
+function fromPath(): readonly Candidate[] {
+  const names = windows ? ["python.exe", "python3.exe"] : ["python3", "python"];
+  const folders = (process.env["PATH"] ?? "").split(path.delimiter).filter((folder) => folder !== "");
+  const found = names.flatMap((name): Candidate[] => {
+    const executable = folders.map((folder) => path.join(folder, name)).find((file) => fs.existsSync(file));
+    return executable
+      ? [{ rung: "PATH", interpreter: { executable, args: [] }, why: `the first ${name} on PATH` }]
+      : [];
+  });
+  const launcher: Candidate = {
+    rung: "PATH",
+    interpreter: { executable: "py", args: ["-3"] },
+    why: "the py launcher's newest",
+  };
+  return windows ? [...found, launcher] : found;
+}
+
+const question =
+  "import sys,sysconfig;print(*sys.version_info[:2],sys.implementation.name,int(bool(sysconfig.get_config_var('Py_GIL_DISABLED'))))";
+
+function probe(interpreter: { executable: string; args: readonly string[] }): Promise<Probe> {
+  return new Promise((done) => {
+    execFile(
+      interpreter.executable,
+      [...interpreter.args, "-I", "-c", question],
+      { timeout: probeMilliseconds, windowsHide: true },
+      (error, stdout, stderr) => {
+        const [major, minor, implementation, freeThreaded] = stdout.trim().split(" ");
+        if (error || !implementation) {
+          done({ ok: false, problem: problemOf(error, stderr) });
+          return;
+        }
+        done({
+          ok: true,
+          version: [Number(major), Number(minor)],
+          implementation,
+          freeThreaded: freeThreaded === "1",
+        });
+      },
+    );
+  });
+}
+
+function problemOf(error: (Error & { code?: unknown; killed?: boolean }) | null, stderr: string): string {
+  if (error?.killed) {
+    return `it did not answer within ${probeMilliseconds / 1000} seconds`;
+  }
+  if (error?.code === "ENOENT") {
+    return "there is no such file";
+  }
+  if (error?.code === "EACCES") {
+    return "it is not executable";
+  }
+  const last = stderr.trim().split("\n").at(-1);
+  return last ? `it failed: ${last}` : "it did not answer as a Python does";
+}

@@ -1,0 +1,76 @@
+/**
+ * "Select Interpreter": the Pythons that were found, each with the reason it was found, or one from the disk.
+ *
+ * Invariant: the choice is written to `fuselight.interpreter`, where the user can see it and take it back.
+ */
+
+import * as vscode from "vscode";
+import { look } from "./environment";
+import { key } from "./resolve";
+import { readSettings, section } from "./settings";
+
+interface Entry extends vscode.QuickPickItem {
+  readonly executable?: string;
+  readonly act?: "browse" | "automatic";
+}
+
+export async function selectInterpreter(log: vscode.LogOutputChannel): Promise<void> {
+  if (!vscode.workspace.isTrusted) {
+    await vscode.commands.executeCommand("workbench.trust.manage");
+    return;
+  }
+  const folder = await chooseFolder();
+  const environment = await look(readSettings(), { trust: true, bundled: false, log });
+  const facts = environment.folders.find((one) => one.uri === (folder?.uri.toString() ?? ""));
+  const found = [...(facts?.found ?? []), ...environment.shared];
+  const entries = found.flatMap((candidate): Entry[] => {
+    const probe = environment.probes.get(key(candidate.interpreter));
+    // The setting holds a path alone, so that a launcher with arguments cannot be chosen here.
+    if (!probe?.ok || candidate.interpreter.args.length > 0) {
+      return [];
+    }
+    const { executable } = candidate.interpreter;
+    const label = `$(symbol-misc) Python ${probe.version.join(".")}`;
+    return [{ label, description: executable, detail: candidate.why, executable }];
+  });
+  const unique = [...new Map(entries.map((entry) => [entry.executable, entry])).values()];
+  const chosen = await vscode.window.showQuickPick<Entry>(
+    [
+      {
+        label: "$(sparkle) Automatic",
+        description: "follow the Python extension, the folder, PATH",
+        act: "automatic",
+      },
+      ...unique,
+      { label: "$(folder-opened) Browse...", act: "browse" },
+    ],
+    { title: "Fuselight: the Python that has torch", matchOnDescription: true },
+  );
+  if (chosen === undefined) {
+    return;
+  }
+  const value = chosen.act === "automatic" ? undefined : (chosen.executable ?? (await browse()));
+  if (value === undefined && chosen.act !== "automatic") {
+    return;
+  }
+  const target = folder ? vscode.ConfigurationTarget.WorkspaceFolder : vscode.ConfigurationTarget.Global;
+  await vscode.workspace.getConfiguration(section, folder?.uri).update("interpreter", value, target);
+}
+
+function chooseFolder(): Thenable<vscode.WorkspaceFolder | undefined> {
+  const folders = vscode.workspace.workspaceFolders ?? [];
+  const active = vscode.window.activeTextEditor?.document.uri;
+  const own = active ? vscode.workspace.getWorkspaceFolder(active) : undefined;
+  if (folders.length > 1 && own === undefined) {
+    return vscode.window.showWorkspaceFolderPick({ placeHolder: "The folder to choose an interpreter for" });
+  }
+  return Promise.resolve(own ?? folders[0]);
+}
+
+async function browse(): Promise<string | undefined> {
+  const picked = await vscode.window.showOpenDialog({
+    canSelectMany: false,
+    title: "A Python that has torch",
+  });
+  return picked?.[0]?.fsPath;
+}

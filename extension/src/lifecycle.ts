@@ -1,0 +1,128 @@
+/**
+ * Owns the language client: one at most, started, kept or restarted as the resolution says.
+ *
+ * Invariant: changes are made one after the other (`queue`), so a start never overlaps a stop; and another
+ * interpreter for the user's models reaches the server as a message, never as a restart.
+ */
+
+import * as vscode from "vscode";
+import { type LanguageClient, State } from "vscode-languageclient/node";
+import { type ClientParts, createClient, hasBundledLibraries } from "./client";
+import { look } from "./environment";
+import { interpreterChangedNotification, type RunState, trustNotification } from "./protocol";
+import { changedFolders, type Resolution, resolve, serverStep } from "./resolve";
+import { readSettings } from "./settings";
+
+const stopMilliseconds = 5000;
+
+export interface Hooks {
+  /** Called for each new client, before it starts, to register handlers. */
+  readonly connect: (client: LanguageClient) => void;
+  /** The server is away or failed, with what the user should know. */
+  readonly state: (state: RunState, detail: string) => void;
+}
+
+export interface Lifecycle {
+  /** Look again at settings and machine, and do what follows from that. */
+  reconcile(cause: string): Promise<void>;
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+  /** The running client, or null. */
+  client(): LanguageClient | null;
+  resolution(): Resolution | null;
+}
+
+export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: Hooks): Lifecycle {
+  const { context, log } = parts;
+  let client: LanguageClient | null = null;
+  let resolution: Resolution | null = null;
+  let queue: Promise<void> = Promise.resolve();
+
+  function enqueue(step: () => Promise<void>): Promise<void> {
+    queue = queue.then(step, step).catch((error: unknown) => {
+      log.error(String(error));
+      hooks.state("failed", String(error));
+    });
+    return queue;
+  }
+
+  async function start(): Promise<void> {
+    if (resolution?.server == null) {
+      hooks.state("noInterpreter", resolution?.serverWhy ?? "");
+      log.error(resolution?.serverWhy ?? "");
+      return;
+    }
+    const { server } = resolution;
+    const executable = [server.interpreter.executable, ...server.interpreter.args].join(" ");
+    log.info(`starting the language server with ${executable} (${server.why})`);
+    hooks.state("starting", "The language server is starting.");
+    const started = createClient(server, { ...parts, resolution: () => resolution });
+    started.onDidChangeState(({ oldState, newState }) => {
+      log.info(`language server: ${State[oldState]} -> ${State[newState]}`);
+      if (newState === State.Stopped && client === started) {
+        hooks.state("failed", "The language server has stopped; the log says why.");
+      }
+    });
+    hooks.connect(started);
+    client = started;
+    try {
+      await started.start();
+    } catch (error) {
+      client = null;
+      throw new Error(`The language server did not start: ${String(error)}`);
+    }
+  }
+
+  async function stop(): Promise<void> {
+    const stopping = client;
+    client = null;
+    if (stopping?.needsStop()) {
+      await stopping.stop(stopMilliseconds);
+    }
+    await stopping?.dispose();
+  }
+
+  async function apply(cause: string): Promise<void> {
+    const trust = vscode.workspace.isTrusted;
+    const settings = readSettings();
+    const bundled = hasBundledLibraries(context);
+    const next = resolve(settings, await look(settings, { trust, bundled, log }), trust);
+    const step = serverStep(resolution, next);
+    const changed = changedFolders(resolution, next);
+    // A server that is kept is still the old choice's; only the folders' interpreters are new.
+    resolution = step === "keep" ? { ...next, server: resolution?.server ?? null } : next;
+    for (const folder of next.folders) {
+      const chosen = folder.choice?.interpreter.executable ?? "no interpreter";
+      log.info(`${cause}: ${folder.uri || "files outside any folder"}: ${chosen} (${folder.why})`);
+    }
+    if (step === "restart") {
+      await stop();
+    }
+    if (step !== "keep") {
+      await start();
+      return;
+    }
+    for (const folder of changed) {
+      await client?.sendNotification(interpreterChangedNotification, { folder: folder || null });
+    }
+  }
+
+  return {
+    client: () => (client?.isRunning() ? client : null),
+    resolution: () => resolution,
+    reconcile: (cause) =>
+      enqueue(async () => {
+        await apply(cause);
+        if (cause === "trust granted") {
+          await client?.sendNotification(trustNotification, { trusted: true });
+        }
+      }),
+    restart: () =>
+      enqueue(async () => {
+        await stop();
+        resolution = null;
+        await apply("restart");
+      }),
+    stop: () => enqueue(stop),
+  };
+}

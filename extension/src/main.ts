@@ -1,0 +1,97 @@
+/**
+ * Where VS Code enters: puts the parts together and tells them of each other.
+ *
+ * Invariant: activation returns without waiting for an interpreter or the server; both show in the status item.
+ */
+
+import * as vscode from "vscode";
+import { registerCommands } from "./commands";
+import { createConsent } from "./consent";
+import { onInterpreterSelected } from "./environment";
+import { createLifecycle, type Lifecycle } from "./lifecycle";
+import { createMessageLog } from "./message_log";
+import {
+  confirmRunRequest,
+  reportChangedNotification,
+  reportTreeRequest,
+  type Status,
+  statusNotification,
+} from "./protocol";
+import { createReportView, type ReportView } from "./report_view";
+import { createStatusBoard } from "./status";
+import { createTestingApi, type TestingApi } from "./testing_api";
+
+let running: Lifecycle | null = null;
+
+export function activate(context: vscode.ExtensionContext): TestingApi {
+  const log = vscode.window.createOutputChannel("Fuselight", { log: true });
+  const messages = createMessageLog();
+  const board = createStatusBoard();
+  const consent = createConsent(context.workspaceState);
+  let report: ReportView | null = null;
+
+  const lifecycle = createLifecycle(
+    { context, log, messages },
+    {
+      state: (state, detail) => board.clear(state, detail),
+      connect(client) {
+        client.onNotification(statusNotification, (status) => show(status));
+        client.onNotification(reportChangedNotification, ({ uri }) => report?.changed(uri));
+        client.onRequest(confirmRunRequest, (question) => consent.ask(question));
+      },
+    },
+  );
+  running = lifecycle;
+
+  function show(status: Status): void {
+    board.set(status);
+    const found = board.all().some((one) => one.interpreter !== null);
+    void vscode.commands.executeCommand("setContext", "fuselight.hasInterpreter", found);
+  }
+
+  report = createReportView(
+    async (uri) => {
+      const client = lifecycle.client();
+      return client ? (await client.sendRequest(reportTreeRequest, { uri: uri.toString() })).nodes : [];
+    },
+    (node) => (node.range ? (lifecycle.client()?.protocol2CodeConverter.asRange(node.range) ?? null) : null),
+  );
+
+  context.subscriptions.push(
+    log,
+    messages,
+    board,
+    report,
+    ...registerCommands({ context, lifecycle, board, report, log }),
+    vscode.workspace.onDidGrantWorkspaceTrust(() => lifecycle.reconcile("trust granted")),
+    vscode.workspace.onDidChangeWorkspaceFolders(() => lifecycle.reconcile("folders changed")),
+    vscode.workspace.onDidChangeConfiguration((change) => {
+      const names = ["fuselight.interpreter", "fuselight.serverInterpreter", "python.defaultInterpreterPath"];
+      if (names.some((name) => change.affectsConfiguration(name))) {
+        void lifecycle.reconcile("settings changed");
+      }
+    }),
+  );
+  void vscode.commands.executeCommand("setContext", "fuselight.active", true);
+  const ready = begin(context, lifecycle, log);
+  return createTestingApi({ ready, board, lifecycle, consent, report });
+}
+
+export async function deactivate(): Promise<void> {
+  await running?.stop();
+  running = null;
+}
+
+async function begin(
+  context: vscode.ExtensionContext,
+  lifecycle: Lifecycle,
+  log: vscode.LogOutputChannel,
+): Promise<void> {
+  if (vscode.workspace.isTrusted) {
+    // Asked for first: waking the Python extension may itself select an interpreter.
+    context.subscriptions.push(
+      ...(await onInterpreterSelected(() => void lifecycle.reconcile("another interpreter selected"), log)),
+    );
+  }
+  await lifecycle.reconcile("start");
+}

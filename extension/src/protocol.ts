@@ -1,0 +1,96 @@
+/**
+ * The messages that Fuselight adds to LSP, typed as they are on the wire.
+ *
+ * Invariant: every name and key here is the server's too; nothing is computed.
+ */
+
+import { NotificationType, type Range, RequestType } from "vscode-languageclient/node";
+
+export type RunState = "untrusted" | "idle" | "starting" | "running" | "failed" | "noInterpreter";
+
+/** What a folder is doing. `idle` with generation N: every run of generation N and before is published. */
+export interface Status {
+  readonly folder: string | null;
+  readonly state: RunState;
+  readonly text: string;
+  readonly detail: string;
+  readonly generation: number;
+  readonly interpreter: string | null;
+  readonly why: string | null;
+  readonly torch: string | null;
+  readonly running: readonly string[];
+}
+
+export interface ConfirmRun {
+  readonly folder: string;
+  readonly summary: string;
+  readonly interpreter: string;
+}
+
+export interface ConfirmAnswer {
+  readonly answer: "run" | "never" | "later";
+}
+
+/** One line of the report view, made by the server. `icon` is a codicon's name. */
+export interface ReportNode {
+  readonly id: string;
+  readonly label: string;
+  readonly description: string;
+  readonly tooltip: string;
+  readonly icon: string;
+  readonly uri: string | null;
+  readonly range: Range | null;
+  readonly contextValue: string;
+  readonly children: readonly ReportNode[];
+}
+
+export interface ReportTree {
+  readonly nodes: readonly ReportNode[];
+}
+
+/** What the extension tells the server at the start. */
+export interface InitializationOptions {
+  readonly settings: unknown;
+  readonly trusted: boolean;
+  readonly storage: string | null;
+  readonly clientCommands: readonly string[];
+  readonly confirmRun: boolean;
+  readonly locale: string;
+}
+
+/** Added by the client to each answer to `workspace/configuration`. */
+export interface ResolvedInterpreter {
+  readonly executable: string;
+  readonly args: readonly string[];
+  readonly why: string;
+}
+
+export const statusNotification = new NotificationType<Status>("fuselight/status");
+export const reportChangedNotification = new NotificationType<{ readonly uri: string }>(
+  "fuselight/reportChanged",
+);
+export const trustNotification = new NotificationType<{ readonly trusted: boolean }>("fuselight/trust");
+export const interpreterChangedNotification = new NotificationType<{ readonly folder: string | null }>(
+  "fuselight/interpreterChanged",
+);
+export const confirmRunRequest = new RequestType<ConfirmRun, ConfirmAnswer, void>("fuselight/confirmRun");
+export const reportTreeRequest = new RequestType<{ readonly uri: string | null }, ReportTree, void>(
+  "fuselight/reportTree",
+);
+
+/** Commands that the server answers; the language client registers them under the same names. */
+export const serverCommand = {
+  run: "fuselight.server.run",
+  cancel: "fuselight.server.cancel",
+  restartWorker: "fuselight.server.restartWorker",
+  clearCaches: "fuselight.server.clearCaches",
+  copyFinding: "fuselight.server.copyFinding",
+  problemReport: "fuselight.server.problemReport",
+} as const;
+
+/** Commands of the extension that the server may put into lenses and quick fixes. */
+export const clientCommands = [
+  "fuselight.showDetails",
+  "fuselight.selectInterpreter",
+  "fuselight.showLog",
+] as const;

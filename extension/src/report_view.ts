@@ -1,0 +1,129 @@
+/**
+ * The report of the active file as a tree: targets, frames, graphs, breaks, guards, recompilations.
+ *
+ * Invariant: the server makes the nodes; here they are only shown, and each one with a place jumps to it.
+ */
+
+import * as vscode from "vscode";
+import type { ReportNode } from "./protocol";
+
+/** Asks the server; empty while there is none. */
+export type FetchReport = (uri: vscode.Uri) => Promise<readonly ReportNode[]>;
+
+export interface ReportView extends vscode.Disposable {
+  /** The report of `uri` is another one now; without `uri`, any may be. */
+  changed(uri?: string): void;
+  /** Open the view at a target: its node's id, label or name. */
+  reveal(uri: vscode.Uri, target: string | null): Promise<void>;
+  /** What is shown, for tests. */
+  nodes(): readonly ReportNode[];
+}
+
+export function createReportView(
+  fetchReport: FetchReport,
+  toRange: (node: ReportNode) => vscode.Range | null,
+): ReportView {
+  const changed = new vscode.EventEmitter<undefined>();
+  const parents = new Map<ReportNode, ReportNode>();
+  let shown: vscode.Uri | undefined;
+  let roots: readonly ReportNode[] = [];
+
+  const provider: vscode.TreeDataProvider<ReportNode> = {
+    onDidChangeTreeData: changed.event,
+    getChildren: (node) => [...(node?.children ?? roots)],
+    getParent: (node) => parents.get(node),
+    getTreeItem: (node) => treeItem(node, toRange(node), parents.has(node)),
+  };
+  const tree = vscode.window.createTreeView("fuselight.report", {
+    treeDataProvider: provider,
+    showCollapseAll: true,
+  });
+
+  async function load(uri: vscode.Uri | undefined): Promise<void> {
+    shown = uri;
+    const nodes = uri ? await fetchReport(uri) : [];
+    if (shown?.toString() !== uri?.toString()) {
+      return; // another file became the active one meanwhile
+    }
+    roots = nodes;
+    parents.clear();
+    connect(roots, parents);
+    tree.description = uri && roots.length > 0 ? vscode.workspace.asRelativePath(uri) : "";
+    void vscode.commands.executeCommand("setContext", "fuselight.hasReport", roots.length > 0);
+    changed.fire(undefined);
+  }
+
+  function follow(editor: vscode.TextEditor | undefined): void {
+    // Focus in an output panel or a picture is no reason to empty the view.
+    if (editor?.document.languageId === "python" && editor.document.uri.toString() !== shown?.toString()) {
+      void load(editor.document.uri);
+    }
+  }
+
+  const listeners = [
+    vscode.window.onDidChangeActiveTextEditor(follow),
+    vscode.workspace.onDidCloseTextDocument((document) => {
+      if (document.uri.toString() === shown?.toString()) {
+        void load(undefined);
+      }
+    }),
+  ];
+  follow(vscode.window.activeTextEditor);
+
+  return {
+    changed(uri) {
+      const current = shown ?? vscode.window.activeTextEditor?.document.uri;
+      if (current && (uri === undefined || vscode.Uri.parse(uri).toString() === current.toString())) {
+        void load(current);
+      }
+    },
+    async reveal(uri, target) {
+      await load(uri);
+      await vscode.commands.executeCommand("fuselight.report.focus");
+      const node = roots.find((root) => target === null || root.id === target || root.label === target);
+      const found = node ?? roots.find((root) => target !== null && root.id.endsWith(target)) ?? roots[0];
+      if (found) {
+        await tree.reveal(found, { select: true, focus: true, expand: 2 });
+      }
+    },
+    nodes: () => roots,
+    dispose() {
+      for (const one of [...listeners, tree, changed]) {
+        one.dispose();
+      }
+    },
+  };
+}
+
+function connect(nodes: readonly ReportNode[], parents: Map<ReportNode, ReportNode>): void {
+  for (const node of nodes) {
+    for (const child of node.children) {
+      parents.set(child, node);
+    }
+    connect(node.children, parents);
+  }
+}
+
+function treeItem(node: ReportNode, range: vscode.Range | null, isChild: boolean): vscode.TreeItem {
+  const open = isChild ? vscode.TreeItemCollapsibleState.Collapsed : vscode.TreeItemCollapsibleState.Expanded;
+  const item = new vscode.TreeItem(
+    node.label,
+    node.children.length > 0 ? open : vscode.TreeItemCollapsibleState.None,
+  );
+  item.id = node.id;
+  item.description = node.description;
+  item.tooltip = node.tooltip || node.label;
+  item.contextValue = node.contextValue;
+  if (node.icon !== "") {
+    item.iconPath = new vscode.ThemeIcon(node.icon);
+  }
+  if (node.uri !== null) {
+    const options = range ? { selection: range } : {};
+    item.command = {
+      title: "Go to Line",
+      command: "vscode.open",
+      arguments: [vscode.Uri.parse(node.uri), options],
+    };
+  }
+  return item;
+}

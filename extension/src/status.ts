@@ -1,0 +1,159 @@
+/**
+ * The status item: what Fuselight is doing in the folder of the active editor, in a word and an icon, and its menu.
+ *
+ * Invariant: each state differs in its text and its icon, so that nothing is told by colour alone.
+ */
+
+import * as vscode from "vscode";
+import type { RunState, Status } from "./protocol";
+
+const icons: Record<RunState, string> = {
+  untrusted: "$(shield)",
+  idle: "$(zap)",
+  starting: "$(loading~spin)",
+  running: "$(sync~spin)",
+  failed: "$(error)",
+  noInterpreter: "$(circle-slash)",
+};
+
+const words: Record<RunState, string> = {
+  untrusted: "not trusted",
+  idle: "ready",
+  starting: "starting",
+  running: "running",
+  failed: "failed",
+  noInterpreter: "no interpreter",
+};
+
+export interface StatusBoard extends vscode.Disposable {
+  /** A folder's state has changed. */
+  set(status: Status): void;
+  /** Nothing is known any more: the server went away, for the reason given. */
+  clear(state: RunState, detail: string): void;
+  /** The state of the folder that `uri` is in. */
+  of(uri: vscode.Uri | undefined): Status;
+  all(): readonly Status[];
+  readonly onDidChange: vscode.Event<Status>;
+}
+
+/** `noServer` has no folder; it stands in for every folder that the server has not spoken of. */
+function noServer(state: RunState, detail: string): Status {
+  const nothing = { interpreter: null, why: null, torch: null, running: [] };
+  return { folder: null, state, text: words[state], detail, generation: 0, ...nothing };
+}
+
+export function createStatusBoard(): StatusBoard {
+  const item = vscode.window.createStatusBarItem("fuselight.status", vscode.StatusBarAlignment.Right, 90);
+  const changed = new vscode.EventEmitter<Status>();
+  const byFolder = new Map<string, Status>();
+  let fallback = noServer("starting", "The language server is starting.");
+
+  function of(uri: vscode.Uri | undefined): Status {
+    const folder = uri ? vscode.workspace.getWorkspaceFolder(uri) : vscode.workspace.workspaceFolders?.[0];
+    return byFolder.get(folder?.uri.toString() ?? "") ?? byFolder.get("") ?? fallback;
+  }
+
+  function draw(): void {
+    const editor = vscode.window.activeTextEditor;
+    const running = [...byFolder.values()].some((status) => status.state === "running");
+    void vscode.commands.executeCommand("setContext", "fuselight.running", running);
+    if (editor?.document.languageId !== "python" && !running) {
+      item.hide();
+      return;
+    }
+    const status = of(editor?.document.uri);
+    item.name = "Fuselight";
+    const label = status.state === "idle" ? "Fuselight" : `Fuselight: ${words[status.state]}`;
+    item.text = `${icons[status.state]} ${label}`;
+    item.accessibilityInformation = {
+      label: `Fuselight, ${words[status.state]}. ${status.detail}`,
+      role: "button",
+    };
+    item.tooltip = tooltip(status);
+    item.backgroundColor =
+      status.state === "failed" || status.state === "noInterpreter"
+        ? new vscode.ThemeColor("statusBarItem.warningBackground")
+        : undefined;
+    item.command = "fuselight.showMenu";
+    item.show();
+  }
+
+  const listener = vscode.window.onDidChangeActiveTextEditor(draw);
+  draw();
+  return {
+    set(status) {
+      const folder = status.folder ? vscode.Uri.parse(status.folder).toString() : "";
+      byFolder.set(folder, status);
+      draw();
+      changed.fire(status);
+    },
+    clear(state, detail) {
+      byFolder.clear();
+      fallback = noServer(state, detail);
+      draw();
+      changed.fire(fallback);
+    },
+    of,
+    all: () => [...byFolder.values()],
+    onDidChange: changed.event,
+    dispose() {
+      listener.dispose();
+      item.dispose();
+      changed.dispose();
+    },
+  };
+}
+
+function tooltip(status: Status): vscode.MarkdownString {
+  const text = new vscode.MarkdownString(undefined, true);
+  text.appendMarkdown(`${icons[status.state].replace("~spin", "")} **Fuselight** - `);
+  text.appendText(status.text || words[status.state]);
+  for (const line of [
+    status.detail,
+    status.interpreter ? `Interpreter: ${status.interpreter}${status.why ? ` (${status.why})` : ""}` : "",
+    status.torch ? `torch ${status.torch}` : "",
+    ...status.running.map((target) => `Running: ${target}`),
+  ]) {
+    if (line !== "") {
+      text.appendMarkdown("\n\n");
+      text.appendText(line);
+    }
+  }
+  return text;
+}
+
+interface MenuEntry extends vscode.QuickPickItem {
+  readonly command?: string;
+}
+
+/** The menu of the status item; what cannot be done in this state is not offered. */
+export async function showMenu(status: Status): Promise<void> {
+  const entries: MenuEntry[] = [
+    { label: status.detail || status.text || words[status.state], kind: vscode.QuickPickItemKind.Separator },
+  ];
+  const offer = (icon: string, label: string, command: string, description = "") =>
+    entries.push({ label: `$(${icon}) ${label}`, description, command });
+  if (status.state === "untrusted") {
+    offer("shield", "Manage Workspace Trust", "workbench.trust.manage");
+  } else {
+    if (status.running.length > 0 || status.state === "running") {
+      offer("stop-circle", "Cancel Runs", "fuselight.cancel", status.running.join(", "));
+    } else {
+      offer("run-all", "Run All Targets in File", "fuselight.runFile");
+    }
+    offer("list-tree", "Show the Report", "fuselight.report.focus");
+    offer("arrow-down", "Go to Next Finding", "fuselight.nextFinding");
+    offer("symbol-misc", "Select Interpreter", "fuselight.selectInterpreter", status.interpreter ?? "none");
+    offer("debug-restart", "Restart Worker", "fuselight.restart");
+  }
+  offer("refresh", "Restart Language Server", "fuselight.restartServer");
+  offer("output", "Show Log", "fuselight.showLog");
+  offer("clear-all", "Clear Caches", "fuselight.clearCaches");
+  offer("bug", "Report a Problem", "fuselight.reportProblem");
+  offer("book", "Get Started", "fuselight.openWalkthrough");
+  const title = `Fuselight: ${status.text || words[status.state]}`;
+  const chosen = await vscode.window.showQuickPick(entries, { title, placeHolder: status.why ?? "" });
+  if (chosen?.command) {
+    await vscode.commands.executeCommand(chosen.command);
+  }
+}

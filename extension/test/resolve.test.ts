@@ -1,0 +1,138 @@
+/** `resolve` as a table: what is on the machine, what is chosen, and the reason that the user reads. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  type Candidate,
+  candidates,
+  changedFolders,
+  type Environment,
+  key,
+  type Probe,
+  type Resolution,
+  type Rung,
+  resolve,
+  type Settings,
+  serverStep,
+} from "../src/resolve.ts";
+
+const folder = "file:///work";
+
+function candidate(rung: Rung, executable: string): Candidate {
+  return { rung, interpreter: { executable, args: [] }, why: `from ${rung}` };
+}
+
+function python(minor: number, { implementation = "cpython", freeThreaded = false } = {}): Probe {
+  return { ok: true, version: [3, minor], implementation, freeThreaded };
+}
+
+function settings(own: { interpreter?: string; serverInterpreter?: string } = {}): Settings {
+  return {
+    serverInterpreter: own.serverInterpreter ?? "",
+    folders: [[folder, { interpreter: own.interpreter ?? "" }]],
+  };
+}
+
+function machine(found: readonly Candidate[], probes: Record<string, Probe>, bundled = true): Environment {
+  const shared = [candidate("PATH", "/usr/bin/python3")];
+  const known = { "/usr/bin/python3": python(11), ...probes };
+  return {
+    folders: [{ uri: folder, found }],
+    shared,
+    probes: new Map(
+      Object.entries(known).map(([path, probe]) => [key({ executable: path, args: [] }), probe]),
+    ),
+    bundled,
+  };
+}
+
+function chosen(resolution: Resolution): readonly [string | undefined, string | undefined] {
+  return [resolution.folders[0]?.choice?.interpreter.executable, resolution.server?.interpreter.executable];
+}
+
+test("the first rung that answers serves the models and the server", () => {
+  const environment = machine([candidate("Python extension", "/a"), candidate("folder", "/b")], {
+    "/a": python(12),
+    "/b": python(13),
+  });
+  const resolution = resolve(settings(), environment, true);
+  assert.deepEqual(chosen(resolution), ["/a", "/a"]);
+  assert.equal(resolution.folders[0]?.why, "from Python extension");
+});
+
+test("a rung that is broken is passed over", () => {
+  const environment = machine([candidate("folder", "/broken")], {
+    "/broken": { ok: false, problem: "there is no such file" },
+  });
+  assert.deepEqual(chosen(resolve(settings(), environment, true)), ["/usr/bin/python3", "/usr/bin/python3"]);
+});
+
+test("a setting that is broken is not passed over, and says what is wrong with it", () => {
+  const environment = machine([], { "/mine": { ok: false, problem: "there is no such file" } });
+  const resolution = resolve(settings({ interpreter: "/mine" }), environment, true);
+  assert.deepEqual(chosen(resolution), ["/mine", "/usr/bin/python3"]);
+  assert.equal(resolution.folders[0]?.why, "set by fuselight.interpreter, but there is no such file");
+});
+
+test("the models' interpreter may be one that the server cannot use", () => {
+  for (const probe of [
+    python(15),
+    python(13, { freeThreaded: true }),
+    python(10, { implementation: "pypy" }),
+  ]) {
+    const environment = machine([candidate("folder", "/odd")], { "/odd": probe });
+    assert.deepEqual(chosen(resolve(settings(), environment, true)), ["/odd", "/usr/bin/python3"]);
+  }
+});
+
+test("without bundled libraries the server takes any Python from 3.10 on", () => {
+  const environment = machine([candidate("folder", "/new")], { "/new": python(15) }, false);
+  assert.deepEqual(chosen(resolve(settings(), environment, true)), ["/new", "/new"]);
+});
+
+test("a Python that is too old serves nobody, and the reason names it", () => {
+  const environment = machine([], { "/usr/bin/python3": python(9) });
+  const resolution = resolve(settings(), environment, true);
+  assert.deepEqual(chosen(resolution), [undefined, undefined]);
+  assert.match(
+    resolution.serverWhy,
+    /no CPython 3\.10 to 3\.14.*\/usr\/bin\/python3: it is Python 3\.9, older/,
+  );
+});
+
+test("an untrusted workspace has no interpreter, and nothing that it names is even probed", () => {
+  const environment = machine([candidate("folder", "/work/.venv/bin/python")], {});
+  const probed = candidates(settings({ interpreter: "/work/evil" }), environment, false);
+  assert.deepEqual(
+    probed.map((one) => one.interpreter.executable),
+    ["/usr/bin/python3"],
+  );
+  const resolution = resolve(settings({ interpreter: "/work/evil" }), environment, false);
+  assert.deepEqual(chosen(resolution), [undefined, "/usr/bin/python3"]);
+  assert.match(resolution.folders[0]?.why ?? "", /not trusted/);
+});
+
+test("another interpreter for the models never restarts the server", () => {
+  const environment = machine([candidate("folder", "/a"), candidate("folder", "/b")], {
+    "/a": python(12),
+    "/b": python(13),
+  });
+  const before = resolve(settings({ interpreter: "/a" }), environment, true);
+  const after = resolve(settings({ interpreter: "/b" }), environment, true);
+  assert.equal(serverStep(before, after), "keep");
+  assert.deepEqual(changedFolders(before, after), [folder]);
+  assert.deepEqual(changedFolders(after, after), []);
+});
+
+test("the server restarts when its own setting changes, and starts when it can", () => {
+  const environment = machine([], { "/s": python(12), "/none": { ok: false, problem: "no" } });
+  const before = resolve(settings(), environment, true);
+  const after = resolve(settings({ serverInterpreter: "/s" }), environment, true);
+  assert.equal(after.server?.interpreter.executable, "/s");
+  assert.equal(serverStep(before, after), "restart");
+  assert.equal(serverStep(after, before), "restart");
+  const without = resolve(settings(), machine([], { "/usr/bin/python3": python(8) }), true);
+  assert.equal(serverStep(null, without), "none");
+  assert.equal(serverStep(without, before), "start");
+  assert.equal(serverStep(before, without), "keep");
+});

@@ -1,0 +1,147 @@
+"""`make package`: the extension with the server's Python libraries in it, as `fuselight.vsix`.
+
+Invariant: one folder of libraries serves CPython 3.10 to 3.14 on the platform it is made for. Their Python files are
+the same for all of them, and compiled modules carry their Python's ABI in the name, so the builds lie side by side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from node_tools import CACHE, ROOT, Unavailable, npm_ci
+
+PYTHONS = ("3.14", "3.13", "3.12", "3.11", "3.10")
+LOCK = ROOT / "bundled" / "requirements.lock"
+LIBRARIES = ROOT / "bundled" / "libs"
+UV = "uv==0.13.8"
+
+# Only libcst's command line and its code generator read YAML; tests and sources of extensions are not run.
+_LEFT_OUT = ("yaml", "_yaml", "yaml_ft", "_yaml_ft", "libcst/tests", "libcst/_nodes/tests", "libcst/codegen")
+
+
+def bundle_libraries(platform: str | None = None) -> Path:
+    """Fill `bundled/libs` from the lock for every supported Python; a folder made from the same lock is kept.
+
+    `platform` is uv's name of another platform (`aarch64-unknown-linux-gnu`, `aarch64-apple-darwin`,
+    `x86_64-pc-windows-msvc`, ...); None stands for this machine's.
+    """
+    key = hashlib.sha256(
+        LOCK.read_bytes() + repr((PYTHONS, _LEFT_OUT, platform, sys.platform)).encode()
+    ).hexdigest()
+    stamp = LIBRARIES / ".lock"
+    if stamp.is_file() and stamp.read_text(encoding="ascii") == key:
+        return LIBRARIES
+    uv = _uv()
+    shutil.rmtree(LIBRARIES, ignore_errors=True)
+    LIBRARIES.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+        for python in PYTHONS:
+            target = Path(scratch) / python
+            _install(uv, target, python=python, platform=platform)
+            _merge(target, LIBRARIES)
+    for name in _LEFT_OUT:
+        shutil.rmtree(LIBRARIES / name, ignore_errors=True)
+    for folder in (*LIBRARIES.rglob("tests"), *LIBRARIES.rglob("__pycache__")):
+        shutil.rmtree(folder, ignore_errors=True)
+    for metadata in LIBRARIES.glob("pyyaml*.dist-info"):
+        shutil.rmtree(metadata)
+    _keep_sampler()
+    stamp.write_text(key, encoding="ascii")
+    return LIBRARIES
+
+
+def package(platform: str | None = None) -> Path:
+    """Build the `.vsix` at the root of the repository; returns its path."""
+    node = npm_ci(ROOT)
+    bundle_libraries(platform)
+    node.run(["extension/build.mjs", "--release"])
+    vsix = ROOT / "fuselight.vsix"
+    arguments = ["package", "--no-dependencies", "--allow-missing-repository", "--out", str(vsix)]
+    if not (ROOT / "LICENSE").is_file():
+        raise Unavailable("LICENSE is missing: an extension is not packaged without one")
+    node.run_tool("vsce", *arguments)
+    return vsix
+
+
+def _install(uv: list[str], target: Path, *, python: str, platform: str | None) -> None:
+    command = [*uv, "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--link-mode", "copy"]
+    command += ["--python-version", python, "--target", str(target), "--requirements", str(LOCK)]
+    if platform is not None:
+        command += ["--python-platform", platform]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Unavailable(
+            f"the server's libraries for Python {python} could not be fetched:\n{done.stderr.strip()}"
+        )
+
+
+def _merge(source: Path, target: Path) -> None:
+    """Add what `target` lacks. Files that differ between two Pythons would break one of them: refuse."""
+    for file in sorted(source.rglob("*")):
+        if file.is_dir() or "__pycache__" in file.parts:
+            continue
+        relative = file.relative_to(source)
+        there = target / relative
+        if not there.exists():
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, there)
+        elif not _names_its_python(relative) and not filecmp.cmp(file, there, shallow=False):
+            raise Unavailable(
+                f"{relative} differs between the builds for two Pythons: they cannot share a folder"
+            )
+
+
+def _names_its_python(relative: Path) -> bool:
+    """Metadata and scripts say which Python they were made for; nothing at run time reads that."""
+    return relative.parts[0] == "bin" or relative.parts[0].endswith(".dist-info")
+
+
+def _keep_sampler() -> None:
+    """py-spy is one native program, which its package puts beside the scripts; it is the only one that is wanted."""
+    for program in (LIBRARIES / "bin").iterdir():
+        if program.stem != "py-spy":
+            program.unlink()
+
+
+def _uv() -> list[str]:
+    """uv, which unlike pip evaluates markers for the Python that is asked for and not for the one that runs."""
+    found = shutil.which("uv")
+    if found:
+        return [found]
+    home = CACHE / "uv"
+    python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not python.is_file():
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", UV]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Unavailable(f"{UV} could not be installed:\n{done.stderr.strip()}")
+    return [str(python), "-m", "uv"]
+
+
+def main() -> None:
+    """Command line: `bundle.py [--libraries-only] [--platform NAME]`."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--libraries-only", action="store_true", help="fill bundled/libs and stop")
+    parser.add_argument("--platform", help="uv's name of another platform")
+    options = parser.parse_args()
+    try:
+        made = bundle_libraries(options.platform) if options.libraries_only else package(options.platform)
+    except Unavailable as why:
+        sys.exit(str(why))
+    size = sum(
+        file.stat().st_size for file in ([made] if made.is_file() else made.rglob("*")) if file.is_file()
+    )
+    print(f"{made.relative_to(ROOT)}  {size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

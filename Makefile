@@ -7,5 +7,5 @@ demo: ; @$(PYTHON) scripts/demo.py
 test: ; @$(PYTHON) scripts/test.py
 lint: ; @$(PYTHON) scripts/lint.py
 bench: ; @$(PYTHON) scripts/bench.py
-package: ; @$(PYTHON) scripts/package.py
+package: ; @$(PYTHON) scripts/bundle.py
 lock: ; @$(PYTHON) scripts/lock.py

@@ -1,0 +1,456 @@
+"""The worker process, owned: started on demand, watched, ended when idle, killed when it must be.
+
+Invariant: `run` gives exactly one Answer or Refused per request whatever the worker does: dies, hangs, answers
+nonsense. The state changes in `_become` alone, which logs it; a process that was started here never outlives `close`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import itertools
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fuselight.codec import DecodeError
+from fuselight.protocol import (
+    PROTOCOL,
+    Analyse,
+    Answer,
+    Cancel,
+    Hello,
+    Log,
+    Progress,
+    Refused,
+    Shutdown,
+    Started,
+    ToWorker,
+    from_json,
+    to_json,
+)
+from fuselight.report import Culprit, Failure, Stack
+from fuselight.worker import wire
+from fuselight_server.sampling import Sampler, innermost
+
+_START_LIMIT = 120.0
+"""Seconds from start to hello: importing torch from a cold disk takes long."""
+_CANCEL_LIMIT = 5.0
+"""Seconds from Cancel to its answer, before the whole worker is killed."""
+_CLOSE_LIMIT = 3.0
+_OVERTIME = 15.0
+"""Seconds past a run's own limit after which the worker itself is held to be stuck."""
+_STDERR_TAIL = 20_000
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """How to start the user's Python."""
+
+    executable: str
+    args: tuple[str, ...] = ()
+
+
+class WorkerState(enum.Enum):
+    """Where a worker is in its life."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    READY = "ready"
+    BUSY = "busy"
+    FAILED = "failed"
+    """It could not start: the same interpreter will not work before something changes."""
+    CLOSED = "closed"
+
+
+class WorkerFailed(Exception):  # noqa: N818 - the name that its catchers read best
+    """The worker could not be started."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass
+class _Run:
+    """A request that waits for its answer."""
+
+    request: Analyse
+    on_progress: Callable[[Progress], None]
+    answer: asyncio.Future[Answer | Refused]
+    pid: int | None = None
+    last: Progress | None = None
+    moved: float = field(default_factory=time.monotonic)
+    sampled: Stack | None = None
+
+
+@dataclass(frozen=True)
+class _Process:
+    """One started process and the tasks that belong to it."""
+
+    child: asyncio.subprocess.Process
+    tasks: list[asyncio.Task[None]]
+    stderr: bytearray
+
+
+class Worker:
+    """One worker of one interpreter. All methods belong to the event loop."""
+
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        *,
+        cwd: str,
+        env: Mapping[str, str] | None = None,
+        log: Callable[[str], None],
+        idle_seconds: float = 600,
+        sample_after: float = 5.0,
+    ) -> None:
+        self.interpreter = interpreter
+        self.state = WorkerState.STOPPED
+        self.hello: Hello | None = None
+        self._cwd, self._env = cwd, env
+        self._log = log
+        self._idle_seconds, self._sample_after = idle_seconds, sample_after
+        self._sampler = Sampler(log)
+        self._process: _Process | None = None
+        self._runs: dict[int, _Run] = {}
+        self._numbers = itertools.count(1)
+        self._starting = asyncio.Lock()
+        self._greeting: asyncio.Future[Hello] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+
+    async def start(self) -> Hello:
+        """Start the process, if it is not running, and wait for its hello. Raises WorkerFailed."""
+        async with self._starting:
+            if self.state is WorkerState.CLOSED:
+                raise WorkerFailed(_ours("the worker has been closed", "start another one"))
+            if self._process is not None and self.hello is not None:
+                return self.hello
+            self._become(WorkerState.STARTING, self.interpreter.executable)
+            try:
+                self.hello = await self._launch()
+            except WorkerFailed as failed:
+                await self._kill()
+                self._become(WorkerState.FAILED, failed.failure.message)
+                raise
+            except asyncio.CancelledError:
+                await self._kill()
+                self._become(WorkerState.STOPPED, "the start was cancelled")
+                raise
+            self._become(WorkerState.READY, f"torch {self.hello.versions.torch}, pid {self.hello.pid}")
+            self._wait_idle()
+            return self.hello
+
+    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:
+        """Run a request and return its one answer, with the request's own id. Cancelling the task kills the run."""
+        try:
+            await self.start()
+        except WorkerFailed as failed:
+            return Refused(request.id, "failed", failed.failure)
+        number = next(self._numbers)  # ours on the pipe: the caller's ids may repeat
+        run = _Run(request, on_progress, asyncio.get_running_loop().create_future())
+        self._runs[number] = run
+        self._become(WorkerState.BUSY, f"{request.target.name}, generation {request.generation}")
+        self._wait_idle()
+        watch = asyncio.create_task(self._watch(run))
+        try:
+            await self._send(replace(request, id=number))
+            answer = await run.answer
+        except asyncio.CancelledError:
+            await asyncio.shield(self._cancel(number, run))
+            raise
+        finally:
+            watch.cancel()
+            self._runs.pop(number, None)
+            if self.state is WorkerState.BUSY and not self._runs:
+                self._become(WorkerState.READY, "nothing left to run")
+            self._wait_idle()
+        return replace(_with_stack(answer, run), id=request.id)
+
+    async def close(self) -> None:
+        """End the worker and everything that it started."""
+        if self._idle is not None:
+            self._idle.cancel()
+        self._refuse_all(_ours("the worker was closed during the run", "run it again"), "cancelled")
+        await self._stop()
+        if self.state is not WorkerState.CLOSED:
+            self._become(WorkerState.CLOSED, "asked to")
+
+    # Life
+
+    def _become(self, state: WorkerState, why: str) -> None:
+        if state is not self.state or state is WorkerState.BUSY:
+            self._log(f"worker: {self.state.value} -> {state.value} ({why})")
+        self.state = state
+
+    async def _launch(self) -> Hello:
+        self._greeting = asyncio.get_running_loop().create_future()
+        command = [self.interpreter.executable, *self.interpreter.args, "-X", "utf8", str(launch_path())]
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                cwd=self._cwd,
+                env=None if self._env is None else dict(self._env),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise WorkerFailed(
+                Failure(
+                    Culprit.ENVIRONMENT,
+                    "interpreter",
+                    f"{self.interpreter.executable} cannot be started: {error.strerror or error}",
+                    "choose another interpreter",
+                )
+            ) from error
+        process = _Process(child, [], bytearray())
+        self._process = process
+        process.tasks.append(asyncio.create_task(self._read_stderr(process)))
+        process.tasks.append(asyncio.create_task(self._read_messages(process)))
+        try:
+            hello = await asyncio.wait_for(self._greeting, _START_LIMIT)
+        except (TimeoutError, asyncio.TimeoutError):
+            raise WorkerFailed(
+                Failure(
+                    Culprit.ENVIRONMENT,
+                    "no_torch",
+                    f"{self.interpreter.executable} did not get ready within {_START_LIMIT:g} s",
+                    "see whether `import torch` ends in that interpreter; the log has what it printed",
+                    traceback=_text(process.stderr),
+                )
+            ) from None
+        if hello.problem is not None:
+            raise WorkerFailed(hello.problem)
+        if hello.protocol != PROTOCOL:
+            message = f"the worker speaks protocol {hello.protocol}, the server {PROTOCOL}"
+            raise WorkerFailed(_ours(message, "reload the window: two versions of Fuselight are mixed"))
+        return hello
+
+    async def _stop(self) -> None:
+        """End the process: ask, wait, kill."""
+        process = self._process
+        if process is None:
+            return
+        with contextlib.suppress(OSError, RuntimeError):
+            await asyncio.wait_for(self._send(Shutdown()), _CLOSE_LIMIT)
+        with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
+            await asyncio.wait_for(process.child.wait(), _CLOSE_LIMIT)
+        await self._kill()
+
+    async def _kill(self) -> None:
+        """Kill the process and the groups of its runs, and wait until it is gone."""
+        process, self._process = self._process, None
+        self.hello = None
+        if process is None:
+            return
+        groups = [run.pid for run in self._runs.values() if run.pid is not None]
+        for group in (process.child.pid, *groups):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+        with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
+            await asyncio.wait_for(process.child.wait(), _CLOSE_LIMIT)
+        current = asyncio.current_task()
+        for task in process.tasks:
+            if task is not current:
+                task.cancel()
+
+    def _wait_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if self._idle_seconds > 0 and self.state is WorkerState.READY:
+            loop = asyncio.get_running_loop()
+            self._idle = loop.call_later(self._idle_seconds, lambda: loop.create_task(self._idle_out()))
+
+    async def _idle_out(self) -> None:
+        if self.state is WorkerState.READY and not self._runs:
+            self._become(WorkerState.STOPPED, f"idle for {self._idle_seconds:g} s")
+            await self._stop()
+
+    async def _ended(self, process: _Process, why: str) -> None:
+        """Settle everything that waits for a process which is gone or can no longer be understood."""
+        if process is not self._process:
+            return
+        await self._kill()
+        printed = _text(process.stderr)
+        if self._greeting is not None and not self._greeting.done():
+            first = (printed.strip().splitlines() or ["it printed nothing"])[-1]
+            failure = Failure(
+                Culprit.ENVIRONMENT,
+                "no_torch",
+                f"{self.interpreter.executable} ended before it was ready: {first}"[:500],
+                "choose another interpreter, or repair this one; the log has what it printed",
+                traceback=printed,
+            )
+            self._greeting.set_exception(WorkerFailed(failure))
+            return
+        self._refuse_all(replace(_damaged(why), traceback=printed), "failed")
+        if self.state is not WorkerState.CLOSED:
+            self._become(WorkerState.STOPPED, why)
+
+    def _refuse_all(self, failure: Failure, reason: str) -> None:
+        for run in self._runs.values():
+            if not run.answer.done():
+                last = run.last
+                phase = last.phase if last else None
+                run.answer.set_result(Refused(run.request.id, reason, replace(failure, phase=phase)))
+
+    # Messages
+
+    async def _send(self, message: ToWorker) -> None:
+        process = self._process
+        if process is None or process.child.stdin is None:
+            return  # its runs have been refused already
+        process.child.stdin.write(wire.frame(wire.dump(to_json(message))))
+        with contextlib.suppress(ConnectionError):  # its end is noticed where its output is read
+            await process.child.stdin.drain()
+
+    async def _read_messages(self, process: _Process) -> None:
+        stream = process.child.stdout
+        reader = wire.FrameReader()
+        why = "it ended by itself"
+        try:
+            while stream is not None and (data := await stream.read(1 << 20)):
+                for payload in reader.feed(data):
+                    self._handle(wire.load(payload))
+            reader.end()
+        except wire.WireError as error:
+            why = f"its answer is damaged: {error}"
+        await self._ended(process, why)
+
+    def _handle(self, data: Any) -> None:  # noqa: C901 - one branch a kind of message
+        try:
+            message = from_json(data)
+        except DecodeError as error:
+            self._handle_undecodable(data, error)
+            return
+        if isinstance(message, Hello):
+            if self._greeting is not None and not self._greeting.done():
+                self._greeting.set_result(message)
+        elif isinstance(message, Log):
+            self._log(f"worker {message.level}: {message.text}")
+        elif isinstance(message, Started):
+            run = self._runs.get(message.id)
+            if run is not None:
+                run.pid, run.moved = message.pid, time.monotonic()
+        elif isinstance(message, Progress):
+            run = self._runs.get(message.id)
+            if run is not None:
+                run.last, run.moved = message, time.monotonic()
+                run.on_progress(replace(message, id=run.request.id))
+        elif isinstance(message, (Answer, Refused)):
+            run = self._runs.get(message.id)
+            if run is not None and not run.answer.done():
+                run.answer.set_result(message)
+            elif run is None:
+                self._log(f"worker: dropped a late answer to run {message.id}")
+        else:
+            self._log("worker: skipped a message of a type that this version does not know")
+
+    def _handle_undecodable(self, data: Any, error: DecodeError) -> None:
+        self._log(f"worker: a message cannot be read: {error}")
+        run = self._runs.get(data.get("id", -1)) if isinstance(data, dict) else None
+        if run is not None and data.get("type") in ("Answer", "Refused") and not run.answer.done():
+            run.answer.set_result(
+                Refused(run.request.id, "failed", _damaged(f"its answer cannot be read: {error}"))
+            )
+
+    async def _read_stderr(self, process: _Process) -> None:
+        stream = process.child.stderr
+        while stream is not None and (data := await stream.read(1 << 16)):
+            process.stderr += data
+            del process.stderr[:-_STDERR_TAIL]
+            for line in data.decode("utf-8", "backslashreplace").splitlines():
+                self._log(f"worker prints: {line}")
+
+    # Runs
+
+    async def _watch(self, run: _Run) -> None:
+        """Sample a run that shows no progress, and give the worker up when it does not end one in time."""
+        limit = run.request.limits.seconds
+        deadline = time.monotonic() + limit + _OVERTIME if limit else None
+        while not run.answer.done():
+            silent = time.monotonic() - run.moved
+            await asyncio.sleep(max(self._sample_after - silent, 0.05) if self._sample_after > 0 else 1.0)
+            if deadline is not None and time.monotonic() > deadline:
+                self._log("worker: it does not end a run that is past its limit; killing it")
+                if self._process is not None:
+                    await self._ended(self._process, "it did not answer in time")
+                return
+            if self._sample_after <= 0 or run.pid is None:
+                continue
+            if time.monotonic() - run.moved >= self._sample_after:
+                await self._sample(run, run.pid)
+                run.moved = time.monotonic()
+
+    async def _sample(self, run: _Run, pid: int) -> None:
+        stack = await self._sampler.sample(pid)
+        if stack is None or run.answer.done():
+            return
+        run.sampled = stack
+        place = innermost(stack, run.request.roots)
+        if place is None:
+            return
+        last = run.last
+        doing = {"import": "importing", "build": "building", "trace": "tracing", "report": "reporting"}
+        phase = last.phase if last else "call"
+        where = f"{doing.get(phase, 'running')} {place.function or ''}, {Path(place.path).name}:{place.line}"
+        count = last.count if last else None
+        run.on_progress(Progress(run.request.id, phase, where, place.path, place.line, count))
+
+    async def _cancel(self, number: int, run: _Run) -> None:
+        """End a run: ask the host to kill its group, and kill the host should it not do that in time."""
+        if run.answer.done() or self._process is None:
+            return
+        process = self._process
+        await self._send(Cancel(number))
+        done, _ = await asyncio.wait({run.answer}, timeout=_CANCEL_LIMIT)
+        if not done:
+            self._log("worker: it does not answer to a cancel; killing it")
+            await self._ended(process, "it did not answer to a cancel")
+
+
+def launch_path() -> Path:
+    """Return the script that enters the user's interpreter."""
+    return Path(wire.__file__).with_name("launch.py")
+
+
+def _with_stack(answer: Answer | Refused, run: _Run) -> Answer | Refused:
+    """Give a time limit's failure the sampled stack, where the run itself could not say where it was."""
+    if run.sampled is None or not isinstance(answer, Answer):
+        return answer
+    roots = run.request.roots
+    if innermost(run.sampled, roots) is None:
+        return answer
+    failures = tuple(
+        replace(failure, stack=run.sampled)
+        if failure.kind == "timeout" and innermost(failure.stack, roots) is None
+        else failure
+        for failure in answer.report.failures
+    )
+    return replace(answer, report=replace(answer.report, failures=failures))
+
+
+def _damaged(why: str) -> Failure:
+    return Failure(
+        Culprit.FUSELIGHT,
+        "damaged_answer",
+        f"the worker gave no answer: {why}",
+        "run it again: a new worker is started; if it stays, use Fuselight: Report a Problem",
+    )
+
+
+def _ours(message: str, next_step: str) -> Failure:
+    return Failure(Culprit.FUSELIGHT, "internal", message, next_step)
+
+
+def _text(data: bytearray) -> str:
+    return bytes(data).decode("utf-8", "backslashreplace")

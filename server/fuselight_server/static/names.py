@@ -70,8 +70,8 @@ class Names:
     functions: dict[Scope, Signature] = field(default_factory=dict)
     compilers: set[tuple[Scope, str]] = field(default_factory=set)
     """Variables that compile what they are called with: `fast = functools.partial(torch.compile, ...)`."""
-    instances: set[tuple[Scope, str]] = field(default_factory=set)
-    """Variables that hold a module, `self.layer` under the class's scope."""
+    instances: dict[tuple[Scope, str], Scope | None] = field(default_factory=dict)
+    """Variables that hold a module, `self.layer` under the class's scope, and its class if that is in the file."""
     modules: dict[Scope, bool] = field(default_factory=dict, compare=False)
 
     def full(self, dotted: str, scope: Scope) -> str:
@@ -102,6 +102,30 @@ class Names:
             (f for at in self._attribute_scopes(dotted, scope) if (f := self.functions.get((*at, *path)))),
             None,
         )
+
+    def class_of(self, value: Expression, scope: Scope) -> Scope | None:
+        """The class of this file that `value` is an instance of: `Net()`, `Net().cuda()`, a variable that holds one."""
+        if value.function is None:
+            places = self._attribute_scopes(value.dotted, scope) if value.dotted else ()
+            return next((found for at in places if (found := self.instances.get((at, value.dotted)))), None)
+        if value.function.owner is not None:
+            return (
+                self.class_of(value.function.owner, scope)
+                if value.function.attribute in _SAME_OBJECT
+                else None
+            )
+        return self.class_at(value.function.dotted, scope) if value.function.dotted else None
+
+    def forward(self, path: Scope, depth: int = 0) -> Signature | None:
+        """The `forward` of the class at `path`, its own or inherited within the file."""
+        found = self.classes[path]
+        if found.forward is not None or depth >= len(self.classes):
+            return found.forward
+        for base in found.bases:
+            own = self.class_at(base.dotted, path[:-1]) if base.dotted else None
+            if own is not None and own != path and (inherited := self.forward(own, depth + 1)) is not None:
+                return inherited
+        return None
 
     def is_module(self, path: Scope) -> bool:
         """Whether the class at `path` is an nn.Module, as far as this file tells."""
@@ -230,11 +254,9 @@ def collect(chunks: Iterable[Facts]) -> Names:
     for facts in kept:
         for definition in facts.definitions:
             scope = (*definition.scope, definition.name)
-            names.instances.update(
-                (scope, name)
-                for name, written in definition.annotations
-                if names.names_module(Expression(written, dotted=written), definition.scope)
-            )
+            for name, written in definition.annotations:
+                if names.names_module(Expression(written, dotted=written), definition.scope):
+                    names.instances[scope, name] = names.class_at(written, definition.scope)
         for binding in facts.bindings:
             _bind(names, binding.target, binding.value, binding.scope)
     return names
@@ -274,7 +296,7 @@ def _bind(names: Names, target: str, value: Expression, scope: Scope) -> None:
     if names.compiles(value, scope):
         names.compilers.add(place)
     elif names.is_instance(value, scope):
-        names.instances.add(place)
+        names.instances[place] = names.class_of(value, scope)
 
 
 def _compiled_argument(call: Expression) -> Expression | None:

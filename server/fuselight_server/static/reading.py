@@ -33,6 +33,8 @@ class StaticTarget:
     """For a variable: the expression that is compiled, as `Net()`; for `.compile()`: the object's name."""
     is_async: bool = False
     is_generator: bool = False
+    reachable: bool = True
+    """Whether importing the file is enough to get at it: not inside a function, nor an attribute of an instance."""
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,14 @@ def read_chunk(data: bytes) -> Facts:
     )
 
 
-def comment_at(data: bytes, byte: int) -> bool:
-    """Whether a comment of `data` covers `byte`."""
-    return _is_comment(_parse(data).root_node, byte)
+def inside_string(data: bytes, byte: int) -> bool:
+    """Whether a string of `data` covers `byte`: no comment can stand there."""
+    node = _parse(data).root_node.descendant_for_byte_range(byte, byte + 1)
+    while node is not None:
+        if node.type == "string":
+            return True
+        node = node.parent
+    return False
 
 
 def _parse(data: bytes) -> Tree:

@@ -10,22 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Span
+from fuselight_server.static.facts import Expression
 from fuselight_server.static.names import owner_scope, signature
 from fuselight_server.static.reading import StaticTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight_server.static.facts import (
-        Binding,
-        CompileCall,
-        Definition,
-        Expression,
-        Extent,
-        Facts,
-        Scope,
-    )
-    from fuselight_server.static.names import Names
+    from fuselight_server.static.facts import Binding, CompileCall, Definition, Extent, Facts, Scope
+    from fuselight_server.static.names import Names, Signature
 
 PROVIDER = "example_inputs"
 """Name of the function of a file that gives the inputs of its targets."""
@@ -42,7 +35,7 @@ class Candidate:
 
 def candidates(facts: Facts, names: Names, *, path: str, line: int, column: int) -> tuple[Candidate, ...]:
     """The targets of one chunk that starts at `line` (its first row at byte `column`), in the order of the source."""
-    maker = _Maker(names, path, line, column)
+    maker = _Maker(names, path, line, column, facts.main_row)
     found = [
         *(made for d in facts.definitions if (made := maker.definition(d, facts)) is not None),
         *(made for binding in facts.bindings for made in maker.binding(binding)),
@@ -59,6 +52,7 @@ class _Maker:
     path: str
     line: int
     column: int
+    main_row: int | None
 
     def definition(self, item: Definition, facts: Facts) -> Candidate | None:
         compiled = any(self.names.compiles(decorator, item.scope) for decorator in item.decorators)
@@ -68,16 +62,15 @@ class _Maker:
         if item.is_class:
             if not compiled and not self.names.is_module(own):
                 return None
-            kind, parameters = "module", _forward(self.names, own)
+            forward = self.names.forward(own)
+            kind, parameters = "module", forward.parameters if forward else ()
             compiled = compiled or self._compiles_itself(own, facts)
         else:
             kind = "method" if item.scope in self.names.classes else "function"
             parameters = signature(item, in_class=kind == "method").parameters
         if item.name == PROVIDER and kind == "function":
             return None
-        inside_function = any(
-            item.scope[:end] in self.names.functions for end in range(1, len(item.scope) + 1)
-        )
+        reachable = self._reachable(item.scope, item.extent)
         target = StaticTarget(
             name=self._name(own),
             kind=kind,
@@ -88,63 +81,50 @@ class _Maker:
             parameters=parameters,
             is_async=item.is_async,
             is_generator=item.is_generator,
+            reachable=reachable,
         )
-        return Candidate(target, listed=compiled or (kind != "method" and not inside_function))
+        return Candidate(target, listed=compiled or (kind != "method" and reachable))
 
     def binding(self, item: Binding) -> Iterator[Candidate]:
         value = self.names.compiled(item.value, item.scope)
         if value is not None:
-            scope = owner_scope(self.names, item.target, item.scope)
-            name = self._name((*scope, item.target.removeprefix("self.")))
-            yield self._variable(name, item.extent, item.name_extent, value, item.scope)
+            yield self._variable(item.target, item.extent, item.name_extent, item.scope, wraps=value)
 
     def compile_call(self, item: CompileCall) -> Iterator[Candidate]:
-        if not self.names.holds_module(item.owner, item.scope):
-            return
-        scope = owner_scope(self.names, item.owner, item.scope)
-        name = self._name((*scope, item.owner.removeprefix("self.")))
-        yield Candidate(
-            StaticTarget(
-                name=name,
-                kind="variable",
-                compiled=True,
-                span=self._span(item.extent),
-                name_span=self._span(item.name_extent),
-                def_line=self.line + item.name_extent.row,
-                wraps=item.owner,
-            ),
-            listed=True,
-        )
+        if self.names.holds_module(item.owner, item.scope):
+            wraps = Expression(item.owner, dotted=item.owner)
+            yield self._variable(item.owner, item.extent, item.name_extent, item.scope, wraps=wraps)
 
     def _variable(
-        self, name: str, extent: Extent, name_extent: Extent, value: Expression, scope: Scope
+        self, variable: str, extent: Extent, name_extent: Extent, scope: Scope, *, wraps: Expression
     ) -> Candidate:
-        function = self.names.function_at(value.dotted, scope) if value.dotted else None
-        made = (
-            self.names.class_at(value.function.dotted, scope)
-            if value.function and value.function.dotted
-            else None
+        of_instance = variable.startswith("self.")
+        called = self._called(wraps, scope)
+        target = StaticTarget(
+            name=self._name((*owner_scope(self.names, variable, scope), variable.removeprefix("self."))),
+            kind="variable",
+            compiled=True,
+            span=self._span(extent),
+            name_span=self._span(name_extent),
+            def_line=self.line + name_extent.row,
+            parameters=called.parameters if called else (),
+            wraps=wraps.text,
+            is_async=called is not None and called.is_async,
+            is_generator=called is not None and called.is_generator,
+            reachable=not of_instance and self._reachable(scope, extent),
         )
-        parameters: tuple[str, ...] = ()
-        if function is not None:
-            parameters = function.parameters
-        elif made is not None:
-            parameters = _forward(self.names, made)
-        return Candidate(
-            StaticTarget(
-                name=name,
-                kind="variable",
-                compiled=True,
-                span=self._span(extent),
-                name_span=self._span(name_extent),
-                def_line=self.line + name_extent.row,
-                parameters=parameters,
-                wraps=value.text,
-                is_async=function is not None and function.is_async,
-                is_generator=function is not None and function.is_generator,
-            ),
-            listed=True,
-        )
+        return Candidate(target, listed=True)
+
+    def _called(self, wraps: Expression, scope: Scope) -> Signature | None:
+        """What runs when the compiled `wraps` is called, if it is in this file."""
+        if wraps.dotted and (function := self.names.function_at(wraps.dotted, scope)) is not None:
+            return function
+        made = self.names.class_of(wraps, scope)
+        return None if made is None else self.names.forward(made)
+
+    def _reachable(self, scope: Scope, extent: Extent) -> bool:
+        in_function = any(scope[:end] in self.names.functions for end in range(1, len(scope) + 1))
+        return not in_function and (self.main_row is None or extent.row <= self.main_row)
 
     def _compiles_itself(self, own: Scope, facts: Facts) -> bool:
         """Whether a method of the class says `self.compile()`."""
@@ -171,15 +151,3 @@ class _Maker:
             self.line + extent.end_row,
             extent.end_column + (self.column if extent.end_row == 0 else 0),
         )
-
-
-def _forward(names: Names, path: Scope, depth: int = 0) -> tuple[str, ...]:
-    """Parameters of the module's `forward`, inherited within the file; empty when it is not in the file."""
-    found = names.classes[path]
-    if found.forward is not None:
-        return found.forward.parameters
-    for base in found.bases if depth < len(names.classes) else ():
-        own = names.class_at(base.dotted, path[:-1]) if base.dotted else None
-        if own is not None and own != path and (parameters := _forward(names, own, depth + 1)):
-            return parameters
-    return ()

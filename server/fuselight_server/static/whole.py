@@ -154,3 +154,8 @@ def _imports(chunks: list[_Chunk]) -> tuple[str, ...]:
 
 def _place(problem: DirectiveProblem) -> tuple[int, int]:
     return problem.span.line, problem.span.column or 0
+
+
+def chunks_of(text: bytes) -> list[tuple[int, bytes]]:
+    """The top-level chunks of `text` with the 1-based line of each, for edits: byte order mark and lone CR as read."""
+    return [(chunk.line, chunk.data) for chunk in _chunks(text, ReadingCache())]

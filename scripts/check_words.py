@@ -5,24 +5,25 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 from node_tools import ROOT
 
-# Spelled in pieces, so that this file passes its own check.
-UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
 PRIVATE = re.compile(r"(?<![\w.$])/(?:home|root|Users|work)/\w")
 LOCKS = (".lock", "package-lock.json")
 
 
 def wrong_lines() -> list[str]:
     """`path:line: text` of every committed line with an unfinished mark or a private path."""
+    # This file has to name what it looks for.
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     found = []
     for name in filter(None, listed.split("\0")):
         path = ROOT / name
-        if name.endswith(LOCKS) or not path.is_file():
+        if name.endswith(LOCKS) or path == Path(__file__) or not path.is_file():
             continue
         try:
             lines = path.read_text(encoding="utf-8").splitlines()

@@ -26,6 +26,7 @@ from fuselight.protocol import (
     Cancel,
     Hello,
     Log,
+    Message,
     Progress,
     Refused,
     Shutdown,
@@ -46,6 +47,8 @@ _CLOSE_LIMIT = 3.0
 _OVERTIME = 15.0
 """Seconds past a run's own limit after which the worker itself is held to be stuck."""
 _STDERR_TAIL = 20_000
+_LARGE = 200_000
+"""Bytes."""
 
 
 @dataclass(frozen=True)
@@ -320,19 +323,18 @@ class Worker:
         try:
             while stream is not None and (data := await stream.read(1 << 20)):
                 for payload in reader.feed(data):
-                    self._handle(wire.load(payload))
+                    # A large report takes long to decode: not on the loop that keystrokes wait for.
+                    large = len(payload) > _LARGE
+                    self._handle(await asyncio.to_thread(_read, payload) if large else _read(payload))
             reader.end()
         except wire.WireError as error:
             why = f"its answer is damaged: {error}"
         await self._ended(process, why)
 
-    def _handle(self, data: Any) -> None:  # noqa: C901 - one branch a kind of message
-        try:
-            message = from_json(data)
-        except DecodeError as error:
-            self._handle_undecodable(data, error)
-            return
-        if isinstance(message, Hello):
+    def _handle(self, message: Message | _Unreadable | None) -> None:  # noqa: C901 - one branch a kind of message
+        if isinstance(message, _Unreadable):
+            self._handle_unreadable(message)
+        elif isinstance(message, Hello):
             if self._greeting is not None and not self._greeting.done():
                 self._greeting.set_result(message)
         elif isinstance(message, Log):
@@ -355,18 +357,18 @@ class Worker:
         else:
             self._log("worker: skipped a message of a type that this version does not know")
 
-    def _handle_undecodable(self, data: Any, error: DecodeError) -> None:
-        self._log(f"worker: a message cannot be read: {error}")
+    def _handle_unreadable(self, message: _Unreadable) -> None:
+        self._log(f"worker: a message cannot be read: {message.error}")
+        data = message.data
         run = self._runs.get(data.get("id", -1)) if isinstance(data, dict) else None
         if run is not None and data.get("type") in ("Answer", "Refused") and not run.answer.done():
-            run.answer.set_result(
-                Refused(run.request.id, "failed", _damaged(f"its answer cannot be read: {error}"))
-            )
+            why = _damaged(f"its answer cannot be read: {message.error}")
+            run.answer.set_result(Refused(run.request.id, "failed", why))
 
     async def _read_stderr(self, process: _Process) -> None:
         stream = process.child.stderr
         while stream is not None and (data := await stream.read(1 << 16)):
-            process.stderr += data
+            process.stderr.extend(data)
             del process.stderr[:-_STDERR_TAIL]
             for line in data.decode("utf-8", "backslashreplace").splitlines():
                 self._log(f"worker prints: {line}")
@@ -416,6 +418,23 @@ class Worker:
         if not done:
             self._log("worker: it does not answer to a cancel; killing it")
             await self._ended(process, "it did not answer to a cancel")
+
+
+@dataclass(frozen=True)
+class _Unreadable:
+    """A message of a known type whose fields do not fit."""
+
+    data: Any
+    error: DecodeError
+
+
+def _read(payload: bytes) -> Message | _Unreadable | None:
+    """Read one payload. Raises WireError for what is no JSON."""
+    data = wire.load(payload)
+    try:
+        return from_json(data)
+    except DecodeError as error:
+        return _Unreadable(data, error)
 
 
 def launch_path() -> Path:

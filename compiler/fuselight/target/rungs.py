@@ -135,12 +135,28 @@ def _build_directive(
             )
         options, keywords = split_options(directive, parameters_of(function))
         args, kwargs = evaluator.arguments(directive.call.args, keywords)
+        _check_arguments(directive, function, args, kwargs)
     except DirectiveError as error:
         raise fault(error, target.path, line) from None
     if options.device and isinstance(function, torch.nn.Module):
         wanted = device if device and options.device.startswith("cuda") else options.device
         function.to(wanted)
     return Prepared(function, tuple(args), kwargs, options)
+
+
+def _check_arguments(directive: Directive, function: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Find arguments that do not fit the callee before the call: the directive is then what is wrong."""
+    called = function.forward if isinstance(function, torch.nn.Module) else function
+    try:
+        signature = inspect.signature(called)
+    except (TypeError, ValueError):
+        return  # no signature: the call itself tells
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        start, end = directive.span(directive.call)
+        callee_end = directive.span(directive.callee)[1]
+        raise DirectiveError(f"these arguments do not fit: {error}", max(start, callee_end), end) from None
 
 
 def fault(error: DirectiveError, path: str, line: DirectiveLine) -> DirectiveFault:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from typing import Any
 
 from fuselight.codec import DecodeError, decode, encode
@@ -50,10 +51,12 @@ def _splice(running: Running, report: bytes) -> bytes:
 def _failure(running: Running, status: int) -> Failure:
     limits = running.request.limits
     stack, phase = _stack(running), _phase(running)
+    stopped = _stopped(running)
+    call = stopped.call if stopped else None
     if running.ending == "timeout":
-        return endings.timeout_failure(limits.seconds, stack, phase)
+        return replace(endings.timeout_failure(limits.seconds, stack, phase), call=call)
     if running.ending == "memory":
-        return endings.memory_failure(limits.memory_mb, stack, phase)
+        return replace(endings.memory_failure(limits.memory_mb, stack, phase), call=call)
     if os.WIFSIGNALED(status):
         return endings.signal_failure(os.WTERMSIG(status), stack, phase, _place(running))
     internal = _read(running.path("internal.txt"))

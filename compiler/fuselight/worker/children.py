@@ -149,7 +149,9 @@ def fork_run(
             become_run(host, pipes, (*close, *pipes.ours()))
             work(job(directory, pipes.progress[1]))
         except BaseException:  # noqa: BLE001 - `work` ends the process itself: this is a failure of ours before it
-            with open(os.path.join(directory, "internal.txt"), "w", encoding="utf-8", errors="replace") as file:
+            with open(
+                os.path.join(directory, "internal.txt"), "w", encoding="utf-8", errors="replace"
+            ) as file:
                 traceback.print_exc(file=file)
         finally:
             os._exit(1)

@@ -1,0 +1,176 @@
+"""The language server's process: its pipes, its parts, its registrations.
+
+Invariant: the protocol owns the pipes that were stdin and stdout; whatever else writes to file descriptor 1 goes to
+stderr. torch and the user's code are never imported here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from lsprotocol import types
+from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
+
+from fuselight_server.analysis import Analysis, OwnedWorker
+from fuselight_server.features import (
+    code_action,
+    code_lens,
+    commands,
+    configuration,
+    files,
+    hover,
+    lifecycle,
+    progress,
+    protocol,
+    report_tree,
+    sync,
+)
+from fuselight_server.features.face import Face
+from fuselight_server.features.server import Server, register, register_command
+from fuselight_server.settings import ResolvedInterpreter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from threading import Event
+
+    from fuselight_server.runs import Lane
+    from fuselight_server.settings import Settings
+    from fuselight_server.state import Folder
+
+
+def main() -> None:
+    """Serve one client on stdin and stdout until it leaves."""
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", stream=sys.stderr)
+    stdin, stdout = _own_pipes()
+    server = make_server()
+    code = 0
+    try:
+        asyncio.run(_serve(server, stdin, stdout))
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else 1
+    except (BrokenPipeError, KeyboardInterrupt):
+        code = 1
+    sys.stderr.flush()
+    os._exit(code)  # not sys.exit: a thread may still wait for stdin, and would be waited for
+
+
+def _own_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Take the protocol off descriptors 0 and 1, so that a stray print or child process cannot break framing."""
+    stdin = os.fdopen(os.dup(0), "rb")
+    stdout = os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return stdin, stdout
+
+
+async def _serve(server: Server, stdin: BinaryIO, stdout: BinaryIO) -> None:
+    stop: Event = server.stop_event
+    server.protocol.set_writer(StdoutWriter(stdout))
+    try:
+        await run_async(
+            stop_event=stop,
+            reader=StdinAsyncReader(stdin, server.thread_pool),
+            protocol=server.protocol,
+            logger=logging.getLogger("pygls"),
+            error_handler=server.report_server_error,
+        )
+    finally:
+        with contextlib.suppress(Exception):  # the process ends now, whatever a worker does
+            await server.analysis.close()
+
+
+def make_server(
+    make_worker: Callable[[Lane, Settings, Callable[[str], None]], OwnedWorker] | None = None,
+) -> Server:
+    """Put the parts together. `make_worker` is for tests; None: real ones."""
+    server = Server()
+    server.face = Face(server)
+    server.analysis = Analysis(
+        server.state,
+        server.face,
+        make_worker=make_worker or _worker,
+        find_interpreter=find_interpreter,
+    )
+    server.state.on_log = lambda line: server.window_log_message(
+        types.LogMessageParams(type=types.MessageType.Log, message=line)
+    )
+    _register(server)
+    return server
+
+
+def _register(server: Server) -> None:
+    for method, handler in (
+        (types.INITIALIZE, lifecycle.initialize),
+        (types.INITIALIZED, lifecycle.initialized),
+        (types.SHUTDOWN, lifecycle.shutdown),
+        (types.TEXT_DOCUMENT_DID_OPEN, sync.opened),
+        (types.TEXT_DOCUMENT_DID_CHANGE, sync.changed),
+        (types.TEXT_DOCUMENT_WILL_SAVE, sync.will_save),
+        (types.TEXT_DOCUMENT_DID_SAVE, sync.saved),
+        (types.TEXT_DOCUMENT_DID_CLOSE, sync.closed),
+        (types.NOTEBOOK_DOCUMENT_DID_OPEN, sync.notebook_opened),
+        (types.NOTEBOOK_DOCUMENT_DID_CHANGE, sync.notebook_changed),
+        (types.NOTEBOOK_DOCUMENT_DID_CLOSE, sync.notebook_closed),
+        (types.TEXT_DOCUMENT_HOVER, hover.hover),
+        (types.WORKSPACE_DID_CHANGE_CONFIGURATION, configuration.changed),
+        (types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS, configuration.folders_changed),
+        (types.WORKSPACE_DID_CHANGE_WATCHED_FILES, files.watched_changed),
+        (types.WINDOW_WORK_DONE_PROGRESS_CANCEL, progress.cancelled),
+        (protocol.TRUST, lifecycle.trust),
+        (protocol.INTERPRETER_CHANGED, configuration.interpreter_changed),
+        (protocol.REPORT_TREE, report_tree.report_tree),
+    ):
+        register(server, method, handler)
+    register(server, types.TEXT_DOCUMENT_CODE_LENS, code_lens.code_lens, types.CodeLensOptions())
+    register(
+        server,
+        types.TEXT_DOCUMENT_CODE_ACTION,
+        code_action.code_action,
+        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+    )
+    register(server, types.WORKSPACE_DID_RENAME_FILES, files.renamed, files.PYTHON_FILES)
+    register(server, types.WORKSPACE_DID_DELETE_FILES, files.deleted, files.PYTHON_FILES)
+    for name, command in commands.COMMANDS.items():
+        register_command(server, name, command)
+
+
+def _worker(lane: Lane, settings: Settings, log: Callable[[str], None]) -> OwnedWorker:
+    from fuselight_server.worker_process import Interpreter, Worker  # noqa: PLC0415 - the first run needs it
+
+    return Worker(
+        Interpreter(lane.executable, lane.args),
+        cwd=lane.folder,
+        env={**os.environ, **dict(lane.environment)},
+        log=log,
+        idle_seconds=settings.idle_minutes * 60,
+        sample_after=settings.sample_after_seconds,
+    )
+
+
+def find_interpreter(folder: Folder) -> ResolvedInterpreter | None:
+    """Look for the interpreter of a folder, for a client that names none."""
+    if folder.settings.interpreter:
+        return ResolvedInterpreter(folder.settings.interpreter, why="fuselight.interpreter")
+    environments = [
+        (Path(folder.path) / ".venv", f".venv of {folder.path}"),
+        *((Path(os.environ[name]), name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if os.environ.get(name)),
+    ]
+    for environment, why in environments:
+        for program in ("bin/python", "Scripts/python.exe", "python.exe"):
+            if os.access(environment / program, os.X_OK):
+                return ResolvedInterpreter(str(environment / program), why=why)
+    found = shutil.which("python3") or shutil.which("python")
+    return ResolvedInterpreter(found, why="PATH") if found else None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Between Fuselight's own types and LSP's: functions named after what they make.
+
+Invariant: position encodings exist here and nowhere else. Inside, lines are 1-based and columns are UTF-8
+bytes; LSP lines are 0-based and columns count units of the encoding that the client chose. A column beyond the
+end of its line means the end of the line, in both directions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lsprotocol import types
+from pygls import uris
+
+from fuselight_server.finding import Finding, Severity, Span
+
+ReadLine = Callable[[str, int], "str | None"]
+"""Path and 1-based line to the line's text, None where there is none."""
+
+BEFORE_EDIT = "before your edit: "
+
+_SEVERITIES = {
+    Severity.ERROR: types.DiagnosticSeverity.Error,
+    Severity.WARNING: types.DiagnosticSeverity.Warning,
+    Severity.INFORMATION: types.DiagnosticSeverity.Information,
+    Severity.HINT: types.DiagnosticSeverity.Hint,
+}
+
+
+@dataclass(frozen=True)
+class Client:
+    """What conversion depends on: the encoding of columns, the lines, the client's own names of files."""
+
+    encoding: types.PositionEncodingKind | str
+    read_line: ReadLine
+    uri_of: Callable[[str], str]
+
+
+def path(uri: str) -> str | None:
+    """Absolute path of a `file:` URI; None for any other, as `untitled:` or a notebook cell."""
+    if not uri.startswith("file:"):
+        return None
+    fs_path = uris.to_fs_path(uri)
+    return os.path.normpath(fs_path) if fs_path else None
+
+
+def uri(path: str) -> str:
+    """`file:` URI of an absolute path."""
+    return uris.from_fs_path(path) or path
+
+
+def units(text: str, byte_column: int, encoding: types.PositionEncodingKind | str) -> int:
+    """Columns of `encoding` that the first `byte_column` UTF-8 bytes of `text` take."""
+    if encoding == types.PositionEncodingKind.Utf8:
+        return min(byte_column, len(text.encode("utf-8", "surrogatepass")))
+    if text.isascii():
+        return min(byte_column, len(text))
+    head = text.encode("utf-8", "surrogatepass")[:byte_column].decode("utf-8", "ignore")
+    if encoding == types.PositionEncodingKind.Utf32:
+        return len(head)
+    return len(head.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def byte_column(text: str, column: int, encoding: types.PositionEncodingKind | str) -> int:
+    """UTF-8 bytes of `text` before its `column`, counted in units of `encoding`."""
+    if encoding == types.PositionEncodingKind.Utf8 or text.isascii():
+        return min(column, len(text.encode("utf-8", "surrogatepass")))
+    if encoding == types.PositionEncodingKind.Utf32:
+        return len(text[:column].encode("utf-8", "surrogatepass"))
+    head = text.encode("utf-16-le", "surrogatepass")[: 2 * column].decode("utf-16-le", "ignore")
+    return len(head.encode("utf-8", "surrogatepass"))
+
+
+def range_(span: Span, client: Client) -> types.Range:
+    """Range of `span`; without columns, the line from its first non-blank character to its end."""
+    end_line = span.end_line or span.line
+    first = client.read_line(span.path, span.line) or ""
+    last = first if end_line == span.line else client.read_line(span.path, end_line) or ""
+    first, last = first.rstrip("\r\n"), last.rstrip("\r\n")
+    if span.column is None:
+        start = len(first) - len(first.lstrip())
+        start_column = units(first, len(first[:start].encode()), client.encoding)
+    else:
+        start_column = units(first, span.column, client.encoding)
+    if span.end_column is None:
+        end_column = units(last, len(last.rstrip().encode("utf-8", "surrogatepass")), client.encoding)
+    else:
+        end_column = units(last, span.end_column, client.encoding)
+    if end_line == span.line:
+        end_column = max(start_column, end_column)
+    return types.Range(
+        start=types.Position(line=max(span.line - 1, 0), character=start_column),
+        end=types.Position(line=max(end_line - 1, 0), character=end_column),
+    )
+
+
+def location(span: Span, client: Client) -> types.Location:
+    """Place of `span` for the client."""
+    return types.Location(uri=client.uri_of(span.path), range=range_(span, client))
+
+
+def diagnostic(finding: Finding, client: Client, *, edited: bool = False) -> types.Diagnostic:
+    """Show `finding`. `edited`: its line was changed after the run, so that it may no longer hold."""
+    severity = _SEVERITIES[finding.severity]
+    if edited and severity in {types.DiagnosticSeverity.Error, types.DiagnosticSeverity.Warning}:
+        severity = types.DiagnosticSeverity.Information
+    return types.Diagnostic(
+        range=range_(finding.span, client),
+        severity=severity,
+        source="fuselight",
+        code=finding.code,
+        code_description=types.CodeDescription(href=finding.link) if finding.link else None,
+        message=(BEFORE_EDIT if edited else "") + message(finding),
+        related_information=[
+            types.DiagnosticRelatedInformation(
+                location=location(related.span, client), message=related.message
+            )
+            for related in finding.related
+        ]
+        or None,
+    )
+
+
+def message(finding: Finding) -> str:
+    """Words of a diagnostic: the title, what it costs, what to do, and what was run to learn it."""
+    parts = [finding.title + (f" ({finding.count} times)" if finding.count > 1 else "")]
+    if finding.message and finding.message != finding.title:
+        parts.append(finding.message)
+    if finding.inputs:
+        parts.append(f"{finding.target}: {finding.inputs}" if finding.target else finding.inputs)
+    return "\n\n".join(parts)
+
+
+def position(
+    at: types.Position, line_of: Callable[[int], str | None], encoding: types.PositionEncodingKind | str
+) -> tuple[int, int]:
+    """Turn a client's position into a 1-based line and a column in UTF-8 bytes."""
+    line = at.line + 1
+    return line, byte_column(line_of(line) or "", at.character, encoding)

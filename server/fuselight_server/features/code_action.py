@@ -1,0 +1,121 @@
+"""Quick fixes: insert inputs, mark a dimension dynamic, ignore a finding, remove an idle ignore, open a code's page.
+
+Invariant: an action is offered only with an edit at hand that applies to the text as it is now. The libraries that
+make edits are imported at the first request, not at the start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from fuselight_server import convert
+from fuselight_server.features.diagnostics import findings_of
+from fuselight_server.static.document import read_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight_server.features.server import Server
+    from fuselight_server.finding import Finding
+    from fuselight_server.state import Document
+    from fuselight_server.static.edits import TextEdit
+
+OPEN = "vscode.open"
+
+
+async def code_action(server: Server, params: types.CodeActionParams) -> list[types.CodeAction] | None:
+    """Answer `textDocument/codeAction`."""
+    only = params.context.only
+    if only and not any(types.CodeActionKind.QuickFix.value.startswith(_value(kind)) for kind in only):
+        return None
+    document = server.state.documents.get(params.text_document.uri)
+    if document is None:
+        return None
+    await document.source.read()
+    first, last = params.range.start.line + 1, params.range.end.line + 1
+    actions: list[types.CodeAction] = []
+    for finding, edited in findings_of(server, document.path):
+        if finding.span.line <= last and first <= (finding.span.end_line or finding.span.line):
+            shown = convert.diagnostic(finding, server.view, edited=edited)
+            actions += _actions(server, document, finding, shown)
+    return actions
+
+
+def _value(kind: types.CodeActionKind | str) -> str:
+    return kind.value if isinstance(kind, types.CodeActionKind) else kind
+
+
+def _actions(
+    server: Server, document: Document, finding: Finding, shown: types.Diagnostic
+) -> Iterator[types.CodeAction]:
+    from fuselight_server.static import edits  # noqa: PLC0415 - LibCST: 8 MB and 60 ms that a start need not pay
+
+    data = dict(finding.data)
+    text = document.source.text
+    if "insert_inputs" in finding.fixes:
+        target = next((one for one in document.reading().targets if one.name == data.get("target")), None)
+        if target is not None:
+            title = f"Insert a line with inputs for {target.name}"
+            yield from _edit(server, title, edits.insert_inputs_stub(text, target), shown, preferred=True)
+    if "mark_dynamic" in finding.fixes:
+        title = f"Mark dimension {data.get('dimension')} of {data.get('parameter')} as dynamic"
+        yield from _edit(server, title, _mark_dynamic(server, finding, data), shown, preferred=True)
+    if "remove_ignore" in finding.fixes:
+        made = edits.remove_ignore(document.path, text, finding.span.line, data.get("code"))
+        yield from _edit(server, "Remove this ignore comment", made, shown, preferred=True)
+    elif finding.code not in {"FL501", "FL502"}:
+        made = edits.insert_ignore(document.path, text, finding.span.line, finding.code)
+        yield from _edit(server, f"Ignore {finding.code} on this line", made, shown)
+    if finding.link and server.state.client.commands:  # an editor that runs our own extension
+        yield types.CodeAction(
+            title=f"Open the page of {finding.code}",
+            kind=types.CodeActionKind.QuickFix,
+            diagnostics=[shown],
+            command=types.Command(title="Open the page", command=OPEN, arguments=[finding.link]),
+        )
+
+
+def _mark_dynamic(server: Server, finding: Finding, data: dict[str, str]) -> list[TextEdit]:
+    """Make the edit at the call that brought the new size; nothing where that is not a plain call in Python."""
+    from fuselight_server.static import edits  # noqa: PLC0415 - as above
+
+    if not finding.related or not data.get("dimension", "").isdigit():
+        return []
+    call = finding.related[0].span
+    document = server.state.at(call.path)
+    if document is None:
+        return []
+    owner = server.state.at(finding.span.path)
+    reading = owner.reading() if owner else read_source(finding.span.path, "")
+    target = next((one for one in reading.targets if one.name == finding.target), None)
+    parameters = target.parameters if target else (data["parameter"],)
+    return edits.insert_mark_dynamic(
+        call.path,
+        document.source.text,
+        call.line,
+        parameter=data["parameter"],
+        dimension=int(data["dimension"]),
+        parameters=parameters,
+    )
+
+
+def _edit(
+    server: Server, title: str, made: list[TextEdit], shown: types.Diagnostic, *, preferred: bool = False
+) -> Iterator[types.CodeAction]:
+    if not made:
+        return
+    changes: dict[str, list[types.TextEdit]] = {}
+    for one in made:
+        place = convert.range_(one.span, server.view)
+        changes.setdefault(server.uri_of(one.span.path), []).append(
+            types.TextEdit(range=place, new_text=one.new_text)
+        )
+    yield types.CodeAction(
+        title=title,
+        kind=types.CodeActionKind.QuickFix,
+        diagnostics=[shown],
+        edit=types.WorkspaceEdit(changes=changes),
+        is_preferred=preferred or None,
+    )

@@ -1,0 +1,184 @@
+"""Code lenses: what the last run of a target found, and a button that runs it.
+
+Invariant: a lens says where its numbers' inputs come from, and when they are from before an edit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from fuselight.report import Outcome, Rung
+from fuselight_server import convert
+from fuselight_server.features.status import describe
+from fuselight_server.features.sync import NEEDS_FILE
+from fuselight_server.places import span
+from fuselight_server.runs import Key
+
+if TYPE_CHECKING:
+    from fuselight.report import Inputs, Location
+    from fuselight_server.features.server import Server
+    from fuselight_server.finding import Span
+    from fuselight_server.places import Result
+    from fuselight_server.state import Snapshot
+    from fuselight_server.static.reading import StaticTarget
+
+RUN = "fuselight.server.run"
+CANCEL = "fuselight.server.cancel"
+DETAILS = "fuselight.showDetails"
+
+
+async def code_lens(server: Server, params: types.CodeLensParams) -> list[types.CodeLens] | None:
+    """Answer `textDocument/codeLens`."""
+    document = server.state.documents.get(params.text_document.uri)
+    if document is None:
+        return None
+    await document.source.read()
+    snapshot = server.snapshot(params.text_document.uri)
+    if snapshot is None or snapshot.settings.code_lens == "off":
+        return None
+    view = server.view
+    main = snapshot.reading.main_line
+    lenses = [
+        lens
+        for target in snapshot.reading.targets
+        if snapshot.settings.code_lens == "all" or _is_compiled(snapshot, target)
+        for lens in _lenses(snapshot, target, convert.range_(target.name_span, view))
+    ]
+    if main is not None and Key(snapshot.path, "") in {*snapshot.results, *snapshot.running}:
+        place = types.Position(line=main - 1, character=0)
+        lenses += _main_lenses(snapshot, types.Range(start=place, end=place))
+    return lenses
+
+
+def _is_compiled(snapshot: Snapshot, target: StaticTarget) -> bool:
+    has_result = Key(snapshot.path, target.name) in snapshot.results
+    return target.compiled or bool(target.directives) or has_result
+
+
+def _lenses(snapshot: Snapshot, target: StaticTarget, place: types.Range) -> list[types.CodeLens]:
+    uri = snapshot.document.uri
+    if not snapshot.document.runnable:
+        return [_lens(place, NEEDS_FILE)] if target.compiled or target.directives else []
+    key = Key(snapshot.path, target.name)
+    running = snapshot.running.get(key)
+    if running is not None:
+        return [_lens(place, describe(running)), _lens(place, "Cancel", CANCEL, {"uri": uri})]
+    run = _lens(place, "Run", RUN, {"uri": uri, "target": target.name})
+    result = snapshot.results.get(key)
+    if result is not None:
+        return [_lens(place, summary(result)), run, *_details(snapshot, place, target.name)]
+    main = snapshot.results.get(Key(snapshot.path, ""))
+    if main is not None and target.compiled:
+        return [_lens(place, summary(main, within=target.span)), run, *_details(snapshot, place, "")]
+    if target.directives:
+        return [_lens(place, f"inputs from line {target.directives[0].line}"), run]
+    return [run]
+
+
+def _main_lenses(snapshot: Snapshot, place: types.Range) -> list[types.CodeLens]:
+    key = Key(snapshot.path, "")
+    arguments = {"uri": snapshot.document.uri, "target": "__main__"}
+    running = snapshot.running.get(key)
+    if running is not None:
+        return [
+            _lens(place, describe(running)),
+            _lens(place, "Cancel", CANCEL, {"uri": snapshot.document.uri}),
+        ]
+    run = _lens(place, "Run", RUN, arguments)
+    return [_lens(place, summary(snapshot.results[key])), run, *_details(snapshot, place, "")]
+
+
+def _details(snapshot: Snapshot, place: types.Range, target: str) -> list[types.CodeLens]:
+    if DETAILS not in snapshot.client.commands:
+        return []
+    return [_lens(place, "Details", DETAILS, {"uri": snapshot.document.uri, "target": target})]
+
+
+def _lens(
+    place: types.Range, title: str, command: str = "", argument: dict[str, str] | None = None
+) -> types.CodeLens:
+    arguments: list[types.LSPAny] = [dict(argument)] if argument else []
+    return types.CodeLens(
+        range=place, command=types.Command(title=title, command=command, arguments=arguments)
+    )
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a run found, in numbers."""
+
+    graphs: int
+    breaks: int
+    recompilations: int
+    failures: int
+
+
+def counts(result: Result, within: Span | None = None) -> Counts:
+    """Count the graphs, breaks and recompilations of a report, or of those frames that stand in `within`."""
+    report = result.report
+
+    def inside(location: Location) -> bool:
+        if within is None:
+            return True
+        last = within.end_line or within.line
+        line = result.places.now(span(location)).line
+        return location.path == within.path and within.line <= line <= last
+
+    compiled = {
+        one.frame
+        for one in report.compiles
+        if one.graph is not None
+        and one.outcome is Outcome.COMPILED
+        and inside(report.frames[one.frame].location)
+    }
+    broken = {
+        (one.stack[-1].path, one.stack[-1].line, one.ids[:1])
+        for one in report.breaks
+        if one.stack and inside(one.stack[0])
+    }
+    return Counts(
+        graphs=len(compiled),
+        breaks=len(broken),
+        recompilations=sum(inside(one.location) for one in report.recompiles),
+        failures=len(report.failures) if within is None else 0,
+    )
+
+
+def summary(result: Result, within: Span | None = None) -> str:
+    """Say in one line what a run found: `2 graphs, 1 break, 3 recompilations - inputs from line 12`."""
+    count = counts(result if result.learnt or result.earlier is None else result.earlier, within)
+    parts = [_number(count.graphs, "graph"), _number(count.breaks, "break")]
+    parts.append(_number(count.recompilations, "recompilation"))
+    text = ", ".join(parts)
+    if result.report.failures and within is None:
+        text = (
+            f"failed: {result.report.failures[0].message}"[:120] if not result.learnt else f"{text}, failed"
+        )
+    if result.report.inputs is not None:
+        text += f" - {inputs_words(result.report.inputs)}"
+    if result.stale:
+        text += " (before your edit)"
+    return text
+
+
+def inputs_words(inputs: Inputs) -> str:
+    """Say where the inputs came from."""
+    words = {
+        Rung.DIRECTIVE: "inputs",
+        Rung.PROVIDER: "inputs",
+        Rung.DUMMY_INPUTS: "inputs from the model's dummy_inputs",
+        Rung.ANNOTATIONS: "inputs from its annotations",
+        Rung.RECORDED: "inputs recorded by fuselight run",
+        Rung.MAIN: "inputs from the __main__ block",
+        Rung.PROGRAM: "inputs from fuselight run",
+    }[inputs.rung]
+    if words == "inputs":
+        return f"inputs from line {inputs.line}" if inputs.line else f"inputs from a {inputs.rung.value}"
+    return words
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,132 @@
+"""The server's commands. Arguments come as the client sent them: anything may be missing or of another type."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fuselight.codec import encode
+from fuselight_server import convert
+from fuselight_server.features.diagnostics import findings_of
+from fuselight_server.features.hover import markdown
+from fuselight_server.store import Store
+
+if TYPE_CHECKING:
+    from fuselight_server.features.server import Server
+
+LOG_TAIL = 120
+"""Lines of the log in a problem report."""
+
+
+def argument(arguments: tuple[Any, ...], key: str) -> Any:
+    """Return the value of `key` in the first argument; None where there is none."""
+    first = arguments[0] if arguments else None
+    return first.get(key) if isinstance(first, dict) else None
+
+
+def _path(arguments: tuple[Any, ...], key: str = "uri") -> str | None:
+    uri = argument(arguments, key)
+    return convert.path(uri) if isinstance(uri, str) else None
+
+
+def run(server: Server, arguments: tuple[Any, ...]) -> None:
+    """Run a target, or what a file compiles."""
+    path, target = _path(arguments), argument(arguments, "target")
+    if path is None:
+        server.face.say("Fuselight runs files: save this to one first.", error=False)
+    else:
+        server.analysis.command(path, target if isinstance(target, str) else None)
+
+
+def cancel(server: Server, arguments: tuple[Any, ...]) -> None:
+    """Cancel the runs of a file, or all."""
+    server.analysis.cancel(_path(arguments))
+
+
+async def restart_worker(server: Server, arguments: tuple[Any, ...]) -> None:
+    """Stop the workers of a folder, or all; the next run starts fresh ones."""
+    await server.analysis.restart(_path(arguments, "folder"))
+
+
+def clear_caches(server: Server, _arguments: tuple[Any, ...]) -> None:
+    """Forget every result, here and in the folders' stores."""
+    paths = server.analysis.shown_paths()
+    server.state.results.clear()
+    for folder in server.state.folders.values():
+        if folder.uri is not None:
+            Store.at(Path(folder.path)).clear()
+    server.face.findings_changed(paths)
+    server.face.results_changed(paths)
+    server.face.runs_changed()
+
+
+def copy_finding(server: Server, arguments: tuple[Any, ...]) -> str | None:
+    """Return the finding of a code on a line as Markdown; without a code, every finding of the line."""
+    path, line, code = _path(arguments), argument(arguments, "line"), argument(arguments, "code")
+    if path is None or not isinstance(line, (int, float)):
+        return None
+    parts = [
+        markdown(finding, edited=edited)
+        + f"\n\n`{finding.span.path}:{finding.span.line}`\n\n"
+        + f"```python\n{(server.state.read_line(path, finding.span.line) or '').strip()}\n```"
+        for finding, edited in findings_of(server, path)
+        if finding.span.line - 1 <= int(line) <= (finding.span.end_line or finding.span.line) - 1
+        and code in (None, finding.code)
+    ]
+    return "\n\n---\n\n".join(parts) or None
+
+
+def problem_report(server: Server, _arguments: tuple[Any, ...]) -> str:
+    """Return versions, settings and the log's tail; nothing of the user's code."""
+    lines = ["## Versions", ""]
+    lines += [f"- fuselight {server.version}", f"- Python {platform.python_version()}, {platform.platform()}"]
+    lines += [f"- {name} {metadata.version(name)}" for name in ("pygls", "lsprotocol", "tree-sitter")
+              if _installed(name)]  # fmt: skip
+    lines.append(f"- server: {sys.executable}")
+    for folder in server.state.folders.values():
+        interpreter = server.analysis.interpreter(folder) if folder.path else None
+        worker = server.analysis.worker_of(folder)
+        hello = worker.hello if worker else None
+        lines += [
+            "",
+            f"## Folder {folder.path or '(files outside folders)'}",
+            "",
+            f"- interpreter: {interpreter.executable if interpreter else 'none'}",
+            f"- worker: {_worker_words(hello)}",
+            f"- consent: {folder.consent}; problem: {folder.problem or 'none'}",
+            f"- settings: {_changed_settings(folder.settings)}",
+        ]
+    lines += ["", "## Log", "", "```", *list(server.state.log_lines)[-LOG_TAIL:], "```", ""]
+    return "\n".join(lines)
+
+
+def _worker_words(hello: Any) -> str:
+    if hello is None:
+        return "not started"
+    versions = hello.versions
+    return f"pid {hello.pid}, Python {versions.python}, torch {versions.torch}, triton {versions.triton}"
+
+
+def _changed_settings(settings: Any) -> str:
+    return str({key: value for key, value in encode(settings).items() if key != "environment"} or "defaults")
+
+
+def _installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+COMMANDS = {
+    "fuselight.server.run": run,
+    "fuselight.server.cancel": cancel,
+    "fuselight.server.restartWorker": restart_worker,
+    "fuselight.server.clearCaches": clear_caches,
+    "fuselight.server.copyFinding": copy_finding,
+    "fuselight.server.problemReport": problem_report,
+}

@@ -1,0 +1,107 @@
+"""Settings: pulled from the client per folder, applied without a restart.
+
+Invariant: after a change every folder has the settings that the client gives for it, and only workers whose
+interpreter or environment changed are stopped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from fuselight_server import convert
+from fuselight_server.settings import parse_settings
+from fuselight_server.state import Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fuselight_server.features.protocol import InterpreterChangedParams
+    from fuselight_server.features.server import Server
+
+SECTION = "fuselight"
+
+
+def changed(server: Server, params: types.DidChangeConfigurationParams) -> None:
+    """Answer `workspace/didChangeConfiguration`."""
+    if not server.state.client.configuration and isinstance(params.settings, dict):
+        settings: Mapping[str, Any] = params.settings
+        server.state.client_settings = settings.get(SECTION, settings)
+    server.spawn(pull(server), "reading settings")
+
+
+def interpreter_changed(server: Server, _params: InterpreterChangedParams) -> None:
+    """Answer `fuselight/interpreterChanged`: the settings of each folder tell which interpreter is another one now."""
+    server.spawn(pull(server), "reading settings")
+
+
+async def pull(server: Server) -> None:
+    """Ask for the settings of every folder and apply what changed."""
+    if "" not in server.state.folders:
+        server.state.folders[""] = Folder(path="", uri=None, consent="unknown")
+    folders = [folder for key, folder in server.state.folders.items() if folder.uri is not None or key == ""]
+    for folder, data in zip(folders, await _ask(server, folders), strict=False):
+        settings, warnings = parse_settings(data)
+        for warning in warnings:
+            server.state.log(f"settings: {warning}")
+            server.face.say(f"Fuselight: {warning}.", error=False)
+        await _apply(server, folder, settings)
+    server.face.runs_changed()
+    server.face.findings_changed([document.path for document in server.state.documents.values()])
+
+
+async def _ask(server: Server, folders: Sequence[Folder]) -> Sequence[Any]:
+    if not server.state.client.configuration:
+        return [server.state.client_settings] * len(folders)
+    items = [types.ConfigurationItem(scope_uri=folder.uri, section=SECTION) for folder in folders]
+    return await server.workspace_configuration_async(types.ConfigurationParams(items=items))
+
+
+async def _apply(server: Server, folder: Folder, settings: Any) -> None:
+    before, folder.settings = folder.settings, settings
+    if before == settings:
+        return
+    same_worker = (
+        before.resolved_interpreter == settings.resolved_interpreter
+        and before.interpreter == settings.interpreter
+        and before.environment == settings.environment
+    )
+    affected = [folder]
+    if folder.path == "":
+        affected = [one for one in server.state.folders.values() if one.uri is None]
+        for one in affected:
+            one.settings = settings
+    if not same_worker:
+        for one in affected:
+            await server.analysis.restart(one.path)
+    if before.guards != settings.guards:
+        server.analysis.rederive()
+    if before.code_lens != settings.code_lens:
+        server.face.refresh_lenses()
+
+
+def folders_changed(server: Server, params: types.DidChangeWorkspaceFoldersParams) -> None:
+    """Answer `workspace/didChangeWorkspaceFolders`."""
+    for gone in params.event.removed:
+        path = convert.path(gone.uri)
+        if path is not None and server.state.folders.pop(path, None) is not None:
+            server.spawn(server.analysis.restart(path), "stopping a worker")
+    add_folders(server, params.event.added)
+    server.spawn(start_folders(server), "adding folders")
+
+
+def add_folders(server: Server, folders: Sequence[types.WorkspaceFolder]) -> None:
+    """Take in workspace folders; those that are not on a disk are left out."""
+    for folder in folders:
+        path = convert.path(folder.uri)
+        if path is not None and (path not in server.state.folders or not server.state.folders[path].uri):
+            server.state.folders[path] = Folder(path=path, uri=folder.uri)
+
+
+async def start_folders(server: Server) -> None:
+    """Read the settings of every folder, and what the last `fuselight run` in it found."""
+    await pull(server)
+    for folder in list(server.state.folders.values()):
+        if folder.uri is not None:
+            await server.analysis.load_program(folder)

@@ -1,0 +1,111 @@
+"""Diagnostics of a file: pushed to clients that take them so, else pulled; never both for one document.
+
+Invariant: what is published for a file is a function of the state; the same list is not sent twice in a row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from fuselight_server import convert
+from fuselight_server.analysis import PROGRAM
+from fuselight_server.findings import apply_ignores, static_findings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight_server.features.server import Server
+    from fuselight_server.finding import Finding
+    from fuselight_server.places import Result
+    from fuselight_server.static.reading import Reading
+
+
+class Published:
+    """What every file was last told."""
+
+    def __init__(self) -> None:
+        """Start with nothing published."""
+        self.last: dict[str, list[types.Diagnostic]] = {}
+
+
+def publish(server: Server, published: Published, paths: Iterable[str]) -> None:
+    """Push the diagnostics of `paths` where they are not what the client has."""
+    for path in sorted(set(paths)):
+        document = server.state.at(path)
+        if document is None and not path_is_file(path):
+            continue
+        diagnostics = diagnostics_of(server, path)
+        if diagnostics == published.last.get(path, []):
+            continue
+        if diagnostics:
+            published.last[path] = diagnostics
+        else:
+            del published.last[path]
+        server.text_document_publish_diagnostics(
+            types.PublishDiagnosticsParams(
+                uri=server.uri_of(path),
+                diagnostics=diagnostics,
+                version=document.version if document else None,
+            )
+        )
+
+
+def path_is_file(path: str) -> bool:
+    """Whether a path can be named to the client as a file."""
+    return not path.startswith(("<", "untitled:", "vscode-notebook-cell:"))
+
+
+def pull(server: Server, params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
+    """Answer `textDocument/diagnostic`, for clients without push."""
+    document = server.state.documents.get(params.text_document.uri)
+    items = diagnostics_of(server, document.path) if document else []
+    return types.RelatedFullDocumentDiagnosticReport(items=items)
+
+
+def diagnostics_of(server: Server, path: str) -> list[types.Diagnostic]:
+    """Make the diagnostics of one file: what runs found, what the source alone shows, ignores applied."""
+    view = server.view
+    return [convert.diagnostic(finding, view, edited=edited) for finding, edited in findings_of(server, path)]
+
+
+def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
+    """Findings whose line is in `path`, each with whether that line was edited since the run."""
+    document = server.state.at(path)
+    reading = document.reading() if document else None
+    results = [result for result in server.state.results.values() if path in result.paths()]
+    found: dict[tuple[object, ...], tuple[Finding, bool]] = {}
+    for result in sorted(results, key=lambda one: one.key.name == PROGRAM):
+        for live in result.findings:
+            if live.place.gone or live.place.span.path != path:
+                continue
+            finding = live.now()
+            found.setdefault((finding.code, finding.span, finding.title), (finding, live.edited))
+    edited = {id(finding): was_edited for finding, was_edited in found.values()}
+    everything = [finding for finding, _ in found.values()]
+    if reading is not None:
+        everything += _static(server, path, reading, everything)
+        everything = _after_ignores(everything, reading, results)
+    return [(finding, edited.get(id(finding), False)) for finding in everything]
+
+
+def _static(server: Server, path: str, reading: Reading, found: list[Finding]) -> list[Finding]:
+    """What the source alone shows, where no run has said the same."""
+    hints = path_is_file(path) and server.state.folder_of(path).settings.hints.no_inputs
+    said = {(finding.code, finding.span.line) for finding in found}
+    return [
+        finding
+        for finding in static_findings(reading)
+        if (finding.code != "FL502" or hints) and (finding.code, finding.span.line) not in said
+    ]
+
+
+def _after_ignores(found: list[Finding], reading: Reading, results: list[Result]) -> list[Finding]:
+    """Apply the comments; that one silences nothing is known only after a run of the text as it is."""
+    fresh = any(reading.path in result.depends and not result.stale and result.learnt for result in results)
+    return [
+        finding
+        for finding in apply_ignores(found, {reading.path: reading})
+        if fresh or finding.code != "FL503"
+    ]

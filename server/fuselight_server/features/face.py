@@ -1,0 +1,104 @@
+"""What the user sees of an analysis: diagnostics, status, progress, lenses, questions.
+
+Invariant: what is shown is made from the state at the moment of showing; nothing is shown twice that did not change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from fuselight_server.features.diagnostics import Published, path_is_file, publish
+from fuselight_server.features.progress import ProgressBars
+from fuselight_server.features.protocol import CONFIRM_RUN, REPORT_CHANGED, STATUS
+from fuselight_server.features.status import statuses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight_server.features.server import Server
+    from fuselight_server.state import Folder
+
+LENS_SECONDS = 0.3
+"""Least time between two requests to ask for lenses again: a run moves on more often than that."""
+
+ANSWERS = {"Run": "run", "Not in This Folder": "never", "Later": "later"}
+
+
+class Face:
+    """Implements analysis.Face on LSP."""
+
+    def __init__(self, server: Server) -> None:
+        """Show things to the client of `server`."""
+        self._server = server
+        self.published = Published()
+        self.progress = ProgressBars()
+        self._statuses: dict[str | None, dict[str, Any]] = {}
+        self._lens_timer: asyncio.TimerHandle | None = None
+        self._lens_runs: frozenset[object] = frozenset()
+        self._status_due = False
+
+    def findings_changed(self, paths: Iterable[str]) -> None:
+        """Publish what is known of these files, and let views of their reports be drawn again."""
+        server = self._server
+        paths = sorted(set(paths))
+        if server.state.client.push:
+            publish(server, self.published, paths)
+        elif server.state.client.diagnostic_refresh and not self._lens_due():
+            server.spawn(server.workspace_diagnostic_refresh_async(None), "refreshing diagnostics")
+
+    def results_changed(self, paths: Iterable[str]) -> None:
+        """Let views of these files' reports be drawn again."""
+        for path in sorted(set(paths)):
+            if path_is_file(path):
+                self._server.protocol.notify(REPORT_CHANGED, {"uri": self._server.uri_of(path)})
+        self.refresh_lenses()
+
+    def runs_changed(self) -> None:
+        """Show which runs wait, move or ended. The status goes out when the loop has done what it was at."""
+        self.progress.update(self._server)
+        self.refresh_lenses()
+        if not self._status_due:
+            self._status_due = True
+            asyncio.get_running_loop().call_soon(self._send_statuses)
+
+    def _send_statuses(self) -> None:
+        self._status_due = False
+        for status in statuses(self._server):
+            if self._statuses.get(status["folder"]) != status:
+                self._statuses[status["folder"]] = status
+                self._server.protocol.notify(STATUS, status)
+
+    def refresh_lenses(self) -> None:
+        """Let the client ask for lenses again, soon and not too often."""
+        if self._server.state.client.lens_refresh and not self._lens_due():
+            self._lens_timer = asyncio.get_running_loop().call_later(LENS_SECONDS, self._refresh)
+
+    def _lens_due(self) -> bool:
+        return self._lens_timer is not None
+
+    def _refresh(self) -> None:
+        self._lens_timer = None
+        self._server.spawn(self._server.workspace_code_lens_refresh_async(None), "refreshing lenses")
+
+    def say(self, text: str, *, error: bool) -> None:
+        """Tell the user."""
+        kind = types.MessageType.Error if error else types.MessageType.Info
+        self._server.window_show_message(types.ShowMessageParams(type=kind, message=text))
+
+    async def confirm(self, folder: Folder, summary: str, interpreter: str) -> str:
+        """Ask whether code may run in `folder`: `run`, `never` or `later`."""
+        if self._server.state.client.confirm_run:
+            params = {"folder": folder.uri or folder.path, "summary": summary, "interpreter": interpreter}
+            answer = await self._server.protocol.send_request_async(CONFIRM_RUN, params)
+            chosen = answer.get("answer") if isinstance(answer, dict) else getattr(answer, "answer", None)
+            return str(chosen)
+        question = types.ShowMessageRequestParams(
+            type=types.MessageType.Info,
+            message=f"Fuselight is about to {summary}, in {folder.path} with {interpreter}.",
+            actions=[types.MessageActionItem(title=title) for title in ANSWERS],
+        )
+        item = await self._server.window_show_message_request_async(question)
+        return ANSWERS.get(item.title, "later") if item else "later"

@@ -1,0 +1,139 @@
+"""Start and end: what the client can do, which folders there are, when to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+from pygls.capabilities import ServerCapabilitiesBuilder
+
+from fuselight_server.features import configuration, diagnostics, files
+from fuselight_server.features.server import register
+from fuselight_server.state import ClientFeatures
+
+if TYPE_CHECKING:
+    from fuselight_server.features.protocol import TrustParams
+    from fuselight_server.features.server import Server
+
+PARENT_SECONDS = 2.0
+"""How often the client's process is looked for, where the system cannot tell us of its end."""
+
+
+def initialize(server: Server, params: types.InitializeParams) -> None:
+    """Take in the client before the capabilities are answered."""
+    options = params.initialization_options if isinstance(params.initialization_options, dict) else {}
+    state = server.state
+    state.trusted = options.get("trusted") is not False
+    state.storage = options.get("storage")
+    state.client_settings = options.get("settings")
+    state.client = client_features(params.capabilities, options)
+    server.encoding = ServerCapabilitiesBuilder.choose_position_encoding(params.capabilities)
+    folders = list(params.workspace_folders or ())
+    if not folders and params.root_uri:
+        folders = [types.WorkspaceFolder(uri=params.root_uri, name="")]
+    configuration.add_folders(server, folders)
+    if not state.client.push:
+        options_ = types.DiagnosticOptions(inter_file_dependencies=True, workspace_diagnostics=False)
+        register(server, types.TEXT_DOCUMENT_DIAGNOSTIC, diagnostics.pull, options_)
+    if params.process_id is not None:
+        server.spawn(leave_with(server, params.process_id), "watching the client")
+
+
+def client_features(capabilities: types.ClientCapabilities, options: dict[str, Any]) -> ClientFeatures:
+    """Read what the client can do."""
+    document, workspace, window = capabilities.text_document, capabilities.workspace, capabilities.window
+    commands = options.get("clientCommands")
+    refresh = workspace.diagnostics if workspace else None
+    return ClientFeatures(
+        push=document is None or document.publish_diagnostics is not None or document.diagnostic is None,
+        configuration=bool(workspace and workspace.configuration),
+        progress=bool(window and window.work_done_progress),
+        lens_refresh=bool(workspace and workspace.code_lens and workspace.code_lens.refresh_support),
+        watch=bool(
+            workspace
+            and workspace.did_change_watched_files
+            and workspace.did_change_watched_files.dynamic_registration
+        ),
+        diagnostic_refresh=bool(refresh and refresh.refresh_support),
+        confirm_run=options.get("confirmRun") is True,
+        commands=frozenset(commands if isinstance(commands, (list, tuple)) else ()),
+    )
+
+
+def initialized(server: Server, _params: types.InitializedParams) -> None:
+    """Ask for settings and to be told of files, once the client listens."""
+    server.spawn(_begin(server), "starting")
+
+
+async def _begin(server: Server) -> None:
+    if server.state.client.watch:
+        watchers = [types.FileSystemWatcher(glob_pattern=pattern) for pattern in files.WATCHED]
+        await server.client_register_capability_async(
+            types.RegistrationParams(
+                registrations=[
+                    types.Registration(
+                        id="fuselight-files",
+                        method=types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
+                        register_options=types.DidChangeWatchedFilesRegistrationOptions(watchers=watchers),
+                    )
+                ]
+            )
+        )
+    await configuration.start_folders(server)
+
+
+def trust(server: Server, params: TrustParams) -> None:
+    """Answer `fuselight/trust`. Trust that is taken back ends every run."""
+    server.state.trusted = params.trusted
+    if not params.trusted:
+        server.spawn(server.analysis.restart(None), "stopping workers")
+    server.face.runs_changed()
+
+
+async def shutdown(server: Server, _params: None) -> None:
+    """End runs and workers before the answer, so that `exit` leaves no process behind."""
+    await server.analysis.close()
+
+
+async def leave_with(server: Server, process_id: int) -> None:
+    """End this process when the client's ends: its pipe may be held open by others."""
+    if sys.platform == "linux" and hasattr(os, "pidfd_open"):
+        try:
+            handle = os.pidfd_open(process_id)
+        except OSError as error:
+            if isinstance(error, ProcessLookupError):
+                await _leave(server)
+            return
+        gone = asyncio.Event()
+        asyncio.get_running_loop().add_reader(handle, gone.set)
+        try:
+            await gone.wait()
+        finally:
+            asyncio.get_running_loop().remove_reader(handle)
+            os.close(handle)
+    else:
+        while _lives(process_id):
+            await asyncio.sleep(PARENT_SECONDS)
+    await _leave(server)
+
+
+def _lives(process_id: int) -> bool:
+    if sys.platform == "win32":  # os.kill would end it; the end of stdin has to serve
+        return True
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+async def _leave(server: Server) -> None:
+    logging.getLogger(__name__).warning("the client is gone")
+    await server.analysis.close()
+    os._exit(1)  # a thread still reads stdin, which nothing will end

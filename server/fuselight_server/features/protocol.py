@@ -1,0 +1,126 @@
+"""What Fuselight adds to LSP, and where it departs from pygls' own protocol class.
+
+Invariant: every request is answered, also one that cannot be read, and no answer carries a traceback. Parameters
+of custom methods are typed: pygls makes namedtuples of untyped ones, which eats keys.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import attrs
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.protocol import LanguageServerProtocol, lsp_method
+
+STATUS = "fuselight/status"
+CONFIRM_RUN = "fuselight/confirmRun"
+REPORT_CHANGED = "fuselight/reportChanged"
+REPORT_TREE = "fuselight/reportTree"
+TRUST = "fuselight/trust"
+INTERPRETER_CHANGED = "fuselight/interpreterChanged"
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.define
+class ReportTreeParams:
+    """Which file's reports; None for all."""
+
+    uri: str | None = None
+
+
+@attrs.define
+class TrustParams:
+    """Whether the workspace is trusted now."""
+
+    trusted: bool
+
+
+@attrs.define
+class InterpreterChangedParams:
+    """The URI of the folder whose interpreter changed; None for all."""
+
+    folder: str | None = None
+
+
+@attrs.define
+class ReportTreeRequest:
+    """`fuselight/reportTree`."""
+
+    id: int | str
+    params: ReportTreeParams
+    method: str = REPORT_TREE
+    jsonrpc: str = "2.0"
+
+
+@attrs.define
+class TrustNotification:
+    """`fuselight/trust`."""
+
+    params: TrustParams
+    method: str = TRUST
+    jsonrpc: str = "2.0"
+
+
+@attrs.define
+class InterpreterChangedNotification:
+    """`fuselight/interpreterChanged`."""
+
+    params: InterpreterChangedParams
+    method: str = INTERPRETER_CHANGED
+    jsonrpc: str = "2.0"
+
+
+_OURS: dict[str, type[Any]] = {
+    REPORT_TREE: ReportTreeRequest,
+    TRUST: TrustNotification,
+    INTERPRETER_CHANGED: InterpreterChangedNotification,
+}
+
+
+class Protocol(LanguageServerProtocol):
+    """pygls' protocol with typed custom methods, short errors, and documents left to our own state."""
+
+    def get_message_type(self, method: str) -> type[Any] | None:  # type: ignore[override]  # theirs is cached
+        """Return the type of a message; responses stay with pygls."""
+        return _OURS.get(method) or super().get_message_type(method)
+
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        """Read a message. A request that cannot be read is answered with an error before the error goes on."""
+        try:
+            return super().structure_message(data)
+        except JsonRpcException as error:
+            if "id" in data and "method" in data:
+                self._send_response(data["id"], error=error.to_response_error())
+            raise
+
+    def _send_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
+        """Send an answer; an error goes without pygls' traceback, which belongs in the log."""
+        if error is not None:
+            error.data = None
+        super()._send_response(msg_id, result, error)
+
+    # pygls keeps its own copy of every document and applies each change to it, at a cost that grows with the file.
+    # Ours are incremental (state.py), so these four keep the order of events and nothing else.
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
+    def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> Any:
+        """Hand an opened document to the feature."""
+        yield self.fm.features[types.TEXT_DOCUMENT_DID_OPEN], (params,), None
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> Any:
+        """Hand changes to the feature."""
+        yield self.fm.features[types.TEXT_DOCUMENT_DID_CHANGE], (params,), None
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
+    def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> Any:
+        """Hand a closed document to the feature."""
+        yield self.fm.features[types.TEXT_DOCUMENT_DID_CLOSE], (params,), None
+
+    @lsp_method(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
+    def lsp_work_done_progress_cancel(self, params: types.WorkDoneProgressCancelParams) -> Any:
+        """Hand a cancelled progress to the feature; pygls would warn of tokens that it did not make."""
+        yield self.fm.features[types.WINDOW_WORK_DONE_PROGRESS_CANCEL], (params,), None

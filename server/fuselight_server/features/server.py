@@ -1,0 +1,179 @@
+"""The server object that every feature is given, and how features are registered.
+
+Invariant: an exception in a feature is logged with the method and the versions, answered as a short error, and
+ends nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+import platform
+import threading
+import traceback
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInternalError
+from pygls.lsp.server import LanguageServer
+
+from fuselight_server import convert
+from fuselight_server.features.protocol import Protocol
+from fuselight_server.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from fuselight_server.analysis import Analysis
+    from fuselight_server.features.face import Face
+    from fuselight_server.state import Snapshot
+
+logger = logging.getLogger(__name__)
+
+
+def version() -> str:
+    """Version of Fuselight; `0` from a source tree that was never installed."""
+    try:
+        return metadata.version("fuselight")
+    except metadata.PackageNotFoundError:
+        return "0"
+
+
+class Server(LanguageServer):
+    """pygls' server with our state."""
+
+    def __init__(self) -> None:
+        """Make a server that knows nothing yet."""
+        super().__init__(
+            "fuselight",
+            version(),
+            protocol_cls=Protocol,
+            text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
+            notebook_document_sync=types.NotebookDocumentSyncOptions(
+                notebook_selector=[
+                    types.NotebookDocumentFilterWithCells(
+                        cells=[types.NotebookCellLanguage(language="python")]
+                    )
+                ]
+            ),
+            max_workers=2,
+        )
+        self.state = State()
+        self.analysis: Analysis
+        self.face: Face
+        self.automatic_saves: set[str] = set()
+        """URIs of documents that the editor, not the user, is about to save."""
+        self.stop_event = threading.Event()
+        self.encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._told: set[str] = set()
+
+    @property
+    def view(self) -> convert.Client:
+        """What conversion to the client's types needs."""
+        return convert.Client(encoding=self.encoding, read_line=self.state.read_line, uri_of=self.uri_of)
+
+    def uri_of(self, path: str) -> str:
+        """Return the client's own URI of an open file, else one made from the path."""
+        document = self.state.at(path)
+        return document.uri if document else convert.uri(path)
+
+    def snapshot(self, uri: str) -> Snapshot | None:
+        """Return what features may say of an open document."""
+        return self.state.snapshot(uri, self.analysis.runs.in_flight)
+
+    def spawn(self, work: Coroutine[Any, Any, Any], what: str) -> None:
+        """Run `work` on the loop; its failure is logged as that of `what`."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+
+        def done(task: asyncio.Task[Any]) -> None:
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                self.failed(what, error)
+
+        task.add_done_callback(done)
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """Log a failure of ours, and tell the user once per feature where the log is."""
+        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        self.state.log(
+            f"{what} failed (fuselight {self.version}, Python {platform.python_version()}, "
+            f"pygls {metadata.version('pygls')}): {error!r}\n{trace}"
+        )
+        if what not in self._told:
+            self._told.add(what)
+            self.window_show_message(
+                types.ShowMessageParams(
+                    type=types.MessageType.Error,
+                    message=f"Fuselight: {what} failed ({type(error).__name__}). The log has the details.",
+                )
+            )
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Log what pygls could not do; requests were answered with an error already."""
+        if source is not FeatureRequestError:
+            self.state.log(f"message not handled: {error}")
+
+
+def register(
+    server: Server, method: str, handler: Callable[[Server, Any], Any], options: object = None
+) -> None:
+    """Let `handler` answer `method`."""
+    server.feature(method, options)(_guarded(server, method, handler))
+
+
+def register_command(server: Server, name: str, handler: Callable[[Server, tuple[Any, ...]], Any]) -> None:
+    """Let `handler` answer the command `name`; it gets the arguments as the client sent them."""
+    guarded = _guarded(server, name, handler)
+
+    if inspect.iscoroutinefunction(handler):
+
+        async def command_async(*arguments: Any) -> Any:
+            return await guarded(arguments)
+
+        server.command(name)(command_async)
+    else:
+
+        def command(*arguments: Any) -> Any:
+            return guarded(arguments)
+
+        server.command(name)(command)
+
+
+def _guarded(server: Server, method: str, handler: Callable[[Server, Any], Any]) -> Callable[[Any], Any]:
+    def failure(error: Exception) -> JsonRpcException:
+        server.failed(method, error)
+        return JsonRpcInternalError(
+            message=f"{method} failed: {type(error).__name__}. Fuselight's log has the details."
+        )
+
+    if inspect.iscoroutinefunction(handler):
+
+        @functools.wraps(handler)
+        async def guarded_async(params: Any) -> Any:
+            try:
+                return await handler(server, params)
+            except JsonRpcException:
+                raise
+            except Exception as error:  # noqa: BLE001 - the boundary where a defect of ours stops
+                raise failure(error) from None
+
+        del guarded_async.__wrapped__  # pygls reads the signature: ours has one parameter
+        return guarded_async
+
+    @functools.wraps(handler)
+    def guarded(params: Any) -> Any:
+        try:
+            return handler(server, params)
+        except JsonRpcException:
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary where a defect of ours stops
+            raise failure(error) from None
+
+    del guarded.__wrapped__
+    return guarded

@@ -1,0 +1,96 @@
+"""What the client shows of each folder's state: `fuselight/status`.
+
+Invariant: a status is sent when it changes, and `idle` with generation N is sent only when every run up to N is
+over and what it found is published.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fuselight_server.features.server import Server
+    from fuselight_server.runs import Running
+    from fuselight_server.state import Folder
+
+
+def statuses(server: Server) -> list[dict[str, Any]]:
+    """Make the status of every workspace folder, and of what lies outside any."""
+    folders = [folder for key, folder in server.state.folders.items() if key]
+    return [_status(server, folder) for folder in folders]
+
+
+def _status(server: Server, folder: Folder) -> dict[str, Any]:
+    runs = server.analysis.runs
+    running = [run for run in runs.in_flight.values() if run.job.lane.folder == folder.path]
+    waiting = [job for job in runs.queue.waiting.values() if job.lane.folder == folder.path]
+    interpreter = server.analysis.interpreter(folder)
+    state, text, detail = _words(
+        server, folder, running, len(waiting), has_interpreter=interpreter is not None
+    )
+    return {
+        "folder": folder.uri,
+        "state": state,
+        "text": text,
+        "detail": detail,
+        "generation": runs.settled,
+        "interpreter": interpreter.executable if interpreter else None,
+        "why": interpreter.why if interpreter else None,
+        "torch": folder.torch,
+        "running": [run.job.key.name or "__main__" for run in running],
+    }
+
+
+def _words(
+    server: Server, folder: Folder, running: list[Running], waiting: int, *, has_interpreter: bool
+) -> tuple[str, str, str]:
+    """State, text and detail."""
+    if not server.state.trusted:
+        return (
+            "untrusted",
+            "not trusted",
+            "This workspace is not trusted: Fuselight reads the code, and runs none.",
+        )
+    if running:
+        detail = "; ".join(describe(run) for run in running)
+        if waiting:
+            detail += f"; {waiting} waiting"
+        starting = all(run.progress is None for run in running) and folder.torch is None
+        name = running[0].job.key.name or "__main__"
+        return ("starting", "starting", detail) if starting else ("running", name, detail)
+    if not has_interpreter:
+        return (
+            "noInterpreter",
+            "no interpreter",
+            "No Python interpreter was found. Select one that has torch.",
+        )
+    if folder.problem:
+        return "noInterpreter", "no torch", folder.problem
+    if folder.consent == "never":
+        return "idle", "runs off", "Nothing is run in this folder, as you chose."
+    results = [one for one in server.state.results.values() if server.state.folder_of(one.key.path) is folder]
+    if not results:
+        return "idle", "ready", "Save a file, or run a target from its code lens."
+    count = sum(len(result.findings) for result in results)
+    return "idle", f"{count} finding{'' if count == 1 else 's'}", f"{len(results)} targets analysed"
+
+
+def describe(run: Running) -> str:
+    """Say in plain words where a run is, as `tracing frame 17, model.py:88`."""
+    progress = run.progress
+    if progress is None:
+        return f"starting {run.job.key.name or '__main__'}"
+    words = {
+        "import": "importing",
+        "build": "building",
+        "call": "calling",
+        "trace": "tracing",
+        "report": "reporting",
+    }
+    phase = words.get(progress.phase, progress.phase)
+    if progress.detail:
+        return f"{phase} {progress.detail}"
+    if progress.path and progress.line:
+        return f"{phase} {os.path.basename(progress.path)}:{progress.line}"  # noqa: PTH119 - paths stay text
+    return f"{phase} {run.job.key.name or '__main__'}"

@@ -1,0 +1,139 @@
+"""Text documents and notebook cells, kept as the client has them.
+
+Invariant: changes are applied in the order in which they came, each to the text that the one before it left, and
+everything that has a place in the file is moved along before anything is published.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from fuselight_server import convert
+from fuselight_server.state import Document
+from fuselight_server.static.document import SourceDocument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight_server.features.server import Server
+
+NEEDS_FILE = "Fuselight runs files: save this to one to see what torch.compile does to it."
+
+
+def opened(server: Server, params: types.DidOpenTextDocumentParams) -> None:
+    """Answer `textDocument/didOpen`."""
+    item = params.text_document
+    if item.language_id == "python" or item.uri.endswith(".py"):
+        _open(server, item)
+
+
+def _open(server: Server, item: types.TextDocumentItem) -> None:
+    path = convert.path(item.uri)
+    document = Document(
+        uri=item.uri,
+        path=path or item.uri,
+        version=item.version,
+        source=SourceDocument(path or item.uri, item.text),
+        runnable=path is not None,
+    )
+    server.state.open(document)
+    _show(server, document)
+
+
+def changed(server: Server, params: types.DidChangeTextDocumentParams) -> None:
+    """Answer `textDocument/didChange`."""
+    _change(server, params.text_document.uri, params.text_document.version, params.content_changes)
+
+
+def _change(
+    server: Server, uri: str, version: int, changes: Iterable[types.TextDocumentContentChangeEvent]
+) -> None:
+    document = server.state.documents.get(uri)
+    if document is None:
+        return
+    source = document.source
+    for change in changes:
+        if isinstance(change, types.TextDocumentContentChangePartial):
+            start = convert.position(change.range.start, document.line, server.encoding)
+            end = convert.position(change.range.end, document.line, server.encoding)
+            moved = source.edit(start, end, change.text)
+        elif change.text == source.text:
+            continue
+        else:
+            moved = source.edit(
+                (1, 0), (source.line_count, len(source.line_bytes(source.line_count))), change.text
+            )
+        server.analysis.edited(document.path, moved)
+    document.version = version
+    _show(server, document)
+
+
+def will_save(server: Server, params: types.WillSaveTextDocumentParams) -> None:
+    """Answer `textDocument/willSave`: remember whether the user saves or the editor does after a delay."""
+    server.automatic_saves.discard(params.text_document.uri)
+    if params.reason == types.TextDocumentSaveReason.AfterDelay:
+        server.automatic_saves.add(params.text_document.uri)
+
+
+def saved(server: Server, params: types.DidSaveTextDocumentParams) -> None:
+    """Answer `textDocument/didSave`."""
+    document = server.state.documents.get(params.text_document.uri)
+    if document is not None:
+        automatic = params.text_document.uri in server.automatic_saves
+        server.automatic_saves.discard(params.text_document.uri)
+        server.analysis.saved(document.path, automatic=automatic)
+
+
+def closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:
+    """Answer `textDocument/didClose`."""
+    _close(server, params.text_document.uri)
+
+
+def _close(server: Server, uri: str) -> None:
+    document = server.state.close(uri)
+    if document is not None:
+        server.face.findings_changed([document.path])
+
+
+def notebook_opened(server: Server, params: types.DidOpenNotebookDocumentParams) -> None:
+    """Answer `notebookDocument/didOpen`: each cell is a document without a file."""
+    for item in params.cell_text_documents:
+        if item.language_id == "python":
+            _open(server, item)
+
+
+def notebook_changed(server: Server, params: types.DidChangeNotebookDocumentParams) -> None:
+    """Answer `notebookDocument/didChange`."""
+    cells = params.change.cells
+    if cells is None:
+        return
+    if cells.structure is not None:
+        for item in cells.structure.did_open or ():
+            if item.language_id == "python":
+                _open(server, item)
+        for cell in cells.structure.did_close or ():
+            _close(server, cell.uri)
+    for content in cells.text_content or ():
+        _change(server, content.document.uri, content.document.version, content.changes)
+
+
+def notebook_closed(server: Server, params: types.DidCloseNotebookDocumentParams) -> None:
+    """Answer `notebookDocument/didClose`."""
+    for cell in params.cell_text_documents:
+        _close(server, cell.uri)
+
+
+def _show(server: Server, document: Document) -> None:
+    """Publish what is known of a document; a large one is read outside the loop first."""
+    if document.source.is_large:
+        server.spawn(_show_large(server, document), "reading a large file")
+    else:
+        server.face.findings_changed([document.path])
+
+
+async def _show_large(server: Server, document: Document) -> None:
+    await document.source.read()
+    if server.state.documents.get(document.uri) is document:
+        server.face.findings_changed([document.path])

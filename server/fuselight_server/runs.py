@@ -1,0 +1,228 @@
+"""The queue of runs: at most one in flight and one waiting per target, one at a time per worker.
+
+Invariant: every request that was accepted ends exactly once - delivered, superseded or cancelled - and `settled`
+says up to which generation that is so. An outcome is delivered only while its run is the newest of its target;
+a late one is dropped. Nothing here knows of LSP or of torch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from fuselight.protocol import Analyse, Answer, Progress, Refused
+from fuselight.report import Culprit, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a run is about. `name` is empty for the file's `__main__` block."""
+
+    path: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What shares a worker: one interpreter in one folder."""
+
+    executable: str
+    args: tuple[str, ...]
+    folder: str
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Job:
+    """One requested run. `make` is asked when it starts, so that it sees the buffers as they are then."""
+
+    key: Key
+    lane: Lane
+    generation: int
+    cause: str
+    """Why, for the log: `saved`, `command`, ..."""
+    make: Callable[[], Analyse | None] = field(compare=False)
+    """None when the target is gone."""
+
+
+class Runner(Protocol):
+    """The part of a worker that the queue needs."""
+
+    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:
+        """Run to the one answer. Never raises for trouble in the worker; cancelling this cancels the run."""
+        ...
+
+
+@dataclass
+class Running:
+    """A run in flight."""
+
+    job: Job
+    since: float
+    """`time.monotonic()` of its start."""
+    task: asyncio.Task[Answer | Refused] | None = None
+    progress: Progress | None = None
+    superseded: bool = False
+    """Whether a newer run of its target waits, so that its own outcome is late."""
+
+
+class Queue:
+    """Which job is next: pure bookkeeping, without time or tasks."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[Key, Job] = {}
+        self.running: dict[Key, Job] = {}
+
+    def add(self, job: Job) -> None:
+        """Let `job` wait in place of one that waits for the same target; their causes are joined."""
+        earlier = self.waiting.pop(job.key, None)
+        if earlier is not None and job.cause not in earlier.cause.split(", "):
+            job = replace(job, cause=f"{earlier.cause}, {job.cause}")
+        self.waiting[job.key] = job
+
+    def start(self, lane: Lane) -> Job | None:
+        """Take the oldest job of `lane` whose target is not in flight."""
+        for key, job in self.waiting.items():
+            if job.lane == lane and key not in self.running:
+                del self.waiting[key]
+                self.running[key] = job
+                return job
+        return None
+
+    def finish(self, job: Job) -> None:
+        """Note that `job` is over, however it ended."""
+        del self.running[job.key]
+
+    def drop(self, keys: Iterable[Key] | None) -> tuple[Job, ...]:
+        """Forget the waiting jobs of `keys` (None: all) and return them."""
+        chosen = tuple(self.waiting) if keys is None else tuple(key for key in keys if key in self.waiting)
+        return tuple(self.waiting.pop(key) for key in chosen)
+
+    def settled(self, newest: int) -> int:
+        """Return the highest generation, `newest` at most, of which every run is over."""
+        pending = [job.generation for job in (*self.waiting.values(), *self.running.values())]
+        return min(pending, default=newest + 1) - 1
+
+
+class Runs:
+    """The queue at work: one task per lane that has something to do."""
+
+    def __init__(
+        self,
+        *,
+        worker: Callable[[Lane], Runner],
+        deliver: Callable[[Job, Analyse, Answer | Refused], Awaitable[None]],
+        changed: Callable[[], None],
+        log: Callable[[str], None],
+    ) -> None:
+        """Deliver outcomes to `deliver`; call `changed` whenever a run starts, moves on or ends."""
+        self._worker = worker
+        self._deliver = deliver
+        self._changed = changed
+        self._log = log
+        self._lanes: dict[Lane, asyncio.Task[None]] = {}
+        self.queue = Queue()
+        self.in_flight: dict[Key, Running] = {}
+        self.generation = 0
+
+    def next_generation(self) -> int:
+        """Begin a new generation: what is requested by one save or command."""
+        self.generation += 1
+        return self.generation
+
+    @property
+    def settled(self) -> int:
+        """Every run up to this generation is over and delivered."""
+        return self.queue.settled(self.generation)
+
+    def request(self, job: Job, *, supersede: bool) -> None:
+        """Queue `job`. With `supersede`, a run of its target in flight is cancelled; else that ends first."""
+        self._log(f"run {job.generation} of {job.key.name or '__main__'} in {job.key.path}: {job.cause}")
+        self.queue.add(job)
+        running = self.in_flight.get(job.key)
+        if supersede and running is not None and running.task is not None:
+            running.superseded = True
+            running.task.cancel()
+        lane = self._lanes.get(job.lane)
+        if lane is None or lane.done():
+            self._lanes[job.lane] = asyncio.get_running_loop().create_task(self._drain(job.lane))
+        self._changed()
+
+    def cancel(self, keys: Iterable[Key] | None = None) -> None:
+        """Cancel the runs of `keys` (None: all), waiting or in flight."""
+        chosen = None if keys is None else tuple(keys)
+        dropped = self.queue.drop(chosen)
+        for key, running in self.in_flight.items():
+            if (chosen is None or key in chosen) and running.task is not None:
+                running.task.cancel()
+        for job in dropped:
+            self._log(f"run {job.generation} of {job.key.name or '__main__'} cancelled before it began")
+        self._changed()
+
+    async def close(self) -> None:
+        """Cancel everything and wait until nothing runs."""
+        self.cancel()
+        lanes = [lane for lane in self._lanes.values() if not lane.done()]
+        if lanes:
+            await asyncio.wait(lanes)
+
+    async def _drain(self, lane: Lane) -> None:
+        while (job := self.queue.start(lane)) is not None:
+            try:
+                await self._run(job)
+            finally:
+                self.queue.finish(job)
+                self.in_flight.pop(job.key, None)
+                self._changed()
+
+    async def _run(self, job: Job) -> None:
+        request = job.make()
+        if request is None:
+            self._log(f"run {job.generation}: {job.key.name or '__main__'} is no longer there")
+            return
+        running = Running(job=job, since=time.monotonic())
+        self.in_flight[job.key] = running
+
+        def on_progress(progress: Progress) -> None:
+            running.progress = progress
+            self._changed()
+
+        running.task = asyncio.ensure_future(self._worker(job.lane).run(request, on_progress))
+        self._changed()
+        await asyncio.wait({running.task})
+        outcome = _outcome(running.task, request.id)
+        name = f"run {job.generation} of {job.key.name or '__main__'}"
+        if outcome is None or (
+            isinstance(outcome, Refused) and outcome.reason in {"cancelled", "superseded"}
+        ):
+            self._log(f"{name} cancelled")
+        elif running.superseded:
+            self._log(f"{name} is late and dropped")
+        else:
+            self._log(f"{name} took {time.monotonic() - running.since:.2f} s")
+            await self._deliver(job, request, outcome)
+
+
+def _outcome(task: asyncio.Task[Answer | Refused], request_id: int) -> Answer | Refused | None:
+    """What a task that is over gave; None when it was cancelled."""
+    if task.cancelled():
+        return None
+    error = task.exception()
+    if error is None:
+        return task.result()
+    return Refused(id=request_id, reason="failed", failure=_own_failure(error))
+
+
+def _own_failure(error: BaseException) -> Failure:
+    return Failure(
+        culprit=Culprit.FUSELIGHT,
+        kind="internal",
+        message=f"Fuselight failed while it talked to the worker: {error}",
+        next_step="See Fuselight's log, and run again.",
+        exception=type(error).__name__,
+    )

@@ -1,0 +1,183 @@
+"""The user's settings, parsed once into frozen dataclasses; every field has a default.
+
+Invariant: parsing never fails. A value that does not fit is replaced by its default and named in a warning.
+`package.json` documents the same names and defaults; tests/test_manifest.py holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class LimitSettings:
+    """Bounds of one run; 0 means none."""
+
+    seconds: float = 120.0
+    memory_mb: int = 8192
+
+
+@dataclass(frozen=True)
+class GuardSettings:
+    """From where on guards are worth a warning, for each frame."""
+
+    warn_count: int = 1000
+    warn_microseconds: float = 500.0
+
+
+@dataclass(frozen=True)
+class HintSettings:
+    """Which hints are shown."""
+
+    no_inputs: bool = True
+
+
+@dataclass(frozen=True)
+class InputSettings:
+    """How inputs are made from annotations: the size of each named dimension, `*` for any other."""
+
+    default_sizes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DynamoSettings:
+    """`torch._dynamo.config` values to apply in a run."""
+
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TraceSettings:
+    """How much of the protocol the extension logs."""
+
+    server: Literal["off", "messages", "verbose"] = "off"
+
+
+@dataclass(frozen=True)
+class ResolvedInterpreter:
+    """The interpreter that the client chose for a folder, and in words why that one."""
+
+    executable: str
+    args: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The `fuselight` section for one folder."""
+
+    interpreter: str = ""
+    """Path of the Python that has torch; empty: the client's choice."""
+    server_interpreter: str = ""
+    """Path of the Python that runs this server; read by the client alone."""
+    run: Literal["save", "manual"] = "save"
+    limits: LimitSettings = LimitSettings()
+    idle_minutes: float = 10.0
+    """After so many minutes without a run a worker is stopped."""
+    sample_after_seconds: float = 5.0
+    """After so many seconds without progress a run is sampled for the line that it is in."""
+    guards: GuardSettings = GuardSettings()
+    code_lens: Literal["all", "compiled", "off"] = "all"
+    """`compiled`: lenses only on targets that are compiled or have inputs."""
+    hints: HintSettings = HintSettings()
+    inputs: InputSettings = field(default_factory=InputSettings)
+    dynamo: DynamoSettings = field(default_factory=DynamoSettings)
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables to set in the worker."""
+    trace: TraceSettings = TraceSettings()
+    resolved_interpreter: ResolvedInterpreter | None = None
+    """Put in by the client; not a setting of the user's."""
+
+
+def parse_settings(data: Any) -> tuple[Settings, tuple[str, ...]]:
+    """Read the JSON value of the `fuselight` section.
+
+    Returns the settings and one warning per value that was replaced by its default. Unknown names are passed
+    over: a newer client may have more of them.
+    """
+    warnings: list[str] = []
+    return _parse(Settings, data, "fuselight", warnings), tuple(warnings)
+
+
+def key_of(field_name: str) -> str:
+    """Name a field as JSON does: `warn_count` is `warnCount`."""
+    head, *tail = field_name.split("_")
+    return head + "".join(part.capitalize() for part in tail)
+
+
+def _parse(kind: type[T], data: Any, where: str, warnings: list[str]) -> T:
+    if data is None:
+        return kind()
+    if not isinstance(data, Mapping):
+        warnings.append(f"{where} should be an object; its defaults are used")
+        return kind()
+    hints = get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for item in fields(kind):  # type: ignore[arg-type]  # only called with the dataclasses above
+        key = key_of(item.name)
+        if key not in data or data[key] is None:
+            continue
+        name = f"{where}.{key}"
+        hint = hints[item.name]
+        if is_dataclass(hint):
+            values[item.name] = _parse(hint, data[key], name, warnings)  # type: ignore[arg-type]  # mypy sees an instance
+        elif item.name == "resolved_interpreter":
+            values[item.name] = _interpreter(data[key], name, warnings)
+        else:
+            try:
+                values[item.name] = _value(hint, data[key])
+            except ValueError as wanted:
+                warnings.append(f"{name} should be {wanted}, not {_short(data[key])}; its default is used")
+    return kind(**values)
+
+
+def _interpreter(data: Any, name: str, warnings: list[str]) -> ResolvedInterpreter | None:
+    if isinstance(data, Mapping) and isinstance(data.get("executable"), str) and data["executable"]:
+        args = data.get("args")
+        why = data.get("why")
+        return ResolvedInterpreter(
+            executable=data["executable"],
+            args=tuple(str(arg) for arg in args) if isinstance(args, (list, tuple)) else (),
+            why=why if isinstance(why, str) else "",
+        )
+    warnings.append(f"{name} should be an interpreter, not {_short(data)}; it is passed over")
+    return None
+
+
+def _value(hint: Any, value: Any) -> Any:
+    """`value` as a `hint`. Raises ValueError with what was wanted."""
+    origin = get_origin(hint)
+    if origin is Literal:
+        if value in get_args(hint):
+            return value
+        raise ValueError(f"one of {', '.join(map(repr, get_args(hint)))}")
+    if origin is dict:
+        return _dictionary(get_args(hint)[1], value)
+    if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if value >= 0:  # NaN fails too
+            return float(value)
+        raise ValueError("a number of 0 or more")
+    if hint is int and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if value >= 0 and value % 1 == 0:  # infinity fails too: its remainder is NaN
+            return int(value)
+        raise ValueError("a whole number of 0 or more")
+    if hint in (str, bool) and type(value) is hint:
+        return value
+    raise ValueError({str: "a string", bool: "true or false"}.get(hint, "a number"))
+
+
+def _dictionary(hint: Any, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError("an object")  # noqa: TRY004 - one kind of error, caught above
+    if hint is Any:
+        return {str(key): item for key, item in value.items()}
+    return {str(key): _value(hint, item) for key, item in value.items()}
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."  # noqa: PLR2004 - a line of a message

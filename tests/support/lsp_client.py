@@ -1,0 +1,288 @@
+"""A small JSON-RPC client for a real server over pipes: waits for messages with deadlines, never for time.
+
+Invariant: every message of the server is kept in order, so that a failed wait can show what came instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+DEADLINE = 60.0
+"""Seconds; the machines that run this may be busy."""
+
+Json = dict[str, Any]
+
+CAPABILITIES: Json = {
+    "general": {"positionEncodings": ["utf-16"]},
+    "textDocument": {
+        "publishDiagnostics": {"relatedInformation": True},
+        "synchronization": {"willSave": True},
+    },
+    "window": {"workDoneProgress": True},
+    "workspace": {
+        "configuration": True,
+        "workspaceFolders": True,
+        "codeLens": {"refreshSupport": True},
+        "didChangeWatchedFiles": {"dynamicRegistration": True},
+    },
+}
+
+
+class Client:
+    """One server process and the conversation with it."""
+
+    def __init__(
+        self, *, settings: Json | None = None, confirm: str = "run", command: list[str] | None = None
+    ) -> None:
+        path = os.pathsep.join((str(ROOT / "compiler"), str(ROOT / "server")))
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        self.process = subprocess.Popen(
+            command or [sys.executable, "-X", "utf8", "-m", "fuselight_server.app"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+        self.settings: Json = settings or {}
+        self.settings_by_folder: dict[str, Json] = {}
+        self.confirm = confirm
+        self.messages: list[Json] = []
+        self.stderr = bytearray()
+        self._next = 0
+        self._seen = threading.Condition()
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=target, daemon=True) for target in (self._read, self._read_stderr)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    # Speaking
+
+    def send(self, message: Json) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self.send_bytes(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    def send_bytes(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def notify(self, method: str, params: Any = None) -> None:
+        self.send({"method": method, "params": params})
+
+    def ask(self, method: str, params: Any = None) -> int:
+        self._next += 1
+        self.send({"id": self._next, "method": method, "params": params})
+        return self._next
+
+    def request(self, method: str, params: Any = None, *, deadline: float = DEADLINE) -> Any:
+        answer = self.answer(self.ask(method, params), deadline=deadline)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def answer(self, identity: int, *, deadline: float = DEADLINE) -> Json:
+        return self.wait(
+            lambda message: message.get("id") == identity and "method" not in message, f"answer {identity}",
+            deadline=deadline,
+        )  # fmt: skip
+
+    # Listening
+
+    def mark(self) -> int:
+        """How many messages have come: give it to `wait` to look only at later ones."""
+        with self._seen:
+            return len(self.messages)
+
+    def wait(
+        self, wanted: Callable[[Json], bool], what: str, *, since: int = 0, deadline: float = DEADLINE
+    ) -> Json:
+        """The first message since `since` that is wanted."""
+        end = time.monotonic() + deadline
+        position = since
+        with self._seen:
+            while True:
+                while position < len(self.messages):
+                    if wanted(self.messages[position]):
+                        return self.messages[position]
+                    position += 1
+                left = end - time.monotonic()
+                if left <= 0 or self._closed:
+                    raise AssertionError(f"{what} did not come.\n{self.transcript()}")
+                self._seen.wait(left)
+
+    def notified(
+        self, method: str, wanted: Callable[[Json], bool] = lambda _params: True, *, since: int = 0,
+        deadline: float = DEADLINE,
+    ) -> Json:  # fmt: skip
+        message = self.wait(
+            lambda one: one.get("method") == method and wanted(one["params"]),
+            method,
+            since=since,
+            deadline=deadline,
+        )
+        params: Json = message["params"]
+        return params
+
+    def idle(self, generation: int, *, deadline: float = 120.0) -> Json:
+        """Wait until every run up to `generation` is over and published."""
+        return self.notified(
+            "fuselight/status",
+            lambda status: (
+                status["state"] in {"idle", "noInterpreter", "untrusted"}
+                and status["generation"] >= generation
+            ),
+            deadline=deadline,
+        )
+
+    def diagnostics(self, uri: str) -> list[Json]:
+        """What was published last for a file."""
+        with self._seen:
+            for message in reversed(self.messages):
+                if (
+                    message.get("method") == "textDocument/publishDiagnostics"
+                    and message["params"]["uri"] == uri
+                ):
+                    found: list[Json] = message["params"]["diagnostics"]
+                    return found
+        return []
+
+    def transcript(self) -> str:
+        with self._seen:
+            lines = [json.dumps(message)[:400] for message in self.messages[-60:]]
+        return "\n".join([*lines, "stderr:", self.stderr.decode(errors="replace")[-4000:]])
+
+    # Life
+
+    def start(
+        self,
+        *folders: Path,
+        options: Json | None = None,
+        capabilities: Json | None = None,
+        process_id: int | None = None,
+    ) -> Json:
+        """Initialize on these folders."""
+        result: Json = self.request(
+            "initialize",
+            {
+                "processId": process_id,
+                "rootUri": None,
+                "capabilities": CAPABILITIES if capabilities is None else capabilities,
+                "workspaceFolders": [{"uri": folder.as_uri(), "name": folder.name} for folder in folders],
+                "initializationOptions": {
+                    "settings": self.settings,
+                    "trusted": True,
+                    "storage": None,
+                    "clientCommands": ["fuselight.showDetails"],
+                    "confirmRun": True,
+                    **(options or {}),
+                },
+            },
+        )
+        self.notify("initialized", {})
+        return result
+
+    def open(self, path: Path, text: str | None = None, *, uri: str | None = None) -> str:
+        uri = uri or path.as_uri()
+        text = path.read_text(encoding="utf-8") if text is None else text
+        item = {"uri": uri, "languageId": "python", "version": 1, "text": text}
+        self.notify("textDocument/didOpen", {"textDocument": item})
+        return uri
+
+    def edit(
+        self, uri: str, start: tuple[int, int], end: tuple[int, int], text: str, version: int = 2
+    ) -> None:
+        place = {
+            "start": {"line": start[0], "character": start[1]},
+            "end": {"line": end[0], "character": end[1]},
+        }
+        document = {"uri": uri, "version": version}
+        self.notify(
+            "textDocument/didChange",
+            {"textDocument": document, "contentChanges": [{"range": place, "text": text}]},
+        )
+
+    def save(self, uri: str, *, reason: int = 1) -> None:
+        self.notify("textDocument/willSave", {"textDocument": {"uri": uri}, "reason": reason})
+        self.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
+
+    def lenses(self, uri: str) -> list[str]:
+        answer = self.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
+        return [lens["command"]["title"] for lens in answer or ()]
+
+    def command(self, name: str, *arguments: Any) -> Any:
+        return self.request("workspace/executeCommand", {"command": name, "arguments": list(arguments)})
+
+    def stop(self) -> int:
+        """Shut down as an editor does; the server's exit status."""
+        if self.process.poll() is None:
+            self.request("shutdown")
+            self.notify("exit")
+        status = self.process.wait(DEADLINE)
+        self.close()
+        return status
+
+    def close(self) -> None:
+        """End the server, however it is, and read what is left."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(DEADLINE)
+        for thread in self._threads:
+            thread.join(DEADLINE)
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    continue
+
+    def _read(self) -> None:
+        pipe = self.process.stdout
+        assert pipe is not None
+        while True:
+            length = 0
+            while (line := pipe.readline()) not in (b"\r\n", b""):
+                name, _, value = line.partition(b":")
+                if name.lower() == b"content-length":
+                    length = int(value)
+            if not line:
+                break
+            message = json.loads(pipe.read(length))
+            self._serve(message)
+            with self._seen:
+                self.messages.append(message)
+                self._seen.notify_all()
+        with self._seen:
+            self._closed = True
+            self._seen.notify_all()
+
+    def _serve(self, message: Json) -> None:
+        """Answer what the server asks of an editor."""
+        if "id" not in message or "method" not in message:
+            return
+        result: Any = None
+        if message["method"] == "workspace/configuration":
+            result = [
+                self.settings_by_folder.get(item.get("scopeUri") or "", self.settings)
+                for item in message["params"]["items"]
+            ]
+        elif message["method"] == "fuselight/confirmRun":
+            result = {"answer": self.confirm}
+        elif message["method"] == "window/showMessageRequest":
+            title = {"run": "Run", "never": "Not in This Folder"}.get(self.confirm)
+            result = {"title": title} if title else None
+        self.send({"id": message["id"], "result": result})
+
+    def _read_stderr(self) -> None:
+        assert self.process.stderr is not None
+        while chunk := self.process.stderr.read1(65536):  # type: ignore[attr-defined]  # a BufferedReader
+            self.stderr.extend(chunk)

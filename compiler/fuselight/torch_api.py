@@ -334,7 +334,9 @@ def user_stack() -> list[Any]:
 
 def real_stack(error: BaseException) -> list[Any]:
     """The traced frames that an exception of Dynamo carries, outermost first."""
-    return list(getattr(error, "real_stack", None) or ())
+    found = getattr(error, "real_stack", None)
+    innermost = getattr(error, "innermost_user_frame_summary", None)
+    return list(found or ([] if innermost is None else [innermost]))
 
 
 @functools.cache
@@ -507,8 +509,9 @@ def frames_above(start: FrameType | None = None) -> Iterator[FrameType]:
 
 
 def dispatch_keys(tensor: torch.Tensor) -> set[str]:
-    """The names of a tensor's dispatch keys."""
-    text = str(torch._C._dispatch_keys(tensor))
+    """The names of a tensor's dispatch keys under the modes that are on, as its guard sees them."""
+    keys = torch._C._dispatch_keys(tensor) | torch._C._dispatch_tls_local_include_set()
+    text = str(keys - torch._C._dispatch_tls_local_exclude_set())
     return set(text.partition("(")[2].rstrip(")").split(", "))
 
 

@@ -13,6 +13,7 @@ from torch._dynamo import exc as dynamo_exc
 
 from fuselight import torch_api
 from fuselight.dynamo import breaks, reasons, refusals, stacks
+from fuselight.dynamo.sources import in_user_words
 from fuselight.report import Culprit, Failure, Stack
 
 _TRACEBACK = 20_000
@@ -34,7 +35,7 @@ def failure_of(
         exception=type(exc).__name__,
         stack=_stack(exc),
         traceback="".join(traceback.format_exception(type(exc), exc, exc.__traceback__))[-_TRACEBACK:],
-        gb_id=breaks.gb_id(cause) if cause is not None and refusals.is_graph_break(exc) else _limit_id(exc),
+        gb_id=breaks.gb_id(cause) if cause is not None else _limit_id(exc),
         call=call,
         phase=phase,
     )
@@ -138,13 +139,13 @@ def _judge_python(exc: BaseException, roots: tuple[str, ...]) -> tuple[Culprit, 
 
 
 def _raised_by_us(exc: BaseException) -> bool:
-    """Whether the innermost frame is ours, below no frame of the user."""
-    last = exc.__traceback__
-    ours = False
-    while last is not None:
-        path = last.tb_frame.f_code.co_filename
-        ours = stacks.is_ours(path) or (ours and not stacks.is_shown(path))
-        last = last.tb_next
+    """Whether the innermost frame is ours, the standard library's aside: our hooks stand in tracebacks of torch too."""
+    entry, ours = exc.__traceback__, False
+    while entry is not None:
+        path = entry.tb_frame.f_code.co_filename
+        if not stacks.is_standard_library(path):
+            ours = stacks.is_ours(path)
+        entry = entry.tb_next
     return ours
 
 
@@ -156,6 +157,8 @@ def _stack(exc: BaseException) -> Stack:
     """Down to the line: the Python frames above the compile, then the frames that Dynamo had traced."""
     above = stacks.from_traceback(exc)
     traced = stacks.from_summaries(torch_api.real_stack(exc))
+    if not traced and isinstance(exc, torch_api.constraint_violation()):
+        traced = stacks.from_text(str(exc))
     if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:
         return (*above, stacks.at(exc.filename, exc.lineno, exc.offset, exc.text))
     return above + traced
@@ -170,8 +173,19 @@ def _message(exc: BaseException, cause: reasons.Reason | None) -> str:
     if isinstance(exc, dynamo_exc.BackendCompilerFailed):
         inner = str(exc.inner_exception).strip().split("\n", 1)[0]
         return f"backend {exc.backend_name!r}: {type(exc.inner_exception).__name__}: {inner}"
+    if isinstance(exc, dynamo_exc.TorchRuntimeError) and cause is not None:
+        _, marker, inner = cause.explanation.rpartition(": got ")
+        return f"{cause.title}: {inner}" if marker else cause.title
+    if isinstance(exc, torch_api.constraint_violation()):
+        return _constraint(str(exc))
     first = str(exc).strip().split("\n", 1)[0].strip()
     return f"{name}: {first}" if first else name
+
+
+def _constraint(text: str) -> str:
+    """The first violated constraint: they are a list below a line that says only that there are some."""
+    first = next((line.strip() for line in text.splitlines() if line.strip().startswith("- ")), None)
+    return in_user_words(first.removeprefix("- ")) if first is not None else text.partition("\n")[0]
 
 
 def _limit_id(exc: BaseException) -> str | None:

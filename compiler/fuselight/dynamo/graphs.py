@@ -5,13 +5,12 @@ Invariant: read before the backend sees it, for a backend may change it in place
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
 
 from fuselight.dynamo import stacks
-from fuselight.report import Graph, Location, Stack, text_key
+from fuselight.report import Graph, Stack, text_key
 
 _CALLS = ("call_function", "call_method", "call_module")
 _DTYPES = {
@@ -40,22 +39,7 @@ def read_graph(module: torch.fx.GraphModule, texts: dict[str, str]) -> Graph:
 
 def _user_stack(node: torch.fx.Node) -> Stack:
     trace = node.meta.get("stack_trace")
-    return () if not isinstance(trace, str) else _parse_trace(trace)
-
-
-@functools.lru_cache(maxsize=8192)
-def _parse_trace(trace: str) -> Stack:
-    """`stack_trace` is text even inside torch: `File "path", line 3, in forward` and the source line below it."""
-    out = []
-    for line in trace.splitlines():
-        stripped = line.strip()
-        if not stripped.startswith('File "'):
-            continue
-        path, quote, rest = stripped[6:].rpartition('", line ')
-        number, _, function = rest.partition(", in ")
-        if quote and number.strip().isdigit():
-            out.append(Location(path, int(number), function=stacks.user_function(function.strip()) or None))
-    return tuple(out)
+    return () if not isinstance(trace, str) else stacks.from_text(trace)
 
 
 def _target_name(target: Any) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fuselight import torch_api
-from fuselight.dynamo import sources, stacks
+from fuselight.dynamo import differences, sources, stacks
 from fuselight.report import Guard, GuardPlace, Stack
 
 _CHECKS = 5
@@ -45,6 +45,8 @@ class Births:
     by_source: dict[str, Stack]
     objects: dict[int, str]
     """`id` at compile time of each object that is guarded by identity, to what it was, in words."""
+    paths: set[str]
+    """Every file of a stack above: a guard on symbolic shapes names its own by the end of the path alone."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
     """The guards of one compile, and the table for when they fail."""
     found = []
     places: collections.Counter[Stack] = collections.Counter()
-    births = Births({}, {}, {})
+    births = Births({}, {}, {}, set())
     for guard in torch_api.guards_of(output_graph):
         stack = stacks.from_summaries(guard.user_stack or ())
         code = tuple(str(part) for part in guard.code_list or ())
@@ -70,6 +72,7 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
         if stack:
             births.by_source.setdefault(name, stack)
             places[stack] += 1
+            births.paths.update(place.path for place in stack)
         _note_object(guard, births.objects)
         found.append((kind, name, code, stack))
     kept = sorted(range(len(found)), key=lambda i: (found[i][0] in _MACHINERY, i))[:_KEPT]
@@ -97,11 +100,13 @@ def _places(counts: collections.Counter[Stack], roots: Sequence[str]) -> tuple[G
 def _note_object(guard: Any, objects: dict[int, str]) -> None:
     reference = guard.obj_weakref
     value = reference() if callable(reference) else None
-    name = getattr(value, "__qualname__", None)
-    if isinstance(name, str):
-        objects[id(value)] = f"{getattr(value, '__module__', '')}.{name}".lstrip(".").removeprefix(
-            "builtins."
-        )
+    name = None if value is None else differences.object_name(value)
+    if name is None:
+        return
+    objects[id(value)] = name
+    code = getattr(value, "__code__", None)
+    if code is not None:  # functions are compared by their code
+        objects[id(code)] = name
 
 
 def check_latency(manager: Any, output_graph: Any) -> float | None:

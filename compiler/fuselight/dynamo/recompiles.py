@@ -13,12 +13,13 @@ from types import CodeType
 from typing import Any
 
 from fuselight import torch_api
-from fuselight.dynamo import differences, sources
+from fuselight.dynamo import differences, sources, stacks
 from fuselight.dynamo.guards import Births
 from fuselight.report import GuardFailure, Location, Mismatch, Stack
 
 _COMMENT = re.compile(r"\s+#\s(.*)$", re.DOTALL)
-_BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n]+?):(?P<line>\d+) in (?P<function>\w+)")
+_BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n:]+?):(?P<line>\d+) in (?P<function>\w+)")
+_MISSING = "MISSING"
 _FAILURES = 50
 """Most failing guards kept per cache entry: another model behind the same code fails hundreds."""
 
@@ -48,8 +49,10 @@ def _read_entry(
     deleted = torch_api.is_deleted(manager)
     if deleted is not None:
         return (GuardFailure("DELETED", "", "", f"the compiled code was dropped: {deleted}"),)
-    table = births.get(manager) or Births({}, {}, {})
+    table = births.get(manager) or Births({}, {}, {}, set())
     failures = list(_failures(manager, frame.f_locals, table))
+    # what cannot be read any more mostly lies under something whose own guard failed, which says it better
+    failures = [failure for failure in failures if failure.kind != _MISSING] or failures
     if failures:
         return tuple(failures[:_FAILURES])
     verdict = manager.check_verbose(frame.f_locals)
@@ -136,7 +139,9 @@ def _leaf_failures(
             difference=_with_cause(found.text, text),
             was=found.was,
             now=found.now,
-            born=table.by_code.get(part) or _born_in_comment(text) or table.by_source.get(source, ()),
+            born=table.by_code.get(part)
+            or _born_in_comment(text, table.paths)
+            or table.by_source.get(source.removesuffix(".__code__"), ()),
         )
 
 
@@ -146,21 +151,25 @@ def _with_cause(difference: str, text: str) -> str:
     return difference
 
 
-def _born_in_comment(text: str) -> Stack:
-    """Guards on symbolic shapes carry their line in a comment only: `# if n > 4:  # model.py:12 in forward`."""
+def _born_in_comment(text: str, paths: set[str]) -> Stack:
+    """Guards on symbolic shapes carry their line in a comment only: `# if n > 4:  # dels/net.py:12 in forward`.
+
+    torch cuts the path at its start, so the file is the only one known that ends like it, or none.
+    """
     found = _BORN_COMMENT.search(text)
     if found is None or "(unknown source" in text:
         return ()
-    path = found["path"].strip()
-    if not path.startswith(("/", "\\")) and path[1:2] != ":":
+    end = found["path"].strip()
+    known = [path for path in paths if path.endswith(end)]
+    if len(known) != 1:
         return ()
-    return (Location(path, int(found["line"]), function=found["function"]),)
+    return (Location(known[0], int(found["line"]), function=stacks.user_function(found["function"])),)
 
 
 def _missing(source: str, error: Exception, table: Births) -> GuardFailure:
     words = sources.in_user_words(source)
     return GuardFailure(
-        kind="MISSING",
+        kind=_MISSING,
         source=words,
         code=source,
         difference=f"{words} was there, now it cannot be read ({type(error).__name__})",

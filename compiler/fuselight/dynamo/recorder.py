@@ -162,6 +162,7 @@ class Recorder:
         """Dynamo is done with the frame of the last `compile_started`."""
         run = self._running.pop()
         if run.limit is not None:
+            self._refuse_for_limit(run, run.limit, error)
             return  # nothing was compiled: the refusal is all there is to tell
         outcome = _outcome(run, result, error)
         self._compiles.append(
@@ -245,8 +246,6 @@ class Recorder:
         run.limit = limit
         if run.recompile is not None:
             self._recompiles[run.recompile] = replace(self._recompiles[run.recompile], compile_id=None)
-        why = self._recompiles[run.recompile].entries if run.recompile is not None else ()
-        self._refuse(refusals.limit_reached(run.code, limit, why, caller=run.caller, call=self._call))
 
     def frame_fell_back(self, error: BaseException, code: CodeType) -> None:
         """A frame goes on in eager because of an exception that Dynamo swallows."""
@@ -284,6 +283,15 @@ class Recorder:
             self._running[-1].symbols.specialized(shape_env, symbol, value, reason)
 
     # Bookkeeping.
+
+    def _refuse_for_limit(self, run: _Running, limit: str, error: BaseException | None) -> None:
+        """Each later call that fits no cache entry meets the limit again: once is told."""
+        if isinstance(error, torch_api.recompile_limit_hit()):
+            return  # fullgraph=True: the call failed, and did not go on in eager
+        why = self._recompiles[run.recompile].entries if run.recompile is not None else ()
+        found = refusals.limit_reached(run.code, limit, why, caller=run.caller, call=self._call)
+        if not any((old.kind, old.location) == (found.kind, found.location) for old in self._not_compiled):
+            self._refuse(found)
 
     def _refuse(self, found: NotCompiled) -> None:
         self._not_compiled.setdefault(found)

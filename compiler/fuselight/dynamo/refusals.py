@@ -71,7 +71,8 @@ def fell_back(error: BaseException, code: CodeType, *, caller: Stack, call: int 
     cause = reasons.read_reasons(message)[0]
     if not is_graph_break(error):
         kind = NotCompiledKind.COMPILER_ERROR
-        reason = f"{type(error).__name__}: {message.strip().splitlines()[0] if message.strip() else ''}"
+        inner = getattr(error, "inner_exception", None) or error
+        reason = f"{type(inner).__name__}: {str(inner).strip().partition(chr(10))[0]}"
     elif cause.title == _GENERATOR_TITLE or message.startswith("generator"):
         kind, reason = NotCompiledKind.GENERATOR, cause.explanation or cause.title
     else:

@@ -41,7 +41,12 @@ def is_shown(path: str) -> bool:
     """Whether a frame of this file is the user's or a third party's: not torch's, the standard library's or ours."""
     if path.startswith(("<", _TORCH, _FUSELIGHT)):
         return False
-    return not path.startswith(_STDLIB) or any(part in path for part in _PACKAGES)
+    return not is_standard_library(path)
+
+
+def is_standard_library(path: str) -> bool:
+    """Whether a file belongs to Python itself."""
+    return path.startswith(("<frozen", *_STDLIB)) and not any(part in path for part in _PACKAGES)
 
 
 def is_under(path: str, roots: Sequence[str]) -> bool:
@@ -188,3 +193,18 @@ def at(path: str, line: int, offset: int | None, text: str | None) -> Location:
     if offset and text is not None:
         column = len(text[: offset - 1].encode("utf-8", "surrogateescape"))
     return Location(path, line, column)
+
+
+@functools.lru_cache(maxsize=8192)
+def from_text(trace: str) -> Stack:
+    """The frames of a printed traceback: `File "path", line 3, in forward` and the source line below it."""
+    out = []
+    for line in trace.splitlines():
+        stripped = line.strip()
+        if not stripped.startswith('File "'):
+            continue
+        path, quote, rest = stripped[6:].rpartition('", line ')
+        number, _, function = rest.partition(", in ")
+        if quote and number.strip().isdigit():
+            out.append(Location(path, int(number), function=user_function(function.strip()) or None))
+    return tuple(out)

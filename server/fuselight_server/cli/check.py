@@ -137,7 +137,10 @@ async def analyse(options: CheckOptions, say: Callable[[str], None]) -> Outcome:
         await _run_all(jobs, options, outcome, say)
     found = [item for report in outcome.reports for item in _findings_of(report, options, outcome)]
     for reading in readings.values():
-        found += static_findings(reading)
+        said = {(one.span.path, one.span.line, one.code) for one in found}
+        found += [
+            one for one in static_findings(reading) if (one.span.path, one.span.line, one.code) not in said
+        ]
         if reading.syntax_error is not None:
             why = f"line {reading.syntax_error.line} does not parse; nothing in this file was run"
             outcome.problems.append(Problem("source", shown_path(reading.path), why))

@@ -6,12 +6,13 @@ message.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from fuselight.report import Culprit
 from fuselight_server.finding import Related, Span
 from fuselight_server.findings.context import span_of, trail
-from fuselight_server.findings.text import compose, place, plain, sentence
+from fuselight_server.findings.text import compose, place, plain
 from fuselight_server.findings.titles import title_of
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ _NEXT = {
     "FL408": "Keep sys.exit and os._exit out of what the target runs",
     "FL409": "Run it again; where it comes back, report it with 'Fuselight: Report a Problem'",
     "FL501": "Correct the directive: docs/inputs.md has the notation",
+    "FL502": "Write the call above it, as a `# fuselight:` comment",
     "FL504": "Choose an interpreter that has torch 2.6 or newer",
 }
 
@@ -78,7 +80,9 @@ def failure_findings(context: Context) -> Iterator[Finding]:
 
 
 def code_of(failure: Failure) -> str:
-    """The code of a failure."""
+    """The code of a failure. Inputs without a directive that is at fault are inputs that nobody gave."""
+    if failure.kind == "inputs" and failure.directive_line is None:
+        return "FL502"
     return _BY_KIND.get(failure.kind) or _BY_CULPRIT[failure.culprit]
 
 
@@ -106,6 +110,8 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         related=tuple(related),
         count=len(group),
         gb_ids=(failure.gb_id,) if failure.gb_id else (),
+        fixes=("insert_inputs",) if code == "FL502" else (),
+        data=(("target", context.report.target.name),) if code == "FL502" else (),
     )
 
 
@@ -117,8 +123,11 @@ def _elsewhere(context: Context, failure: Failure) -> Span:
 
 
 def _title(code: str, failure: Failure) -> str:
-    message = plain(failure.message).rstrip(".")
-    name = f"{failure.exception}: " if failure.exception and not message.startswith(failure.exception) else ""
+    message = _inner(failure) or plain(failure.message).rstrip(".")
+    kind = failure.exception
+    name = (
+        f"{kind}: " if kind and kind != "SystemExit" and kind not in message and not _inner(failure) else ""
+    )
     if code == "FL404":
         what = title_of(failure.gb_id, message, failure.message) if failure.gb_id else message
         return f"fullgraph=True, but the graph breaks: {what}"
@@ -129,20 +138,37 @@ def _title(code: str, failure: Failure) -> str:
     return f"{name}{message}" or "the run failed"
 
 
+def _inner(failure: Failure) -> str:
+    """What the operator itself said, where torch wraps its refusal of the traced inputs in an error of its own."""
+    if failure.exception != "TorchRuntimeError":
+        return ""
+    found = _REFUSAL.search(failure.traceback)
+    return f"{found[1]}: {plain(found[2])}".rstrip(".") if found else ""
+
+
+_MEANING = {
+    "FL402": "The failure is in the compiler, not in the code.",
+    "FL403": "The failure is Fuselight's own; the code is not at fault.",
+    "FL404": "With fullgraph=True a graph break is an error, so nothing is compiled.",
+    "FL501": "The target was not run with these inputs.",
+    "FL502": "torch.compile traces a real call, so Fuselight needs the inputs of one.",
+    "FL504": "Nothing can be run in this interpreter; what the source alone shows still works.",
+}
+
+
 def _said(code: str, failure: Failure, home: Location | None) -> str:
-    during = f" while {_PHASES.get(failure.phase, failure.phase)}" if failure.phase else ""
-    if code == "FL401":
-        where = f" at {place(failure.stack[-1])}" if failure.stack and failure.stack[-1] != home else ""
-        return f"The code raised an exception{during}{where}. What was learnt before it still counts."
-    if code == "FL402":
-        return f"The failure is in the compiler, not in the code{during}."
-    if code == "FL403":
-        return f"The failure is Fuselight's own{during}; the code is not at fault."
-    if code == "FL404":
-        return "With fullgraph=True a graph break is an error, so nothing is compiled."
-    return sentence(f"{plain(failure.message)}{during}")
+    """What the title leaves out: in which phase it was, and what that means for the other findings."""
+    if code in _MEANING:
+        return _MEANING[code]
+    phase = _PHASES.get(failure.phase or "", failure.phase)
+    during = f" while {phase}" if phase else ""
+    last = failure.stack[-1] if failure.stack and failure.stack[-1] != home else None
+    where = f", at {place(last)}" if last is not None else ""
+    what = "The exception was raised" if code == "FL401" else "It happened"
+    return f"{what}{during}{where}. What was learnt before it still counts." if during or where else ""
 
 
+_REFUSAL = re.compile(r"got (\w+(?:Error|Exception))\(['\"](.*?)['\"](?:,\))?\)$", re.MULTILINE)
 _PHASES = {
     "import": "importing the file",
     "build": "building the object",

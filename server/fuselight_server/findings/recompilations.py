@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.finding import Related
 from fuselight_server.findings.causes import DIMENSION, Cause, advice, cause_of
 from fuselight_server.findings.context import span_of
-from fuselight_server.findings.text import compose, counted, plain, sentence
+from fuselight_server.findings.text import compose, counted, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,7 +155,7 @@ def _related(context: Context, one: Recompile, home: Location) -> Iterator[Relat
     if call is not None and (call.path, call.line) != (home.path, home.line):
         yield Related(span_of(call), "this call brought the new value")
     elif made is not None and made.location is not None:
-        yield Related(span_of(made.location), sentence(f"this call brought the new value: {made.text}"))
+        yield Related(span_of(made.location), f"this call brought the new value, {made.text}")
     if one.entries:
         earlier = next(
             (item for item in context.report.compiles if item.id == one.entries[0].compile_id), None

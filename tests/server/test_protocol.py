@@ -1,0 +1,175 @@
+"""The edge: the handshake, messages that cannot be read, and what is done without running anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.lsp_client import CAPABILITIES, DEADLINE
+
+if TYPE_CHECKING:
+    from tests.server.conftest import Start
+
+SOURCE = """\
+import torch
+
+
+@torch.compile
+def f(x):
+    return x.sin()
+"""
+WIDE = "x = '\N{SLICE OF PIZZA}é'  # fuselight: ignore[GB0001]\n# fuselight: f(\N{SLICE OF PIZZA}, 3)\n"
+
+
+def write(folder: Path, text: str = SOURCE, name: str = "model.py") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_it_starts_and_ends(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    capabilities = client.start(tmp_path)["capabilities"]
+    assert capabilities["textDocumentSync"]["change"] == 2
+    assert capabilities["textDocumentSync"]["willSave"]
+    assert "diagnosticProvider" not in capabilities, "push and pull would show everything twice"
+    assert "fuselight.server.run" in capabilities["executeCommandProvider"]["commands"]
+    assert client.idle(0)["interpreter"] == sys.executable
+    assert client.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("encoding", "column"), [("utf-8", 4 + 4 + 1), ("utf-16", 4 + 2 + 1), ("utf-32", 4 + 1 + 1)]
+)
+def test_columns_are_in_the_clients_encoding(
+    connect: Start, tmp_path: Path, encoding: str, column: int
+) -> None:
+    text = "a = '\N{SLICE OF PIZZA}'; g = 1\n" + SOURCE
+    client = connect()
+    answer = client.start(
+        tmp_path, capabilities={**CAPABILITIES, "general": {"positionEncodings": [encoding]}}
+    )
+    assert answer["capabilities"]["positionEncoding"] == encoding
+    uri = client.open(write(tmp_path, text))
+    # Put a compiled variable behind the wide character, by an edit that is counted in the encoding.
+    client.edit(uri, (0, column + 3), (0, column + 8), "g = torch.compile(len)")
+    lenses = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    place = next(one["range"] for one in lenses if one["command"]["arguments"][0].get("target") == "g")
+    assert place["start"] == {"line": 0, "character": column + 3}
+
+
+def test_lenses_and_a_hint_without_a_run(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path))
+    assert client.lenses(uri) == ["Run"]
+    found = client.notified("textDocument/publishDiagnostics", lambda params: params["uri"] == uri)
+    assert [one["code"] for one in found["diagnostics"]] == ["FL502"]
+    answer = client.request(
+        "textDocument/codeAction",
+        {
+            "textDocument": {"uri": uri},
+            "range": {"start": {"line": 4, "character": 4}, "end": {"line": 4, "character": 4}},
+            "context": {"diagnostics": []},
+        },
+    )
+    edit = answer[0]["edit"]["changes"][uri][0]
+    assert edit["newText"].startswith("# fuselight: f("), answer
+    assert edit["range"]["start"]["line"] == 3
+
+
+def test_half_typed_code_keeps_its_lenses(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path))
+    client.edit(uri, (5, 4), (5, 18), "return x.sin(")
+    assert client.lenses(uri) == ["Run"]
+    mark = client.mark()
+    client.save(uri)
+    client.notified("window/logMessage", lambda params: "does not parse" in params["message"], since=mark)
+
+
+def test_an_untitled_buffer_and_a_notebook_cell_say_that_a_run_needs_a_file(
+    connect: Start, tmp_path: Path
+) -> None:
+    client = connect()
+    client.start(tmp_path)
+    untitled = client.open(tmp_path, SOURCE, uri="untitled:Untitled-1")
+    assert "save this to one" in client.lenses(untitled)[0]
+    cell = "vscode-notebook-cell:/nb.ipynb#1"
+    client.notify(
+        "notebookDocument/didOpen",
+        {
+            "notebookDocument": {
+                "uri": "file:///nb.ipynb", "notebookType": "jupyter-notebook", "version": 1,
+                "cells": [{"kind": 2, "document": cell}],
+            },
+            "cellTextDocuments": [{"uri": cell, "languageId": "python", "version": 1, "text": SOURCE}],
+        },
+    )  # fmt: skip
+    assert "save this to one" in client.lenses(cell)[0]
+
+
+def test_a_client_without_push_pulls(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    document = {"diagnostic": {"dynamicRegistration": False}}
+    answer = client.start(tmp_path, capabilities={"textDocument": document})
+    assert answer["capabilities"]["diagnosticProvider"]
+    uri = client.open(write(tmp_path))
+    report = client.request("textDocument/diagnostic", {"textDocument": {"uri": uri}})
+    assert [one["code"] for one in report["items"]] == ["FL502"]
+    assert not [one for one in client.messages if one.get("method") == "textDocument/publishDiagnostics"]
+
+
+def test_what_cannot_be_read_is_answered_and_ends_nothing(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    unknown = client.answer(client.ask("textDocument/nonsense", {}))
+    assert unknown["error"]["code"] == -32601
+    misfit = client.answer(client.ask("textDocument/hover", {"textDocument": 7}))
+    assert misfit["error"]["code"] == -32602
+    assert "Traceback" not in str(misfit)
+    client.notify("$/unheardOf", {"class": 1})
+    client.send_bytes(b'Content-Length: 9\r\n\r\n{"jsonrp!')
+    command = client.answer(
+        client.ask("workspace/executeCommand", {"command": "fuselight.server.run", "arguments": [[1]]})
+    )
+    assert command["result"] is None
+    uri = client.open(write(tmp_path))
+    assert client.lenses(uri) == ["Run"]
+
+
+def test_settings_change_without_a_restart_and_a_bad_one_is_named(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path))
+    assert client.lenses(uri) == ["Run"]
+    client.settings = {**client.settings, "codeLens": "off", "limits": {"seconds": "long"}}
+    client.notify("workspace/didChangeConfiguration", {"settings": None})
+    client.notified("window/showMessage", lambda params: "fuselight.limits.seconds" in params["message"])
+    assert client.lenses(uri) == []
+
+
+def test_the_server_ends_with_its_client(connect: Start, tmp_path: Path) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    client = connect()
+    client.start(tmp_path, process_id=parent.pid)
+    client.idle(0)
+    parent.kill()
+    parent.wait(DEADLINE)
+    assert parent.stdin is not None
+    parent.stdin.close()
+    assert client.process.wait(DEADLINE) == 1, "stdin is still open, so only the process id can have told it"
+
+
+def test_the_server_ends_with_its_pipe(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    client.idle(0)
+    assert client.process.stdin is not None
+    client.process.stdin.close()
+    assert client.process.wait(DEADLINE) == 0

@@ -1,0 +1,366 @@
+"""Runs through the whole of it: editor's messages, queue, real worker, findings back on their lines."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from tests.server.conftest import interpreter, settings
+from tests.support.lsp_client import DEADLINE, Client, Json
+
+if TYPE_CHECKING:
+    from tests.server.conftest import Start
+
+pytestmark = pytest.mark.torch
+
+SOURCE = """\
+import torch
+
+
+# fuselight: f(f32[4, 8])
+@torch.compile
+def f(x):
+    print(x.sum())
+    return x * 2
+"""
+PRINT = 6
+"""0-based line of the graph break."""
+
+WAITING = """\
+import os
+import time
+
+import torch
+
+while not os.path.exists(__file__ + ".go"):
+    time.sleep(0.01)
+
+
+# fuselight: f(f32[4, 8])
+@torch.compile
+def f(x):
+    print(x.sum())
+    return x * 2
+"""
+
+
+def write(folder: Path, text: str = SOURCE, name: str = "model.py") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def breaks(client: Client, uri: str) -> list[Json]:
+    return [one for one in client.diagnostics(uri) if str(one["code"]).startswith("GB")]
+
+
+def codes(client: Client, uri: str) -> list[Any]:
+    return [one["code"] for one in client.diagnostics(uri)]
+
+
+def wait_for_call(client: Client, since: int = 0) -> None:
+    """Wait until a run is in the worker and has come as far as the user's file."""
+    client.notified(
+        "fuselight/status",
+        lambda status: status["state"] == "running" and status["running"] != [],
+        since=since,
+    )
+
+
+def worker_pid(client: Client) -> int:
+    found = re.search(r"worker: pid (\d+)", client.command("fuselight.server.problemReport"))
+    assert found is not None
+    return int(found[1])
+
+
+def test_a_save_brings_findings_to_their_lines(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path))
+    client.save(uri)
+    status = client.idle(1)
+    assert status["torch"]
+    (found,) = breaks(client, uri)
+    assert found["range"]["start"] == {"line": PRINT, "character": 4}
+    assert found["source"] == "fuselight"
+    assert found["codeDescription"]["href"].startswith("https://")
+    assert "tags" not in found, "Unnecessary would grey the user's code"
+    assert client.lenses(uri) == ["2 graphs, 1 break, 0 recompilations - inputs from line 4", "Run", "Details"]
+    hover = client.request(
+        "textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 5, "character": 5}}
+    )
+    assert re.search(r"\d+ guards, checked in [\d.]+ µs", hover["contents"]["value"])
+    markdown = client.command("fuselight.server.copyFinding", {"uri": uri, "line": PRINT, "code": found["code"]})
+    assert "print(x.sum())" in markdown
+    (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
+    groups = {node["label"] for node in target["children"]}
+    assert {"Calls (1)", "Frames (2)", "Graph breaks (1)"} <= groups
+    (broken,) = next(node for node in target["children"] if node["label"] == "Graph breaks (1)")["children"]
+    assert (broken["uri"], broken["range"]["start"]["line"]) == (uri, PRINT)
+
+
+def test_progress_is_begun_moved_on_and_ended(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    client.save(client.open(write(tmp_path)))
+    client.idle(1)
+    client.request("fuselight/reportTree", {"uri": None})
+    values = [one["params"]["value"]["kind"] for one in client.messages if one.get("method") == "$/progress"]
+    assert values[0] == "begin"
+    assert values[-1] == "end"
+    assert values.count("begin") == values.count("end") == 1
+
+
+def test_what_is_fixed_is_cleared_by_the_next_run(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path))
+    client.save(uri)
+    client.idle(1)
+    assert breaks(client, uri)
+    client.edit(uri, (PRINT, 4), (PRINT, 18), "y = x.sum()")
+    client.request("fuselight/reportTree", {"uri": None})
+    (edited,) = breaks(client, uri)
+    assert edited["severity"] == 3
+    assert edited["message"].startswith("before your edit: ")
+    assert client.lenses(uri)[0].endswith("(before your edit)")
+    client.save(uri)  # not written to disk: the buffer is what counts
+    client.idle(2)
+    assert breaks(client, uri) == []
+    assert not client.lenses(uri)[0].endswith("(before your edit)")
+
+
+def test_findings_of_a_run_land_where_edits_have_moved_their_lines(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    path = write(tmp_path, WAITING)
+    uri = client.open(path)
+    client.save(uri)
+    wait_for_call(client)
+    client.edit(uri, (0, 0), (0, 0), "# one\n# two\n# three\n")
+    Path(f"{path}.go").touch()
+    client.idle(1)
+    (found,) = breaks(client, uri)
+    assert found["range"]["start"]["line"] == 12 + 3
+    assert not found["message"].startswith("before your edit"), "its own line was not edited"
+    assert client.lenses(uri)[0].endswith("(before your edit)")
+
+
+def test_a_cancelled_run_ends_and_the_next_one_works(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    path = write(tmp_path, WAITING)
+    uri = client.open(path)
+    client.save(uri)
+    wait_for_call(client)
+    assert "Cancel" in client.lenses(uri)
+    client.command("fuselight.server.cancel", {"uri": uri})
+    client.idle(1)
+    assert breaks(client, uri) == []
+    Path(f"{path}.go").touch()
+    client.command("fuselight.server.run", {"uri": uri, "target": "f"})
+    client.idle(2)
+    assert len(breaks(client, uri)) == 1
+
+
+def test_progress_has_a_cancel_button_that_cancels(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    client.save(client.open(write(tmp_path, WAITING)))
+    wait_for_call(client)
+    begun = client.notified("$/progress", lambda params: params["value"]["kind"] == "begin")
+    client.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
+    client.idle(1)
+
+
+def test_a_newer_save_supersedes_the_run_in_flight(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    path = write(tmp_path, WAITING)
+    uri = client.open(path)
+    client.save(uri)
+    wait_for_call(client)
+    client.edit(uri, (12, 4), (12, 18), "y = x.sum()")
+    client.save(uri)
+    client.notified("window/logMessage", lambda params: params["message"] == "run 1 of f cancelled")
+    Path(f"{path}.go").touch()
+    client.idle(2)
+    assert breaks(client, uri) == []
+
+
+def test_a_killed_worker_is_a_finding_and_the_next_run_works(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    path = write(tmp_path, WAITING)
+    uri = client.open(path)
+    client.save(uri)
+    wait_for_call(client)
+    os.kill(worker_pid(client), signal.SIGKILL)
+    client.idle(1)
+    assert any(code.startswith("FL4") for code in codes(client, uri)), client.diagnostics(uri)
+    Path(f"{path}.go").touch()
+    client.save(uri)
+    client.idle(2)
+    assert len(breaks(client, uri)) == 1
+    assert not any(code.startswith("FL4") for code in codes(client, uri))
+
+
+def test_a_failed_run_lets_earlier_findings_stand(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path))
+    client.save(uri)
+    client.idle(1)
+    client.edit(uri, (0, 0), (0, 0), "import nothing_of_that_name\n")
+    client.save(uri)
+    client.idle(2)
+    assert len(breaks(client, uri)) == 1
+    assert "FL401" in codes(client, uri)
+
+
+def test_shutdown_in_the_middle_of_a_run_leaves_no_process(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    client.save(client.open(write(tmp_path, WAITING)))
+    wait_for_call(client)
+    children = psutil.Process(client.process.pid).children(recursive=True)
+    assert len(children) >= 1
+    assert client.stop() == 0
+    _, alive = psutil.wait_procs(children, timeout=DEADLINE)
+    assert alive == []
+
+
+def test_each_folder_has_its_own_worker(connect: Start, tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    client = connect()
+    for folder in folders:
+        folder.mkdir()
+    client.start(*folders)
+    uris = [client.open(write(folder)) for folder in folders]
+    for uri in uris:
+        client.save(uri)
+    client.idle(2)
+    assert all(len(breaks(client, uri)) == 1 for uri in uris)
+    report = client.command("fuselight.server.problemReport")
+    assert len(set(re.findall(r"worker: pid (\d+)", report))) == 2
+
+
+def test_a_file_outside_every_folder_is_run_too(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start()
+    uri = client.open(write(tmp_path))
+    client.save(uri)
+    client.idle(1)
+    assert len(breaks(client, uri)) == 1
+
+
+def test_an_untrusted_workspace_runs_nothing_until_it_is_trusted(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path, options={"trusted": False})
+    uri = client.open(write(tmp_path))
+    client.save(uri)
+    assert client.lenses(uri)[-1] == "Run"
+    client.command("fuselight.server.run", {"uri": uri, "target": "f"})
+    assert client.notified("fuselight/status")["state"] == "untrusted"
+    assert psutil.Process(client.process.pid).children() == []
+    client.notify("fuselight/trust", {"trusted": True})
+    client.save(uri)
+    client.notified("fuselight/status", lambda status: status["state"] == "idle" and status["generation"] == 1)
+    assert len(breaks(client, uri)) == 1
+
+
+def test_a_folder_where_the_user_refused_runs_nothing(connect: Start, tmp_path: Path) -> None:
+    client = connect(confirm="never")
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path))
+    client.save(uri)
+    asked = client.wait(lambda one: one.get("method") == "fuselight/confirmRun", "the question")["params"]
+    assert asked["interpreter"] == sys.executable
+    assert "model.py" in asked["summary"]
+    client.notified("fuselight/status", lambda status: status["text"] == "runs off")
+    client.save(uri)
+    client.request("fuselight/reportTree", {"uri": None})
+    assert psutil.Process(client.process.pid).children() == []
+    assert len([one for one in client.messages if one.get("method") == "fuselight/confirmRun"]) == 1
+
+
+def test_manual_runs_wait_for_the_command(connect: Start, tmp_path: Path) -> None:
+    client = connect(settings=settings(run="manual"))
+    client.start(tmp_path)
+    client.idle(0)
+    uri = client.open(write(tmp_path))
+    client.save(uri)
+    client.request("fuselight/reportTree", {"uri": None})
+    assert psutil.Process(client.process.pid).children() == []
+    client.command("fuselight.server.run", {"uri": uri, "target": None})
+    client.idle(1)
+    assert len(breaks(client, uri)) == 1
+
+
+def test_automatic_saves_are_not_a_run_each(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path))
+    client.save(uri, reason=2)
+    client.idle(1)
+    mark = client.mark()
+    client.save(uri, reason=2)  # nothing changed
+    client.edit(uri, (7, 16), (7, 16), " + 1")
+    client.save(uri, reason=2)  # too soon: one later
+    client.edit(uri, (7, 16), (7, 16), " + 1")
+    client.save(uri, reason=2)
+    client.notified("window/logMessage", lambda params: "the next run of it" in params["message"], since=mark)
+    client.idle(2)
+    started = [
+        one["params"]["message"]
+        for one in client.messages
+        if one.get("method") == "window/logMessage" and re.match(r"run \d+ of f in", one["params"]["message"])
+    ]
+    assert len(started) == 2
+
+
+@pytest.mark.parametrize(
+    ("chosen", "word"),
+    [(interpreter("-I", "-S"), "torch"), (interpreter(executable="/nowhere/python"), "/nowhere/python")],
+)
+def test_a_broken_interpreter_is_named_and_another_one_works(
+    connect: Start, tmp_path: Path, chosen: Json, word: str
+) -> None:
+    client = connect(settings=settings(resolvedInterpreter=chosen))
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path))
+    client.save(uri)
+    status = client.notified("fuselight/status", lambda one: one["state"] == "noInterpreter")
+    assert word in status["detail"]
+    client.idle(1)
+    client.settings = settings()
+    mark = client.mark()
+    client.notify("fuselight/interpreterChanged", {"folder": tmp_path.as_uri()})
+    client.notified("fuselight/status", lambda one: one["interpreter"] == sys.executable, since=mark)
+    client.save(uri)
+    client.idle(2)
+    assert len(breaks(client, uri)) == 1
+    assert "FL504" not in codes(client, uri)
+
+
+def test_a_deleted_file_takes_its_findings_along(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    path = write(tmp_path)
+    uri = client.open(path)
+    client.save(uri)
+    client.idle(1)
+    assert breaks(client, uri)
+    client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+    assert breaks(client, uri), "a closed file keeps its findings in the list of problems"
+    path.unlink()
+    client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri, "type": 3}]})
+    client.request("fuselight/reportTree", {"uri": None})
+    assert client.diagnostics(uri) == []

@@ -14,13 +14,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from fuselight_server.worker_process import Interpreter, Worker
-
 from benchmarks.gpt2 import BUILD_AND_CALL, SOURCE, write_model
 from benchmarks.table import Row, median
 from fuselight.protocol import Analyse
 from fuselight_server.findings import findings
 from fuselight_server.static.document import read_source
+from fuselight_server.worker_process import Interpreter, Worker
 
 ROUNDS = 5
 SLACK_SECONDS = 0.3

@@ -1,8 +1,8 @@
-"""Where a silent run is: its stack, read from outside by py-spy.
+"""Where a run that makes no progress is: its Python stack, read from outside by py-spy.
 
-Invariant: sampling never changes a run and never fails it. Where the system does not permit it (containers, macOS
-without root) the answer is None, once and for all for this server, with the reason in the log; the worker's own
-`faulthandler` dump then names the line at the end of a run, and until then its phase is what is shown.
+Invariant: sampling never changes the run. The process is not stopped (a line can be off by a moment), and
+where the system does not permit it the answer says why; the caller then asks the run itself (faulthandler)
+or names the phase.
 """
 
 from __future__ import annotations
@@ -10,92 +10,91 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fuselight.report import Location, Stack
 
-_TIMEOUT = 5.0
+_NAME = "py-spy.exe" if sys.platform == "win32" else "py-spy"
 
 
-class Sampler:
-    """Reads stacks with py-spy, until it turns out that it may not."""
+@dataclass(frozen=True)
+class Sample:
+    """The stack of the thread that runs the user's code; `why_not` says why there is none."""
 
-    def __init__(self, log: Callable[[str], None]) -> None:
-        self._log = log
-        self._program = find_py_spy()
-        self._refused = self._program is None
-        if self._program is None:
-            log("py-spy is not installed beside the server: runs are not sampled")
-
-    async def sample(self, pid: int) -> Stack | None:
-        """Read the main thread's stack of `pid`, outermost first; None where it cannot be had."""
-        if self._refused or self._program is None:
-            return None
-        process = await asyncio.create_subprocess_exec(
-            self._program,
-            *("dump", "--json", "--nonblocking", "--pid", str(pid)),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            out, error = await asyncio.wait_for(process.communicate(), _TIMEOUT)
-        except (TimeoutError, asyncio.TimeoutError):
-            return None
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-        if process.returncode:
-            self._note_refusal(error.decode("utf-8", "replace"))
-            return None
-        return read_dump(out)
-
-    def _note_refusal(self, error: str) -> None:
-        lowered = error.lower()
-        if any(word in lowered for word in ("permission", "not permitted", "root", "ptrace")):
-            self._refused = True
-            self._log(f"py-spy may not sample here, so runs show their phase alone: {error.strip()[:300]}")
+    stack: Stack = ()
+    why_not: str | None = None
 
 
-def find_py_spy() -> str | None:
-    """Find py-spy's program: beside this interpreter, in the bundle's libraries, or on PATH."""
-    name = "py-spy.exe" if os.name == "nt" else "py-spy"
-    folders = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent]
+def py_spy_path() -> str | None:
+    """The py-spy program that came with our libraries, or one on PATH."""
+    folders = [Path(sysconfig.get_path("scripts"))]
+    # In the packaged extension the libraries lie in a plain folder, with their programs in its `bin`.
     folders += [Path(entry) / "bin" for entry in sys.path if entry]
     for folder in folders:
-        if os.access(folder / name, os.X_OK) and (folder / name).is_file():
-            return str(folder / name)
-    return shutil.which(name)
+        if (folder / _NAME).is_file():
+            return str(folder / _NAME)
+    return shutil.which("py-spy")
 
 
-def read_dump(data: bytes) -> Stack | None:
-    """Read `py-spy dump --json`: the main thread, outermost frame first. None for anything else."""
+async def sample(pid: int, *, seconds: float = 5.0) -> Sample:
+    """Read the Python stack of process `pid`, giving up after `seconds`. Trouble is an answer, too."""
+    program = py_spy_path()
+    if program is None:
+        return Sample(why_not="py-spy is not installed")
     try:
-        threads: Any = json.loads(data)
-        if not threads:
-            return None
-        main = next((thread for thread in threads if thread.get("thread_name") == "MainThread"), threads[0])
-        return tuple(
-            Location(str(frame["filename"]), int(frame["line"]), function=str(frame["name"]))
-            for frame in reversed(main["frames"])
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
+        process = await asyncio.create_subprocess_exec(
+            program, "dump", "--json", "--nonblocking", "--pid", str(pid),
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+    except OSError as error:
+        return Sample(why_not=f"py-spy could not be started: {error}")
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), seconds)
+    except asyncio.TimeoutError:
+        return Sample(why_not=f"py-spy gave no answer within {seconds:g} s")
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        words = err.decode("utf-8", "replace").strip().splitlines()
+        return Sample(why_not=words[0] if words else f"py-spy ended with {process.returncode}")
+    try:
+        return Sample(stack=read_dump(json.loads(out)))
+    except (ValueError, KeyError, TypeError) as error:
+        return Sample(why_not=f"py-spy's answer could not be read: {error!r}")
 
 
-def innermost(stack: Stack, roots: Sequence[str]) -> Location | None:
-    """Pick the innermost frame of the user's: in a root, and in no folder of installed packages."""
+def read_dump(threads: Any) -> Stack:
+    """The stack in `py-spy dump --json` output that matters: the main thread's, outermost frame first.
+
+    The main thread is the one whose id is the process's (Linux) or, where the system gives none, the one with
+    the outermost module-level frame; it runs the user's code, other threads only help.
+    """
+    if not isinstance(threads, list) or not threads:
+        raise ValueError("no threads")
+    main = next((t for t in threads if t.get("os_thread_id") == t.get("pid")), None)
+    if main is None:
+        main = next((t for t in threads if t["frames"] and t["frames"][-1]["name"] == "<module>"), threads[0])
+    return tuple(
+        Location(path=frame["filename"], line=frame["line"], function=frame["name"])
+        for frame in reversed(main["frames"])
+        if frame["line"] > 0
+    )
+
+
+def innermost_in(stack: Stack, roots: tuple[str, ...]) -> Location | None:
+    """The innermost frame of `stack` in one of the workspace folders `roots`, libraries in them excluded."""
     for place in reversed(stack):
-        parts = Path(place.path).parts
-        if "site-packages" in parts or "dist-packages" in parts:
+        path = Path(place.path)
+        if any(part in {"site-packages", "dist-packages"} for part in path.parts):
             continue
-        if any(place.path.startswith(root.rstrip(os.sep) + os.sep) for root in roots):
+        if any(path.is_relative_to(root) for root in roots):
             return place
     return None

@@ -37,7 +37,7 @@ from fuselight.protocol import (
 )
 from fuselight.report import Culprit, Failure, Stack
 from fuselight.worker import wire
-from fuselight_server.sampling import Sampler, innermost
+from fuselight_server.sampling import innermost_in, sample
 
 _START_LIMIT = 120.0
 """Seconds from start to hello: importing torch from a cold disk takes long."""
@@ -120,7 +120,7 @@ class Worker:
         self._cwd, self._env = cwd, env
         self._log = log
         self._idle_seconds, self._sample_after = idle_seconds, sample_after
-        self._sampler = Sampler(log)
+        self._cannot_sample: str | None = None
         self._process: _Process | None = None
         self._runs: dict[int, _Run] = {}
         self._numbers = itertools.count(1)
@@ -394,11 +394,14 @@ class Worker:
                 run.moved = time.monotonic()
 
     async def _sample(self, run: _Run, pid: int) -> None:
-        stack = await self._sampler.sample(pid)
-        if stack is None or run.answer.done():
+        taken = await sample(pid)
+        if taken.why_not is not None and taken.why_not != self._cannot_sample:
+            self._cannot_sample = taken.why_not
+            self._log(f"worker: a silent run cannot be sampled, so its phase is shown alone: {taken.why_not}")
+        if not taken.stack or run.answer.done():
             return
-        run.sampled = stack
-        place = innermost(stack, run.request.roots)
+        run.sampled = taken.stack
+        place = innermost_in(taken.stack, run.request.roots)
         if place is None:
             return
         last = run.last
@@ -447,11 +450,11 @@ def _with_stack(answer: Answer | Refused, run: _Run) -> Answer | Refused:
     if run.sampled is None or not isinstance(answer, Answer):
         return answer
     roots = run.request.roots
-    if innermost(run.sampled, roots) is None:
+    if innermost_in(run.sampled, roots) is None:
         return answer
     failures = tuple(
         replace(failure, stack=run.sampled)
-        if failure.kind == "timeout" and innermost(failure.stack, roots) is None
+        if failure.kind == "timeout" and innermost_in(failure.stack, roots) is None
         else failure
         for failure in answer.report.failures
     )

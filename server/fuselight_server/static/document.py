@@ -54,8 +54,8 @@ class SourceDocument:
 
     def edit(self, start: Position, end: Position, text: str) -> Change:
         """Put `text` in the place of what is between `start` and `end`; places outside the text are moved into it."""
-        start = self._inside(start)
-        end = max(start, self._inside(end))
+        start = self.place(start)
+        end = max(start, self.place(end))
         new = _encoded(text)
         first, last = start[0] - 1, end[0] - 1
         start_at_line_end = len(self.line_bytes(start[0])) == start[1]
@@ -70,10 +70,12 @@ class SourceDocument:
         self._lines[first : last + 1] = made
         self._size += len(before) + len(new) + len(after) - replaced
         self._changed()
+        completes = new.startswith(b"\n") and before.endswith(b"\r")  # one line end with what stands before
+        adds_line_first = new[:1] in {b"\n", b"\r"} and not completes
         joins = new.endswith(b"\r") and after.startswith(b"\n")  # one line end, not two
         grown = split_lines((before + new)[:-1] if joins else before + new)
         new_end = (first + len(grown), len(grown[-1]))
-        return Change(start, end, new_end, start_at_line_end, adds_line_first=new[:1] in {b"\n", b"\r"})
+        return Change(start, end, new_end, start_at_line_end, adds_line_first=adds_line_first)
 
     def replace(self, text: str) -> None:
         """Put `text` in the place of everything."""
@@ -115,7 +117,8 @@ class SourceDocument:
         self._text = None
         self._reading = None
 
-    def _inside(self, at: Position) -> Position:
+    def place(self, at: Position) -> Position:
+        """`at`, moved into the text if it lies outside or within a character."""
         line, column = at
         if line < 1:
             return 1, 0

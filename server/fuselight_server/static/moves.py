@@ -90,7 +90,7 @@ def _position(at: Position, change: Change, *, sticks_right: bool) -> Position:
     if at < change.start or (at == change.start and not (sticks_right and change.start == change.end)):
         return at
     if at < change.end:
-        return change.new_end if sticks_right else change.start
+        return change.start if sticks_right else change.new_end  # the new text counts as pointed at
     if at[0] == change.end[0]:
         return change.new_end[0], change.new_end[1] + at[1] - change.end[1]
     return at[0] + change.new_end[0] - change.end[0], at[1]

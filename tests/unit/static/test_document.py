@@ -1,0 +1,171 @@
+"""Edits: the text is what the editor has, and reading it again equals reading it at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fuselight_server.static.document import SourceDocument, read_source
+
+PARTS = [
+    "import torch\n",
+    "import torch as t\r\n",
+    "from torch import compile\n",
+    "@torch.compile\n",
+    "@t.compile(dynamic=True)\r\n",
+    "def f(x):\n",
+    "    def g(self, ü): return 1\n",
+    "    return x\n",
+    "class Net(torch.nn.Module):\n",
+    "x = torch.compile(f)\n",
+    "x.compile()\r",
+    "# fuselight: f(1)\n",
+    "  # fuselight: ignore[GB1]\n",
+    '"""',
+    "'''\n",
+    "f'{a[\"b\"]}'\n",
+    "(",
+    ")\n",
+    "[",
+    "]",
+    "\\\n",
+    "if True:\n",
+    "else:\n",
+    'if __name__ == "__main__":\n',
+    "    yield 1\n",
+    "\n",
+    "\r",
+    "\r\n",
+    "\ufeff",
+    "😀",
+    "\x00",
+    "\x0c",
+    "\t",
+    " ",
+    "é",
+    "\ud800",
+    ":=",
+    ".",
+]
+TEXT = st.lists(st.sampled_from(PARTS) | st.text(max_size=3), max_size=14).map("".join)
+AT = st.tuples(st.integers(0, 30), st.integers(0, 40))
+EDITS = st.lists(st.tuples(AT, AT, TEXT), max_size=6)
+
+
+def lines_of(text: str) -> list[str]:
+    """A second opinion on where lines end."""
+    lines, line = [], ""
+    for index, character in enumerate(text):
+        line += character
+        if character == "\n" or (character == "\r" and text[index + 1 : index + 2] != "\n"):
+            lines.append(line)
+            line = ""
+    return [*lines, line]
+
+
+def offset(text: str, at: tuple[int, int]) -> int:
+    """Index in `text` of a 1-based line and a byte column, clamped into the text."""
+    lines = lines_of(text)
+    if at[0] < 1:
+        return 0
+    if at[0] > len(lines):
+        return len(text)
+    body = lines[at[0] - 1].rstrip("\r\n")
+    size = column = 0
+    for character in body:
+        size += len(character.encode("utf-8", "surrogatepass"))
+        if size > at[1]:
+            break
+        column += 1
+    return sum(map(len, lines[: at[0] - 1])) + column
+
+
+@given(TEXT, EDITS)
+@example("a\r", [((2, 0), (2, 0), "\n")])
+@example("a\r\nb", [((1, 1), (2, 0), "\r")])
+@example("", [((1, 0), (1, 0), "\r"), ((1, 0), (1, 0), "\n")])
+@settings(max_examples=150, deadline=None)
+def test_editing_equals_writing_at_once(text: str, edits: list[tuple[tuple[int, int], tuple[int, int], str]]) -> None:
+    document = SourceDocument("m.py", text)
+    assert document.reading() == read_source("m.py", text)
+    for start, end, new in edits:
+        a = offset(text, start)
+        b = max(a, offset(text, end))
+        text = text[:a] + new + text[b:]
+        change = document.edit(start, end, new)
+        assert document.text == text
+        assert document.line_count == len(lines_of(text))
+        assert document.reading() == read_source("m.py", text)
+        assert offset(text, change.new_end) in {a + len(new), a + len(new) - 1}  # inside \r\n there is no place
+
+
+@given(st.text(max_size=200) | st.binary(max_size=200).map(lambda data: data.decode("latin-1")))
+@settings(max_examples=300, deadline=None)
+def test_any_text_can_be_read(text: str) -> None:
+    reading = read_source("m.py", text)
+    count = len(lines_of(text))
+    for target in reading.targets:
+        assert 1 <= target.span.line <= target.name_span.line <= count
+
+
+def test_lines_without_their_ends() -> None:
+    document = SourceDocument("m.py", "a\r\nbü\rc\n")
+    assert [document.line_bytes(n) for n in range(6)] == [b"", b"a", "bü".encode(), b"c", b"", b""]
+    document.replace("z")
+    assert (document.text, document.line_count, document.version) == ("z", 1, 1)
+
+
+def test_a_column_inside_a_character_moves_to_its_start() -> None:
+    document = SourceDocument("m.py", "é = 1")
+    document.edit((1, 1), (1, 2), "e")
+    assert document.text == "e = 1"
+
+
+def test_one_keystroke_reads_one_chunk(monkeypatch: object) -> None:
+    read: list[bytes] = []
+    from fuselight_server.static import whole
+
+    plain = whole.read_chunk
+    assert hasattr(monkeypatch, "setattr")
+    monkeypatch.setattr(whole, "read_chunk", lambda data: read.append(data) or plain(data))
+    document = SourceDocument("m.py", "".join(f"def f{n}(x):\n    return x\n" for n in range(100)))
+    before = document.reading()
+    read.clear()
+    document.edit((100, 4), (100, 4), "\n    ")
+    after = document.reading()
+    assert read == [b"def f49(x):\n    \n    return x\n"]
+    assert [t.def_line for t in after.targets] == [t.def_line + (n > 49) for n, t in enumerate(before.targets)]
+
+
+def test_a_large_file_is_read_off_the_loop_and_edits_meanwhile_count() -> None:
+    text = "".join(f"def f{n}(x):\n    return [x, {n}]\n" for n in range(12_000))
+
+    async def scenario() -> tuple[SourceDocument, int, object]:
+        document = SourceDocument("m.py", text)
+        assert document.is_large
+        reading = asyncio.create_task(document.read())
+        turns = 0
+        while not reading.done():
+            await asyncio.sleep(0)
+            turns += 1
+            if turns == 3:
+                document.edit((1, 4), (1, 6), "renamed")
+        return document, turns, await reading
+
+    document, turns, reading = asyncio.run(scenario())
+    assert turns > 3
+    assert reading == read_source("m.py", document.text)
+    assert document.reading() is reading
+
+
+def test_two_readers_share_one_reading() -> None:
+    text = "".join(f"def f{n}(x):\n    return [x, {n}]\n" for n in range(12_000))
+
+    async def scenario() -> list[object]:
+        document = SourceDocument("m.py", text)
+        return list(await asyncio.gather(document.read(), document.read(), document.read()))
+
+    first, second, third = asyncio.run(scenario())
+    assert first is second is third

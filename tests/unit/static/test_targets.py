@@ -1,0 +1,258 @@
+"""Discovery, case by case. `#!` behind a line says which target's name stands there, and what it is.
+
+    def step(x): ...  #! step function
+    fast = torch.compile(step)  #! fast variable compiled wraps=step
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+import pytest
+
+from fuselight_server.static.document import read_source
+
+CASES = {
+    "decorators, with and without arguments, in any order": """
+        import torch, functools
+        @torch.compile  #
+        def a(x): ...  #! a function compiled (x)
+        @torch.compile(fullgraph=True, dynamic=None)
+        def b(x, *rest, k=1, **more): ...  #! b function compiled (x,k)
+        @functools.cache
+        @torch.compile()
+        @torch.no_grad()
+        def c(): ...  #! c function compiled
+        @torch.no_grad()
+        def d(): ...  #! d function
+        """,
+    "functools.partial as a decorator, named and not": """
+        import functools, torch
+        from functools import partial as p
+        @functools.partial(torch.compile, dynamic=True)
+        def a(x): ...  #! a function compiled (x)
+        fast = p(torch.compile, mode="max-autotune")
+        @fast
+        def b(x): ...  #! b function compiled (x)
+        c = fast(b)  #! c variable compiled (x) wraps=b
+        quick = torch.compile(dynamic=True)
+        d = quick(a)  #! d variable compiled (x) wraps=a
+        """,
+    "aliased imports": """
+        import torch as t
+        from torch import compile as c, nn as N
+        from torch.nn import Module
+        import torch.nn.functional as F
+        import torch.nn
+        @t.compile
+        def a(): ...  #! a function compiled
+        @c
+        def b(): ...  #! b function compiled
+        class M(N.Module): ...  #! M module
+        class K(Module): ...  #! K module
+        class L(torch.nn.Linear): ...  #! L module
+        """,
+    "names that only look like torch's": """
+        import re
+        import tensorflow as torch_
+        from mypackage import compile
+        pattern = re.compile("x")
+        @compile
+        def a(): ...  #! a function
+        @torch_.compile
+        def b(): ...  #! b function
+        model = object()
+        model.compile()
+        class Module: ...
+        class Net(Module): ...
+        """,
+    "a star import": """
+        from torch import *
+        from torch.nn import *
+        f = compile(print)  #! f variable compiled wraps=print
+        class Net(Module): ...  #! Net module
+        """,
+    "a local import counts where it stands": """
+        def outer():  #! outer function
+            import torch as t
+            @t.compile
+            def inner(x): ...  #! outer.<locals>.inner function compiled (x) unreachable
+        @t.compile
+        def no(): ...  #! no function
+        """,
+    "assignments of every form": """
+        import torch
+        def g(x, y): ...  #! g function (x,y)
+        a = torch.compile(g)  #! a variable compiled (x,y) wraps=g
+        b: object = torch.compile(g, dynamic=True)  #! b variable compiled (x,y) wraps=g
+        (c := torch.compile(model=g))  #! c variable compiled (x,y) wraps=g
+        d = e = torch.compile(g)  #! d variable compiled (x,y) wraps=g #! e variable compiled (x,y) wraps=g
+        h, i = torch.compile(g), 3  #! h variable compiled (x,y) wraps=g
+        j = torch.compile(mode="default")(g)  #! j variable compiled (x,y) wraps=g
+        k = torch.compile(g) if c else g  #! k variable compiled (x,y) wraps=g
+        l = torch.compile(lambda x: x + 1)  #! l variable compiled wraps=lambda x: x + 1
+        m = torch._dynamo.optimize("eager")(g)  #! m variable compiled (x,y) wraps=g
+        n = torch.compiler.compile(g)  #! n variable compiled (x,y) wraps=g
+        g.fast = torch.compile(g)  #! g.fast variable compiled (x,y) wraps=g
+        o = [torch.compile(g)]
+        p = torch.compile
+        q = p(g)  #! q variable compiled (x,y) wraps=g
+        """,
+    "modules and their methods": """
+        import torch
+        from torch import nn
+        class Net(nn.Module):  #! Net module (x,scale)
+            def __init__(self):
+                self.head = nn.Linear(2, 2)
+                self.fast = torch.compile(self.step)  #! Net.fast variable compiled (x) wraps=self.step unreachable
+                self.head.compile()  #! Net.head variable compiled wraps=self.head unreachable
+            def forward(self, x, *, scale=1.0): ...
+            @torch.compile
+            def step(self, x): ...  #! Net.step method compiled (x)
+            @staticmethod
+            @torch.compile
+            def plain(x): ...  #! Net.plain method compiled (x)
+            class Inner(nn.Module): ...  #! Net.Inner module
+        class Sub(Net): ...  #! Sub module (x,scale)
+        class Deeper(Sub):  #! Deeper module (z)
+            def forward(self, z): ...
+        net = torch.compile(Net().eval()).cuda()  #! net variable compiled (x,scale) wraps=Net().eval()
+        other = Net().half()
+        other.compile(mode="default")  #! other variable compiled (x,scale) wraps=other
+        """,
+    "a module that compiles itself": """
+        import torch
+        class Net(torch.nn.Module):  #! Net module compiled
+            def __init__(self):
+                self.compile()
+        """,
+    "bases from known libraries, and a forward under an unknown base": """
+        import torch, lightning as L
+        from pytorch_lightning import LightningModule
+        from transformers import PreTrainedModel, BertForMaskedLM, AutoModel, BertConfig
+        from .base import Base
+        class A(L.LightningModule): ...  #! A module
+        class B(LightningModule): ...  #! B module
+        class C(PreTrainedModel): ...  #! C module
+        class D(BertForMaskedLM): ...  #! D module
+        class E(BertConfig): ...
+        class F(Base):  #! F module (x)
+            def forward(self, x): ...
+        class G(Base): ...
+        class H(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x): ...
+        class I(torch.nn.Parameter): ...
+        class J(Base[int], metaclass=type):  #! J module (x)
+            def forward(self, x): ...
+        model = AutoModel.from_pretrained("x")
+        model.compile()  #! model variable compiled wraps=model
+        """,
+    "a module by its annotation": """
+        from torch import nn
+        def train(model: nn.Module, other):  #! train function (model,other)
+            model.compile()  #! train.<locals>.model variable compiled wraps=model unreachable
+            other.compile()
+        """,
+    "async, generators, nested functions": """
+        import torch
+        async def a(x): ...  #! a function (x) async
+        def b(x):  #! b function (x) generator
+            yield x
+        async def c():  #! c function async generator
+            yield 1
+        def d():  #! d function
+            def hidden():
+                yield 1
+            class Hidden(torch.nn.Module): ...
+            return lambda: (yield)
+        """,
+    "conditional definitions": """
+        import torch
+        try:
+            import triton
+        except ImportError:
+            def f(): ...  #! f function
+        else:
+            @torch.compile
+            def f(x): ...  #! f function compiled (x)
+        with torch.no_grad():
+            g = torch.compile(f)  #! g variable compiled (x) wraps=f
+        if True:
+            class N(torch.nn.Module): ...  #! N module
+        else:
+            class N(torch.nn.Module): ...  #! N module
+        """,
+    "the main block, provider and overloads": """
+        import torch
+        from typing import overload
+        @overload
+        def f(x: int): ...
+        def f(x): ...  #! f function (x)
+        def example_inputs(): ...
+        if __name__ == "__main__":
+            g = torch.compile(f)  #! g variable compiled (x) wraps=f unreachable
+        """,
+    "half-typed code costs its own statement only": """
+        import torch
+        @torch.compile
+        def a(x): ...  #! a function compiled (x)
+        y = foo(
+        @torch.compile
+        def b(x): ...  #! b function compiled (x)
+        class
+        def c(x): ...  #! c function (x)
+        """,
+    "an open string costs what stands before the next definition": '''
+        import torch
+        def a(x): ...  #! a function (x)
+        text = """never closed
+        def b(x): ...  #! b function (x)
+        ''',
+    "newer syntax": """
+        import torch
+        type Pair[T] = tuple[T, T]
+        @torch.compile
+        def f[T](x: T, /, y, *, z) -> T: ...  #! f function compiled (x,y,z)
+        text = f"{'a' + "b"}"
+        """,
+    "strings and brackets that reach column 0": '''
+        import torch
+        text = """
+def no(): ...
+'''
+    + "        "
+    + '''"""
+        def a(x): ...  #! a function (x)
+        ''',
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_targets(case: str) -> None:
+    source = textwrap.dedent(CASES[case]) if "column 0" not in case else re.sub(r"(?m)^ {8}", "", CASES[case])
+    wanted = {
+        f"{number}: {described.strip()}"
+        for number, line in enumerate(source.splitlines(), start=1)
+        for described in line.split("#!")[1:]
+    }
+    found = set()
+    for target in read_source("m.py", source).targets:
+        words = [target.name, target.kind]
+        words += ["compiled"] if target.compiled else []
+        words += [f"({','.join(target.parameters)})"] if target.parameters else []
+        words += [f"wraps={target.wraps}"] if target.wraps else []
+        words += ["async"] if target.is_async else []
+        words += ["generator"] if target.is_generator else []
+        words += [] if target.reachable else ["unreachable"]
+        found.add(f"{target.name_span.line}: {' '.join(words)}")
+    assert found == wanted
+
+
+def test_spans_cover_decorators_and_point_at_the_name() -> None:
+    source = "import torch\n\n@torch.compile\n@deco\ndef ünï(x):\n    return x\n\ng = torch.compile(ünï)\n"
+    first, second = read_source("m.py", source).targets
+    assert (first.span.line, first.span.end_line, first.def_line) == (3, 6, 5)
+    assert (first.name_span.line, first.name_span.column, first.name_span.end_column) == (5, 4, 9)
+    assert (second.span.line, second.span.column, second.span.end_column) == (8, 0, len("g = torch.compile(ünï)".encode()))

@@ -64,7 +64,14 @@ def package(platform: str | None = None) -> Path:
     bundle_libraries(platform)
     node.run(["extension/build.mjs", "--release"])
     vsix = ROOT / "fuselight.vsix"
-    arguments = ["package", "--no-dependencies", "--allow-missing-repository", "--out", str(vsix)]
+    arguments = [
+        "package",
+        "--no-dependencies",
+        "--allow-missing-repository",
+        "--no-rewrite-relative-links",
+        "--out",
+        str(vsix),
+    ]
     if not (ROOT / "LICENSE").is_file():
         raise Unavailable("LICENSE is missing: an extension is not packaged without one")
     node.run_tool("vsce", *arguments)

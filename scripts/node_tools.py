@@ -86,8 +86,10 @@ class Node:
             errors="replace",
         )
         if done.returncode != 0:
-            tail = "\n".join(done.stdout.splitlines()[-20:])
-            raise Unavailable(f"`npm {' '.join(arguments)}` failed in {directory}:\n{tail}")
+            # npm says what is wrong first, then how its commands are used, at length.
+            errors = [line for line in done.stdout.splitlines() if line.startswith("npm error")][:20]
+            said = "\n".join(errors) or done.stdout[-2000:]
+            raise Unavailable(f"`npm {' '.join(arguments)}` failed in {directory}:\n{said}")
 
     def run_tool(self, name: str, *arguments: str, directory: Path = ROOT) -> None:
         """Run an executable of `directory/node_modules/.bin` (esbuild, tsc, biome, vsce, ...)."""

@@ -13,7 +13,7 @@ export type FetchReport = (uri: vscode.Uri) => Promise<readonly ReportNode[]>;
 export interface ReportView extends vscode.Disposable {
   /** The report of `uri` is another one now; without `uri`, any may be. */
   changed(uri?: string): void;
-  /** Open the view at a target: its node's id, label or name. */
+  /** Open the view at a target. */
   reveal(uri: vscode.Uri, target: string | null): Promise<void>;
   /** What is shown, for tests. */
   nodes(): readonly ReportNode[];
@@ -80,8 +80,8 @@ export function createReportView(
     async reveal(uri, target) {
       await load(uri);
       await vscode.commands.executeCommand("fuselight.report.focus");
-      const node = roots.find((root) => target === null || root.id === target || root.label === target);
-      const found = node ?? roots.find((root) => target !== null && root.id.endsWith(target)) ?? roots[0];
+      // The server names the file's own `__main__` block "" in commands, and shows it under its usual name.
+      const found = roots.find((root) => root.label === (target || "__main__")) ?? roots[0];
       if (found) {
         await tree.reveal(found, { select: true, focus: true, expand: 2 });
       }

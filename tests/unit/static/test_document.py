@@ -87,7 +87,9 @@ def offset(text: str, at: tuple[int, int]) -> int:
 @example("a\r\nb", [((1, 1), (2, 0), "\r")])
 @example("", [((1, 0), (1, 0), "\r"), ((1, 0), (1, 0), "\n")])
 @settings(max_examples=150, deadline=None)
-def test_editing_equals_writing_at_once(text: str, edits: list[tuple[tuple[int, int], tuple[int, int], str]]) -> None:
+def test_editing_equals_writing_at_once(
+    text: str, edits: list[tuple[tuple[int, int], tuple[int, int], str]]
+) -> None:
     document = SourceDocument("m.py", text)
     assert document.reading() == read_source("m.py", text)
     for start, end, new in edits:
@@ -98,7 +100,10 @@ def test_editing_equals_writing_at_once(text: str, edits: list[tuple[tuple[int, 
         assert document.text == text
         assert document.line_count == len(lines_of(text))
         assert document.reading() == read_source("m.py", text)
-        assert offset(text, change.new_end) in {a + len(new), a + len(new) - 1}  # inside \r\n there is no place
+        assert offset(text, change.new_end) in {
+            a + len(new),
+            a + len(new) - 1,
+        }  # inside \r\n there is no place
 
 
 @given(st.text(max_size=200) | st.binary(max_size=200).map(lambda data: data.decode("latin-1")))
@@ -136,7 +141,9 @@ def test_one_keystroke_reads_one_chunk(monkeypatch: object) -> None:
     document.edit((100, 4), (100, 4), "\n    ")
     after = document.reading()
     assert read == [b"def f49(x):\n    \n    return x\n"]
-    assert [t.def_line for t in after.targets] == [t.def_line + (n > 49) for n, t in enumerate(before.targets)]
+    assert [t.def_line for t in after.targets] == [
+        t.def_line + (n > 49) for n, t in enumerate(before.targets)
+    ]
 
 
 def test_a_large_file_is_read_off_the_loop_and_edits_meanwhile_count() -> None:

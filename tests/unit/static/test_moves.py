@@ -33,7 +33,9 @@ TEXT = "first = 1\nsecond = call(x)\n    third\nfourth\n"
         ((1, 3), (4, 2), "", None, True),
     ],
 )
-def test_moves(start: tuple[int, int], end: tuple[int, int], new: str, line: int | None, edited: bool) -> None:
+def test_moves(
+    start: tuple[int, int], end: tuple[int, int], new: str, line: int | None, edited: bool
+) -> None:
     document = SourceDocument("m.py", TEXT)
     result = moved(Span("m.py", 2, 9, 2, 16), document.edit(start, end, new))
     if line is None:
@@ -70,7 +72,10 @@ def whole_lines(document: SourceDocument, span: Span) -> list[bytes]:
 @given(FULL, AT, AT, st.lists(st.tuples(AT, AT, BODY), min_size=1, max_size=4))
 @settings(max_examples=500, deadline=None)
 def test_untouched_text_is_still_pointed_at(
-    text: str, start: tuple[int, int], end: tuple[int, int], edits: list[tuple[tuple[int, int], tuple[int, int], str]]
+    text: str,
+    start: tuple[int, int],
+    end: tuple[int, int],
+    edits: list[tuple[tuple[int, int], tuple[int, int], str]],
 ) -> None:
     document = SourceDocument("m.py", text)
     start, end = sorted((document.place(start), document.place(end)))
@@ -89,7 +94,10 @@ def test_untouched_text_is_still_pointed_at(
             return
         before = moved_through(span, changes[:-1])
         assert before is not None
-        now = (before.span.line, before.span.column or 0), (before.span.end_line or 0, before.span.end_column or 0)
+        now = (
+            (before.span.line, before.span.column or 0),
+            (before.span.end_line or 0, before.span.end_column or 0),
+        )
         touched = touched or not (change.end <= now[0] or change.start >= now[1])
         assert 1 <= result.span.line <= (result.span.end_line or 0) <= document.line_count
         if not result.edited:

@@ -15,7 +15,9 @@ def read(source: str) -> Reading:
 
 
 def owned(reading: Reading) -> dict[str, list[str]]:
-    return {target.name: [d.text for d in target.directives] for target in reading.targets if target.directives}
+    return {
+        target.name: [d.text for d in target.directives] for target in reading.targets if target.directives
+    }
 
 
 def test_directives_belong_to_what_stands_below() -> None:
@@ -60,7 +62,12 @@ def test_a_directive_says_where_its_text_starts() -> None:
         ("# fuselight: f(é, f33[4])\ndef f(): ...\n", 1, None, ""),
         ("def f(): ...  # fuselight: f()\n", 1, "f()", "a line of its own"),
         ("# fuselight: f()\n\ndef f(): ...\n", 1, "f()", "nothing to compile below"),
-        ("x = 1  # fuselight: ignore[GB1, nonsense]\n", 1, "# fuselight: ignore[GB1, nonsense]", "not a code: nonsense"),
+        (
+            "x = 1  # fuselight: ignore[GB1, nonsense]\n",
+            1,
+            "# fuselight: ignore[GB1, nonsense]",
+            "not a code: nonsense",
+        ),
         ("x = 1  # fuselight: ignore[]\n", 1, "# fuselight: ignore[]", "name a code"),
         ("x = 1  # fuselight: ignore[GB1\n", 1, "# fuselight: ignore[GB1", "cannot be read"),
     ],

@@ -1,7 +1,7 @@
 """Discovery, case by case. `#!` behind a line says which target's name stands there, and what it is.
 
-    def step(x): ...  #! step function
-    fast = torch.compile(step)  #! fast variable compiled wraps=step
+def step(x): ...  #! step function
+fast = torch.compile(step)  #! fast variable compiled wraps=step
 """
 
 from __future__ import annotations
@@ -255,4 +255,8 @@ def test_spans_cover_decorators_and_point_at_the_name() -> None:
     first, second = read_source("m.py", source).targets
     assert (first.span.line, first.span.end_line, first.def_line) == (3, 6, 5)
     assert (first.name_span.line, first.name_span.column, first.name_span.end_column) == (5, 4, 9)
-    assert (second.span.line, second.span.column, second.span.end_column) == (8, 0, len("g = torch.compile(ünï)".encode()))
+    assert (second.span.line, second.span.column, second.span.end_column) == (
+        8,
+        0,
+        len("g = torch.compile(ünï)".encode()),
+    )

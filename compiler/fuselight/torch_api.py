@@ -474,6 +474,8 @@ def changed_config() -> dict[str, str]:
     for name, entry in entries.items():
         if name.startswith("_") or getattr(entry, "alias", None) is not None:
             continue
+        if getattr(entry, "deprecated", False):
+            continue  # reading one prints a warning into the user's program, and it does nothing
         value, default = getattr(config, name, None), getattr(entry, "default", None)
         if value != default and not callable(value):
             out[name] = repr(value)

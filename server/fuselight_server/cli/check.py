@@ -225,7 +225,8 @@ async def _run(worker: Worker, request: Analyse, choice: Choice, say: Callable[[
         return answer.report
     failure = answer.failure or Failure(Culprit.FUSELIGHT, "damaged_answer", f"the run was {answer.reason}")
     if failure.culprit is Culprit.ENVIRONMENT:
-        message = f"{failure.message} (interpreter: {choice.executable}, taken because of {choice.why})"
+        named = "" if choice.executable in failure.message else f" ({choice.executable})"
+        message = f"{failure.message}{named}; this interpreter was chosen by {choice.why}"
         step = failure.next_step or "Name an interpreter that has torch with --python PATH"
         failure = Failure(
             culprit=failure.culprit,

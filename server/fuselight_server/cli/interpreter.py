@@ -55,9 +55,9 @@ def _ladder(project: Path, environ: Mapping[str, str]) -> Iterator[Choice]:
     for folder_name in (".venv", "venv"):
         python = _python_of(project / folder_name)
         if python is not None:
-            yield Choice(python, f"{folder_name} of {project}")
+            yield Choice(python, f"the {folder_name} of {project}")
     if importlib.util.find_spec("torch") is not None:
-        yield Choice(sys.executable, "the Python that runs fuselight has torch")
+        yield Choice(sys.executable, "the torch of the Python that runs fuselight")
     found = shutil.which("python3") or shutil.which("python")
     if found is not None:
         yield Choice(found, "python3 on PATH")

@@ -1,0 +1,140 @@
+"""What each format prints of one outcome."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import re
+
+import pytest
+from rich.console import Console
+
+from fuselight.report import Problem
+from fuselight_server.cli.formats.github import as_github
+from fuselight_server.cli.formats.json import as_json
+from fuselight_server.cli.formats.sarif import as_sarif
+from fuselight_server.cli.formats.text import print_text
+from fuselight_server.cli.outcome import Outcome
+from fuselight_server.cli.sources import Sources
+from fuselight_server.finding import Severity, Span
+from fuselight_server.findings import findings
+from tests.support.golden import expect
+from tests.support.reports import FILE, at, broken, report
+
+SOURCE = ["# fuselight: Net()(f32[4, 8])"] * 29 + ["\tif é.sum() > 0:", "\t\ty = 1", ""]
+
+
+def outcome(**changes: object) -> Outcome:
+    inlined = broken(at(12, (4, 10), function="forward"), at(30, (4, 15), function="helper"))
+    given = report(breaks=(inlined,))
+    made = Outcome(findings=list(findings(given)), reports=[given], sources=Sources({FILE: list(SOURCE)}))
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type] # a test's own keywords
+
+
+def text_of(made: Outcome, *, colour: bool = False) -> str:
+    out = io.StringIO()
+    console = Console(
+        file=out, force_terminal=colour, color_system="standard" if colour else None, highlight=False
+    )
+    print_text(made, console)
+    return out.getvalue()
+
+
+def test_text_shows_the_source_with_carets_under_the_span() -> None:
+    expect(
+        text_of(outcome()),
+        """\
+        warning[GB0170]: graph break: the data of a tensor decides which branch is taken
+          --> /project/model.py:30:5
+           |
+        29 | # fuselight: Net()(f32[4, 8])
+        30 |     if é.sum() > 0:
+           |        ^^^^^^^^^^
+        31 |         y = 1
+           |
+           = called from `forward`: /project/model.py:12:5  # fuselight: Net()(f32[4, 8])
+           Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`).
+
+           Cost: this line runs in eager, and nothing is fused across it.
+
+           What to do: Use `torch.cond` to express dynamic control flow.
+           target Net | directive on line 9: Net()(f32[4, 8]) | tier capture, torch VERSION | https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0170.html
+
+        /project/model.py: Net: 0 graphs, 0 recompilations, 1 call
+        Found 1 finding: 1 warning.
+        """,
+    )
+
+
+def test_colour_adds_no_words() -> None:
+    coloured = text_of(outcome(), colour=True)
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == text_of(outcome())
+
+
+def test_control_characters_of_a_source_do_not_reach_the_terminal() -> None:
+    lines = list(SOURCE)
+    lines[29] = "x = '\x1b[2J'"
+    assert "\x1b" not in text_of(outcome(sources=Sources({FILE: lines})))
+
+
+def test_json_has_the_keys_that_are_promised() -> None:
+    data = json.loads(as_json(outcome(problems=[Problem("source", "x.py", "gone")])))
+    assert set(data) == {"schema", "findings", "targets", "problems"}
+    assert data["schema"] == 1
+    (one,) = data["findings"]
+    promised = (
+        "path line column end_line end_column code severity title message target tier inputs count related"
+    )
+    assert set(promised.split()) <= set(one)
+    # One tab and two bytes of é in front: columns are characters, from 1.
+    assert (one["line"], one["column"], one["end_line"], one["end_column"]) == (30, 5, 30, 15)
+    assert (one["code"], one["severity"], one["tier"]) == ("GB0170", "warning", "capture")
+    assert one["related"][0]["line"] == 12
+    assert data["targets"][0]["name"] == "Net"
+    assert data["problems"] == [{"stage": "source", "what": "x.py", "why": "gone", "target": None}]
+
+
+def test_sarif_results_name_rules_of_the_run_and_carry_fingerprints() -> None:
+    data = json.loads(as_sarif(outcome()))
+    (run,) = data["runs"]
+    (one,) = run["results"]
+    assert data["version"] == "2.1.0"
+    assert run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"] == "GB0170"
+    assert one["level"] == "warning"
+    assert one["locations"][0]["physicalLocation"]["region"]["startColumn"] == 5
+    assert len(one["partialFingerprints"]["fuselight/v1"]) == 32
+
+
+def test_github_commands_are_one_line_each_with_marks_escaped() -> None:
+    made = outcome()
+    made.findings = [dataclasses.replace(made.findings[0], title="a: b, c", message="50%\nmore")]
+    (line,) = as_github(made).split("\n")
+    assert line.startswith("::warning file=")
+    assert "title=GB0170 a%3A b%2C c" in line
+    assert line.endswith("::50%25%0Amore")
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "exit_code"),
+    [
+        ("FL502", Severity.HINT, 0),
+        ("FL601", Severity.INFORMATION, 0),
+        ("FL201", Severity.WARNING, 1),
+        ("FL401", Severity.ERROR, 1),
+        ("FL403", Severity.ERROR, 2),
+        ("FL504", Severity.ERROR, 2),
+    ],
+)
+def test_the_exit_code_tells_findings_from_what_could_not_be_analysed(
+    code: str, severity: Severity, exit_code: int
+) -> None:
+    made = outcome()
+    made.findings = [dataclasses.replace(made.findings[0], code=code, severity=severity, span=Span(FILE, 1))]
+    assert made.exit_code == exit_code
+
+
+def test_a_problem_of_the_command_is_exit_code_2() -> None:
+    assert outcome(problems=[Problem("source", "x.py", "gone")]).exit_code == 2
+    assert outcome(findings=[]).exit_code == 0

@@ -1,0 +1,72 @@
+"""Finding, decoding and measuring files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuselight.report import Problem
+from fuselight_server.cli.sources import Place, Sources, python_files, read_text
+from fuselight_server.finding import Span
+
+
+def test_folders_are_walked_in_order_without_environments_and_caches(tmp_path: Path) -> None:
+    for name in ("b.py", "a.py", "sub/c.py", ".hidden/d.py", "__pycache__/e.py", "note.txt", "odd/f.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "odd" / "pyvenv.cfg").touch()
+    found = [path.relative_to(tmp_path).as_posix() for path in python_files([tmp_path, tmp_path / "a.py"])]
+    assert found == ["a.py", "b.py", "sub/c.py"]
+
+
+def test_a_file_named_is_taken_whatever_its_name_is(tmp_path: Path) -> None:
+    assert list(python_files([tmp_path / "script"])) == [tmp_path / "script"]
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"# -*- coding: latin-1 -*-\nx = '\xe9'\n", "# -*- coding: latin-1 -*-\nx = '\u00e9'\n"),
+        (b"\xef\xbb\xbfx = 1\r\n", "x = 1\r\n"),
+        ("x = '\U0001f600'".encode(), "x = '\U0001f600'"),
+    ],
+    ids=["cookie", "byte order mark", "utf-8"],
+)
+def test_a_file_is_decoded_as_python_would(tmp_path: Path, data: bytes, text: str) -> None:
+    path = tmp_path / "file.py"
+    path.write_bytes(data)
+    assert read_text(path) == text
+
+
+@pytest.mark.parametrize(
+    "data", [b"# coding: nonsense\n", b"x = '\xff\xfe'\n", None], ids=["cookie", "bytes", "absent"]
+)
+def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path, data: bytes | None) -> None:
+    path = tmp_path / "file.py"
+    if data is not None:
+        path.write_bytes(data)
+    problem = read_text(path)
+    assert isinstance(problem, Problem)
+    assert problem.what == str(path)
+
+
+def place(text: str, span: Span) -> Place:
+    return Sources({span.path: text.split("\n")}).place(span)
+
+
+def test_columns_are_counted_in_characters() -> None:
+    span = Span("f", 1, 5, 1, 9)  # "é" is two bytes, the smiley four
+    assert place("é = \U0001f600x", span) == Place(1, 5, 1, 6)
+
+
+def test_without_columns_it_is_the_line_from_its_first_character() -> None:
+    assert place("    return x  ", Span("f", 1)) == Place(1, 5, 1, 13)
+
+
+def test_a_span_over_lines_ends_on_the_last_one() -> None:
+    assert place("f(\n  x)", Span("f", 1, 0, 2, 4)) == Place(1, 1, 2, 5)
+
+
+def test_a_place_outside_of_the_file_still_has_numbers() -> None:
+    assert place("x", Span("f", 7, 3, 7, 5)) == Place(7, 4, 7, 6)

@@ -1,0 +1,149 @@
+"""Folding, placing and pricing of graph breaks."""
+
+from __future__ import annotations
+
+from fuselight.report import Compile, Frame, Graph, Outcome
+from fuselight_server.finding import Severity
+from fuselight_server.findings import findings
+from tests.support.golden import expect
+from tests.support.reports import FILE, LIBRARY, at, broken, report
+
+FORWARD = at(30, (8, 20), function="forward")
+HELPER = at(5, (4, 15), function="helper")
+
+
+def test_one_cause_on_one_line_is_one_finding_however_often_it_was_met() -> None:
+    # Inlined into forward, then met again in helper's own frame, then in a second compile of forward.
+    breaks = (
+        broken(FORWARD, HELPER, compile_id="0/0"),
+        broken(HELPER, compile_id="1/0", above=(FORWARD,)),
+        broken(FORWARD, HELPER, compile_id="0/1"),
+    )
+    (one,) = findings(report(breaks=breaks))
+    assert (one.span.path, one.span.line, one.span.column, one.span.end_column) == (FILE, 5, 4, 15)
+    assert one.count == 3
+    assert [(item.span.line, item.message) for item in one.related] == [(30, "called from `forward`")]
+
+
+def test_retries_of_one_compile_are_no_repeats() -> None:
+    (one,) = findings(report(breaks=(broken(FORWARD), broken(FORWARD))))
+    assert one.count == 1
+
+
+def test_two_causes_on_one_line_are_two() -> None:
+    both = findings(report(breaks=(broken(FORWARD), broken(FORWARD, gb="GB0124"))))
+    assert [one.code for one in both] == ["GB0124", "GB0170"]
+
+
+def test_two_places_on_one_line_are_two() -> None:
+    both = findings(report(breaks=(broken(at(30, (8, 12))), broken(at(30, (16, 20))))))
+    assert [one.span.column for one in both] == [8, 16]
+
+
+def test_a_break_in_a_library_shows_on_the_line_that_led_there() -> None:
+    inside = at(400, (0, 9), path=LIBRARY, function="attend")
+    breaks = (broken(FORWARD, inside), broken(inside, compile_id="1/0", above=(FORWARD,)))
+    (one,) = findings(report(breaks=breaks))
+    assert (one.span.path, one.span.line) == (FILE, 30)
+    assert [(item.span.path, item.message) for item in one.related] == [(LIBRARY, "breaks here, in `attend`")]
+    assert "inside a library, at layers.py:400" in one.message
+
+
+def test_two_lines_that_lead_to_one_library_line_are_two_findings() -> None:
+    inside = at(400, (0, 9), path=LIBRARY)
+    both = findings(report(breaks=(broken(FORWARD, inside), broken(at(31, (8, 20)), inside))))
+    assert [one.span.line for one in both] == [30, 31]
+
+
+def test_a_library_break_that_nothing_of_the_user_leads_to_joins_the_one_that_has_a_line() -> None:
+    inside = at(400, (0, 9), path=LIBRARY)
+    (one,) = findings(report(breaks=(broken(inside, compile_id="1/0"), broken(FORWARD, inside))))
+    assert (one.span.line, one.count) == (30, 2)
+
+
+def test_without_any_line_of_the_user_it_stands_on_the_target() -> None:
+    (one,) = findings(report(breaks=(broken(at(400, path=LIBRARY)),)))
+    assert (one.span.path, one.span.line) == (FILE, 10)
+    assert one.related[0].span.path == LIBRARY
+
+
+def test_an_environment_inside_the_workspace_is_no_user_code() -> None:
+    inside = at(1, path="/project/.venv/lib/python3.11/site-packages/lib.py")
+    (one,) = findings(report(breaks=(broken(FORWARD, inside),)))
+    assert one.span.line == 30
+
+
+def test_the_code_is_the_cause_and_the_rest_of_the_chain_is_related() -> None:
+    chain = broken(
+        FORWARD, ids=("GB0059", "GB7000"), types=("Failed to trace builtin operator", "graph break in loop")
+    )
+    (one,) = findings(report(breaks=(chain,)))
+    assert (one.code, one.gb_ids) == ("GB0059", ("GB7000",))
+    assert "then ran into: graph break in loop" in one.message
+
+
+def test_a_break_without_an_id_has_a_code_of_ours() -> None:
+    (one,) = findings(report(breaks=(broken(FORWARD, ids=(None,), types=("old words",)),)))
+    assert (one.code, one.title) == ("FL107", "graph break: old words")
+
+
+def test_a_break_that_the_user_wrote_is_no_warning() -> None:
+    (one,) = findings(report(breaks=(broken(FORWARD, gb="GB0025"),)))
+    assert one.severity is Severity.INFORMATION
+
+
+def compiled(identity: str, frame: int, operators: int | None) -> Compile:
+    graph = None if operators is None else Graph(operators=operators)
+    outcome = Outcome.EMPTY if graph is None else Outcome.COMPILED
+    return Compile(id=identity, frame=frame, outcome=outcome, call=0, graph=graph)
+
+
+FRAMES = (
+    Frame("Net.forward", at(20)),
+    Frame("Net.forward", at(20), resumes_at=30),
+    Frame("other", at(60)),
+)
+
+
+def test_its_cost_is_counted_in_graphs_of_the_function() -> None:
+    compiles = (compiled("0/0", 0, 5), compiled("2/0", 2, 9), compiled("1/0", 1, 3))
+    (one,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
+    assert one.cost[0] == (
+        "`Net.forward` is split into 2 graphs: 5 operators just before this line, 3 operators behind it"
+    )
+
+
+def test_without_compiles_no_cost_in_graphs_is_claimed() -> None:
+    (one,) = findings(report(breaks=(broken(FORWARD),)))
+    assert one.cost == ("this line runs in eager, and nothing is fused across it",)
+
+
+def test_a_skipped_frame_costs_all_of_the_function() -> None:
+    (one,) = findings(report(breaks=(broken(FORWARD, frame_skipped=True, operators=4),)))
+    assert one.cost == (
+        "all of `Net.forward` runs in eager, not only this line",
+        "4 operators before this line had been traced, and run in eager too",
+    )
+
+
+def test_resume_functions_and_addresses_never_appear() -> None:
+    said = "Cannot call <function dis at 0x7f69080f99e0> in torch_dynamo_resume_in_forward_at_23"
+    (one,) = findings(report(breaks=(broken(FORWARD, explanation=said),)))
+    assert "Cannot call dis in forward." in one.message
+
+
+def test_wording() -> None:
+    compiles = (compiled("0/0", 0, 5), compiled("1/0", 1, 3))
+    (one,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
+    expect(
+        f"{one.title}\n{one.message}\n{one.target} | {one.inputs} | {one.torch}",
+        """\
+        graph break: the data of a tensor decides which branch is taken
+        Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`).
+
+        Cost: `Net.forward` is split into 2 graphs: 5 operators just before this line, 3 operators behind it; this line runs in eager, and nothing is fused across it.
+
+        What to do: Use `torch.cond` to express dynamic control flow.
+        Net | directive on line 9: Net()(f32[4, 8]) | 2.13.0
+        """,  # noqa: E501 - the text is as it is
+    )

@@ -1,0 +1,174 @@
+"""Frames left to eager, specialisations, guards, failures and notes."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.report import (
+    Compile,
+    Culprit,
+    Failure,
+    Frame,
+    Graph,
+    GuardPlace,
+    Location,
+    NotCompiled,
+    NotCompiledKind,
+    Note,
+    Outcome,
+    Symbol,
+)
+from fuselight_server.finding import Severity
+from fuselight_server.findings import Thresholds, findings
+from tests.support.reports import FILE, LIBRARY, at, report
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "severity"),
+    [
+        (NotCompiledKind.SKIPPED, "FL101", Severity.WARNING),
+        (NotCompiledKind.RECOMPILE_LIMIT, "FL102", Severity.WARNING),
+        (NotCompiledKind.ACCUMULATED_LIMIT, "FL102", Severity.WARNING),
+        (NotCompiledKind.GENERATOR, "FL103", Severity.WARNING),
+        (NotCompiledKind.DISABLED, "FL104", Severity.INFORMATION),
+        (NotCompiledKind.COMPILER_ERROR, "FL105", Severity.ERROR),
+        (NotCompiledKind.NO_TENSORS, "FL106", Severity.HINT),
+    ],
+)
+def test_a_frame_left_to_eager_is_said_on_its_def_line(
+    kind: NotCompiledKind, code: str, severity: Severity
+) -> None:
+    left = NotCompiled(kind=kind, function="Net.forward", location=at(20), reason="because", gb_id="GB0003")
+    (one,) = findings(report(not_compiled=(left, left)))
+    assert (one.code, one.severity, one.span.line, one.count) == (code, severity, 20, 2)
+    assert "Net.forward" in one.title
+    assert one.gb_ids == ("GB0003",)
+    assert one.hints
+
+
+def test_a_resumption_that_was_skipped_is_called_the_rest_of_its_function() -> None:
+    left = NotCompiled(
+        kind=NotCompiledKind.SKIPPED,
+        function="f",
+        location=at(20),
+        reason="loop",
+        stack=(at(24, function="f"),),
+    )
+    compiled = Compile("0/0", 0, Outcome.COMPILED, graph=Graph(operators=2))
+    (one,) = findings(report(frames=(Frame("f", at(20)),), compiles=(compiled,), not_compiled=(left,)))
+    assert one.title == "the rest of `f` is not compiled: torch skipped it"
+    assert one.cost == ("the part of it that holds line 24 runs in eager",)
+
+
+def test_a_frame_without_tensors_that_eager_code_called_is_nobodys_wish() -> None:
+    left = NotCompiled(
+        kind=NotCompiledKind.NO_TENSORS,
+        function="CM.__enter__",
+        location=at(3),
+        reason="",
+        caller=(at(24, function="forward"),),
+    )
+    assert findings(report(frames=(Frame("Net.forward", at(20)),), not_compiled=(left,))) == ()
+
+
+def test_a_library_frame_left_to_eager_shows_where_the_user_called_it() -> None:
+    left = NotCompiled(
+        kind=NotCompiledKind.SKIPPED,
+        function="lib",
+        location=at(3, path=LIBRARY),
+        reason="",
+        caller=(at(24),),
+    )
+    (one,) = findings(report(not_compiled=(left,)))
+    assert (one.span.path, one.span.line) == (FILE, 24)
+    assert one.related[0].span.path == LIBRARY
+
+
+def symbol(source: str, **changes: object) -> Compile:
+    values: dict[str, object] = {
+        "name": "s0",
+        "source": source,
+        "specialized_to": "4",
+        "stack": (at(23, (4, 9)),),
+    }
+    return Compile("0/0", 0, Outcome.COMPILED, symbols=(Symbol(**{**values, **changes}),))  # type: ignore[arg-type] # a test's own keywords
+
+
+def test_a_fixed_dimension_is_told_from_a_fixed_number() -> None:
+    (size,) = findings(report(compiles=(symbol("x.size(0)", marked=True),)))
+    (number,) = findings(report(compiles=(symbol("n"),)))
+    assert (size.code, size.title) == ("FL301", "`x.size(0)` is fixed to 4, though it was marked dynamic")
+    assert (number.code, number.title) == ("FL302", "`n` is fixed to 4")
+    assert (size.span.line, size.span.column) == (23, 4)
+
+
+def test_a_symbol_that_stayed_symbolic_is_no_finding() -> None:
+    assert findings(report(compiles=(symbol("x.size(0)", specialized_to=None),))) == ()
+
+
+def test_guards_past_a_threshold_name_the_lines_that_made_them() -> None:
+    places = (GuardPlace((at(33), at(9, path=LIBRARY)), 700), GuardPlace((at(34),), 500))
+    compiled = Compile("0/0", 0, Outcome.COMPILED, guard_count=1200, guard_us=80.0, guard_places=places)
+    given = report(frames=(Frame("Net.forward", at(20)),), compiles=(compiled,))
+    (one,) = findings(given)
+    assert (one.code, one.span.line) == ("FL203", 20)
+    assert one.title == "`Net.forward` has 1200 guards and takes 80 us to check them"
+    assert [(item.span.line, item.message) for item in one.related] == [
+        (33, "this line made 700 guards"),
+        (34, "this line made 500 guards"),
+    ]
+    assert findings(given, thresholds=Thresholds(guard_count=1201)) == ()
+    assert findings(given, thresholds=Thresholds(guard_count=0, guard_us=0)) == ()
+
+
+@pytest.mark.parametrize(
+    ("culprit", "kind", "code"),
+    [
+        (Culprit.USER, "exception", "FL401"),
+        (Culprit.USER, "import", "FL401"),
+        (Culprit.COMPILER, "exception", "FL402"),
+        (Culprit.COMPILER, "backend", "FL402"),
+        (Culprit.FUSELIGHT, "internal", "FL403"),
+        (Culprit.USER, "fullgraph", "FL404"),
+        (Culprit.USER, "timeout", "FL405"),
+        (Culprit.USER, "memory", "FL406"),
+        (Culprit.USER, "signal", "FL407"),
+        (Culprit.USER, "exit", "FL408"),
+        (Culprit.FUSELIGHT, "damaged_answer", "FL409"),
+        (Culprit.USER, "inputs", "FL502"),
+        (Culprit.ENVIRONMENT, "no_torch", "FL504"),
+        (Culprit.ENVIRONMENT, "other", "FL504"),
+    ],
+)
+def test_a_failure_is_told_by_whose_and_which_it_is(culprit: Culprit, kind: str, code: str) -> None:
+    inside = Location(LIBRARY, 9)
+    (one,) = findings(report(failures=(Failure(culprit, kind, "it failed", stack=(at(24), inside)),)))
+    assert (one.code, one.span.line) == (code, 24)
+    assert one.hints
+    assert [item.span.path for item in one.related] == [LIBRARY]
+
+
+def test_a_failure_without_a_frame_of_the_user_stands_on_its_directive_else_on_the_target() -> None:
+    (one,) = findings(report(failures=(Failure(Culprit.USER, "inputs", "bad", directive_line=9),)))
+    assert (one.code, one.span.line) == ("FL501", 9)
+    (one,) = findings(report(failures=(Failure(Culprit.USER, "signal", "died"),)))
+    assert one.span.line == 10
+
+
+def test_an_operators_refusal_is_told_in_its_own_words() -> None:
+    said = "x\n  Explanation: Dynamo failed: got RuntimeError('must match, but got [4, 7] X [8, 2].')\n"
+    failure = Failure(Culprit.USER, "exception", "short", exception="TorchRuntimeError", traceback=said)
+    (one,) = findings(report(failures=(failure,)))
+    assert one.title == "RuntimeError: must match, but got [4, 7] X [8, 2]"
+
+
+def test_only_notes_that_change_the_reading_are_findings() -> None:
+    notes = (
+        Note("device_redirected", "cuda became cpu", at(31)),
+        Note("fake_tensors", "captured on fake tensors"),
+        Note("output_truncated", "long"),
+    )
+    assert [(one.code, one.span.line) for one in findings(report(notes=notes))] == [
+        ("FL602", 10),
+        ("FL601", 31),
+    ]

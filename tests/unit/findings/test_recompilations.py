@@ -1,0 +1,162 @@
+"""Placing, folding and advice of recompilations and of the recompile limit."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from fuselight.report import GuardFailure, Mismatch, NotCompiled, NotCompiledKind, Recompile
+from fuselight_server.findings import findings
+from fuselight_server.findings.causes import Cause, advice, cause_of
+from tests.support.golden import expect
+from tests.support.reports import FILE, LIBRARY, at, report
+
+DEF = at(20, function="forward")
+READ = at(22, (8, 14), function="forward")
+
+
+def failed(difference: str, kind: str = "TENSOR_MATCH", source: str = "x", **changes: Any) -> GuardFailure:
+    was, _, now = difference.partition(" was ")[2].partition(", now ")
+    base = GuardFailure(
+        kind=kind,
+        source=source,
+        code="",
+        difference=difference,
+        was=was or None,
+        now=now or None,
+        born=(READ,),
+    )
+    return dataclasses.replace(base, **changes)
+
+
+def again(*failures: GuardFailure, compile_id: str | None = "0/1", **changes: Any) -> Recompile:
+    base = Recompile(
+        function="Net.forward",
+        location=DEF,
+        entries=(Mismatch("0/0", failures),),
+        compile_id=compile_id,
+        call=0,
+    )
+    return dataclasses.replace(base, **changes)
+
+
+SIZE = failed("x.size(0) was 4, now 7")
+
+
+def test_it_stands_on_the_read_that_made_the_guard() -> None:
+    (one,) = findings(report(recompiles=(again(SIZE),)))
+    assert (one.code, one.span.line, one.span.column) == ("FL201", 22, 8)
+    assert one.title == "recompiled: x.size(0) was 4, now 7"
+    assert one.fixes == ("mark_dynamic",)
+    assert one.data == (("parameter", "x"), ("dimension", "0"))
+
+
+def test_a_guard_that_no_line_made_puts_it_on_the_def() -> None:
+    grad = failed("grad mode was on, now off", kind="GLOBAL_STATE", source="", born=())
+    (one,) = findings(report(recompiles=(again(grad),)))
+    assert one.span.line == 20
+
+
+def test_a_read_in_a_library_shows_on_the_users_line_outside_it() -> None:
+    deep = failed("x.size(0) was 4, now 7", born=(READ, at(9, path=LIBRARY)))
+    (one,) = findings(report(recompiles=(again(deep),)))
+    assert (one.span.path, one.span.line) == (FILE, 22)
+
+
+def test_a_library_frame_shows_on_the_call_that_led_to_it() -> None:
+    inside = again(
+        failed("x.size(0) was 4, now 7", born=()),
+        location=at(9, path=LIBRARY),
+        caller=(at(40, function="main"),),
+    )
+    (one,) = findings(report(recompiles=(inside,)))
+    assert one.span.line == 40
+
+
+def test_the_same_value_changing_again_is_one_finding_with_the_later_changes_listed() -> None:
+    (one,) = findings(
+        report(recompiles=(again(SIZE), again(failed("x.size(0) was 4, now 9"), compile_id="0/2")))
+    )
+    assert one.count == 2
+    assert "It changed again:\n- x.size(0) was 4, now 9" in one.message
+
+
+def test_two_values_read_on_one_line_are_two_findings() -> None:
+    other = failed("self.scale was 2, now 3", kind="EQUALS_MATCH", source="self.scale")
+    assert len(findings(report(recompiles=(again(SIZE), again(other, compile_id="0/2"))))) == 2
+
+
+def test_all_failing_guards_of_the_nearest_entry_are_shown() -> None:
+    other = failed("FLAG was 1, now 2", kind="EQUALS_MATCH", source="FLAG")
+    (one,) = findings(report(recompiles=(again(SIZE, other),)))
+    assert "These guards failed too:\n- FLAG was 1, now 2" in one.message
+
+
+def test_torchs_words_stand_in_where_no_guard_is_known() -> None:
+    (one,) = findings(report(recompiles=(again(entries=(), reasons=("0/0: backend changed",)),)))
+    assert one.title == "recompiled: 0/0: backend changed"
+    assert "one backend" in one.hints[0]
+
+
+def test_the_recompilation_that_the_limit_stopped_is_part_of_the_limits_finding() -> None:
+    limit = NotCompiled(
+        kind=NotCompiledKind.RECOMPILE_LIMIT, function="Net.forward", location=DEF, reason="limit reached (8)"
+    )
+    (one,) = findings(report(recompiles=(again(SIZE, compile_id=None),), not_compiled=(limit,)))
+    assert (one.code, one.span.line) == ("FL102", 20)
+    assert "The call that went over it: x.size(0) was 4, now 7." in one.message
+    assert "mark_dynamic(x, 0)" in one.hints[0]
+
+
+@pytest.mark.parametrize(
+    ("failure", "cause"),
+    [
+        (failed("x.size(0) was 4, now 7"), Cause.DIMENSION),
+        (failed("x.dtype was float32, now float64"), Cause.DTYPE),
+        (failed("x.device was cpu, now cuda:0"), Cause.DEVICE),
+        (failed("x.requires_grad was False, now True"), Cause.REQUIRES_GRAD),
+        (failed("x.stride(0) was 8, now 1"), Cause.STRIDE),
+        (failed("x.ndim was 2, now 3"), Cause.RANK),
+        (failed("self.training was True, now False", kind="TRUE_MATCH"), Cause.TRAINING),
+        (failed("self.scale was 2, now 3", kind="EQUALS_MATCH"), Cause.NUMBER),
+        (failed("mode was 'a', now 'b'", kind="EQUALS_MATCH"), Cause.VALUE),
+        (failed("y was None, now a float32 tensor of shape [2, 4]", kind="NONE_MATCH"), Cause.NONE),
+        (failed("the type of xs was list, now tuple", kind="TYPE_MATCH"), Cause.TYPE),
+        (failed("len(xs) was 2, now 3", kind="LENGTH_CHECK"), Cause.LENGTH),
+        (failed("the keys of cfg was ['a'], now ['b']", kind="DICT_KEYS"), Cause.KEYS),
+        (failed("self.fn was sin, now cos", kind="FUNCTION_MATCH"), Cause.OBJECT),
+        (failed("grad mode was on, now off", kind="GLOBAL_STATE"), Cause.GLOBAL_STATE),
+        (failed("a and b are the same tensor", kind="NO_TENSOR_ALIASING"), Cause.ALIASING),
+        (failed("b.size(0) == a.size(0) no longer holds: 5, 4", kind="LAMBDA_GUARD"), Cause.RELATION),
+        (failed("self.extra is missing", kind="HASATTR"), Cause.MISSING),
+        (failed("something", kind="NEW_KIND"), Cause.OTHER),
+    ],
+)
+def test_each_kind_of_change_is_told_apart_and_has_advice(failure: GuardFailure, cause: Cause) -> None:
+    assert cause_of(failure) is cause
+    assert all(advice(failure))
+
+
+def test_wording() -> None:
+    (one,) = findings(report(recompiles=(again(SIZE, failed("FLAG was 1, now 2", kind="EQUALS_MATCH")),)))
+    expect(
+        f"{one.title}\n{one.message}\n"
+        + "\n".join(f"{item.span.line}: {item.message}" for item in one.related),
+        """\
+        recompiled: x.size(0) was 4, now 7
+        `Net.forward` was compiled again because a guard of its compiled code failed: x.size(0) was 4, now 7.
+
+        These guards failed too:
+        - FLAG was 1, now 2
+
+        Cost: `Net.forward` was compiled once more.
+
+        What to do:
+        - Say before the first call that it varies: torch._dynamo.mark_dynamic(x, 0).
+        - Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes.
+        9: this call brought the new value, Net()(f32[4, 8])
+        20: `Net.forward` is what was compiled again
+        """,
+    )

@@ -1,0 +1,62 @@
+"""Findings from the source alone, and ignore comments."""
+
+from __future__ import annotations
+
+from fuselight.report import Tier
+from fuselight_server.findings import apply_ignores, findings, static_findings
+from fuselight_server.static.document import read_source
+from tests.support.reports import FILE, at, broken, report
+
+
+def read(text: str) -> dict:  # type: ignore[type-arg] # path to reading, built here
+    return {FILE: read_source(FILE, text)}
+
+
+BREAK = broken(at(2, (4, 12)))
+
+
+def test_a_compiled_target_without_inputs_gets_a_hint_with_a_call_to_write() -> None:
+    (one,) = static_findings(read_source(FILE, "import torch\n@torch.compile\ndef f(x, y):\n    return x\n"))
+    assert (one.code, one.tier, one.span.line, one.target) == ("FL502", Tier.STATIC, 3, "f")
+    assert one.fixes == ("insert_inputs",)
+    assert "`# fuselight: f(f32[4, 8], f32[4, 8])`" in one.message
+
+
+def test_no_hint_where_a_rung_answers() -> None:
+    compiled = "import torch\n{}@torch.compile\ndef f(x):\n    return x\n{}"
+    for above, below in (
+        ("# fuselight: f(f32[4])\n", ""),
+        ("", "def example_inputs():\n    return 1\n"),
+        ("", "if __name__ == '__main__':\n    f(1)\n"),
+    ):
+        assert static_findings(read_source(FILE, compiled.format(above, below))) == ()
+
+
+def test_what_nobody_compiles_needs_no_inputs() -> None:
+    assert static_findings(read_source(FILE, "def f(x):\n    return x\n")) == ()
+
+
+def test_an_unreadable_directive_is_marked_where_it_is_wrong_and_no_hint_is_added() -> None:
+    text = "import torch\n# fuselight: f(f32[4]\n@torch.compile\ndef f(x):\n    return x\n"
+    found = static_findings(read_source(FILE, text))
+    assert [one.code for one in found] == ["FL501"]
+    assert found[0].span.line == 2
+
+
+def test_an_ignore_silences_its_code_on_its_line_only() -> None:
+    found = findings(report(breaks=(BREAK, broken(at(3, (4, 12))))))
+    source = "def f(x):\n    x.item()  # fuselight: ignore[GB0170]\n    x.item()\n"
+    assert [(one.code, one.span.line) for one in apply_ignores(found, read(source))] == [("GB0170", 3)]
+
+
+def test_an_ignore_without_codes_silences_all() -> None:
+    source = "def f(x):\n    x.item()  # fuselight: ignore\n"
+    assert apply_ignores(findings(report(breaks=(BREAK,))), read(source)) == ()
+
+
+def test_an_ignore_that_silences_nothing_is_reported_with_the_code_that_is_idle() -> None:
+    source = "def f(x):\n    x.item()  # fuselight: ignore[GB0170, FL201]\n"
+    (one,) = apply_ignores(findings(report(breaks=(BREAK,))), read(source))
+    assert (one.code, one.span.line) == ("FL503", 2)
+    assert one.data == (("code", "FL201"),)
+    assert one.fixes == ("remove_ignore",)

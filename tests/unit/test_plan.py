@@ -1,0 +1,73 @@
+"""Which targets of a file are run, and with what."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight_server.plan import MAIN, RunOptions, default_runs, named_runs, sizes
+from fuselight_server.static.document import read_source
+
+OPTIONS = RunOptions(roots=("/project",))
+COMPILED = "import torch\n@torch.compile\ndef f(x):\n    return x\n@torch.compile\ndef g(x):\n    return x\n"
+MAIN_BLOCK = "if __name__ == '__main__':\n    f(1)\n"
+PROVIDER = "def example_inputs():\n    return 1\n"
+MODULES = "from torch import nn\nclass Part(nn.Module):\n    pass\nclass Net(nn.Module):\n    pass\n"
+
+
+def names(text: str, options: RunOptions = OPTIONS) -> list[str]:
+    return [run.target.name for run in default_runs(read_source("/project/m.py", text), options)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (COMPILED, ["f", "g"]),
+        (COMPILED + MAIN_BLOCK, [""]),
+        ("# fuselight: h(f32[4])\ndef h(x):\n    return x\n", ["h"]),
+        ("def h(x):\n    return x\n", []),
+        ("def h(x):\n    return x\n" + MAIN_BLOCK, []),
+        (COMPILED + PROVIDER, ["f", "g"]),
+        (COMPILED + PROVIDER + MAIN_BLOCK, ["f", "g"]),
+        (MODULES, []),
+        (MODULES + PROVIDER, ["Net"]),
+    ],
+)
+def test_what_is_compiled_and_what_has_a_directive_is_run(text: str, expected: list[str]) -> None:
+    assert names(text) == expected
+
+
+def test_the_main_block_serves_those_that_nothing_better_does() -> None:
+    text = COMPILED.replace("@torch.compile", "# fuselight: f(f32[4])\n@torch.compile", 1)
+    assert names(text + MAIN_BLOCK) == ["f", ""]
+
+
+def test_recorded_calls_serve_before_the_main_block() -> None:
+    options = RunOptions(roots=("/project",), recorded={"f": ("f(f32[2])",), "g": ("g(f32[2])",)})
+    runs = default_runs(read_source("/project/m.py", COMPILED + MAIN_BLOCK), options)
+    assert [(run.target.name, run.inputs.recorded) for run in runs] == [
+        ("f", ("f(f32[2])",)),
+        ("g", ("g(f32[2])",)),
+    ]
+
+
+def test_a_target_can_be_named_whether_it_is_compiled_or_not() -> None:
+    reading = read_source("/project/m.py", MODULES + MAIN_BLOCK)
+    assert [run.target.name for run in named_runs(reading, ["Part", MAIN, "gone"], OPTIONS)] == ["Part", ""]
+
+
+def test_a_request_carries_the_options() -> None:
+    (run,) = default_runs(
+        read_source("/project/m.py", "# fuselight: h(f32[4])\ndef h(x):\n    return x\n"), OPTIONS
+    )
+    request = run.request(7, 3, OPTIONS)
+    assert (request.id, request.generation, request.roots, request.target.kind) == (
+        7,
+        3,
+        ("/project",),
+        "function",
+    )
+    assert [one.text for one in request.inputs.directives] == ["h(f32[4])"]
+
+
+def test_sizes_that_cannot_be_sizes_are_left_out() -> None:
+    assert sizes({"batch": 4, "time": 0, "dim": "x"}) == {"batch": 4}

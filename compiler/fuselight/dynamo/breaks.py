@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from fuselight import torch_api
-from fuselight.dynamo import reasons, stacks
+from fuselight.dynamo import stacks
 from fuselight.report import Break, Stack
+from fuselight.trace import reasons
 
 
 def read_break(

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from fuselight import torch_api
-from fuselight.dynamo.sources import in_user_words
+from fuselight.trace.sources import in_user_words
 
 _SHORT = 80
 _TENSOR = re.compile(

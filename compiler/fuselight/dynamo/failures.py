@@ -12,9 +12,10 @@ import torch
 from torch._dynamo import exc as dynamo_exc
 
 from fuselight import torch_api
-from fuselight.dynamo import breaks, reasons, refusals, stacks
-from fuselight.dynamo.sources import in_user_words
+from fuselight.dynamo import breaks, refusals, stacks
 from fuselight.report import Culprit, Failure, Stack
+from fuselight.trace import reasons
+from fuselight.trace.sources import in_user_words
 
 _TRACEBACK = 20_000
 """Characters of a traceback that are kept, from its end."""

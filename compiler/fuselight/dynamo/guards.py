@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fuselight import torch_api
-from fuselight.dynamo import differences, sources, stacks
+from fuselight.dynamo import differences, stacks
 from fuselight.report import Guard, GuardPlace, Stack
+from fuselight.trace import sources
 
 _CHECKS = 5
 """Checks per measurement, the fastest counts: the first fills caches that a running program finds filled."""

@@ -13,9 +13,10 @@ from types import CodeType
 from typing import Any
 
 from fuselight import torch_api
-from fuselight.dynamo import differences, sources, stacks
+from fuselight.dynamo import differences, stacks
 from fuselight.dynamo.guards import Births
 from fuselight.report import GuardFailure, Location, Mismatch, Stack
+from fuselight.trace import sources
 
 _COMMENT = re.compile(r"\s+#\s(.*)$", re.DOTALL)
 _BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n:]+?):(?P<line>\d+) in (?P<function>\w+)")

@@ -12,8 +12,9 @@ import torch
 from torch._dynamo import exc as dynamo_exc
 
 from fuselight import torch_api
-from fuselight.dynamo import breaks, reasons, stacks
+from fuselight.dynamo import breaks, stacks
 from fuselight.report import Location, Mismatch, NotCompiled, NotCompiledKind, Stack
+from fuselight.trace import reasons
 
 _LIMIT_TITLE = "Dynamo recompile limit exceeded"
 _GENERATOR_TITLE = "Attempt to trace generator"

@@ -31,9 +31,16 @@ _STDLIB = tuple(
     if path
 )
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_STARTED_IN = os.getcwd()
 _DEF = re.compile(r"\s*(async\s+def|def|class)\s")
 _DECORATOR_LINES = 200
 """How far below `co_firstlineno`, the first decorator's line, a `def` is looked for."""
+
+
+@functools.lru_cache(maxsize=4096)
+def absolute(path: str) -> str:
+    """The path of a code object's file: a script that was named relatively, as `python train.py`, keeps that name."""
+    return path if path.startswith("<") else os.path.normpath(os.path.join(_STARTED_IN, path))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -51,6 +58,7 @@ def is_standard_library(path: str) -> bool:
 
 def is_under(path: str, roots: Sequence[str]) -> bool:
     """Whether the file lies in one of the folders, and is not a package installed inside it."""
+    path = absolute(path)
     if any(part in path for part in _PACKAGES):
         return False
     return any(path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
@@ -73,7 +81,7 @@ def resumes_at(code: CodeType) -> int | None:
 def _location(  # noqa: PLR0917 - the arguments are the cache's key
     path: str, line: int, column: int | None, end_line: int | None, end_column: int | None, name: str
 ) -> Location:
-    return Location(path, line, column, end_line, end_column, user_function(name))
+    return Location(absolute(path), line, column, end_line, end_column, user_function(name))
 
 
 def from_summaries(summaries: Iterable[Any]) -> Stack:
@@ -132,7 +140,7 @@ def without_resumed(above: Stack, code: CodeType) -> Stack:
         return above
     name = user_function(code.co_name)
     end = len(above)
-    while end and above[end - 1].path == code.co_filename and above[end - 1].function == name:
+    while end and above[end - 1].path == absolute(code.co_filename) and above[end - 1].function == name:
         end -= 1
     return above[:end]
 
@@ -156,7 +164,7 @@ def def_location(code: CodeType) -> Location:
             break
         if number == first and not lines[number - 1].lstrip().startswith("@"):
             break
-    return Location(original.co_filename, line, function=user_function(original.co_name))
+    return Location(absolute(original.co_filename), line, function=user_function(original.co_name))
 
 
 def innermost_of_ours(error: BaseException) -> str:
@@ -206,5 +214,5 @@ def from_text(trace: str) -> Stack:
         path, quote, rest = stripped[6:].rpartition('", line ')
         number, _, function = rest.partition(", in ")
         if quote and number.strip().isdigit():
-            out.append(Location(path, int(number), function=user_function(function.strip()) or None))
+            out.append(Location(absolute(path), int(number), function=user_function(function.strip()) or None))
     return tuple(out)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fuselight import torch_api
-from fuselight.dynamo import sources, stacks
+from fuselight.dynamo import stacks
 from fuselight.report import Stack, Symbol
+from fuselight.trace import sources
 
 
 @dataclass

@@ -1,0 +1,301 @@
+"""What a TORCH_TRACE log says, one frozen dataclass a kind, and one reader for each in one list.
+
+Invariant: a reader takes untrusted values and answers with a fact or raises `BadRecord`, nothing else; it evaluates and
+unpickles nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from fuselight.report import Location, Stack
+from fuselight.trace.reasons import Reason, read_reasons
+
+
+class BadRecord(ValueError):  # noqa: N818 - a record, not a program, is in error
+    """A record does not have the form that its kind has."""
+
+
+@dataclass(frozen=True)
+class FrameStarted:
+    """Dynamo begins with a frame: the Python stack, the frame itself last."""
+
+    stack: Stack
+
+
+@dataclass(frozen=True)
+class GraphBroke:
+    """A handled graph break. `where` is the place that the record's first line names."""
+
+    where: Location
+    chain: tuple[Reason, ...]
+    stack: Stack
+    """As printed: Python frames above, then traced ones."""
+
+
+@dataclass(frozen=True)
+class Recompiled:
+    """Why cache entries did not fit, one string each as torch prints it; empty where torch found no reason."""
+
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GraphMade:
+    """A graph went to the backend."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class GuardsBuilt:
+    """The guards of a compile, as a printed tree."""
+
+    count: int
+    latency_us: float | None
+
+
+@dataclass(frozen=True)
+class Errored:
+    """An exception came out of a compile: its traceback."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """`compilation_metrics`, the fields that are used here."""
+
+    compile_id: str | None
+    function: str | None
+    path: str | None
+    line: int | None
+    seconds: float | None
+    operators: int | None
+    guards: int | None
+    fail_type: str | None
+    fail_reason: str | None
+    restarts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SymbolMade:
+    """A size became a symbol."""
+
+    symbol: str
+    value: str
+    source: str
+    range: str
+
+
+@dataclass(frozen=True)
+class SymbolFixed:
+    """A symbol was fixed to a number."""
+
+    symbol: str
+    sources: tuple[str, ...]
+    value: str
+    reason: str
+    stack: Stack
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A kind that nothing here reads: kept by name, so that it can be counted."""
+
+    kind: str
+
+
+Fact = Union[  # noqa: UP007 - a list of nine reads better than a line of bars
+    FrameStarted,
+    GraphBroke,
+    Recompiled,
+    GraphMade,
+    GuardsBuilt,
+    Errored,
+    Measured,
+    SymbolMade,
+    SymbolFixed,
+    Unread,
+]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A fact in its envelope."""
+
+    line: int
+    """1-based line of the log at which the record starts."""
+    fact: Fact
+    compile_id: str | None = None
+    """`1/0`, or `[k/1/0]` under compiled autograd."""
+    attempt: int | None = None
+    rank: int | None = None
+
+
+@dataclass
+class Strings:
+    """File names that a log interns: number to text."""
+
+    names: dict[int, str] = field(default_factory=dict)
+
+    def stack(self, frames: object) -> Stack:
+        """A stack of a record, outermost first."""
+        if frames is None:
+            return ()
+        if not isinstance(frames, list):
+            raise BadRecord("a stack is a list")
+        return tuple(self._location(frame) for frame in frames)
+
+    def _location(self, frame: object) -> Location:
+        if not isinstance(frame, Mapping) or type(frame.get("line")) is not int:
+            raise BadRecord("a frame has a line")
+        name = frame.get("filename")
+        path = self.names.get(name, f"<file {name}>") if type(name) is int else str(name)
+        return Location(path, frame["line"], function=_function(str(frame.get("name", ""))))
+
+
+_RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
+_BROKE_AT = re.compile(r"Graph [Bb]reak in user code at (?P<path>.+):(?P<line>\d+)$", re.MULTILINE)
+_PRINTED_FRAME = re.compile(r'  File "(?P<path>[^"\n]+)", line (?P<line>\d+), in (?P<function>[^\n]+)')
+_LATENCY = re.compile(r"^Guard latency = ([\d.]+) us", re.MULTILINE)
+
+
+def _function(name: str) -> str:
+    while found := _RESUME.match(name):
+        name = found[1]
+    return name
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise BadRecord("an object was expected")
+    return value
+
+
+def _read_start(value: Any, _payload: str, strings: Strings) -> Fact:
+    return FrameStarted(strings.stack(_mapping(value).get("stack")))
+
+
+def _read_break(_value: Any, payload: str, _strings: Strings) -> Fact:
+    found = _BROKE_AT.search(payload)
+    if found is None:  # a frame that Dynamo skipped: the refusal is told by the metrics
+        return Unread("dynamo_graph_break_reason without a place")
+    reason, _, rest = payload[found.end() :].partition("\nUser code traceback:\n")
+    reason = reason.partition("Graph Break Reason: ")[2]
+    printed = rest.partition("\n\nTraceback (most recent call last)")[0]
+    stack = read_printed_stack(printed)
+    where = Location(found["path"], int(found["line"]))
+    if stack and (stack[-1].path, stack[-1].line) == (where.path, where.line):
+        where = stack[-1]
+    return GraphBroke(where, read_reasons(_without_preface(reason)), stack)
+
+
+def _without_preface(reason: str) -> str:
+    """Torch says first how it goes on after the break, then, below an empty line, what broke."""
+    head, gap, rest = reason.strip("\n").partition("\n\n")
+    return rest if gap and head.rstrip().endswith(":") and "\n" not in head else reason.strip("\n")
+
+
+def read_printed_stack(text: str) -> Stack:
+    """The frames of a printed traceback.
+
+    Its caret lines count from the first character that is not blank, and so give no columns without the file.
+    """
+    return tuple(
+        Location(found["path"], int(found["line"]), function=_function(found["function"].strip()))
+        for found in _PRINTED_FRAME.finditer(text)
+    )
+
+
+def _read_recompile(_value: Any, payload: str, _strings: Strings) -> Fact:
+    try:
+        reasons = json.loads(payload) if payload.strip() else []
+    except ValueError:
+        reasons = payload  # one cache entry's reason is written bare
+    return Recompiled(
+        tuple(str(reason) for reason in reasons) if isinstance(reasons, list) else (str(reasons),)
+    )
+
+
+def _read_graph(_value: Any, payload: str, _strings: Strings) -> Fact:
+    return GraphMade(payload)
+
+
+def _read_guards(_value: Any, payload: str, _strings: Strings) -> Fact:
+    latency = _LATENCY.search(payload)
+    try:
+        microseconds = None if latency is None else float(latency[1])
+    except ValueError:
+        microseconds = None
+    return GuardsBuilt(len(re.findall(r"^(?:\| )*\+- [A-Z_]+: ", payload, re.MULTILINE)), microseconds)
+
+
+def _read_error(_value: Any, payload: str, _strings: Strings) -> Fact:
+    return Errored(payload)
+
+
+def _read_metrics(value: Any, _payload: str, _strings: Strings) -> Fact:
+    metrics = _mapping(value)
+    restarts = metrics.get("restart_reasons")
+    return Measured(
+        compile_id=_text(metrics.get("compile_id")),
+        function=_text(metrics.get("co_name")),
+        path=_text(metrics.get("co_filename")),
+        line=_integer(metrics.get("co_firstlineno")),
+        seconds=_number(metrics.get("entire_frame_compile_time_s")),
+        operators=_integer(metrics.get("graph_op_count")),
+        guards=_integer(metrics.get("guard_count")),
+        fail_type=_text(metrics.get("fail_type")),
+        fail_reason=_text(metrics.get("fail_reason")),
+        restarts=tuple(str(item) for item in restarts) if isinstance(restarts, list) else (),
+    )
+
+
+def _read_symbol(value: Any, _payload: str, _strings: Strings) -> Fact:
+    made = _mapping(value)
+    return SymbolMade(
+        str(made.get("symbol")), str(made.get("val")), str(made.get("source")), str(made.get("vr"))
+    )
+
+
+def _read_fixed(value: Any, _payload: str, strings: Strings) -> Fact:
+    fixed = _mapping(value)
+    sources = fixed.get("sources")
+    return SymbolFixed(
+        symbol=str(fixed.get("symbol")),
+        sources=tuple(str(item) for item in sources) if isinstance(sources, list) else (),
+        value=str(fixed.get("value")),
+        reason=str(fixed.get("reason")),
+        stack=strings.stack(fixed.get("user_stack")),
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _integer(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def _number(value: object) -> float | None:
+    return float(value) if type(value) in {int, float} else None  # type: ignore[arg-type]
+
+
+Reader = Callable[[Any, str, Strings], Fact]
+READERS: tuple[tuple[str, Reader], ...] = (
+    ("dynamo_start", _read_start),
+    ("artifact:dynamo_graph_break_reason", _read_break),
+    ("artifact:recompile_reasons", _read_recompile),
+    ("artifact:dynamo_error", _read_error),
+    ("dynamo_output_graph", _read_graph),
+    ("dynamo_cpp_guards_str", _read_guards),
+    ("compilation_metrics", _read_metrics),
+    ("create_symbol", _read_symbol),
+    ("symbolic_shape_specialization", _read_fixed),
+)

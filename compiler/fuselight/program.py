@@ -40,6 +40,7 @@ _QUIET = 1.0
 _SHARE = 20
 """The report is written again only after this many times what writing it took."""
 _MAX_CALLS = 500
+_STARTED_IN = os.getcwd()
 _RESUMED = "torch_dynamo_resume_in_"
 
 
@@ -184,7 +185,7 @@ class _Session:
         target, text = _call_text(code, f_locals, self._constructors)
         caller = _caller(code, self._roots)
         self._calls.append(Call(len(self._calls), text, caller))
-        self._recorded.setdefault(Recorded(code.co_filename, target, code.co_firstlineno, text))
+        self._recorded.setdefault(Recorded(_absolute(code.co_filename), target, code.co_firstlineno, text))
 
     def _terminated(self, number: int, _frame: types.FrameType | None) -> None:
         """Leave the findings behind, then die of the signal as the program would have."""
@@ -270,12 +271,18 @@ def _call_text(
     return target, describe_call(callee, args, kwargs, limit=2000)
 
 
+def _absolute(path: str) -> str:
+    """The path of a code object's file: that of the script is as the user typed it."""
+    return path if path.startswith("<") else os.path.normpath(os.path.join(_STARTED_IN, path))
+
+
 def _caller(code: types.CodeType, roots: Sequence[str]) -> Location | None:
     """Find the user's line that made the call."""
     for frame in _frames_above():
         place = frame.f_code
-        if place is not code and any(place.co_filename.startswith(root + os.sep) for root in roots):
-            return Location(place.co_filename, frame.f_lineno, function=place.co_name)
+        path = _absolute(place.co_filename)
+        if place is not code and any(path.startswith(root + os.sep) for root in roots):
+            return Location(path, frame.f_lineno, function=place.co_name)
     return None
 
 

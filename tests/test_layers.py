@@ -69,11 +69,12 @@ ROOMS = (
     Room(("fuselight.torch_api",), ("fuselight.report",), ("torch",)),
     Room(
         ("fuselight.dynamo",),
-        ("fuselight.torch_api", "fuselight.environment", "fuselight.report"),
+        ("fuselight.torch_api", "fuselight.environment", "fuselight.report", "fuselight.trace"),
         ("torch",),
     ),
     Room(("fuselight.trace",), ("fuselight.codec", "fuselight.report")),
     Room(("fuselight.target",), ("fuselight.torch_api", *SHARED), ("torch",)),
+    Room(("fuselight.worker.wire",), SHARED),
     Room(("fuselight.worker", "fuselight.program"), COMPILER, ("torch",)),
     Room(("fuselight_server.finding",), ("fuselight.report",)),
     Room(("fuselight_server.catalogue",), ("fuselight_server.finding",)),
@@ -93,7 +94,7 @@ ROOMS = (
     ),
     Room(
         ("fuselight_server.worker_process", "fuselight_server.sampling", "fuselight_server.store"),
-        (*SHARED, *SERVER_CORE),
+        (*SHARED, "fuselight.worker.wire", *SERVER_CORE),
     ),
     Room(("fuselight_server.plan",), (*SHARED, *SERVER_CORE)),
     Room(

@@ -35,6 +35,15 @@ import torch.fx.experimental.symbolic_shapes
 OLDEST = (2, 6)
 """The oldest torch that the worker accepts."""
 
+exceptions: ModuleType = torch._dynamo.exc
+"""The module of Dynamo's exception types."""
+
+OpOverload = torch._ops.OpOverload
+"""The type of `torch.ops.aten.add.Tensor`."""
+
+exc = torch._dynamo.exc
+"""Dynamo's exceptions: Unsupported, UserError, BackendCompilerFailed, ..."""
+
 RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
 
 
@@ -65,6 +74,11 @@ def version() -> tuple[int, int]:
     """The major and minor version of torch."""
     major, minor = torch.__version__.split(".")[:2]
     return int(major), int(re.match(r"\d+", minor).group())  # type: ignore[union-attr]
+
+
+def setting(name: str) -> object:
+    """The value of `torch._dynamo.config.<name>`, None where this torch has no such setting."""
+    return getattr(torch._dynamo.config, name, None)
 
 
 Notify = Callable[..., None]
@@ -318,6 +332,16 @@ def is_deleted(manager: object) -> str | None:
             getattr(manager, "invalidation_reason", "") or "an object that it was compiled for is gone"
         )
     return None
+
+
+def setting(name: str) -> Any:
+    """A setting of Dynamo as it is now, None where this torch has no such setting."""
+    return getattr(torch._dynamo.config, name, None)
+
+
+def is_overload(target: object) -> bool:
+    """Whether a node calls an overload of an operator, as `torch.ops.aten.add.Tensor`."""
+    return isinstance(target, torch._ops.OpOverload)
 
 
 def current_compile_id() -> str | None:

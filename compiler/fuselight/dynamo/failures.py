@@ -9,7 +9,6 @@ import traceback
 from dataclasses import dataclass
 
 import torch
-from torch._dynamo import exc as dynamo_exc
 
 from fuselight import torch_api
 from fuselight.dynamo import breaks, refusals, stacks
@@ -93,16 +92,16 @@ _COMPILER = _Verdict(
     "traceback to PyTorch.",
 )
 _BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
-    (dynamo_exc.Unsupported, _FULLGRAPH),
-    (dynamo_exc.UserError, _CONSTRAINT),
-    (dynamo_exc.BackendCompilerFailed, _BACKEND),
-    (dynamo_exc.TorchRuntimeError, _OPERATOR),
-    (dynamo_exc.RecompileError, _RECOMPILE),
-    (dynamo_exc.InvalidBackend, _BACKEND_NAME),
-    (dynamo_exc.ResetRequired, _BACKEND_NAME),
+    (torch_api.exceptions.Unsupported, _FULLGRAPH),
+    (torch_api.exceptions.UserError, _CONSTRAINT),
+    (torch_api.exceptions.BackendCompilerFailed, _BACKEND),
+    (torch_api.exceptions.TorchRuntimeError, _OPERATOR),
+    (torch_api.exceptions.RecompileError, _RECOMPILE),
+    (torch_api.exceptions.InvalidBackend, _BACKEND_NAME),
+    (torch_api.exceptions.ResetRequired, _BACKEND_NAME),
     (torch_api.constraint_violation(), _CONSTRAINT),
     (torch_api.recompile_limit_hit(), _LIMIT),
-    (dynamo_exc.TorchDynamoException, _COMPILER),
+    (torch_api.exceptions.TorchDynamoException, _COMPILER),
     (torch_api.guard_on_data(), _COMPILER),
 )
 """First match wins: the base class of Dynamo's exceptions stands behind them."""
@@ -151,7 +150,7 @@ def _raised_by_us(exc: BaseException) -> bool:
 
 
 def _is_dynamo(exc: BaseException) -> bool:
-    return isinstance(exc, dynamo_exc.TorchDynamoException)
+    return isinstance(exc, torch_api.exceptions.TorchDynamoException)
 
 
 def _stack(exc: BaseException) -> Stack:
@@ -171,10 +170,10 @@ def _message(exc: BaseException, cause: reasons.Reason | None) -> str:
         return f"SyntaxError: {exc.msg}"
     if cause is not None and refusals.is_graph_break(exc):
         return cause.title.split("\n", 1)[0].strip()
-    if isinstance(exc, dynamo_exc.BackendCompilerFailed):
+    if isinstance(exc, torch_api.exceptions.BackendCompilerFailed):
         inner = str(exc.inner_exception).strip().split("\n", 1)[0]
         return f"backend {exc.backend_name!r}: {type(exc.inner_exception).__name__}: {inner}"
-    if isinstance(exc, dynamo_exc.TorchRuntimeError) and cause is not None:
+    if isinstance(exc, torch_api.exceptions.TorchRuntimeError) and cause is not None:
         _, marker, inner = cause.explanation.rpartition(": got ")
         return f"{cause.title}: {inner}" if marker else cause.title
     if isinstance(exc, torch_api.constraint_violation()):

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from fuselight import torch_api
+from fuselight import torch_api
 from fuselight.dynamo import stacks
 from fuselight.report import Graph, Stack, text_key
 
@@ -45,7 +47,7 @@ def _user_stack(node: torch.fx.Node) -> Stack:
 def _target_name(target: Any) -> str:
     if isinstance(target, str):
         return target
-    if isinstance(target, torch._ops.OpOverload):  # noqa: SLF001 - the public spelling is torch.ops.aten.add.Tensor
+    if isinstance(target, torch_api.OpOverload):
         return str(target)
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or str(target)
     module = getattr(target, "__module__", None) or ""

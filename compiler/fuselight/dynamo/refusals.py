@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import CodeType
 
-import torch
-from torch._dynamo import exc as dynamo_exc
-
 from fuselight import torch_api
 from fuselight.dynamo import breaks, stacks
 from fuselight.report import Location, Mismatch, NotCompiled, NotCompiledKind, Stack
@@ -38,7 +35,7 @@ def refused(
 
 def is_graph_break(error: BaseException) -> bool:
     """Whether the exception means that Dynamo does not support something, and falls back unasked."""
-    return isinstance(error, (dynamo_exc.Unsupported, dynamo_exc.UserError))
+    return isinstance(error, (torch_api.exceptions.Unsupported, torch_api.exceptions.UserError))
 
 
 def is_limit(error: BaseException) -> bool:
@@ -52,7 +49,7 @@ def limit_reached(
     """The frame has been compiled as often as the setting `limit` allows."""
     accumulated = limit.startswith("accumulated")
     kind = NotCompiledKind.ACCUMULATED_LIMIT if accumulated else NotCompiledKind.RECOMPILE_LIMIT
-    value = getattr(torch._dynamo.config, limit, None)  # noqa: SLF001 - Dynamo's documented configuration
+    value = torch_api.setting(limit)
     reason = f"torch._dynamo.config.{limit} ({value}) is reached: calls that no cache entry fits run in eager"
     last = next((failure.difference for entry in entries for failure in entry.failures), None)
     return NotCompiled(

@@ -116,7 +116,7 @@ def _ignore(line: int, comment: Comment, rest: str, path: str) -> Ignore | Direc
     return Ignore(span, codes)
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=8192)
 def _grammar_problem(text: str) -> tuple[str, int, int] | None:
     try:
         parse_directive(text)

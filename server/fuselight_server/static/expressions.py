@@ -64,6 +64,11 @@ def _call(node: Node, text: str, depth: int) -> Expression:
     function, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
     if function is None:
         return Expression(text)
+    called = expression(function, depth + 1)
+    if called.dotted.rpartition(".")[2][
+        :1
+    ].isupper():  # a class: its arguments tell nothing, and there are many
+        return Expression(text, function=called)
     arguments: list[Expression] = []
     keywords: list[tuple[str, Expression]] = []
     for child in given.named_children if given and given.type == "argument_list" else ():
@@ -73,6 +78,4 @@ def _call(node: Node, text: str, depth: int) -> Expression:
                 keywords.append((text_of(name), expression(value, depth + 1)))
         elif child.type != "comment":
             arguments.append(expression(child, depth + 1))
-    return Expression(
-        text, function=expression(function, depth + 1), arguments=tuple(arguments), keywords=tuple(keywords)
-    )
+    return Expression(text, function=called, arguments=tuple(arguments), keywords=tuple(keywords))

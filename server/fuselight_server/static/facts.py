@@ -12,7 +12,7 @@ Scope = tuple[str, ...]
 """Names of the definitions around something, outermost first."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Extent:
     """A range: rows from the chunk's start, byte columns."""
 
@@ -22,7 +22,7 @@ class Extent:
     end_column: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Expression:
     """As much of an expression as discovery needs. One of `dotted`, `function` or `choices` is set, or none."""
 
@@ -40,7 +40,7 @@ class Expression:
     """Both values of `a if c else b`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Definition:
     """A `def` or `class`."""
 
@@ -60,7 +60,7 @@ class Definition:
     is_generator: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Binding:
     """`target = value`, in any of its forms."""
 
@@ -71,7 +71,7 @@ class Binding:
     value: Expression
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CompileCall:
     """`owner.compile(...)`."""
 
@@ -81,7 +81,7 @@ class CompileCall:
     name_extent: Extent
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Import:
     """One name that an import binds: `from torch import nn as N` is `N` for `torch.nn`. `*` binds all of `full`."""
 
@@ -92,7 +92,7 @@ class Import:
     scope: Scope
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Comment:
     """A comment with `fuselight:` in it."""
 
@@ -107,7 +107,7 @@ class Comment:
     """Whether nothing else stands on the line."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Facts:
     """One chunk."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fuselight_server.static import whole
 from fuselight_server.static.document import SourceDocument, read_source
 
 PARTS = [
@@ -128,12 +130,9 @@ def test_a_column_inside_a_character_moves_to_its_start() -> None:
     assert document.text == "e = 1"
 
 
-def test_one_keystroke_reads_one_chunk(monkeypatch: object) -> None:
+def test_one_keystroke_reads_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[bytes] = []
-    from fuselight_server.static import whole
-
     plain = whole.read_chunk
-    assert hasattr(monkeypatch, "setattr")
     monkeypatch.setattr(whole, "read_chunk", lambda data: read.append(data) or plain(data))
     document = SourceDocument("m.py", "".join(f"def f{n}(x):\n    return x\n" for n in range(100)))
     before = document.reading()

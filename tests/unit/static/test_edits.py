@@ -122,7 +122,7 @@ def test_mark_dynamic(before: str, after: str | None) -> None:
     head = "import torch\ndef run(xs, x, batch):\n"
     source = head + textwrap.indent(before, "    ") + "\n"
     line = next(
-        n for n, text in enumerate(source.splitlines(), 1) if "model" in text or "(" in text and n > 2
+        n for n, text in enumerate(source.splitlines(), 1) if n > 2 and ("model" in text or "(" in text)
     )
     edits = insert_mark_dynamic(
         "m.py", source, line, parameter="x", dimension=0, parameters=("x", "mask"), callee="model"

@@ -34,7 +34,7 @@ TEXT = "first = 1\nsecond = call(x)\n    third\nfourth\n"
     ],
 )
 def test_moves(
-    start: tuple[int, int], end: tuple[int, int], new: str, line: int | None, edited: bool
+    start: tuple[int, int], end: tuple[int, int], new: str, line: int | None, *, edited: bool
 ) -> None:
     document = SourceDocument("m.py", TEXT)
     result = moved(Span("m.py", 2, 9, 2, 16), document.edit(start, end, new))

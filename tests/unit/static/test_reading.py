@@ -150,7 +150,13 @@ def test_the_line_of_a_syntax_error(source: str, line: int | None) -> None:
     assert (error and error.line) == line
 
 
-SOURCE = "import torch\n# fuselight: f(1)\n@torch.compile\ndef f(x):\n    return x\ng = torch.compile(f)  # fuselight: ignore[GB1]\n"
+SOURCE = """import torch
+# fuselight: f(1)
+@torch.compile
+def f(x):
+    return x
+g = torch.compile(f)  # fuselight: ignore[GB1]
+"""
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"])

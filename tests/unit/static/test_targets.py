@@ -6,7 +6,6 @@ fast = torch.compile(step)  #! fast variable compiled wraps=step
 
 from __future__ import annotations
 
-import re
 import textwrap
 
 import pytest
@@ -217,21 +216,12 @@ CASES = {
         def f[T](x: T, /, y, *, z) -> T: ...  #! f function compiled (x,y,z)
         text = f"{'a' + "b"}"
         """,
-    "strings and brackets that reach column 0": '''
-        import torch
-        text = """
-def no(): ...
-'''
-    + "        "
-    + '''"""
-        def a(x): ...  #! a function (x)
-        ''',
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_targets(case: str) -> None:
-    source = textwrap.dedent(CASES[case]) if "column 0" not in case else re.sub(r"(?m)^ {8}", "", CASES[case])
+    source = textwrap.dedent(CASES[case])
     wanted = {
         f"{number}: {described.strip()}"
         for number, line in enumerate(source.splitlines(), start=1)
@@ -260,3 +250,18 @@ def test_spans_cover_decorators_and_point_at_the_name() -> None:
         0,
         len("g = torch.compile(ünï)".encode()),
     )
+
+
+TO_COLUMN_0 = [
+    'x = """\ndef no(): ...\n"""',
+    "x = [\ny,\nz\n]",
+    "x = f(\n# def no(): ...\n1)",
+    "x = 1 + \\\ny",
+]
+
+
+@pytest.mark.parametrize("text", TO_COLUMN_0)
+def test_strings_and_brackets_may_reach_column_0(text: str) -> None:
+    reading = read_source("m.py", f"def a(): ...\n{text}\ndef b(): ...\n")
+    assert [target.name for target in reading.targets] == ["a", "b"]
+    assert reading.syntax_error is None

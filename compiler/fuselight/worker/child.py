@@ -63,7 +63,7 @@ class Job:
 
 
 class _Stopped(BaseException):
-    """A limit was reached: raised where the user's code is, so that its place and what was learnt are kept."""
+    """A limit was reached: raised where the user's code is, so that what was learnt is kept."""
 
 
 @dataclass
@@ -88,6 +88,8 @@ class _Run:
     notes: list[Note] = field(default_factory=list)
     progress_identity: tuple[int, int] | None = None
     progress_at: float = 0.0
+    stopped: bool = False
+    """Whether a limit was reached: what is raised from then on is an echo of that."""
 
     @contextlib.contextmanager
     def step(self, phase: str, detail: str, location: Location | None = None) -> Iterator[None]:
@@ -188,8 +190,6 @@ def _prepare(job: Job) -> _Run:
     process.allow_sampling()
     faults = open(os.path.join(job.directory, "faults.txt"), "wb", buffering=0)  # noqa: SIM115 - open until the end
     faulthandler.enable(file=faults)
-    signal.signal(process.SOFT_SIGNAL, _stop)
-    faulthandler.register(process.SOFT_SIGNAL, file=faults, chain=True)
     os.environ.update(request.environment)
     if job.threads is not None:
         torch.set_num_threads(job.threads)
@@ -203,11 +203,27 @@ def _prepare(job: Job) -> _Run:
 
     recorder = dynamo.Recorder(roots=request.roots, on_frame=frame_started)
     state = _Run(job, recorder, sources, os.getpid(), progress_identity=_identity(job.progress))
+    stopping = state
+    signal.signal(process.SOFT_SIGNAL, lambda _, frame: _stop(stopping, frame))
+    faulthandler.register(process.SOFT_SIGNAL, file=faults, chain=True)
     endings.note_exit(lambda status, stack: _exited(state, status, stack))
     return state
 
 
-def _stop(_number: int, _frame: types.FrameType | None) -> None:
+def _stop(state: _Run, frame: types.FrameType | None) -> None:
+    """Write down where the run is, then end the user's code, which may not let itself be ended."""
+    state.stopped = True
+    stack = endings.stack_of(traceback.extract_stack(frame), state.job.request.roots)
+    traced = endings.stack_of(torch_api.user_stack(), state.job.request.roots)
+    where = Failure(
+        Culprit.USER,
+        "stopped",
+        "stopped at a limit",
+        stack=(*stack, *traced),
+        call=_call_index(state),
+        phase=state.phase,
+    )
+    _put(os.path.join(state.job.directory, "stopped.json"), wire.dump(encode(where)))
     raise _Stopped
 
 
@@ -224,24 +240,8 @@ def _guarded(state: _Run) -> None:
     try:
         with dynamo.capture_only(), state.recorder:
             _steps(state)
-    except _Stopped as stop:
-        state.notes.append(Note("stopped", "the run was ended before it was done"))
-        stack = endings.user_stack(stop, roots)
-        _put(
-            os.path.join(state.job.directory, "stopped.json"),
-            wire.dump(
-                encode(
-                    Failure(
-                        Culprit.USER,
-                        "timeout",
-                        "stopped",
-                        stack=stack,
-                        call=_call_index(state),
-                        phase=state.phase,
-                    )
-                )
-            ),
-        )
+    except _Stopped:
+        pass  # the host knows which limit it was
     except SystemExit as stop:
         if state.phase != "main" or stop.code not in (None, 0):
             stack = endings.user_stack(stop, roots)
@@ -250,8 +250,11 @@ def _guarded(state: _Run) -> None:
             )
     except rungs.DirectiveFault as fault:
         state.failures.append(endings.directive_failure(fault, call=_call_index(state)))
+    except SyntaxError as error:
+        state.failures.append(endings.syntax_failure(error, _failure(state, error)))
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
-        state.failures.append(_failure(state, error))
+        if not state.stopped:  # else the compiler's wrapping of what stopped it
+            state.failures.append(_failure(state, error))
     if os.getpid() != state.pid:
         _really_exit(0)  # a process that user code forked has come back to us
 
@@ -335,6 +338,8 @@ def _one_call(state: _Run, index: int, planned: PlannedCall) -> bool:
                 with state.recorder.call(index):
                     state.notes.extend(make_call(prepared, function))
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the next call may work
+                if state.stopped:
+                    return False
                 state.failures.append(_failure(state, error))
             finally:
                 state.calls[index] = replace(state.calls[index], seconds=time.perf_counter() - start)

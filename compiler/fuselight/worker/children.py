@@ -67,6 +67,8 @@ class Running:
     ending: str | None = None
     """Why it is being ended: `cancelled`, `timeout` or `memory`."""
     kill_at: float | None = None
+    measured: float = 0.0
+    """When the memory of its whole tree was last measured."""
 
     def __post_init__(self) -> None:
         limit = self.request.limits.output_kb * 1024

@@ -35,10 +35,11 @@ _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 def user_stack(error: BaseException, roots: Sequence[str]) -> Stack:
     """Read the frames of an exception that are not ours, outermost first."""
-    return _stack(traceback.extract_tb(error.__traceback__), roots)
+    return stack_of(traceback.extract_tb(error.__traceback__), roots)
 
 
-def _stack(frames: Sequence[traceback.FrameSummary], roots: Sequence[str]) -> Stack:
+def stack_of(frames: Sequence[traceback.FrameSummary], roots: Sequence[str]) -> Stack:
+    """Take the frames that say something to the user."""
     found = [_location(frame) for frame in frames if is_shown(frame.filename, roots)]
     return tuple(found)
 
@@ -69,7 +70,7 @@ def note_exit(tell: Callable[[int, Stack], None]) -> None:
 
     def _exit(status: int) -> None:
         frames = traceback.extract_stack(sys._getframe(1))  # noqa: SLF001 - the caller's frame
-        tell(status, _stack(frames, ()))
+        tell(status, stack_of(frames, ()))
         really(status)
 
     os._exit = _exit  # type: ignore[assignment]
@@ -87,6 +88,20 @@ def exit_failure(status: object, stack: Stack, *, call: int | None, phase: str) 
         stack=stack,
         call=call,
         phase=phase,
+    )
+
+
+def syntax_failure(error: SyntaxError, failure: Failure) -> Failure:
+    """Describe a file that does not parse: its traceback ends in the importer, the exception knows the place."""
+    if error.filename is None or error.lineno is None:
+        return failure
+    column = None if not error.offset else len((error.text or "")[: error.offset - 1].encode())
+    return replace(
+        failure,
+        culprit=Culprit.USER,
+        kind="import",
+        next_step="correct the syntax; the run begins again when the file is saved",
+        stack=(*user_stack(error, ()), Location(error.filename, error.lineno, column)),
     )
 
 

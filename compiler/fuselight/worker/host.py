@@ -40,6 +40,8 @@ from fuselight.worker.children import Running
 
 _POLL = 0.1
 """Seconds between looks at time and memory, while a run is on."""
+_TREE_EVERY = 0.5
+"""Seconds between looks at the memory of a run's whole process tree."""
 _GRACE = 1.0
 """Seconds that a run has to end by itself at a limit."""
 _HARD_MEMORY = 1.25
@@ -295,9 +297,16 @@ class Host:
                 running.end("timeout", grace=_GRACE)
                 continue
             limit = limits.memory_mb * 1024 * 1024
-            used = process.tree_memory(running.pid, enough=limit) if limit else None
+            used = self._memory(running, limit, now) if limit else None
             if used is not None and used > limit:
                 running.end("memory", grace=0 if used > limit * _HARD_MEMORY else _GRACE)
+
+    def _memory(self, running: Running, limit: int, now: float) -> int | None:
+        """Measure a run: its first process each time, and all of it now and then, which costs a look at each."""
+        if now - running.measured < _TREE_EVERY:
+            return process.resident(running.pid)
+        running.measured = now
+        return process.tree_memory(running.pid, enough=limit)
 
     # Out
 

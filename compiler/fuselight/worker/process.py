@@ -49,23 +49,34 @@ def adopt_orphans() -> None:
 
 
 def children_of(pid: int) -> tuple[int, ...]:
-    """List the direct children of `pid`; empty where the kernel does not tell."""
-    found: list[int] = []
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
-                found += map(int, file.read().split())
-    except OSError:
-        return tuple(found)
-    return tuple(found)
+    """List the direct children of `pid`; empty where there is no /proc."""
+    return tuple(child for child, parent in _parents().items() if parent == pid)
 
 
 def descendants(pid: int) -> tuple[int, ...]:
     """List `pid` and all below it."""
+    parents = _parents()
     found = [pid]
     for member in found:
-        found += [child for child in children_of(member) if child not in found]
+        found += [child for child, parent in parents.items() if parent == member and child not in found]
     return tuple(found)
+
+
+def _parents() -> dict[int, int]:
+    """Map every process of the machine to its parent. (Few kernels have /proc/PID/task/TID/children.)"""
+    found = {}
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return {}
+    for name in names:
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    found[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+            except (OSError, IndexError, ValueError):  # it has ended meanwhile
+                continue
+    return found
 
 
 def tree_memory(pid: int, *, enough: int) -> int | None:
@@ -76,13 +87,14 @@ def tree_memory(pid: int, *, enough: int) -> int | None:
     if not sys.platform.startswith("linux"):
         return _group_memory(pid)
     members = descendants(pid)
-    total = sum(_resident(member) or 0 for member in members)
+    total = sum(resident(member) or 0 for member in members)
     if total > enough:
-        total = sum(_proportional(member) or _resident(member) or 0 for member in members)
+        total = sum(_proportional(member) or resident(member) or 0 for member in members)
     return total or None
 
 
-def _resident(pid: int) -> int | None:
+def resident(pid: int) -> int | None:
+    """Measure the resident bytes of one process, None where that cannot be known."""
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * _PAGE

@@ -77,11 +77,6 @@ def warm_up(*, forks: bool) -> Warm:
         for name in fork_rules.HOST_UNSET:
             os.environ.pop(name, None)
     version = _import_torch()
-    torch = sys.modules["torch"]
-    threads: int = torch.get_num_threads()
-    if forks:
-        torch.set_num_threads(1)  # before anything parallel: a pool of threads does not survive a fork
-    baseline = fork_rules.baseline() if forks else fork_rules.Baseline(0)
     if _release(version) < OLDEST_TORCH:
         raise Unusable(
             Failure(
@@ -92,6 +87,11 @@ def warm_up(*, forks: bool) -> Warm:
             ),
             versions(),
         )
+    torch = sys.modules["torch"]
+    threads: int = torch.get_num_threads()
+    if forks:
+        torch.set_num_threads(1)  # before anything parallel: a pool of threads does not survive a fork
+    baseline = fork_rules.baseline() if forks else fork_rules.Baseline(0)
     try:
         _load()
     except Exception as error:

@@ -1,0 +1,114 @@
+"""A real worker for tests: one host shared by the tests of a module, its log shown when a test fails.
+
+`analyse` writes a file and runs a target of it; directives are read out of its text, as `# fuselight:` comments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fuselight.protocol import Analyse, Answer, DirectiveLine, InputsPlan, Limits, Progress, Refused, Target
+from fuselight.report import Failure, Report
+from fuselight_server.worker_process import Interpreter, Worker
+
+T = TypeVar("T")
+DEADLINE = 120.0
+_DIRECTIVE = re.compile(r"# fuselight: *(?P<text>.*?)\s*$")
+
+
+class LiveWorker:
+    """A worker with an event loop of its own."""
+
+    def __init__(self, folder: Path, interpreter: Interpreter | None = None, **options: Any) -> None:
+        self.folder = folder
+        self.lines: list[str] = []
+        self.progress: list[Progress] = []
+        self.loop = asyncio.new_event_loop()
+        options.setdefault("sample_after", 1.0)
+        self.worker = self.do(self._make(interpreter or Interpreter(sys.executable), options))
+
+    async def _make(self, interpreter: Interpreter, options: dict[str, Any]) -> Worker:
+        return Worker(interpreter, cwd=str(self.folder), log=self.lines.append, **options)
+
+    def do(self, work: Coroutine[Any, Any, T], deadline: float = DEADLINE) -> T:
+        return self.loop.run_until_complete(asyncio.wait_for(work, deadline))
+
+    def request(self, source: str, name: str = "f", *, file: str = "model.py", **options: Any) -> Analyse:
+        """Write `source` to `file` and make the request to run its target `name`."""
+        path = self.folder / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, encoding="utf-8")
+        return make_request(path, source, name, **options)
+
+    def run(self, request: Analyse) -> Answer | Refused:
+        self.progress.clear()
+        return self.do(self.worker.run(request, self.progress.append))
+
+    def report(self, request: Analyse) -> Report:
+        answer = self.run(request)
+        assert isinstance(answer, Answer), answer
+        assert answer.id == request.id
+        return answer.report
+
+    def analyse(self, source: str, name: str = "f", **options: Any) -> Report:
+        return self.report(self.request(source, name, **options))
+
+    def failure(self, source: str, name: str = "f", **options: Any) -> Failure:
+        """Run it and return its one failure."""
+        report = self.analyse(source, name, **options)
+        assert len(report.failures) == 1, report.failures
+        assert report.failures[0].next_step
+        return report.failures[0]
+
+    def close(self) -> None:
+        self.do(self.worker.close())
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+
+def make_request(
+    path: Path,
+    source: str,
+    name: str,
+    *,
+    seconds: float = 60.0,
+    memory_mb: int = 8192,
+    output_kb: int = 64,
+    overlays: dict[str, str] | None = None,
+    **plan: Any,
+) -> Analyse:
+    lines = source.splitlines()
+    directives = tuple(
+        DirectiveLine(number, len(line[: found.start("text")].encode()), found["text"])
+        for number, line in enumerate(lines, 1)
+        if (found := _DIRECTIVE.search(line))
+    )
+    last = name.rpartition(".")[2]
+    defined = [
+        n for n, line in enumerate(lines, 1) if re.match(rf"\s*((async )?def|class) {last}\b|{last} =", line)
+    ]
+    text = lines[defined[0] - 1].strip() if defined else ""
+    kind = (
+        "module" if text.startswith("class") else "method" if "." in name else "function" if name else "main"
+    )
+    line = defined[0] if defined else 1
+    compiled = line > 1 and "torch.compile" in lines[line - 2] or "torch.compile" in text
+    main = next((n for n, text in enumerate(lines, 1) if text.startswith("if __name__")), None)
+    return Analyse(
+        id=7,
+        generation=3,
+        target=Target(str(path), name, kind, line, compiled),
+        inputs=InputsPlan(directives=directives, main_line=main, **plan),
+        roots=(str(path.parent),),
+        overlays=overlays or {},
+        limits=Limits(seconds, memory_mb, output_kb),
+    )
+
+
+__all__ = ["DEADLINE", "LiveWorker", "make_request", "replace"]

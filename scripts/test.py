@@ -11,8 +11,9 @@ import time
 from typing import TYPE_CHECKING
 
 from bootstrap import ensure_environment
+from editor_tools import ensure_browser, ensure_code_server, ensure_editor_tests
 from node_tools import ROOT, Unavailable, npm_ci
-from rings import Outcome, has_gpu, node_ring, pytest_ring
+from rings import Outcome, has_gpu, node_ring, pytest_ring, script_ring
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,16 @@ def extension(_: Environment) -> Outcome:
     return node_ring("extension", npm_ci(ROOT), sorted(ROOT.glob("extension/test/*.test.ts")))
 
 
+def editor(environment: Environment) -> Outcome:
+    """A real VS Code. Its programs are fetched first, so that a machine that cannot have them says so."""
+    if environment.no_torch:
+        return Outcome("editor", left_out=environment.no_torch)
+    ensure_code_server()
+    ensure_browser()
+    ensure_editor_tests()
+    return script_ring("editor", environment, TESTS / "editor" / "run.py")
+
+
 def gpu(environment: Environment) -> Outcome:
     """Capture on a real device."""
     if environment.no_torch:
@@ -68,6 +79,7 @@ RINGS: dict[str, Callable[[Environment], Outcome]] = {
     "worker": worker,
     "server": server,
     "extension": extension,
+    "editor": editor,
     "gpu": gpu,
 }
 

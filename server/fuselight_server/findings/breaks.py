@@ -160,7 +160,7 @@ def _split(context: Context, one: Break, name: str) -> Iterator[str]:
     elif _size(before) and total:
         yield f"the only graph of {name} ends here, after {head}"
     elif total:
-        yield f"the only graph of {name} begins behind this line, with {tail}"
+        yield f"the only graph of {name} lies behind this line" + (f", with {tail}" if _size(after) else "")
     else:
         yield f"no graph is left of {name}"
 

@@ -23,6 +23,7 @@ class Cause(str, enum.Enum):
     DEVICE = "device"
     REQUIRES_GRAD = "requires_grad"
     STRIDE = "stride"
+    DISPATCH = "dispatch"
     NUMBER = "number"
     VALUE = "value"
     NONE = "none"
@@ -40,12 +41,18 @@ class Cause(str, enum.Enum):
     OTHER = "other"
 
 
-DIMENSION = re.compile(r"^(?P<name>[^\s()]+?)\.(?:size\((?P<size>\d+)\)|shape\[(?P<shape>\d+)\])(?!\S)")
+DIMENSION = re.compile(r"^(?P<name>[^\s()]+?)\.(?:size\((?P<size>\d+)\)|shape\[(?P<shape>\d+)\])(?= was |$)")
 _RELATION = re.compile(r"(?:size\(|shape\[).*(?:==|!=|<|>|%)|no longer holds")
+_WHOLE = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
+
+# A setting of torch may bear the name of a tensor's property (the default dtype), so the guard's kind decides first.
+_SETTINGS = ("GLOBAL_STATE", "GRAD_MODE", "DETERMINISTIC", "TORCH_FUNCTION", "DEFAULT_DEVICE")
+_ALIASING = re.compile(r"same (?:tensor|object)|alias|overlap", re.IGNORECASE)
 
 # Words that decide by themselves, first match wins: what the difference or the expression names.
 _WORDS: tuple[tuple[re.Pattern[str], Cause], ...] = (
+    (re.compile(r"^the type of | was a tensor, now "), Cause.TYPE),
     (re.compile(r"\.dtype\b|\bdtype\b"), Cause.DTYPE),
     (re.compile(r"\.device\b|\bdevice\b"), Cause.DEVICE),
     (re.compile(r"requires_grad"), Cause.REQUIRES_GRAD),
@@ -56,16 +63,13 @@ _WORDS: tuple[tuple[re.Pattern[str], Cause], ...] = (
     (re.compile(r"num_threads|default.dtype|torch.function", re.IGNORECASE), Cause.GLOBAL_STATE),
     (re.compile(r"\.training\b"), Cause.TRAINING),
     (re.compile(r"\bbackend\b"), Cause.BACKEND),
-    (re.compile(r"same (?:tensor|object)|alias|overlap", re.IGNORECASE), Cause.ALIASING),
+    (re.compile(r"^(?:key \d+ of |list\()|was (?:not )?in "), Cause.KEYS),
+    (re.compile(r"^len\(|was empty"), Cause.LENGTH),
+    (re.compile(r"dispatch keys|inference tensor"), Cause.DISPATCH),
 )  # fmt: skip
 
 # Otherwise Dynamo's own name of the guard, by a part of it.
 _KINDS: tuple[tuple[str, Cause], ...] = (
-    ("GLOBAL_STATE", Cause.GLOBAL_STATE),
-    ("GRAD_MODE", Cause.GLOBAL_STATE),
-    ("DETERMINISTIC", Cause.GLOBAL_STATE),
-    ("TORCH_FUNCTION", Cause.GLOBAL_STATE),
-    ("DEFAULT_DEVICE", Cause.GLOBAL_STATE),
     ("ALIASING", Cause.ALIASING),
     ("DUPLICATE_INPUT", Cause.ALIASING),
     ("OVERLAP", Cause.ALIASING),
@@ -99,6 +103,10 @@ _ADVICE: dict[Cause, str] = {
     Cause.DEVICE: "Move the tensors to one device before the call",
     Cause.REQUIRES_GRAD: "Pass tensors that agree on requires_grad: detach() those that need no gradient",
     Cause.STRIDE: "Pass tensors of one memory layout, as by .contiguous(), or mark the dimension dynamic",
+    Cause.DISPATCH: (
+        "Pass tensors of one kind: resolve_conj() or clone() what is a lazy view, and make inputs outside of "
+        "inference_mode if the call is outside of it"
+    ),
     Cause.VALUE: (
         "Keep the value fixed, choose between functions outside the compiled region, or pass it in as a "
         "tensor"
@@ -147,24 +155,34 @@ _ADVICE: dict[Cause, str] = {
 
 def cause_of(failure: GuardFailure) -> Cause:
     """The kind of change behind a failed guard."""
+    kind = failure.kind.upper()
+    if kind.startswith(_SETTINGS):
+        return Cause.GLOBAL_STATE
+    return _cause_of_difference(failure, kind) or _cause_of_kind(failure, kind) or _cause_of_value(failure)
+
+
+def _cause_of_difference(failure: GuardFailure, kind: str) -> Cause | None:
+    """What the words of the difference decide."""
     if DIMENSION.match(failure.difference) and failure.was is not None:
         return Cause.DIMENSION
-    kind = failure.kind.upper()
+    if _ALIASING.search(failure.difference):
+        return Cause.ALIASING
     if kind in {"SHAPE_ENV", "LAMBDA_GUARD"} or _RELATION.search(failure.difference):
-        return Cause.DIMENSION if DIMENSION.match(failure.difference) and failure.now else Cause.RELATION
+        return Cause.RELATION
+    if "None" in (failure.was, failure.now):
+        return Cause.NONE
     subject = failure.difference or failure.code
-    for words, cause in _WORDS:
-        if words.search(subject):
-            return cause
-    for part, cause in _KINDS:
-        if part in kind:
-            return Cause.NONE if "None" in (failure.was, failure.now) else cause
-    return _cause_of_value(failure)
+    return next((cause for words, cause in _WORDS if words.search(subject)), None)
+
+
+def _cause_of_kind(failure: GuardFailure, kind: str) -> Cause | None:
+    """What Dynamo's name of the guard decides."""
+    cause = next((cause for part, cause in _KINDS if part in kind), None)
+    # Two known objects, as members of an enum, are a choice between values; an unknown one is made anew.
+    return Cause.VALUE if cause is Cause.OBJECT and failure.was and failure.now else cause
 
 
 def _cause_of_value(failure: GuardFailure) -> Cause:
-    if "None" in (failure.was, failure.now):
-        return Cause.NONE
     if failure.was and failure.now and _NUMBER.fullmatch(failure.was) and _NUMBER.fullmatch(failure.now):
         return Cause.NUMBER
     if "EQUALS" in failure.kind.upper() or "CONSTANT" in failure.kind.upper() or failure.was is not None:
@@ -176,20 +194,45 @@ def advice(failure: GuardFailure) -> tuple[str, ...]:
     """What to do about it."""
     cause = cause_of(failure)
     if cause is Cause.DIMENSION:
-        found = DIMENSION.match(failure.difference)
-        name = found["name"] if found else "the tensor"
-        dimension = (found["size"] or found["shape"]) if found else "0"
-        return (
-            f"Say before the first call that it varies: torch._dynamo.mark_dynamic({name}, {dimension})",
-            "Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",
-        )
+        return _dimension_advice(failure)
     if cause is Cause.NUMBER:
-        attribute = "." in failure.source
-        keep = (
-            f"Make `{failure.source}` a tensor or a buffer (self.register_buffer), which is no part of"
-            " the guards"
-            if attribute
-            else f"Pass `{failure.source or 'the number'}` as a tensor, which is no part of the guards"
-        )
-        return (keep, "Or compile with torch.compile(..., dynamic=True), which makes varying ints symbolic")
+        return _number_advice(failure)
     return (_ADVICE[cause],)
+
+
+def fixed_by_torch(failure: GuardFailure) -> bool:
+    """Whether the change is to or from a size of 0 or 1, which torch compiles by itself whatever is marked."""
+    return not {"0", "1"}.isdisjoint((failure.was, failure.now))
+
+
+def _dimension_advice(failure: GuardFailure) -> tuple[str, ...]:
+    if fixed_by_torch(failure):
+        return (
+            "Expect this one more compile: torch always compiles a size of 0 or 1 by itself, dynamic or not",
+            "Or pad to a size of 2 or more",
+        )
+    found = DIMENSION.match(failure.difference)
+    name = found["name"] if found else "the tensor"
+    dimension = (found["size"] or found["shape"]) if found else "0"
+    return (
+        f"Say before the first call that it varies: torch._dynamo.mark_dynamic({name}, {dimension})",
+        "Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",
+    )
+
+
+def _number_advice(failure: GuardFailure) -> tuple[str, ...]:
+    name = failure.source or "the number"
+    if name.startswith("the result of line"):
+        return ("Keep the result of that line a tensor, so that no graph break carries a Python number over",)
+    if name.startswith("self."):
+        return (
+            f"Make `{name}` a tensor or a buffer (self.register_buffer), which is no part of the guards",
+            "Or set torch._dynamo.config.allow_unspec_int_on_nn_module = True, which keeps ints of modules symbolic",
+        )
+    keep = f"Pass `{name}` as a tensor, whose value no guard checks"
+    whole = all(_WHOLE.fullmatch(value or "") for value in (failure.was, failure.now))
+    return (
+        (keep, "Or compile with torch.compile(..., dynamic=True): ints are then symbolic")
+        if whole
+        else (keep,)
+    )

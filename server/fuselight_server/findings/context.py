@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from fuselight.report import Location, Report, Stack
 
 _LIBRARY_FOLDERS = ("site-packages", "dist-packages")
+_MACHINERY = f"torch{os.sep}_dynamo{os.sep}"
+"""Dynamo's own Python stands in for calls that it rewrites, so it is on traced stacks; it explains nothing."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def trail(frames: Iterable[Location], *, without: Location | None, verb: str) ->
     seen = {(without.path, without.line)} if without else set()
     out = []
     for frame in reversed(tuple(frames)):
-        if (frame.path, frame.line) in seen:
+        if (frame.path, frame.line) in seen or _MACHINERY in frame.path:
             continue
         seen.add((frame.path, frame.line))
         where = f"{verb} `{frame.function}`" if frame.function else verb

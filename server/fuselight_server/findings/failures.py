@@ -34,7 +34,6 @@ _BY_KIND = {
     "no_torch": "FL504",
     "old_torch": "FL504",
     "backend": "FL402",
-    "internal": "FL403",
 }
 _BY_CULPRIT = {
     Culprit.USER: "FL401",
@@ -129,7 +128,7 @@ def _title(code: str, failure: Failure) -> str:
         f"{kind}: " if kind and kind != "SystemExit" and kind not in message and not _inner(failure) else ""
     )
     if code == "FL404":
-        what = title_of(failure.gb_id, message, failure.message) if failure.gb_id else message
+        what = title_of(failure.gb_id, message, _explanation(failure)) if failure.gb_id else message
         return f"fullgraph=True, but the graph breaks: {what}"
     if code == "FL402":
         return f"the compiler failed: {name}{message}"
@@ -154,6 +153,11 @@ _MEANING = {
     "FL502": "torch.compile traces a real call, so Fuselight needs the inputs of one.",
     "FL504": "Nothing can be run in this interpreter; what the source alone shows still works.",
 }
+
+
+def _explanation(failure: Failure) -> str:
+    """Torch's explanation of the break, which names what broke; only the traceback carries it."""
+    return failure.traceback.partition("Explanation: ")[2].partition("Hint: ")[0]
 
 
 def _said(code: str, failure: Failure, home: Location | None) -> str:

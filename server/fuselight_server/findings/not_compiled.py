@@ -59,34 +59,48 @@ def not_compiled_findings(context: Context) -> Iterator[Finding]:
     """The findings of frames that were left to eager."""
     groups: dict[tuple[object, ...], list[NotCompiled]] = {}
     for one in context.report.not_compiled:
-        if one.kind is Kind.NO_TENSORS and _called_from_eager(context, one):
+        if not _is_worth_telling(context, one):
             continue
         groups.setdefault((_CODES[one.kind], one.location.path, one.location.line), []).append(one)
     for group in groups.values():
         yield _finding(context, group)
 
 
+def _is_worth_telling(context: Context, one: NotCompiled) -> bool:
+    """Whether the frame is one that somebody wants compiled.
+
+    Behind a break Dynamo is given every frame that the line runs in eager, those of libraries too. The break has
+    its own finding; what a library does behind it has none.
+    """
+    if one.kind is Kind.NO_TENSORS:
+        return not _called_from_eager(context, one) and not _has_graph(context, one)
+    if one.kind not in {Kind.GENERATOR, Kind.SKIPPED} or context.is_ours(one.location):
+        return True
+    return not _called_from_eager(context, one)
+
+
 def _called_from_eager(context: Context, one: NotCompiled) -> bool:
-    """Whether Dynamo met the frame only because its caller was left to eager: nobody asked for it to be compiled."""
-    if not one.caller:
-        return False
-    name = one.caller[-1].function
-    return any(
-        frame.location.path == one.caller[-1].path and frame.function.rsplit(".", 1)[-1] == name
-        for frame in context.report.frames
-    )
+    """Whether Dynamo met the frame only because a caller was left to eager: nobody asked for it to be compiled."""
+    known = {(frame.location.path, frame.function.rsplit(".", 1)[-1]) for frame in context.report.frames}
+    return any((above.path, above.function) in known for above in one.caller)
 
 
-def _partly(context: Context, one: NotCompiled) -> bool:
-    """Whether a part of the function was compiled before a resumption of it was skipped."""
+def _has_graph(context: Context, one: NotCompiled) -> bool:
+    """Whether another call of the function gave a graph."""
     frames = context.report.frames
-    return one.kind is Kind.SKIPPED and any(
+    return any(
         item.graph is not None
+        and item.graph.operators > 0
         and item.frame < len(frames)
         and (frames[item.frame].location.path, frames[item.frame].location.line)
         == (one.location.path, one.location.line)
         for item in context.report.compiles
     )
+
+
+def _partly(context: Context, one: NotCompiled) -> bool:
+    """Whether a part of the function was compiled before a resumption of it was skipped."""
+    return one.kind is Kind.SKIPPED and _has_graph(context, one)
 
 
 def _finding(context: Context, group: list[NotCompiled]) -> Finding:
@@ -151,4 +165,7 @@ def _hints(one: NotCompiled, stopped: Recompile | None) -> tuple[str, ...]:
             *first,
             "Raising torch._dynamo.config.recompile_limit only helps where the number of versions is bounded",
         )
+    if one.kind is Kind.SKIPPED and one.stack:
+        where = f"Remove the break on line {one.stack[-1].line}"
+        return (f"{where}, or call the parts that can be compiled from a function of their own",)
     return (_HINTS[one.kind],)

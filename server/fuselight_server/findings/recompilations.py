@@ -7,34 +7,65 @@ listed in order. A recompilation that the limit stopped belongs to FL102.
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from typing import TYPE_CHECKING
 
+from fuselight.report import Location
 from fuselight_server.finding import Related
-from fuselight_server.findings.causes import DIMENSION, Cause, advice, cause_of
+from fuselight_server.findings.causes import DIMENSION, Cause, advice, cause_of, fixed_by_torch
 from fuselight_server.findings.context import span_of
 from fuselight_server.findings.text import compose, counted, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.report import GuardFailure, Location, Recompile
+    from fuselight.report import GuardFailure, Recompile
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
 
 _MOST_LISTED = 12
+_CARRIED = re.compile(r"\b___stack\d+\b")
+"""What compiled code finds on Python's stack when it takes over behind a break: the result of the line that broke."""
 
 
 def recompilation_findings(context: Context) -> Iterator[Finding]:
     """The findings of the report's recompilations."""
     groups: dict[tuple[object, ...], list[Recompile]] = {}
-    for one in context.report.recompiles:
-        if one.compile_id is None:
+    for told in context.report.recompiles:
+        if told.compile_id is None:
             continue
+        one = _in_the_users_words(context, told)
         home, failure = birthplace(context, one)
         what = (failure.source, cause_of(failure)) if failure else ("", Cause.OTHER)
         groups.setdefault((home.path, home.line, home.column, *what), []).append(one)
     for group in groups.values():
         yield _finding(context, group)
+
+
+def _in_the_users_words(context: Context, one: Recompile) -> Recompile:
+    """Name a value that a break carried over by the line that made it, which is also where its guard is placed."""
+    compiles = {item.id: item for item in context.report.compiles}
+    after = compiles.get(one.compile_id or "")
+    frames = context.report.frames
+    line = frames[after.frame].resumes_at if after is not None and after.frame < len(frames) else None
+    if line is None or not any(_CARRIED.search(failure.difference) for failure in nearest(one)):
+        return one
+    made = Location(one.location.path, line, function=one.location.function)
+
+    def renamed(failure: GuardFailure) -> GuardFailure:
+        if not _CARRIED.search(failure.difference):
+            return failure
+        name = f"the result of line {line}"
+        return dataclasses.replace(
+            failure,
+            source=name,
+            difference=_CARRIED.sub(name, failure.difference),
+            born=failure.born if context.innermost_ours(failure.born) else (made,),
+        )
+
+    first = dataclasses.replace(one.entries[0], failures=tuple(map(renamed, one.entries[0].failures)))
+    return dataclasses.replace(one, entries=(first, *one.entries[1:]))
 
 
 def nearest(one: Recompile) -> tuple[GuardFailure, ...]:
@@ -53,11 +84,13 @@ def difference_of(one: Recompile) -> str:
 def birthplace(context: Context, one: Recompile) -> tuple[Location, GuardFailure | None]:
     """Where the failing guard was born in the workspace; else the `def` line, or what led to a library's."""
     failures = nearest(one)
-    for failure in failures:
+    # A setting of torch that changed fails the guards of tensors with it: those are its consequences.
+    settings = [failure for failure in failures if cause_of(failure) is Cause.GLOBAL_STATE]
+    for failure in settings or failures:
         home = context.innermost_ours(failure.born)
         if home is not None:
             return home, failure
-    fallback = failures[0] if failures else None
+    fallback = next(iter(settings or failures), None)
     if context.is_ours(one.location):
         return one.location, fallback
     return context.innermost_ours(one.caller) or one.location, fallback
@@ -139,7 +172,7 @@ def _no_guard_advice(one: Recompile) -> str:
 
 def _fix(failure: GuardFailure | None) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
     """`mark_dynamic` where a named argument's size varied."""
-    if failure is None or cause_of(failure) is not Cause.DIMENSION:
+    if failure is None or cause_of(failure) is not Cause.DIMENSION or fixed_by_torch(failure):
         return (), ()
     found = DIMENSION.match(failure.difference)
     if found is None or not found["name"].isidentifier():

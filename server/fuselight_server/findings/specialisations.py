@@ -41,12 +41,12 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
     )
     name = symbol.source or symbol.name
     wish = (
-        f"`{name}` was marked as dynamic, but this line"
+        f"`{name}` was asked to be dynamic (mark_dynamic or dynamic=True), but this line"
         if symbol.marked
         else f"`{name}` was to stay symbolic, but this line"
     )
     title = f"`{name}` is fixed to {symbol.specialized_to}" + (
-        ", though it was marked dynamic" if symbol.marked else ""
+        ", though it was asked to be dynamic" if symbol.marked else ""
     )
     cost = (
         f"each {'size' if dimension else 'value'} other than {symbol.specialized_to} is a compile of its own",
@@ -54,7 +54,7 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
     hints = (
         (
             f"Avoid code that needs the exact size of `{name}`, as comparing it, int(), or looping over it",
-            "Where one size is all that is needed, do not mark it as dynamic",
+            "Where one size is all that is needed, do not ask for it to be dynamic",
         )
         if dimension
         else (f"Pass `{name}` as a tensor, or avoid Python code that needs its exact value",)
@@ -64,7 +64,8 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
         title=title,
         message=compose(
             f"{wish} made the compiler fix it to {symbol.specialized_to}.",
-            sentence(plain(symbol.reason)) if symbol.reason else "",
+            # torch's name for the kind of reasoning (range_refined_to_singleton) tells a user nothing
+            sentence(plain(symbol.reason)) if symbol.reason and " " in symbol.reason else "",
             cost=cost,
             hints=hints,
         ),

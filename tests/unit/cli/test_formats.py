@@ -76,7 +76,11 @@ def test_colour_adds_no_words() -> None:
 def test_control_characters_of_a_source_do_not_reach_the_terminal() -> None:
     lines = list(SOURCE)
     lines[29] = "x = '\x1b[2J'"
-    assert "\x1b" not in text_of(outcome(sources=Sources({FILE: lines})))
+    made = outcome(sources=Sources({FILE: lines}))
+    made.findings = [
+        dataclasses.replace(made.findings[0], title="a\x1b[2J", message="b\x1b[2J", inputs="c\x1b[2J")
+    ]
+    assert "\x1b" not in text_of(made)
 
 
 def test_json_has_the_keys_that_are_promised() -> None:

@@ -97,7 +97,10 @@ def symbol(source: str, **changes: object) -> Compile:
 def test_a_fixed_dimension_is_told_from_a_fixed_number() -> None:
     (size,) = findings(report(compiles=(symbol("x.size(0)", marked=True),)))
     (number,) = findings(report(compiles=(symbol("n"),)))
-    assert (size.code, size.title) == ("FL301", "`x.size(0)` is fixed to 4, though it was marked dynamic")
+    assert (size.code, size.title) == (
+        "FL301",
+        "`x.size(0)` is fixed to 4, though it was asked to be dynamic",
+    )
     assert (number.code, number.title) == ("FL302", "`n` is fixed to 4")
     assert (size.span.line, size.span.column) == (23, 4)
 

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import GuardFailure, Mismatch, NotCompiled, NotCompiledKind, Recompile
+from fuselight.report import (
+    Compile,
+    Frame,
+    GuardFailure,
+    Mismatch,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Recompile,
+)
 from fuselight_server.findings import findings
 from fuselight_server.findings.causes import Cause, advice, cause_of
 from tests.support.golden import expect
@@ -94,6 +103,32 @@ def test_all_failing_guards_of_the_nearest_entry_are_shown() -> None:
     assert "These guards failed too:\n- FLAG was 1, now 2" in one.message
 
 
+def test_a_number_that_a_break_carries_over_is_named_by_its_line() -> None:
+    carried = failed("___stack0 was 0.5, now 0.7", kind="EQUALS_MATCH", source="___stack0", born=())
+    frames = (Frame("Net.forward", DEF, resumes_at=25),)
+    compiles = (Compile("1/1", 0, Outcome.COMPILED),)
+    (one,) = findings(
+        report(frames=frames, compiles=compiles, recompiles=(again(carried, compile_id="1/1"),))
+    )
+    assert one.title == "recompiled: the result of line 25 was 0.5, now 0.7"
+    assert one.span.line == 25
+    assert one.hints == (
+        "Keep the result of that line a tensor, so that no graph break carries a Python number over",
+    )
+
+
+def test_a_setting_of_torch_comes_before_its_consequences() -> None:
+    setting = failed("grad mode was on, now off", kind="GLOBAL_STATE", source="", born=())
+    (one,) = findings(report(recompiles=(again(SIZE, setting),)))
+    assert (one.title, one.span.line) == ("recompiled: grad mode was on, now off", 20)
+
+
+def test_a_size_of_one_is_no_case_for_a_mark() -> None:
+    (one,) = findings(report(recompiles=(again(failed("x.size(0) was 4, now 1")),)))
+    assert one.fixes == ()
+    assert "mark_dynamic" not in one.message
+
+
 def test_torchs_words_stand_in_where_no_guard_is_known() -> None:
     (one,) = findings(report(recompiles=(again(entries=(), reasons=("0/0: backend changed",)),)))
     assert one.title == "recompiled: 0/0: backend changed"
@@ -126,7 +161,8 @@ def test_the_recompilation_that_the_limit_stopped_is_part_of_the_limits_finding(
         (failed("the type of xs was list, now tuple", kind="TYPE_MATCH"), Cause.TYPE),
         (failed("len(xs) was 2, now 3", kind="LENGTH_CHECK"), Cause.LENGTH),
         (failed("the keys of cfg was ['a'], now ['b']", kind="DICT_KEYS"), Cause.KEYS),
-        (failed("self.fn was sin, now cos", kind="FUNCTION_MATCH"), Cause.OBJECT),
+        (failed("self.fn is another object", kind="FUNCTION_MATCH"), Cause.OBJECT),
+        (failed("self.mode was Mode.A, now Mode.B", kind="ID_MATCH"), Cause.VALUE),
         (failed("grad mode was on, now off", kind="GLOBAL_STATE"), Cause.GLOBAL_STATE),
         (failed("a and b are the same tensor", kind="NO_TENSOR_ALIASING"), Cause.ALIASING),
         (failed("b.size(0) == a.size(0) no longer holds: 5, 4", kind="LAMBDA_GUARD"), Cause.RELATION),

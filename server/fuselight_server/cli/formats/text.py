@@ -56,7 +56,7 @@ def _block(finding: Finding, sources: Sources) -> Text:
     margin = len(str(place.end_line + 1))
     text = Text()
     text.append(f"{severity_word(finding)}[{finding.code}]", style=_STYLES[finding.severity])
-    text.append(f": {finding.title}", style="bold")
+    text.append(f": {_expanded(finding.title)}", style="bold")
     text.append(f"{' ' * margin}--> ".join(("\n", "")), style=_FRAME)
     text.append(f"{shown_path(finding.span.path)}:{place.line}:{place.column}\n")
     _excerpt(text, finding, place, sources, margin)
@@ -64,15 +64,15 @@ def _block(finding: Finding, sources: Sources) -> Text:
         at = sources.place(item.span)
         code = sources.line(item.span.path, item.span.line) or ""
         text.append(f"{' ' * margin} {'=' if index == 0 else ' '} ", style=_FRAME)
-        text.append(f"{item.message}: {shown_path(item.span.path)}:{at.line}:{at.column}")
-        text.append(f"  {code.strip()}\n" if code.strip() else "\n", style="dim")
+        text.append(f"{_expanded(item.message)}: {shown_path(item.span.path)}:{at.line}:{at.column}")
+        text.append(f"  {_expanded(code.strip())}\n" if code.strip() else "\n", style="dim")
     if len(finding.related) > _MOST_RELATED:
         text.append(f"{' ' * margin}   and {counted(len(finding.related) - _MOST_RELATED, 'more place')}\n")
     for line in finding.message.split("\n"):
         hanging = "  " if line.startswith("- ") else ""
         for part in textwrap.wrap(line, _WIDTH, subsequent_indent=hanging, break_long_words=False) or [""]:
-            text.append(f"{' ' * margin} {part}".rstrip() + "\n")
-    text.append(f"{' ' * margin} {_footer(finding)}", style="dim")
+            text.append(f"{' ' * margin} {_expanded(part)}".rstrip() + "\n")
+    text.append(f"{' ' * margin} {_expanded(_footer(finding))}", style="dim")
     return text
 
 

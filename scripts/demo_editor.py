@@ -121,8 +121,7 @@ def _open_browser(vsix: Path, workspace: Path, environment: Environment, name: s
     _settings(user_data, environment)
     password = secrets.token_urlsafe(12)
     config = HOME / "config.yaml"
-    with config.open("w", encoding="utf-8", opener=_private) as stream:
-        stream.write(f"auth: password\npassword: {password}\ncert: false\n")
+    _write_private(config, f"auth: password\npassword: {password}\ncert: false\n")
     variables = editor.node.environment(_clean(environment.variables()))
     variables["XDG_DATA_HOME"] = str(HOME / "data")
     # No gallery: the demo needs none, and nothing is asked of the network.
@@ -163,10 +162,12 @@ def _open_browser(vsix: Path, workspace: Path, environment: Environment, name: s
                 server.kill()
 
 
-def _private(path: str, flags: int) -> int:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)  # noqa: PTH108 - an opener is given a string; an older file could be readable to others
-    return os.open(path, flags, 0o600)
+def _write_private(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)  # an older file keeps its mode, which might let others read
+    with os.fdopen(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+    ) as stream:
+        stream.write(text)
 
 
 def _free_port() -> int:
@@ -189,7 +190,10 @@ def _wait_until_up(server: subprocess.Popen[bytes], port: int) -> None:
 
 def _announce(port: int, password: str, workspace: Path, name: str) -> None:
     opened = [["openFile", f"vscode-remote://127.0.0.1:{port}{workspace / name}"]]
-    query = urllib.parse.urlencode({"folder": str(workspace), "payload": json.dumps(opened)})
+    query = urllib.parse.urlencode(
+        {"folder": str(workspace), "payload": json.dumps(opened, separators=(",", ":"))},
+        quote_via=urllib.parse.quote,
+    )
     url = f"http://127.0.0.1:{port}/?{query}"
     print(f"\nVS Code runs in the browser:\n\n  {url}\n  password: {password}\n")
     print("Trust the folder, answer the question about running it, save the file, and look at the lines.")

@@ -26,6 +26,22 @@ UV = "uv==0.13.8"
 # Only libcst's command line and its code generator read YAML; tests and sources of extensions are not run.
 _LEFT_OUT = ("yaml", "_yaml", "yaml_ft", "_yaml_ft", "libcst/tests", "libcst/_nodes/tests", "libcst/codegen")
 
+# The folders and files that `.vscodeignore` chooses from.
+_TRAVELS = (
+    ".vscodeignore",
+    "LICENSE",
+    "README.md",
+    "bundled/launch.py",
+    "bundled/libs",
+    "compiler/fuselight",
+    "docs/findings",
+    "docs/images",
+    "extension/dist",
+    "extension/media",
+    "package.json",
+    "server/fuselight_server",
+)
+
 
 def bundle_libraries(platform: str | None = None) -> Path:
     """Fill `bundled/libs` from the lock for every supported Python; a folder made from the same lock is kept.
@@ -64,18 +80,32 @@ def package(platform: str | None = None) -> Path:
     bundle_libraries(platform)
     node.run(["extension/build.mjs", "--release"])
     vsix = ROOT / "fuselight.vsix"
-    arguments = [
-        "package",
-        "--no-dependencies",
-        "--allow-missing-repository",
-        "--no-rewrite-relative-links",
-        "--out",
-        str(vsix),
-    ]
-    if not (ROOT / "LICENSE").is_file():
-        raise Unavailable("LICENSE is missing: an extension is not packaged without one")
-    node.run_tool("vsce", *arguments)
+    with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+        stage = Path(scratch)
+        _stage(stage)
+        arguments = [
+            "package",
+            "--no-dependencies",
+            "--allow-missing-repository",
+            "--no-rewrite-relative-links",
+        ]
+        arguments += ["--allow-package-all-secrets", "--allow-package-env-file", "--out", str(vsix)]
+        vsce = ROOT / "node_modules" / "@vscode" / "vsce" / "vsce"
+        node.run([vsce, *arguments], directory=stage)
     return vsix
+
+
+def _stage(stage: Path) -> None:
+    """Copy what may travel: vsce looks at every file below its folder, and a checkout has a hundred thousand."""
+    for name in _TRAVELS:
+        source, target = ROOT / name, stage / name
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.map"))
+        elif source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+        elif name != "docs/images":  # pictures are made by the editor tests, which need the package first
+            raise Unavailable(f"{name} is missing, and the extension is not packaged without it")
 
 
 def _install(uv: list[str], target: Path, *, python: str, platform: str | None) -> None:

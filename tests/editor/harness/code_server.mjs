@@ -1,0 +1,169 @@
+/**
+ * A throw-away code-server: its own port, profile, extensions and data, all under one folder that goes with it.
+ *
+ * Invariant: after `stop` no process of its group lives; `stop` fails where one does.
+ */
+
+import { spawn, spawnSync } from "node:child_process";
+import fs from "node:fs";
+import net from "node:net";
+import os from "node:os";
+import path from "node:path";
+
+const startMilliseconds = 60_000;
+const stopMilliseconds = 10_000;
+
+/** What the tests are told by the program that starts them (run.py). */
+export const tools = {
+  node: required("FUSELIGHT_NODE"),
+  entry: required("FUSELIGHT_CODE_SERVER"),
+  browser: required("FUSELIGHT_BROWSER"),
+  browserFlags: JSON.parse(process.env.FUSELIGHT_BROWSER_FLAGS ?? "[]"),
+  /** A Python with torch. */
+  python: required("FUSELIGHT_PYTHON"),
+  artifacts: required("FUSELIGHT_ARTIFACTS"),
+};
+
+const quiet = {
+  "chat.disableAIFeatures": true,
+  "editor.accessibilitySupport": "off",
+  "editor.hover.delay": 100,
+  "editor.minimap.enabled": false,
+  "extensions.autoUpdate": "off",
+  "extensions.ignoreRecommendations": true,
+  "files.autoSave": "off",
+  "telemetry.telemetryLevel": "off",
+  "update.mode": "none",
+  "window.menuBarVisibility": "compact",
+  "workbench.colorTheme": "Default Dark Modern",
+  "workbench.secondarySideBar.defaultVisibility": "hidden",
+  "workbench.startupEditor": "none",
+  "workbench.tips.enabled": false,
+};
+
+/** Variables of an editor around us, or of code-server's own, which would steer the one that is started. */
+const foreign = [
+  "ELECTRON_RUN_AS_NODE",
+  "HASHED_PASSWORD",
+  "NODE_OPTIONS",
+  "PASSWORD",
+  "PORT",
+  "VIRTUAL_ENV",
+  "VSCODE_IPC_HOOK_CLI",
+];
+
+/**
+ * Start one. `settings` go to the machine's file as well, which is where a remote workbench reads settings of
+ * machine scope. `trusted: false` leaves workspace trust on, so that the folder counts as a stranger's.
+ */
+export async function startCodeServer({ vsix = null, settings = {}, trusted = true } = {}) {
+  const home = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-editor-"));
+  const profile = path.join(home, "user-data");
+  const all = { ...quiet, "security.workspace.trust.enabled": !trusted, ...settings };
+  for (const scope of ["User", "Machine"]) {
+    fs.mkdirSync(path.join(profile, scope), { recursive: true });
+    fs.writeFileSync(path.join(profile, scope, "settings.json"), JSON.stringify(all, null, 2));
+  }
+  fs.writeFileSync(path.join(home, "config.yaml"), "auth: none\n");
+  const env = { ...process.env, XDG_DATA_HOME: home, XDG_CONFIG_HOME: home };
+  // Without an address of its own every page asks the public gallery.
+  env.EXTENSIONS_GALLERY = JSON.stringify({ serviceUrl: "http://127.0.0.1:9/none" });
+  for (const name of foreign) {
+    delete env[name];
+  }
+  const common = ["--config", path.join(home, "config.yaml"), "--user-data-dir", profile];
+  common.push("--extensions-dir", path.join(home, "extensions"));
+  if (vsix) {
+    const arguments_ = [tools.entry, ...common, "--install-extension", vsix, "--force"];
+    const installed = spawnSync(tools.node, arguments_, { env, encoding: "utf8" });
+    if (installed.status !== 0) {
+      throw new Error(`${vsix} was not installed: ${installed.stdout}${installed.stderr}`);
+    }
+  }
+  const port = await freePort();
+  const logFile = path.join(home, "server.log");
+  const log = fs.openSync(logFile, "a");
+  const options = ["--bind-addr", `127.0.0.1:${port}`, "--auth", "none", "--disable-telemetry"];
+  options.push("--disable-update-check", "--disable-getting-started-override");
+  // Extension hosts outlive their page by this many seconds; the default is hours.
+  options.push("--reconnection-grace-time", "2", "--vscode-option", "enable-smoke-test-driver");
+  if (trusted) {
+    options.push("--disable-workspace-trust");
+  }
+  const stdio = ["ignore", log, log];
+  const child = spawn(tools.node, [tools.entry, ...common, ...options], { env, stdio, detached: true });
+  const exited = new Promise((done) => child.once("exit", done));
+  const base = `http://127.0.0.1:${port}`;
+  await untilHealthy(base, child, logFile);
+  return {
+    base,
+    home,
+    remote: (file) => `vscode-remote://127.0.0.1:${port}${file}`,
+    /** The workbench on a folder (or a `.code-workspace` file) with files open in it. */
+    url(folder, files = []) {
+      const open = files.map((file) => ["openFile", this.remote(file)]);
+      const what = folder.endsWith(".code-workspace") ? "workspace" : "folder";
+      return `${base}/?${what}=${encodeURIComponent(folder)}&payload=${encodeURIComponent(JSON.stringify(open))}`;
+    },
+    log: () => fs.readFileSync(logFile, "utf8"),
+    async stop() {
+      signal(child.pid, "SIGTERM");
+      const late = new Promise((_, fail) =>
+        setTimeout(() => fail(new Error(`code-server ${child.pid} does not stop`)), stopMilliseconds).unref(),
+      );
+      try {
+        await Promise.race([exited, late]);
+      } finally {
+        signal(child.pid, "SIGKILL");
+        fs.rmSync(home, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+      }
+    },
+  };
+}
+
+async function untilHealthy(base, child, logFile) {
+  const deadline = Date.now() + startMilliseconds;
+  for (;;) {
+    const healthy = await fetch(`${base}/healthz`).then(
+      (answer) => answer.ok,
+      () => false,
+    );
+    if (healthy) {
+      return;
+    }
+    if (child.exitCode !== null || Date.now() > deadline) {
+      throw new Error(`code-server did not start:\n${fs.readFileSync(logFile, "utf8")}`);
+    }
+    await new Promise((again) => setTimeout(again, 50));
+  }
+}
+
+function freePort() {
+  return new Promise((done, fail) => {
+    const probe = net.createServer();
+    probe.once("error", fail);
+    probe.listen(0, "127.0.0.1", () => {
+      const { port } = probe.address();
+      probe.close(() => done(port));
+    });
+  });
+}
+
+/** To the whole group: code-server's extension hosts and the language servers in them included. */
+function signal(pid, name) {
+  try {
+    process.kill(-pid, name);
+  } catch (error) {
+    if (error.code !== "ESRCH") {
+      throw error;
+    }
+  }
+}
+
+function required(name) {
+  const value = process.env[name];
+  if (!value) {
+    throw new Error(`${name} is not set: start the editor tests with tests/editor/run.py`);
+  }
+  return value;
+}

@@ -1,0 +1,49 @@
+/**
+ * One test's editor: a new workspace, a new profile with the packaged extension in it, a page on both.
+ *
+ * Invariant: a failure leaves a screenshot and the server's log in `artifacts/editor`; nothing else outlives a test.
+ */
+
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { test as base } from "@playwright/test";
+import { startCodeServer, tools } from "./code_server.mjs";
+import { workbench } from "./workbench.mjs";
+
+export const root = path.resolve(import.meta.dirname, "../../..");
+
+export const test = base.extend({
+  /** `session({ files, settings, trusted })` opens the first of `files` in a workspace that holds them all. */
+  session: async ({ page }, use, info) => {
+    const undo = [];
+    await use(async ({ files, settings = {}, trusted = true }) => {
+      const folder = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-workspace-"));
+      undo.push(() => fs.rmSync(folder, { recursive: true, force: true }));
+      for (const [name, text] of Object.entries(files)) {
+        fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
+        fs.writeFileSync(path.join(folder, name), text);
+      }
+      const all = { "fuselight.interpreter": tools.python, ...settings };
+      const server = await startCodeServer({ vsix: path.join(root, "fuselight.vsix"), settings: all, trusted });
+      undo.push(() => server.stop());
+      const file = path.join(folder, Object.keys(files)[0]);
+      const view = workbench(page);
+      await view.open(server.url(folder, [file]));
+      undo.push(() => (info.errors.length > 0 ? keep(info, server, page) : undefined));
+      return { view, folder, file, server };
+    });
+    for (const step of undo.reverse()) {
+      await step();
+    }
+  },
+});
+
+async function keep(info, server, page) {
+  const name = info.titlePath.slice(1).join(" ").replace(/[^a-z0-9]+/gi, "-");
+  const target = path.join(tools.artifacts, "failures", name);
+  fs.mkdirSync(target, { recursive: true });
+  await page.screenshot({ path: path.join(target, "page.png") });
+  fs.writeFileSync(path.join(target, "server.log"), server.log());
+  fs.cpSync(path.join(server.home, "user-data/logs"), path.join(target, "logs"), { recursive: true, force: true });
+}

@@ -1,0 +1,66 @@
+/**
+ * Every selector and keystroke of the workbench that the visual tests use.
+ *
+ * Invariant: tests speak of what a user sees; how VS Code 1.139 draws that is known here only.
+ */
+
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "@playwright/test";
+import { tools } from "./code_server.mjs";
+
+export function workbench(page) {
+  const editor = page.locator(".editor-instance .monaco-editor").first();
+  return {
+    page,
+    editor,
+    lens: (text) => page.locator(".codelens-decoration", { hasText: text }),
+    lensAction: (text) => page.locator(".codelens-decoration a", { hasText: text }),
+    squiggles: page.locator(".squiggly-warning, .squiggly-info, .squiggly-error"),
+    warnings: page.locator(".squiggly-warning"),
+    hover: page.locator(".monaco-hover:visible"),
+    problems: page.locator(".markers-panel .monaco-list-row"),
+    quickFixes: page.locator(".action-widget .monaco-list-row"),
+    quickPick: page.locator(".quick-input-widget .monaco-list-row"),
+    status: page.locator("#fuselight\\.fuselight\\.fuselight\\.status, [id*='fuselight.status']"),
+    report: page.locator(".pane-body .monaco-list-row"),
+    notification: (text) => page.locator(".notifications-center .notification-list-item", { hasText: text }),
+
+    /** Toasts do not come up in a headless page; the list behind the bell has them all. */
+    async notifications() {
+      await page.locator("#status\\.notifications a").click();
+    },
+    async open(url) {
+      await page.goto(url);
+      await page.locator(".monaco-workbench").waitFor();
+      await editor.waitFor();
+    },
+    /** A command of the palette, by its title. */
+    async command(title) {
+      await page.keyboard.press("F1");
+      const input = page.locator(".quick-input-widget input");
+      await input.fill(`>${title}`);
+      await page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().click();
+    },
+    async goToLine(line) {
+      await page.keyboard.press("Control+g");
+      await page.locator(".quick-input-widget input").fill(`:${line}`);
+      await page.keyboard.press("Enter");
+      await page.locator(".quick-input-widget").waitFor({ state: "hidden" });
+    },
+    async save() {
+      await page.keyboard.press("Control+s");
+    },
+    async answer(text) {
+      await page.locator(".notifications-center .monaco-button", { hasText: text }).first().click();
+    },
+    async screenshot(name) {
+      fs.mkdirSync(tools.artifacts, { recursive: true });
+      await page.screenshot({ path: path.join(tools.artifacts, `${name}.png`) });
+    },
+    /** The text of the file on a disk, once it says what is expected. */
+    async onDisk(file, text) {
+      await expect.poll(() => fs.readFileSync(file, "utf8")).toContain(text);
+    },
+  };
+}

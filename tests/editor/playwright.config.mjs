@@ -1,0 +1,20 @@
+import { defineConfig } from "@playwright/test";
+import { tools } from "./harness/code_server.mjs";
+
+export default defineConfig({
+  testDir: "visual",
+  outputDir: `${tools.artifacts}/playwright`,
+  workers: 1, // an editor and a browser take more than a gigabyte
+  retries: 0,
+  timeout: 240_000,
+  expect: { timeout: 60_000 },
+  reporter: [["list"], ["junit", { outputFile: `${tools.artifacts}/../junit/editor-visual.xml` }]],
+  use: {
+    viewport: { width: 1400, height: 900 },
+    launchOptions: {
+      executablePath: tools.browser,
+      args: [...tools.browserFlags, "--disable-gpu", "--disable-background-networking", "--no-first-run"],
+    },
+    trace: "retain-on-failure",
+  },
+});

@@ -1,0 +1,65 @@
+/** What a user sees with the packaged extension installed: squiggles, lenses, Problems, hover, quick fix, report. */
+
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "@playwright/test";
+import { root, test } from "../harness/session.mjs";
+
+const example = fs.readFileSync(path.join(root, "examples/gpt2_breaks.py"), "utf8");
+const lineOf = (text) => example.split("\n").findIndex((line) => line.includes(text)) + 1;
+
+test("a save shows the findings on their lines, and an edit changes them", async ({ session }) => {
+  const { view, file } = await session({ files: { "gpt2_breaks.py": example } });
+
+  await test.step("the first run asks", async () => {
+    await expect(view.lensAction("Run").first()).toBeVisible();
+    await view.goToLine(lineOf("class GPT2"));
+    await view.save();
+    await view.notifications();
+    await expect(view.notification("under torch.compile")).toBeVisible();
+    await view.screenshot("consent");
+    await view.answer("Run");
+  });
+
+  await test.step("squiggles and lenses", async () => {
+    await expect(view.lens(/\d+ graphs?, [1-9]\d* breaks?, [1-9]\d* recompilations? - inputs from line \d+/)).toBeVisible();
+    await view.goToLine(lineOf("print("));
+    await expect(view.warnings.first()).toBeVisible();
+    await view.screenshot("findings");
+  });
+
+  await test.step("hover", async () => {
+    await view.command("Fuselight: Go to Next Finding");
+    await view.command("Show or Focus Hover");
+    await expect(view.hover.filter({ hasText: "GB" }).first()).toBeVisible();
+    await view.screenshot("hover");
+    await view.page.keyboard.press("Escape");
+  });
+
+  await test.step("Problems", async () => {
+    await view.command("Problems: Focus on Problems View");
+    await expect(view.problems.filter({ hasText: "GB" }).first()).toBeVisible();
+    await expect(view.problems.filter({ hasText: "FL201" }).first()).toBeVisible();
+    await view.screenshot("problems");
+    await view.command("View: Hide Panel");
+  });
+
+  await test.step("the report", async () => {
+    await view.lensAction("Details").first().click();
+    await expect(view.report.filter({ hasText: "Graph breaks" }).first()).toBeVisible();
+    await view.screenshot("report");
+  });
+
+  await test.step("quick fix", async () => {
+    await view.command("View: Focus Active Editor Group");
+    await view.goToLine(lineOf("print("));
+    await view.command("Fuselight: Go to Next Finding");
+    await view.page.keyboard.press("Control+.");
+    const ignore = view.quickFixes.filter({ hasText: /ignore/i }).first();
+    await expect(ignore).toBeVisible();
+    await view.screenshot("quick-fix");
+    await ignore.click();
+    await view.save();
+    await view.onDisk(file, "# fuselight: ignore[");
+  });
+});

@@ -96,13 +96,28 @@ class Analysis:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._asking: dict[str, list[Callable[[], None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._early: list[Callable[[], None]] | None = []
         self._identity = 0
         self.runs = Runs(worker=self._worker, deliver=self._deliver, changed=face.runs_changed, log=state.log)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the client's settings are known; what is asked for before waits for them."""
+        return self._early is None
+
+    def begin(self) -> None:
+        """Go on with what was asked for before the settings were known."""
+        early, self._early = self._early or [], None
+        for request in early:
+            request()
 
     # What the user does
 
     def saved(self, path: str, *, automatic: bool) -> None:
         """Run what a saved file and the files that depend on it compile, if the settings say so."""
+        if self._early is not None:
+            self._early.append(lambda: self.saved(path, automatic=automatic))
+            return
         document = self._state.at(path)
         folder = self._state.folder_of(path)
         if document is None or not document.runnable or folder.settings.run != "save":
@@ -123,6 +138,9 @@ class Analysis:
 
     def command(self, path: str, target: str | None) -> None:
         """Run a target (None: what the file compiles) because the user asked for it."""
+        if self._early is not None:
+            self._early.append(lambda: self.command(path, target))
+            return
         folder = self._state.folder_of(path)
         keys = self._planned(path) if target is None else (Key(path, "" if target == MAIN else target),)
         if not self._state.trusted:
@@ -139,7 +157,7 @@ class Analysis:
 
     def changed_on_disk(self, path: str) -> None:
         """Take in that a file which is not open was changed by something else."""
-        if self._state.at(path) is not None:
+        if self._state.at(path) is not None or not self.ready:
             return
         for result in self._state.results.values():
             if path in result.depends:

@@ -92,12 +92,18 @@ def test_a_save_brings_findings_to_their_lines(connect: Start, tmp_path: Path) -
     assert found["source"] == "fuselight"
     assert found["codeDescription"]["href"].startswith("https://")
     assert "tags" not in found, "Unnecessary would grey the user's code"
-    assert client.lenses(uri) == ["2 graphs, 1 break, 0 recompilations - inputs from line 4", "Run", "Details"]
+    assert client.lenses(uri) == [
+        "2 graphs, 1 break, 0 recompilations - inputs from line 4",
+        "Run",
+        "Details",
+    ]
     hover = client.request(
         "textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 5, "character": 5}}
     )
     assert re.search(r"\d+ guards, checked in [\d.]+ µs", hover["contents"]["value"])
-    markdown = client.command("fuselight.server.copyFinding", {"uri": uri, "line": PRINT, "code": found["code"]})
+    markdown = client.command(
+        "fuselight.server.copyFinding", {"uri": uri, "line": PRINT, "code": found["code"]}
+    )
     assert "print(x.sum())" in markdown
     (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
     groups = {node["label"] for node in target["children"]}
@@ -272,7 +278,9 @@ def test_an_untrusted_workspace_runs_nothing_until_it_is_trusted(connect: Start,
     assert psutil.Process(client.process.pid).children() == []
     client.notify("fuselight/trust", {"trusted": True})
     client.save(uri)
-    client.notified("fuselight/status", lambda status: status["state"] == "idle" and status["generation"] == 1)
+    client.notified(
+        "fuselight/status", lambda status: status["state"] == "idle" and status["generation"] == 1
+    )
     assert len(breaks(client, uri)) == 1
 
 

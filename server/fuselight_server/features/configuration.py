@@ -47,6 +47,7 @@ async def pull(server: Server) -> None:
             server.state.log(f"settings: {warning}")
             server.face.say(f"Fuselight: {warning}.", error=False)
         await _apply(server, folder, settings)
+    server.analysis.begin()
     server.face.runs_changed()
     server.face.findings_changed([document.path for document in server.state.documents.values()])
 

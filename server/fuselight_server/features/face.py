@@ -66,6 +66,8 @@ class Face:
 
     def _send_statuses(self) -> None:
         self._status_due = False
+        if not self._server.analysis.ready:
+            return
         for status in statuses(self._server):
             if self._statuses.get(status["folder"]) != status:
                 self._statuses[status["folder"]] = status

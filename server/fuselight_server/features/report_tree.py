@@ -138,8 +138,15 @@ def _inputs(make: Maker, report: Report) -> list[Node]:
     ]
     modes = {True: "training", False: "inference", None: ""}[report.inputs.training]
     words = inputs_words(report.inputs)
-    return [make.node("inputs", f"Calls ({len(report.inputs.calls)})", "symbol-parameter",
-                      description=", ".join(part for part in (words, modes) if part), children=calls)]  # fmt: skip
+    return [
+        make.node(
+            "inputs",
+            f"Calls ({len(report.inputs.calls)})",
+            "symbol-parameter",
+            description=", ".join(part for part in (words, modes) if part),
+            children=calls,
+        )
+    ]
 
 
 def _frames(make: Maker, report: Report) -> list[Node]:
@@ -206,19 +213,29 @@ def _graph(make: Maker, report: Report, one: Compile, place: str) -> Node:
     graph = one.graph
     assert graph is not None  # noqa: S101 - the caller looked
     operators = [
-        make.node(f"{place}/operator/{index}", name, "symbol-operator",
-                  at=graph.lines[index][-1] if index < len(graph.lines) and graph.lines[index] else None,
-                  kind="operator")
+        make.node(
+            f"{place}/operator/{index}",
+            name,
+            "symbol-operator",
+            at=graph.lines[index][-1] if index < len(graph.lines) and graph.lines[index] else None,
+            kind="operator",
+        )
         for index, name in enumerate(graph.targets[:LISTED])
-    ]  # fmt: skip
+    ]
     if graph.operators > len(operators):
         operators.append(
             make.node(f"{place}/operator/more", f"and {graph.operators - len(operators)} more", "ellipsis")
         )
     text = report.texts.get(graph.text_key or "", "")
-    return make.node(f"{place}/graph", f"Graph ({graph.operators} operators)", "type-hierarchy",
-                     description=", ".join(graph.inputs[:4]), tooltip=text[:4000], kind="graph",
-                     children=operators)  # fmt: skip
+    return make.node(
+        f"{place}/graph",
+        f"Graph ({graph.operators} operators)",
+        "type-hierarchy",
+        description=", ".join(graph.inputs[:4]),
+        tooltip=text[:4000],
+        kind="graph",
+        children=operators,
+    )
 
 
 def _breaks(make: Maker, report: Report) -> list[Node]:
@@ -262,25 +279,37 @@ def _recompilations(make: Maker, report: Report) -> list[Node]:
                 tooltip="\n".join(one.reasons),
                 at=next((failure.born[-1] for failure in failures if failure.born), one.location),
                 children=entries,
-            )  # fmt: skip
+            )
         )
     return nodes
 
 
 def _not_compiled(make: Maker, report: Report) -> list[Node]:
     return [
-        make.node(f"eager/{index}", one.function, "circle-slash", description=one.kind.value.replace("_", " "),
-                  tooltip=one.reason, at=one.location)
+        make.node(
+            f"eager/{index}",
+            one.function,
+            "circle-slash",
+            description=one.kind.value.replace("_", " "),
+            tooltip=one.reason,
+            at=one.location,
+        )
         for index, one in enumerate(report.not_compiled)
-    ]  # fmt: skip
+    ]
 
 
 def _failures(make: Maker, report: Report) -> list[Node]:
     return [
-        make.node(f"failure/{index}", one.message, "error", description=f"{one.culprit.value}: {one.kind}",
-                  tooltip=f"{one.message}\n{one.next_step}", at=one.stack[-1] if one.stack else None)
+        make.node(
+            f"failure/{index}",
+            one.message,
+            "error",
+            description=f"{one.culprit.value}: {one.kind}",
+            tooltip=f"{one.message}\n{one.next_step}",
+            at=one.stack[-1] if one.stack else None,
+        )
         for index, one in enumerate(report.failures)
-    ]  # fmt: skip
+    ]
 
 
 def _notes(make: Maker, report: Report) -> list[Node]:

@@ -42,7 +42,7 @@ def _status(server: Server, folder: Folder) -> dict[str, Any]:
     }
 
 
-def _words(
+def _words(  # noqa: PLR0911 - one return a state
     server: Server, folder: Folder, running: list[Running], waiting: int, *, has_interpreter: bool
 ) -> tuple[str, str, str]:
     """State, text and detail."""

@@ -78,6 +78,8 @@ def _settings(user_data: Path, environment: Environment) -> None:
         "chat.disableAIFeatures": True,
         "extensions.autoUpdate": "off",
         "extensions.ignoreRecommendations": True,
+        # The folder is our own copy of our own examples; in any other, VS Code asks.
+        "security.workspace.trust.enabled": False,
         "telemetry.telemetryLevel": "off",
         "update.mode": "none",
         "workbench.secondarySideBar.defaultVisibility": "hidden",
@@ -112,7 +114,9 @@ def _open_desktop(code: str, vsix: Path, workspace: Path, environment: Environme
     subprocess.run(
         [code, *profile, "--new-window", str(workspace), str(workspace / name)], env=variables, check=True
     )
-    print(f"\nVS Code is open on {name}. Answer its question, save the file, and look at the lines.")
+    print(
+        f"\nVS Code is open on {name}. Save the file, answer the question about running it, and look at the lines."
+    )
 
 
 def _open_browser(vsix: Path, workspace: Path, environment: Environment, name: str) -> None:
@@ -196,7 +200,7 @@ def _announce(port: int, password: str, workspace: Path, name: str) -> None:
     )
     url = f"http://127.0.0.1:{port}/?{query}"
     print(f"\nVS Code runs in the browser:\n\n  {url}\n  password: {password}\n")
-    print("Trust the folder, answer the question about running it, save the file, and look at the lines.")
+    print("Save the file, answer the question about running it, and look at the lines.")
     print("Ctrl-C here closes it.", flush=True)
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform in ("darwin", "win32"):
         webbrowser.open(url)

@@ -29,6 +29,8 @@ _IDENTITY = re.compile(
     r"___check_(?P<what>obj|type)_id\((?P<source>.*), (?P<id>\d+)\)(?:, type=<class '(?P<kind>[^']+)'>)?"
 )
 _CONTAINS = re.compile(r"(?P<absent>not )?___dict_contains\((?P<key>.*?), (?P<source>.*)\)$")
+_SET_CONTAINS = re.compile(r"(?P<absent>not )?(?:frozen)?set\.__contains__\((?P<source>.*), (?P<key>.*)\)$")
+_KEY = re.compile(r"list\((?P<of>.+)\)\[(?P<number>\d+)\]$")
 _HAS = re.compile(
     r"(?P<absent>not )?hasattr\((?P<source>.*), '(?P<name>\w+)'\)(?: == (?P<value>True|False))?$"
 )
@@ -39,7 +41,12 @@ _MARKS = {
     "_dynamo_strict_unbacked_indices": "marked strictly unbacked",
     "_dynamo_static_indices": "marked static",
 }
-_STATE_WORDS = {"num_threads": "the number of threads"}
+_STATE_WORDS = {
+    "num_threads": "the number of threads",
+    "deterministic_algorithms": "the setting for deterministic algorithms",
+    "deterministic_algorithms_warn_only": "the setting to only warn of what is not deterministic",
+}
+_LAZY = {"Conjugate": "a lazily conjugated view", "Negative": "a lazily negated view"}
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ def explain(  # noqa: PLR0911 - one return a form of guard
         return _explain_tensor(part, value)
     if found := _IDENTITY.match(part):
         return _explain_identity(found, value, objects)
-    if found := _CONTAINS.match(part):
+    if found := _CONTAINS.match(part) or _SET_CONTAINS.match(part):
         where, key = in_user_words(found["source"]), found["key"]
         return Difference(
             f"{key} was {'not ' if found['absent'] else ''}in {where}, now it is{' not' if not found['absent'] else ''}"
@@ -166,6 +173,12 @@ def _explain_keys(where: str, keys: str, value: torch.Tensor) -> Difference:
     gone, new = sorted(was - now), sorted(now - was)
     if value.is_inference():
         return Difference(f"{where} is an inference tensor now, which it was not")
+    if len(gone) + len(new) == 1 and (key := (gone + new)[0]) in _LAZY:
+        return Difference(
+            f"{where} is {_LAZY[key]} now, which it was not"
+            if new
+            else f"{where} was {_LAZY[key]}, now it is not"
+        )
     words = [f"no longer {key}" for key in gone] + [f"now {key}" for key in new]
     return Difference(
         f"the dispatch keys of {where} differ: {', '.join(words) or 'by the modes that are on'}"
@@ -193,6 +206,7 @@ def _explain_identity(found: re.Match[str], value: object, objects: Mapping[int,
     singletons = {id(value): repr(value) for value in (None, True, False, ...)}
     was, now = singletons.get(int(found["id"])) or objects.get(int(found["id"])), short(value)
     if was is None or was == now:
+        kind = "function" if kind == "code" else kind  # functions are compared by their code
         return Difference(f"{where} is another {kind or 'object'} than before: {now}", now=now)
     return changed(where, was, now)
 
@@ -246,7 +260,9 @@ def _state_text(value: object) -> str:
     return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
-def _explain_expression(part: str, evaluate: Callable[[str], object]) -> Difference:
+def _explain_expression(  # noqa: PLR0911 - one return a form of expression
+    part: str, evaluate: Callable[[str], object]
+) -> Difference:
     words = in_user_words(part)
     try:
         tree = ast.parse(part, mode="eval").body
@@ -260,9 +276,15 @@ def _explain_expression(part: str, evaluate: Callable[[str], object]) -> Differe
             if isinstance(operator, ast.Is):
                 names = " and ".join(in_user_words(ast.unparse(side)) for side in (left, right))
                 return Difference(f"{names} were the same object, now they are not")
+        if isinstance(operator, ast.NotEq) and _is_length(left) and _is_value(right):
+            # the root words a check that failed as what is true now: `len(L['d']) != 1`
+            return _explain_value(left, right, evaluate)
         if not _is_value(right) and not _is_value(left):
             values = ", ".join(_evaluated(side, evaluate) or "?" for side in (left, right))
             return Difference(f"{words} no longer holds: {values}")
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not) and not _is_value(tree.operand):
+        now = _evaluated(tree.operand, evaluate)
+        return changed(in_user_words(ast.unparse(tree.operand)), "empty", now if now is not None else "not")
     facts = [(name, _evaluated_text(name, evaluate)) for name in _sources_in(tree)]
     known = ", ".join(f"{in_user_words(name)} is {value}" for name, value in facts if value is not None)
     now = facts[0][1] if len(facts) == 1 else None
@@ -272,10 +294,16 @@ def _explain_expression(part: str, evaluate: Callable[[str], object]) -> Differe
 def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], object]) -> Difference:
     where, was = in_user_words(ast.unparse(left)), ast.unparse(right)
     where = {"utils_device.CURRENT_DEVICE": "the default device"}.get(where, where)
+    if found := _KEY.match(where):
+        where = f"key {found['number']} of {found['of']}"
     now = _evaluated(left, evaluate)
     if now is None:
         return Difference(f"{where} was {was}", was)
     return changed(where, was, now)
+
+
+def _is_length(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
 
 
 def _is_value(node: ast.expr) -> bool:

@@ -140,9 +140,10 @@ def _leaf_failures(
             difference=_with_cause(found.text, text),
             was=found.was,
             now=found.now,
+            # a source's own stack goes down from the user's line; the comment has its innermost place alone
             born=table.by_code.get(part)
-            or _born_in_comment(text, table.paths)
-            or table.by_source.get(source.removesuffix(".__code__"), ()),
+            or table.by_source.get(source.removesuffix(".__code__"))
+            or _born_in_comment(text, table.paths),
         )
 
 
@@ -201,7 +202,7 @@ def _explain_aliasing(manager: Any, f_locals: Mapping[str, object]) -> str:
             by_object.setdefault(id(reader.read(source)), []).append(sources.in_user_words(source))
         except Exception:  # noqa: BLE001, S112 - a source that is gone aliases nothing
             continue
-    same = [" and ".join(names) for names in by_object.values() if len(names) > 1]
+    same = [" and ".join(sorted(names)) for names in by_object.values() if len(names) > 1]
     if not same:
         return "two inputs are the same tensor now"
     return f"{'; '.join(same)} are the same tensor now, which they were not"

@@ -333,6 +333,8 @@ def _one_call(state: _Run, index: int, planned: PlannedCall) -> bool:
                 module = module_of(prepared.function)
                 state.grad = torch.is_grad_enabled()
                 state.training = module.training if module is not None else None
+            if index == 0:
+                state.recorder.inspect_target(prepared.function)
             start = time.perf_counter()
             try:
                 with state.recorder.call(index):

@@ -52,6 +52,7 @@ _ALIASING = re.compile(r"same (?:tensor|object)|alias|overlap", re.IGNORECASE)
 
 # Words that decide by themselves, first match wins: what the difference or the expression names.
 _WORDS: tuple[tuple[re.Pattern[str], Cause], ...] = (
+    (re.compile(r"^the dispatch keys of |inference tensor|lazily"), Cause.DISPATCH),
     (re.compile(r"^the type of | was a tensor, now "), Cause.TYPE),
     (re.compile(r"\.dtype\b|\bdtype\b"), Cause.DTYPE),
     (re.compile(r"\.device\b|\bdevice\b"), Cause.DEVICE),
@@ -65,7 +66,6 @@ _WORDS: tuple[tuple[re.Pattern[str], Cause], ...] = (
     (re.compile(r"\bbackend\b"), Cause.BACKEND),
     (re.compile(r"^(?:key \d+ of |list\()|was (?:not )?in "), Cause.KEYS),
     (re.compile(r"^len\(|was empty"), Cause.LENGTH),
-    (re.compile(r"dispatch keys|inference tensor"), Cause.DISPATCH),
 )  # fmt: skip
 
 # Otherwise Dynamo's own name of the guard, by a part of it.

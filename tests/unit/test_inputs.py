@@ -1,0 +1,178 @@
+"""Directives: what they make, and that a wrong one is an error on its exact columns, never a traceback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuselight.inputs import (
+    DTYPES,
+    DirectiveError,
+    Evaluator,
+    TensorSpec,
+    UserCallError,
+    describe,
+    describe_call,
+    parse_directive,
+    split_options,
+)
+
+
+def arguments(text: str, **names: Any) -> tuple[list[Any], dict[str, Any]]:
+    directive = parse_directive(text)
+    evaluator = Evaluator(directive, names, lambda spec: spec)
+    return evaluator.arguments(directive.call.args, tuple(directive.call.keywords))
+
+
+def error(text: str, **names: Any) -> tuple[str, str]:
+    """The message, and the part of the text that the range covers."""
+    with pytest.raises(DirectiveError) as raised:
+        arguments(text, **names)
+    found = raised.value
+    return found.message, text.encode()[found.start : found.end].decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("f32[4, 128]", TensorSpec("float32", (4, 128))),
+        ("i64[8] % 100", TensorSpec("int64", (8,), 100)),
+        ("bf16[]", TensorSpec("bfloat16", ())),
+        ("f32[()]", TensorSpec("float32", ())),
+        ("bool[2]", TensorSpec("bool", (2,))),
+        ("f32[n, n * 2]", TensorSpec("float32", (3, 6))),
+        ("[f32[], None]", [TensorSpec("float32", ()), None]),
+        ("{'a': (1, -2.5), 'b': {1, 2}}", {"a": (1, -2.5), "b": {1, 2}}),
+        ("'f32[]'", "f32[]"),
+        ("bool()", False),
+        ("len('abc') + n", 6),
+        ("items[1:]", [2, 3]),
+        ("float('inf')", float("inf")),
+    ],
+)
+def test_values(text: str, value: object) -> None:
+    assert arguments(f"f({text})", n=3, items=[1, 2, 3]) == ([value], {})
+
+
+@pytest.mark.parametrize("short", sorted(DTYPES))
+def test_every_dtype_makes_a_tensor(short: str) -> None:
+    assert arguments(f"f({short}[2])") == ([TensorSpec(DTYPES[short], (2,))], {})
+    assert arguments(f"f({short}[])") == ([TensorSpec(DTYPES[short], ())], {})
+
+
+def test_stars_spread() -> None:
+    assert arguments("f(*xs, k=1, **more)", xs=(1, 2), more={"m": 3}) == ([1, 2], {"k": 1, "m": 3})
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "word"),
+    [
+        ("", "", "expected a call"),
+        ("Net", "Net", "expected a call"),
+        ("f32[4]", "f32[4]", "expected a call"),
+        ("f32[]", "f32[]", "expected a call"),
+        ("f(lambda: 1)", "lambda: 1", "a lambda"),
+        ("f(é, i64[3] % 0)", "0", "1 or more"),
+        ("f(f32[3] % 5)", "f32[3] % 5", "bounds integers"),
+        ("f(f32[-1])", "-1", "whole number"),
+        ("f(f32[1.5])", "1.5", "whole number"),
+        ("f(f32[1:2])", "1:2", "not slices"),
+        ("f('é', Q)", "Q", "no name Q"),
+        ("f(f32)", "f32", "needs a shape"),
+        ("f(f32[n])", "n", "not 'three'"),
+        ("f(**n)", "n", "takes a dict"),
+        ("f(1 < 2)", "1 < 2", "a comparison"),
+        ("f(x := 1)", "x := 1", "an assignment"),
+        ("f(f'{1}')", "f'{1}'", "an f-string"),
+    ],
+)
+def test_errors_stand_on_their_columns(text: str, part: str, word: str) -> None:
+    message, covered = error(text, n="three")
+    assert word in message
+    assert covered == part
+
+
+def test_an_exception_of_the_users_is_kept_apart() -> None:
+    with pytest.raises(UserCallError) as raised:
+        arguments("f(1, broken(2))", broken=lambda _: 1 / 0)
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+    assert (raised.value.start, raised.value.end) == (5, 14)
+
+
+def test_options_are_parted_from_arguments() -> None:
+    directive = parse_directive("f(1, train=True, device='cpu', scale=2)")
+    options, rest = split_options(directive)
+    assert (options.train, options.device, [keyword.arg for keyword in rest]) == (True, "cpu", ["scale"])
+
+
+def test_a_parameter_of_the_callee_wins_over_an_option() -> None:
+    options, rest = split_options(parse_directive("f(1, train=True)"), ("x", "train"))
+    assert not options.train
+    assert [keyword.arg for keyword in rest] == ["train"]
+
+
+@pytest.mark.parametrize("text", ["f(train=1)", "f(device=3)", "f(fake=x)", "f(train=True, no_grad=True)"])
+def test_options_of_a_wrong_kind(text: str) -> None:
+    with pytest.raises(DirectiveError):
+        split_options(parse_directive(text))
+
+
+def test_callees_written_alike_share_a_key() -> None:
+    keys = {parse_directive(text).callee_key for text in ("Net(dim=4)(f32[1])", "Net( dim = 4 )(f32[2])")}
+    assert len(keys) == 1
+    assert parse_directive("Net(dim=5)(f32[1])").callee_key not in keys
+
+
+@given(st.text())
+def test_any_text_parses_or_is_an_error_inside_it(text: str) -> None:
+    try:
+        parse_directive(text)
+    except DirectiveError as found:
+        assert 0 <= found.start <= found.end <= len(text.encode("utf-8", "surrogatepass"))
+        assert found.message
+
+
+@given(st.text(alphabet="fi(32)[6,4] %*=:'\"{}.é𝄞_x\\#-", max_size=60))
+def test_texts_close_to_directives_parse_or_are_errors_inside_them(text: str) -> None:
+    try:
+        arguments(text)
+    except DirectiveError as found:
+        assert 0 <= found.start <= found.end <= len(text.encode("utf-8", "surrogatepass"))
+    except UserCallError as found:
+        assert 0 <= found.start <= found.end <= len(text.encode("utf-8", "surrogatepass"))
+
+
+LITERALS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+        | st.tuples(inner, inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(LITERALS)
+def test_what_is_described_reads_back(value: object) -> None:
+    text = describe_call("f", [value], {}, limit=10_000)
+    assert arguments(text) == ([value], {})
+
+
+class Tensor:
+    dtype = "torch.float32"
+    shape = (4, 8)
+
+
+def test_tensors_are_described_by_shape_and_other_objects_by_type() -> None:
+    assert describe([Tensor(), object()]) == "[f32[4, 8], <object>]"
+    with pytest.raises(DirectiveError):
+        parse_directive(describe_call("f", [object()], {}))
+
+
+def test_descriptions_are_bounded() -> None:
+    assert len(describe(["x" * 70] * 60, limit=100)) == 100
+    assert describe("x" * 5000) == "<str>"

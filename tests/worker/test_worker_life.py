@@ -1,0 +1,274 @@
+"""A worker's life: bad interpreters, damaged streams, cancel, close, idle, a killed parent, and no fork at all."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fuselight.protocol import Answer, Refused
+from fuselight.report import Culprit
+from fuselight.worker import wire
+from fuselight_server.worker_process import Interpreter, WorkerFailed, WorkerState, launch_path
+from tests.support.live_worker import LiveWorker
+
+GOOD = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x.sin()\n"
+ENDLESS = "import time\nprint('imported')\nwhile True: time.sleep(0.01)\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def live(folder: Path) -> Iterator[LiveWorker]:
+    live = LiveWorker(folder)
+    yield live
+    print("\n".join(live.lines))
+    live.close()
+
+
+def fake_interpreter(tmp_path: Path, script: str) -> Interpreter:
+    """A Python that runs `script` where the worker's entry should run."""
+    path = tmp_path / "pretend.py"
+    path.write_text(script)
+    return Interpreter(sys.executable, (str(path),))
+
+
+def wait_gone(pid: int, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return
+        if state == "Z":
+            return
+    raise AssertionError(f"process {pid} lives on")
+
+
+def test_an_interpreter_that_does_not_exist(folder: Path) -> None:
+    live = LiveWorker(folder, Interpreter("/nowhere/python"))
+    with pytest.raises(WorkerFailed) as failed:
+        live.do(live.worker.start())
+    assert failed.value.failure.culprit is Culprit.ENVIRONMENT
+    assert "/nowhere/python" in failed.value.failure.message
+    assert live.worker.state is WorkerState.FAILED
+    live.close()
+
+
+def test_an_interpreter_without_torch(folder: Path) -> None:
+    live = LiveWorker(folder, Interpreter(sys.executable, ("-I", "-S")))
+    answer = live.run(live.request(GOOD))
+    assert isinstance(answer, Refused)
+    assert answer.failure is not None
+    assert (answer.failure.culprit, answer.failure.kind) == (Culprit.ENVIRONMENT, "no_torch")
+    assert sys.executable in answer.failure.message
+    live.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "word"),
+    [
+        ("__version__ = '1.13.1'\n", "old_torch", "1.13.1"),
+        ("raise OSError('libcudart is missing')\n", "no_torch", "libcudart"),
+    ],
+)
+def test_a_torch_that_is_too_old_or_broken(
+    folder: Path, tmp_path: Path, text: str, kind: str, word: str
+) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(text)
+    live = LiveWorker(folder, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    with pytest.raises(WorkerFailed) as failed:
+        live.do(live.worker.start())
+    assert failed.value.failure.kind == kind
+    assert word in failed.value.failure.message
+    assert failed.value.failure.next_step
+    live.close()
+
+
+def test_the_users_pythonpath_is_kept(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "from_pythonpath.py").write_text("n = 5\n")
+    live = LiveWorker(folder, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    report = live.analyse("import from_pythonpath, os\nprint(os.environ['PYTHONPATH'])\n" + GOOD)
+    assert report.failures == ()
+    assert report.output.stdout == f"{tmp_path}\n"
+    live.close()
+
+
+@pytest.mark.parametrize(
+    "script", ["print('no frame at all', flush=True)\ninput()\n", "raise SystemExit('it broke')\n"]
+)
+def test_a_worker_that_never_says_hello(folder: Path, tmp_path: Path, script: str) -> None:
+    live = LiveWorker(folder, fake_interpreter(tmp_path, script))
+    with pytest.raises(WorkerFailed) as failed:
+        live.do(live.worker.start())
+    assert failed.value.failure.next_step
+    live.close()
+
+
+HELLO = """\
+import os, sys, time
+sys.path.insert(0, {compiler!r})
+from fuselight.protocol import Hello, to_json
+from fuselight.environment import versions
+from fuselight.worker import wire
+hello = to_json(Hello(1, versions(), os.getpid(), True))
+hello["from_the_future"] = {{"a": 1}}
+os.write(1, wire.frame(wire.dump(hello)))
+os.write(1, wire.frame(wire.dump({{"type": "Unheard", "id": 1}})))
+os.read(0, 1 << 20)
+{then}
+"""
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "os.write(1, wire.frame(b'{}' * 1000)[:100])",
+        "os.write(1, b'garbage on the wire')\ntime.sleep(600)",
+        'os.write(1, wire.frame(wire.dump({"type": "Answer", "id": 1, "report": {"tier": 5}})))\ntime.sleep(600)',
+        "os._exit(1)",
+    ],
+)
+def test_a_damaged_answer_refuses_the_run(folder: Path, tmp_path: Path, then: str) -> None:
+    compiler = str(launch_path().parents[2])
+    live = LiveWorker(folder, fake_interpreter(tmp_path, HELLO.format(compiler=compiler, then=then)))
+    answer = live.run(live.request(GOOD))
+    assert isinstance(answer, Refused)
+    assert answer.id == 7
+    assert answer.failure is not None
+    assert (answer.failure.culprit, answer.failure.kind) == (Culprit.FUSELIGHT, "damaged_answer")
+    assert any("does not know" in line for line in live.lines)
+    live.close()
+
+
+def test_cancel_close_and_states(live: LiveWorker) -> None:
+    request = live.request(ENDLESS)
+
+    async def cancelled() -> None:
+        begun = asyncio.Event()
+        task = asyncio.create_task(live.worker.run(request, lambda _: begun.set()))
+        await begun.wait()
+        assert live.worker.state is WorkerState.BUSY
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    live.do(cancelled())
+    assert live.worker.state is WorkerState.READY
+    assert live.analyse(GOOD, file="good.py").failures == ()
+
+    async def closed() -> Answer | Refused:
+        begun = asyncio.Event()
+        task = asyncio.create_task(live.worker.run(request, lambda _: begun.set()))
+        await begun.wait()
+        await live.worker.close()
+        return await task
+
+    pid = live.do(live.worker.start()).pid
+    answer = live.do(closed())
+    assert isinstance(answer, Refused)
+    assert answer.reason == "cancelled"
+    assert live.worker.state is WorkerState.CLOSED
+    wait_gone(pid)
+
+
+def test_a_host_that_is_killed_is_replaced(live: LiveWorker) -> None:
+    first = live.do(live.worker.start()).pid
+    request = live.request(ENDLESS)
+
+    async def killed() -> Answer | Refused:
+        begun = asyncio.Event()
+        task = asyncio.create_task(live.worker.run(request, lambda _: begun.set()))
+        await begun.wait()
+        os.kill(first, signal.SIGKILL)
+        return await task
+
+    answer = live.do(killed())
+    assert isinstance(answer, Refused)
+    assert answer.failure is not None
+    assert live.analyse(GOOD, file="good.py").failures == ()
+    assert live.do(live.worker.start()).pid != first
+
+
+def test_an_idle_host_stops_and_starts_again(folder: Path) -> None:
+    live = LiveWorker(folder, idle_seconds=0.2)
+    pid = live.do(live.worker.start()).pid
+
+    async def stopped() -> None:
+        while live.worker.state is not WorkerState.STOPPED:
+            await asyncio.sleep(0)
+
+    live.do(stopped())
+    wait_gone(pid)
+    assert live.analyse(GOOD).failures == ()
+    live.close()
+
+
+PARENT = """\
+import asyncio, sys
+sys.path[:0] = {paths!r}
+from pathlib import Path
+from tests.support.live_worker import LiveWorker
+live = LiveWorker(Path({folder!r}))
+hello = live.do(live.worker.start())
+request = live.request({source!r})
+live.loop.run_until_complete(live.worker.run(request, lambda one: print(hello.pid, flush=True)))
+"""
+
+
+def test_when_the_parent_is_killed_worker_and_run_end(folder: Path) -> None:
+    root = launch_path().parents[3]
+    source = f"import os\nopen({str(folder / 'pid')!r}, 'w').write(str(os.getpid()))\nprint(1)\n" + ENDLESS
+    paths = [str(root / "compiler"), str(root / "server"), str(root)]
+    script = PARENT.format(paths=paths, folder=str(folder), source=source)
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        host = int(parent.stdout.readline())
+        note = folder / "pid"
+        deadline = time.monotonic() + 60
+        while not (note.exists() and note.read_text()):
+            assert time.monotonic() < deadline
+        parent.kill()
+        wait_gone(host)
+        wait_gone(int(note.read_text()))
+
+
+def test_a_half_written_request_ends_the_host_with_a_word(folder: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, str(launch_path())], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as host:
+        assert host.stdin is not None
+        assert host.stdout is not None
+        out, _ = host.communicate(wire.frame(b"{}" * 500)[:50], timeout=60)
+        messages = [wire.load(payload) for payload in wire.FrameReader().feed(out)]
+    assert messages[0]["type"] == "Hello"
+    assert any("inside a message" in message.get("text", "") for message in messages)
+    assert host.returncode == 0
+
+
+def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
+    live = LiveWorker(folder, env={**os.environ, "FUSELIGHT_NO_FORK": "1"})
+    assert not live.do(live.worker.start()).forks
+    print_pid = "import os\nprint(os.getpid())\n" + GOOD
+    first, second = live.analyse(print_pid), live.analyse(print_pid)
+    assert first.failures == second.failures == ()
+    assert len(first.compiles) == 1
+    assert first.output.stdout != second.output.stdout
+    (failure,) = live.analyse(ENDLESS, seconds=4).failures
+    assert (failure.kind, failure.stack[-1].line) == ("timeout", 3)
+    (failure,) = live.analyse("import ctypes\nctypes.string_at(0)\n").failures
+    assert (failure.kind, failure.stack[-1].line) == ("signal", 2)
+    print("\n".join(live.lines))
+    live.close()

@@ -41,9 +41,6 @@ exceptions: ModuleType = torch._dynamo.exc
 OpOverload = torch._ops.OpOverload
 """The type of `torch.ops.aten.add.Tensor`."""
 
-exc = torch._dynamo.exc
-"""Dynamo's exceptions: Unsupported, UserError, BackendCompilerFailed, ..."""
-
 RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
 
 
@@ -332,16 +329,6 @@ def is_deleted(manager: object) -> str | None:
             getattr(manager, "invalidation_reason", "") or "an object that it was compiled for is gone"
         )
     return None
-
-
-def setting(name: str) -> Any:
-    """A setting of Dynamo as it is now, None where this torch has no such setting."""
-    return getattr(torch._dynamo.config, name, None)
-
-
-def is_overload(target: object) -> bool:
-    """Whether a node calls an overload of an operator, as `torch.ops.aten.add.Tensor`."""
-    return isinstance(target, torch._ops.OpOverload)
 
 
 def current_compile_id() -> str | None:

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from fuselight import torch_api
-from fuselight import torch_api
 from fuselight.dynamo import stacks
 from fuselight.report import Graph, Stack, text_key
 

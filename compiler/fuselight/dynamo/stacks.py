@@ -214,5 +214,7 @@ def from_text(trace: str) -> Stack:
         path, quote, rest = stripped[6:].rpartition('", line ')
         number, _, function = rest.partition(", in ")
         if quote and number.strip().isdigit():
-            out.append(Location(absolute(path), int(number), function=user_function(function.strip()) or None))
+            out.append(
+                Location(absolute(path), int(number), function=user_function(function.strip()) or None)
+            )
     return tuple(out)

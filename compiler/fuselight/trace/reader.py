@@ -1,6 +1,6 @@
 """Reads a TORCH_TRACE log as a stream of events.
 
-A record is a glog line (`V1120 23:31:51.1 18424 torch/x.py:1] {json}`); the lines of its payload follow, each behind one
+A record is a glog line (`V1120 23:31:51.1 18424 torch/x.py:1] {json}`); its payload follows, each line behind one
 tab.
 Invariant: any bytes are read to their end without an exception: what cannot be read is skipped and counted with its
 position, unknown kinds are kept by name, and no record takes more memory than the bounds below.

@@ -1,0 +1,66 @@
+"""Run a small program under the Recorder, in this process, with Dynamo as new.
+
+The snippet is written to a file, for Dynamo and the columns need one; its `main()` is what is recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import sys
+import textwrap
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fuselight.dynamo import CompileCalls, Parts, Recorder, capture_only, failure_of
+from fuselight.report import Failure
+
+PRELUDE = "import torch\nfrom torch import nn\n"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What one snippet gave."""
+
+    parts: Parts
+    failure: Failure | None
+    path: str
+    lines: tuple[str, ...]
+    compile_calls: CompileCalls
+
+    def line(self, text: str) -> int:
+        """The line of the snippet that holds `text`; exactly one must."""
+        found = [number for number, line in enumerate(self.lines, 1) if text in line]
+        assert len(found) == 1, (text, found)
+        return found[0]
+
+
+def record(folder: Path, source: str, **options: Any) -> Recorded:
+    """Run the snippet's `main()` under a Recorder and answer with what it recorded. User prints are swallowed."""
+    path = folder / f"snippet_{uuid.uuid4().hex[:8]}.py"
+    text = PRELUDE + textwrap.dedent(source)
+    path.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    torch._dynamo.reset()
+    failure = None
+    roots = (str(folder),)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), capture_only() as made:
+            spec.loader.exec_module(module)
+            with Recorder(roots=roots, **options) as recorder:
+                try:
+                    module.main()
+                except Exception as error:  # noqa: BLE001 - the failure is what some snippets are about
+                    failure = failure_of(error, roots=roots)
+    finally:
+        del sys.modules[path.stem]
+    return Recorded(recorder.parts(), failure, str(path), tuple(text.splitlines()), made)

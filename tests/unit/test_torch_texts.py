@@ -1,0 +1,82 @@
+"""torch's texts taken apart: reasons of graph breaks, and sources in the user's words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuselight.trace.reasons import read_reasons
+from fuselight.trace.sources import in_user_words
+
+CHAIN = """\
+Failed to trace builtin operator
+  Explanation: Dynamo does not know how to trace `print`
+    with these arguments
+  Hint: Avoid calling it.
+  Hint: Or report it
+    to PyTorch.
+
+  Developer debug context: builtin print
+
+ For more details about this graph break, please visit: https://example.org/gb/gb0059.html
+
+*** While handling this graph break, another graph break occurred: ***
+
+graph break in loop
+  Explanation: cannot resume in a loop
+
+  Developer debug context: none"""
+
+
+def test_a_chain_is_taken_apart_cause_first() -> None:
+    cause, consequence = read_reasons(CHAIN)
+    assert cause.title == "Failed to trace builtin operator"
+    assert cause.explanation == "Dynamo does not know how to trace `print`\nwith these arguments"
+    assert cause.hints == ("Avoid calling it.", "Or report it\nto PyTorch.")
+    assert (cause.context, cause.gb_id) == ("builtin print", "GB0059")
+    assert (consequence.title, consequence.context, consequence.gb_id) == (
+        "graph break in loop",
+        "none",
+        None,
+    )
+
+
+def test_a_plain_message_is_a_title() -> None:
+    (only,) = read_reasons("something went wrong\n\nfrom user code:\n  File x")
+    assert only.title == "something went wrong"
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_any_message_is_read(message: str) -> None:
+    assert read_reasons(message)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("L['x']", "x"),
+        ("G['FLAG']", "FLAG"),
+        ("L['self'].scale", "self.scale"),
+        ("L['self']._modules['l']._parameters['weight']", "self.l.weight"),
+        ("L['self']._modules['layers']._modules['0']._buffers['mask']", "self.layers[0].mask"),
+        ("L['x'].size()[0]", "x.size(0)"),
+        ("L['x'].stride()[1] == L['y'].size()[0]", "x.stride(1) == y.size(0)"),
+        ("L['cfg']['k']", "cfg['k']"),
+        ("G['__builtins_dict___0']['len']", "len"),
+        ("G['__import_torch_dot_nn_dot_functional'].relu", "torch.nn.functional.relu"),
+        ("L['f'].__closure__[0].cell_contents", "closure variable 0 of f"),
+        ("L['f'].__defaults__[1]", "default 1 of f"),
+        ("list(dict.keys(L['d']))[0]", "list(d)[0]"),
+        ("", ""),
+    ],
+)
+def test_a_source_is_said_in_the_users_words(source: str, words: str) -> None:
+    assert in_user_words(source) == words
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_any_source_is_answered(source: str) -> None:
+    in_user_words(source)

@@ -1,0 +1,51 @@
+# ruff: noqa: FBT001 - the columns of a table
+"""A few architectures of `benchmarks/accuracy.py`: the graph breaks are those of torch's own record."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytest.importorskip("transformers", reason="the architectures come from transformers")
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+PATH = Path(__file__).parents[2] / "benchmarks" / "accuracy.py"
+
+
+@pytest.fixture(scope="module")
+def accuracy() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("accuracy_benchmark", PATH)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("name", "train", "breaks"),
+    [("longformer", False, True), ("reformer", True, True), ("gpt2", True, False)],
+)
+def test_every_record_is_told_and_nothing_else(
+    accuracy: ModuleType, name: str, train: bool, breaks: bool
+) -> None:
+    row = accuracy.measure(name, train=train)
+    assert row["error"] is None
+    assert row["problems"] == 0
+    assert bool(row["breaks"].recorded) is breaks
+    for level in ("breaks", "findings"):
+        score = row[level]
+        assert score is not None
+        assert (score.missing, score.surplus) == ((), ()), level
+
+
+def test_a_comparison_can_fail(accuracy: ModuleType) -> None:
+    score = accuracy.compare(
+        {("a.py", 1, "GB0001"), ("a.py", 2, None)}, {("a.py", 1, "GB0001"), ("b.py", 1, None)}
+    )
+    assert (score.recall, score.precision) == (0.5, 0.5)
+    assert score.missing == (("a.py", 2, None),)

@@ -1,0 +1,185 @@
+"""Graph breaks as the Recorder gives them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.recording import record
+
+pytestmark = pytest.mark.torch
+COLUMNS = sys.version_info >= (3, 11)
+
+
+def test_a_break_carries_its_line_columns_and_reason(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        @torch.compile
+        def step(x):
+            y = x + 1
+            print("here")
+            return y * 2
+
+        def main():
+            step(torch.ones(3))
+        """,
+    )
+    (found,) = got.parts.breaks
+    assert found.ids == ("GB0059",)
+    place = found.stack[-1]
+    assert (place.path, place.line, place.function) == (got.path, got.line("print"), "step")
+    if COLUMNS:
+        assert (place.column, place.end_column) == (4, 17)
+    assert "print" in found.explanation
+    assert found.hints
+    assert found.context
+    assert "Developer debug context" not in found.explanation
+    assert found.frame_function == "step"
+    assert found.frame_line == got.line("@torch.compile")
+    assert [above.line for above in found.above][-1] == got.line("step(torch")
+    assert not found.frame_skipped
+    assert got.failure is None
+    assert not got.parts.problems
+
+
+def test_a_break_in_a_helper_is_there_with_its_caller_and_once_more_for_its_own_frame(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        def helper(x):
+            print("hi")
+            return x + 1
+
+        @torch.compile
+        def step(x):
+            return helper(x) * 2
+
+        def main():
+            step(torch.ones(3))
+        """,
+    )
+    stacks = [[place.line for place in found.stack] for found in got.parts.breaks]
+    assert stacks == [[got.line("return helper"), got.line("print")], [got.line("print")]]
+    assert got.parts.breaks[1].above[-1].line == got.line("return helper")
+
+
+def test_what_handling_a_break_ran_into_stands_behind_the_cause_and_skips_the_frame(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        @torch.compile
+        def step(x):
+            for index in range(2):
+                print(index)
+                x = x + 1
+            return x
+
+        def main():
+            step(torch.ones(3))
+        """,
+    )
+    (found,) = got.parts.breaks
+    assert found.ids == ("GB0059", "GB7000")
+    assert found.frame_skipped
+    (refused,) = [one for one in got.parts.not_compiled if one.kind.value == "skipped"]
+    assert (refused.location.line, refused.gb_id) == (got.line("def step"), "GB0059")
+    assert refused.stack[-1].line == got.line("print")
+
+
+def test_resume_functions_fold_into_the_function_they_resume(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        class Net(nn.Module):
+            def forward(self, x):
+                x = x + 1
+                print("one")
+                x = x + 2
+                print("two")
+                return x * 3
+
+        net = torch.compile(Net())
+
+        def main():
+            net(torch.ones(3))
+        """,
+    )
+    frames = got.parts.frames
+    assert {frame.location.line for frame in frames} == {got.line("def forward")}
+    assert [frame.resumes_at for frame in frames] == [
+        None,
+        got.line('print("one")'),
+        got.line('print("two")'),
+    ]
+    assert {place.function for found in got.parts.breaks for place in found.stack} == {"forward"}
+    for found in got.parts.breaks:
+        assert [place.function for place in found.above][-1] == "main"
+    compiled = [one.graph.operators for one in got.parts.compiles if one.graph is not None]
+    assert compiled == [1, 1, 1]
+
+
+def test_facts_belong_to_their_call(tmp_path: Path) -> None:
+    import torch  # noqa: PLC0415
+
+    from fuselight.dynamo import Recorder, capture_only  # noqa: PLC0415 - only here by hand
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        return x + 1
+
+    torch._dynamo.reset()
+    with capture_only(), Recorder(roots=(str(tmp_path),)) as recorder:
+        compiled = torch.compile(step)
+        for index, size in enumerate((3, 4)):
+            with recorder.call(index):
+                compiled(torch.ones(size, 2))
+    parts = recorder.parts()
+    assert {found.call for found in parts.breaks} <= {0, 1}
+    assert parts.breaks[0].call == 0
+    assert [one.call for one in parts.recompiles] == [1]
+
+
+def test_frames_and_calls_are_told_as_they_start(tmp_path: Path) -> None:
+    frames: list[tuple[int, str, int]] = []
+    calls: list[tuple[str, list[str]]] = []
+    got = record(
+        tmp_path,
+        """
+        @torch.compile
+        def step(x, scale):
+            print("a")
+            return x * scale
+
+        def main():
+            step(torch.ones(3), 2)
+        """,
+        on_frame=lambda count, path, line: frames.append((count, path, line)),
+        on_call=lambda code, inputs: calls.append((code.co_name, sorted(inputs))),
+    )
+    assert [count for count, _, _ in frames] == [1, 2]
+    assert {path for _, path, _ in frames} == {got.path}
+    assert calls[0] == ("step", ["scale", "x"])
+
+
+def test_an_observer_that_raises_costs_a_fact_and_not_the_compile(tmp_path: Path) -> None:
+    def broken(*frame: object) -> None:
+        raise ValueError(f"observer of {frame}")
+
+    got = record(
+        tmp_path,
+        """
+        @torch.compile
+        def step(x):
+            return x + 1
+
+        def main():
+            assert step(torch.ones(3)).sum() == 6
+        """,
+        on_frame=broken,
+    )
+    assert got.failure is None
+    assert [one.outcome.value for one in got.parts.compiles] == ["compiled"]
+    assert any("observer" in problem.why for problem in got.parts.problems)

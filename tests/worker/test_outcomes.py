@@ -1,0 +1,204 @@
+"""What becomes of frames and calls: graphs, guards, symbols, refusals, failures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.recording import record
+
+pytestmark = pytest.mark.torch
+
+
+def test_a_compile_has_its_graph_guards_and_latency(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(4, 4)
+                self.scale = 2
+
+            def forward(self, x):
+                return torch.relu(self.linear(x)) * self.scale
+
+        net = torch.compile(Net())
+
+        def main():
+            net(torch.ones(3, 4))
+        """,
+    )
+    (one,) = got.parts.compiles
+    assert one.graph is not None
+    assert one.graph.operators == 3
+    assert one.graph.targets[:2] == ("torch.nn.functional.linear", "torch.relu")
+    line = got.line("return torch.relu")
+    assert {stack[0].line for stack in one.graph.lines} == {line}
+    assert one.graph.inputs[-1] == "l_x_: f32[3, 4]"
+    assert one.graph.text_key in got.parts.texts
+    scale = [guard for guard in one.guards if guard.source == "self.scale"]
+    assert {guard.born[-1].line for guard in scale} == {line}
+    assert any("== 2" in code for guard in scale for code in guard.code)
+    assert one.guard_count is not None
+    assert one.guard_count > len(one.guards) // 2
+    assert one.guard_places[0].stack[0].line == line
+    assert one.guard_us is not None
+    assert 0 < one.guard_us < 100_000
+    assert one.seconds is not None
+    assert [place.line for place in one.caller][-1] == got.line("net(torch.ones")
+
+
+def test_a_marked_size_that_the_code_fixes_names_the_line(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        @torch.compile
+        def f(x):
+            if x.size(0) == 4:
+                return x + 1
+            return x
+
+        def main():
+            x = torch.ones(4, 3)
+            torch._dynamo.mark_dynamic(x, 0)
+            f(x)
+        """,
+    )
+    assert got.failure is not None
+    assert (got.failure.culprit.value, got.failure.kind) == ("user", "constraint")
+    assert "You marked x.size(0) as dynamic" in got.failure.message
+    assert got.failure.stack[-1].line == got.line("if x.size(0)")
+    (one,) = got.parts.compiles
+    assert one.outcome.value == "failed"
+    (symbol,) = [symbol for symbol in one.symbols if symbol.source == "x.size(0)"]
+    assert (symbol.marked, symbol.specialized_to) == (True, "4")
+    assert symbol.stack[-1].line == got.line("if x.size(0)")
+
+
+def test_a_size_that_turned_dynamic_by_itself_is_not_marked(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        @torch.compile
+        def f(x):
+            return x + x.size(0)
+
+        def main():
+            f(torch.ones(4))
+            f(torch.ones(5))
+        """,
+    )
+    (symbol,) = got.parts.compiles[1].symbols
+    assert (symbol.source, symbol.hint, symbol.specialized_to, symbol.marked) == (
+        "x.size(0)",
+        "5",
+        None,
+        False,
+    )
+
+
+REFUSALS = (
+    (
+        "generator",
+        "@torch.compile\ndef f(x):\n    yield x + 1\n\ndef main():\n    list(f(torch.ones(2)))\n",
+        "GB0003",
+    ),
+    ("no_tensors", "@torch.compile\ndef f(a):\n    return a + 1\n\ndef main():\n    f(1)\n", None),
+)
+
+
+@pytest.mark.parametrize(("kind", "source", "gb_id"), REFUSALS, ids=[case[0] for case in REFUSALS])
+def test_a_frame_left_to_eager_says_why(tmp_path: Path, kind: str, source: str, gb_id: str | None) -> None:
+    got = record(tmp_path, source)
+    (refused,) = got.parts.not_compiled
+    assert (refused.kind.value, refused.function, refused.gb_id) == (kind, "f", gb_id)
+    assert refused.location.line == got.line("def f(")
+    assert refused.reason
+
+
+def test_a_suppressed_compiler_error_is_told(tmp_path: Path) -> None:
+    import torch  # noqa: PLC0415
+
+    from fuselight.dynamo import Recorder  # noqa: PLC0415 - here with a backend of its own
+
+    def broken(*_graph: object) -> object:
+        raise ZeroDivisionError("in the backend")
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    torch._dynamo.reset()
+    with Recorder(roots=(str(tmp_path),)) as recorder, torch._dynamo.config.patch(suppress_errors=True):
+        torch.compile(f, backend=broken)(torch.ones(2))
+    (refused,) = recorder.parts().not_compiled
+    assert refused.kind.value == "compiler_error"
+    assert refused.reason == "ZeroDivisionError: in the backend"
+
+
+FAILURES = (
+    ("fullgraph", "@torch.compile(fullgraph=True)", "print(1)", "user", "GB0059"),
+    ("exception", "@torch.compile", "raise ValueError('no')", "user", None),
+    ("exception", "@torch.compile", "x @ torch.ones(9, 9)", "user", "GB4315"),
+    ("exception", "@torch.compile", "x[7]", "user", None),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "decorator", "body", "culprit", "gb_id"), FAILURES, ids=[case[2] for case in FAILURES]
+)
+def test_a_failure_stands_on_its_line(  # noqa: PLR0917 - the columns of a table
+    tmp_path: Path, kind: str, decorator: str, body: str, culprit: str, gb_id: str | None
+) -> None:
+    got = record(
+        tmp_path,
+        f"""
+        {decorator}
+        def f(x):
+            {body}
+            return x + 1
+
+        def main():
+            f(torch.ones(2, 2))
+        """,
+    )
+    assert got.failure is not None
+    assert (got.failure.kind, got.failure.culprit.value, got.failure.gb_id) == (kind, culprit, gb_id)
+    assert got.failure.stack[-1].line == got.line(body)
+    assert got.failure.next_step
+    assert "\n" not in got.failure.message
+
+
+def test_capture_only_keeps_what_decides_about_graphs(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        @torch.compile(backend="inductor", mode="max-autotune", dynamic=True)
+        def f(x):
+            return x + 1
+
+        class Net(nn.Module):
+            def forward(self, x):
+                return x * 2
+
+        net = Net()
+        net.compile(backend="aot_eager")
+        off = torch.compile(lambda x: x, disable=True)
+
+        def main():
+            f(torch.ones(3))
+            net(torch.ones(3, 2))
+            off(torch.ones(2))
+        """,
+    )
+    calls = got.compile_calls.calls
+    assert [(call.backend, call.mode, call.dynamic, call.disable) for call in calls] == [
+        ("inductor", "max-autotune", True, False),
+        ("aot_eager", None, None, False),
+        (None, None, None, True),
+    ]
+    assert calls[0].location is not None
+    assert calls[0].location.line == got.line("@torch.compile(")
+    assert [one.outcome.value for one in got.parts.compiles] == ["compiled", "compiled"]
+    assert got.parts.compiles[0].symbols[0].marked

@@ -1,0 +1,195 @@
+# ruff: noqa: E501, PLR0917 - CASES is a table, and its test takes its columns
+"""Why a frame was compiled again, in the user's words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.recording import record
+
+pytestmark = pytest.mark.torch
+
+# what the test is about, the function, two calls, the difference, and text on the line that made the guard
+CASES = (
+    ("size", "return x + 1", "f(ones(4, 2))", "f(ones(7, 2))", "x.size(0) was 4, now 7", "return x"),
+    ("rank", "return x + 1", "f(ones(4, 2))", "f(ones(4))", "x.dim() was 2, now 1", "return x"),
+    ("dtype", "return x + 1", "f(ones(4))", "f(ones(4).double())", "x.dtype was float32, now float64", "return x"),
+    ("stride", "return x + 1", "f(ones(4, 2))", "f(ones(2, 4).t())", "x.stride(0) was 2, now 1; x.stride(1) was 1, now 4", "return x"),
+    ("grad", "return x + 1", "f(ones(4))", "f(ones(4).requires_grad_())", "x.requires_grad was False, now True", "return x"),
+    ("parameter", "return x + 1", "f(ones(4))", "f(nn.Parameter(ones(4)))", "the type of x was Tensor, now Parameter; x.requires_grad was False, now True", "return x"),
+    ("int", "return x + (1 if a > 2 else 0)", "f(ones(4), 1)", "f(ones(4), 5)", "a was 1, now 5", "if a > 2"),
+    ("string", "return x + len(a)", "f(ones(4), 'a')", "f(ones(4), 'bc')", "a was 'a', now 'bc'", "len(a)"),
+    ("none", "return x + 1 if a is None else x + a", "f(ones(4))", "f(ones(4), ones(4))", "a was None, now a float32 tensor of shape [4]", "a is None"),
+    ("bool", "return x + 1 if a else x - 1", "f(ones(4), True)", "f(ones(4), False)", "a was True, now False", "if a"),
+    ("list length", "return x + sum(a)", "f(ones(4), [1, 2])", "f(ones(4), [1, 2, 3])", "len(a) was 2, now 3", "sum(a)"),
+    ("type", "return x + sum(a)", "f(ones(4), [1, 2])", "f(ones(4), (1, 2))", "the type of a was list, now tuple", "sum(a)"),
+    ("key", "return x + (1 if 'k' in a else 0)", "f(ones(4), {'k': 1})", "f(ones(4), {'j': 1})", "'k' was in a, now it is not", "in a"),
+    ("value", "return x * (1 if a['k'] > 2 else 3)", "f(ones(4), {'k': 1})", "f(ones(4), {'k': 8})", "a['k'] was 1, now 8", "a['k']"),
+    ("function", "return a(x)", "f(ones(4), torch.sin)", "f(ones(4), torch.cos)", "a was torch.sin, now torch.cos", "a(x)"),
+    ("grad mode", "return x + 1", "f(ones(4))", "no_grad(f, ones(4))", "grad mode was on, now off", None),
+    ("default dtype", "return x + torch.ones(4)", "f(ones(4))", "in_double(f, ones(4))", "the default dtype changed", None),
+    ("attribute", "return x + (1 if hasattr(a, 'b') else 0)", "f(ones(4), box)", "f(ones(4), box.with_b())", "a.b was absent, now set", "hasattr"),
+    ("global", "return x * FLAG", "f(ones(4))", "flagged(f, ones(4))", "FLAG was 1, now 2", "FLAG"),
+    ("aliasing", "return x + a", "f(ones(4), ones(4))", "f(*[ones(4)] * 2)", "a and x are the same tensor now, which they were not", None),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "body", "first", "second", "difference", "born"), CASES, ids=[case[0] for case in CASES]
+)
+def test_the_difference(
+    tmp_path: Path, what: str, body: str, first: str, second: str, difference: str, born: str | None
+) -> None:
+    del what
+    got = record(
+        tmp_path,
+        f"""
+        from torch import ones
+        FLAG = 1
+
+        class Box:
+            def with_b(self):
+                self.b = 1
+                return self
+
+        box = Box()
+
+        def no_grad(f, *args):
+            with torch.no_grad():
+                return f(*args)
+
+        def in_double(f, x):
+            torch.set_default_dtype(torch.float64)
+            try:
+                return f(x)
+            finally:
+                torch.set_default_dtype(torch.float32)
+
+        def flagged(f, x):
+            global FLAG
+            FLAG = 2
+            return f(x)
+
+        @torch.compile
+        def f(x, a=None):
+            {body}
+
+        def main():
+            {first}
+            {second}
+        """,
+    )
+    assert got.failure is None
+    (again,) = got.parts.recompiles
+    assert again.function == "f"
+    assert again.location.line == got.line("def f(x")
+    assert again.compile_id is not None
+    (entry,) = again.entries
+    assert [failure.difference for failure in entry.failures] == [difference]
+    (failure,) = entry.failures
+    if born is None:
+        assert not failure.born
+    else:
+        assert failure.born[-1].line == got.line(body)
+        assert born in got.lines[failure.born[-1].line - 1]
+    if failure.was is not None:
+        assert f"was {failure.was}, now {failure.now}" in failure.difference
+    assert again.caller[-1].path == got.path
+    assert not got.parts.problems
+
+
+def test_the_nearest_entry_comes_first_and_all_failing_guards_are_there(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.scale = 2
+
+            def forward(self, x, y=None):
+                if self.training:
+                    x = x + 1
+                if y is not None:
+                    x = x + y
+                return x * self.scale
+
+        net = Net()
+        compiled = torch.compile(net)
+
+        def main():
+            compiled(torch.ones(4))
+            net.eval()
+            net.scale = 3
+            compiled(torch.ones(4))
+            compiled(torch.ones(4), torch.ones(4))
+        """,
+    )
+    first, second = got.parts.recompiles
+    assert [failure.difference for failure in first.entries[0].failures] == [
+        "self.training was True, now False",
+        "self.scale was 2, now 3",
+    ]
+    assert [len(entry.failures) for entry in second.entries] == [1, 3]
+    assert second.caller[-1].line == got.line("torch.ones(4), torch.ones(4)")
+
+
+def test_a_relation_between_dynamic_sizes_is_told_with_both_values_and_its_line(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        @torch.compile(dynamic=True)
+        def f(x, y):
+            if x.size(0) > 2 * y.size(0):
+                return x + 1
+            return x + 2
+
+        def main():
+            f(torch.ones(9), torch.ones(4))
+            f(torch.ones(6), torch.ones(5))
+        """,
+    )
+    (again,) = got.parts.recompiles
+    failure = again.entries[0].failures[0]
+    assert failure.difference == "x.size(0) > 2*y.size(0) no longer holds: 6, 10"
+    assert failure.born[-1].line == got.line("if x.size(0)")
+
+
+def test_another_backend_is_told_as_such(tmp_path: Path) -> None:
+    import torch  # noqa: PLC0415
+
+    from fuselight.dynamo import Recorder  # noqa: PLC0415 - here without capture_only
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    torch._dynamo.reset()
+    with Recorder(roots=(str(tmp_path),)) as recorder:
+        torch.compile(f, backend="eager")(torch.ones(3))
+        torch.compile(f, backend="aot_eager")(torch.ones(3))
+    (again,) = recorder.parts().recompiles
+    assert "another backend" in again.entries[0].failures[0].difference
+
+
+def test_the_limit_is_told_once_with_the_last_reason(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        @torch.compile
+        def f(x, a):
+            return x + len(a)
+
+        def main():
+            for length in range(1, 13):
+                f(torch.ones(2), "a" * length)
+        """,
+    )
+    (refused,) = got.parts.not_compiled
+    assert refused.kind.value == "recompile_limit"
+    assert refused.location.line == got.line("def f(")
+    assert "recompile_limit (8)" in refused.reason
+    assert refused.gb_id == "GB0039"
+    assert got.parts.recompiles[-1].compile_id is None
+    assert len(got.parts.recompiles) == 8

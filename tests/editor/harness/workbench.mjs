@@ -9,6 +9,8 @@ import path from "node:path";
 import { expect } from "@playwright/test";
 import { tools } from "./code_server.mjs";
 
+const pictures = new Set(["findings", "hover", "quick-fix", "report"]);
+
 export function workbench(page) {
   const editor = page.locator(".editor-instance .monaco-editor").first();
   return {
@@ -37,10 +39,15 @@ export function workbench(page) {
     },
     /** A command of the palette, by its title. */
     async command(title) {
-      await page.keyboard.press("F1");
-      const input = page.locator(".quick-input-widget input");
-      await input.fill(`>${title}`);
-      await page.locator(".quick-input-list .monaco-list-row", { hasText: title }).first().click();
+      const palette = page.locator(".quick-input-widget");
+      // A key that comes while the focus is on its way back to the editor is lost.
+      await expect(async () => {
+        await page.keyboard.press("F1");
+        await expect(palette).toBeVisible({ timeout: 2000 });
+      }).toPass();
+      await palette.locator("input.input").fill(`>${title}`);
+      await palette.locator(".monaco-list-row", { hasText: title }).first().click();
+      await palette.waitFor({ state: "hidden" });
     },
     async goToLine(line) {
       await page.keyboard.press("Control+g");
@@ -54,9 +61,16 @@ export function workbench(page) {
     async answer(text) {
       await page.locator(".notifications-center .monaco-button", { hasText: text }).first().click();
     },
+    /** Kept as an artefact; a name in `pictures` is one of the README's, remade when FUSELIGHT_PICTURES is set. */
     async screenshot(name) {
       fs.mkdirSync(tools.artifacts, { recursive: true });
-      await page.screenshot({ path: path.join(tools.artifacts, `${name}.png`) });
+      const file = path.join(tools.artifacts, `${name}.png`);
+      await page.screenshot({ path: file });
+      if (process.env.FUSELIGHT_PICTURES && pictures.has(name)) {
+        const folder = path.resolve(import.meta.dirname, "../../../docs/images");
+        fs.mkdirSync(folder, { recursive: true });
+        fs.copyFileSync(file, path.join(folder, `${name}.png`));
+      }
     },
     /** The text of the file on a disk, once it says what is expected. */
     async onDisk(file, text) {

@@ -1,0 +1,56 @@
+#!/usr/bin/env node
+/**
+ * Stands in for the VS Code executable, so that @vscode/test-cli runs mocha in code-server's extension host: it
+ * takes the arguments that the desktop's would, opens the page that starts that host, and ends with the tests' code.
+ */
+
+import path from "node:path";
+import util from "node:util";
+import { chromium } from "playwright-core";
+import { startCodeServer, tools } from "./code_server.mjs";
+
+const deadline = 240_000;
+/** Chatter of the workbench about a gallery and an account that are not there. */
+const noise =
+  /127\.0\.0\.1:9|connection token|Creating a socket|reconnection-grace|builtin extensions cache|Service Worker|AgentHost|AccountPolicyGate|^Canceled|workbench\.js:\d+/;
+
+const given = process.argv.slice(2);
+const option = (name) => given.filter((one) => one.startsWith(`--${name}=`)).map((one) => one.slice(name.length + 3));
+if (given.includes("--version")) {
+  console.log("1.139.1");
+  process.exit(0);
+}
+const folder = path.resolve(given.find((one) => !one.startsWith("-")) ?? ".");
+const settings = { "fuselight.interpreter": tools.python };
+const server = await startCodeServer({ settings, trusted: process.env.FUSELIGHT_UNTRUSTED !== "1" });
+let code = 1;
+const browser = await chromium.launch({ executablePath: tools.browser, args: [...tools.browserFlags, "--disable-gpu"] });
+try {
+  const page = await browser.newPage();
+  let ended;
+  const exit = new Promise((done) => {
+    ended = done;
+  });
+  await page.exposeFunction("codeAutomationExit", (status) => ended(status));
+  await page.exposeFunction("codeAutomationLog", (_, parts) => {
+    const text = util.format(...parts);
+    if (!noise.test(text)) {
+      console.log(text);
+    }
+  });
+  const passed = Object.entries(process.env).filter(([name]) => /^(FUSELIGHT_|VSCODE_TEST_|MOCHA_)/.test(name));
+  const payload = [
+    ...option("extensionDevelopmentPath").map((one) => ["extensionDevelopmentPath", server.remote(one)]),
+    ["extensionTestsPath", server.remote(option("extensionTestsPath")[0])],
+    ["extensionEnvironment", JSON.stringify(Object.fromEntries(passed))],
+    ["skipWelcome", "true"],
+  ];
+  const query = `folder=${encodeURIComponent(folder)}&payload=${encodeURIComponent(JSON.stringify(payload))}`;
+  await page.goto(`${server.base}/?${query}`);
+  const late = new Promise((done) => setTimeout(() => done(124), deadline).unref());
+  code = await Promise.race([exit, late]);
+} finally {
+  await browser.close();
+  await server.stop();
+}
+process.exit(code);

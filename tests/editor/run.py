@@ -1,0 +1,72 @@
+"""The editor ring: a real VS Code, driven twice over - from within (mocha) for logic, by a browser for what is seen.
+
+Usage: `run.py PYTHON [--pictures]`, where PYTHON has torch. Invariant: the exit code is 0 only if every test passed;
+a machine that cannot have an editor or a browser ends with 3 and one line that says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from bundle import package  # noqa: E402 - found through the line above
+from editor_tools import EDITOR_TESTS, ensure_browser, ensure_code_server, ensure_editor_tests  # noqa: E402
+from node_tools import Unavailable  # noqa: E402
+
+LEFT_OUT = 3
+
+
+def editor_environment(python: str, *, pictures: bool) -> dict[str, str]:
+    """What the harness is told, after everything that it needs was installed. Raises Unavailable."""
+    node = ensure_editor_tests()
+    editor = ensure_code_server()
+    browser = ensure_browser()
+    variables = node.environment()
+    variables.update(
+        FUSELIGHT_NODE=str(node.executable),
+        FUSELIGHT_CODE_SERVER=str(editor.entry),
+        FUSELIGHT_BROWSER=str(browser.executable),
+        FUSELIGHT_BROWSER_FLAGS=json.dumps(browser.flags),
+        FUSELIGHT_PYTHON=python,
+        FUSELIGHT_ARTIFACTS=str(ROOT / "artifacts" / "editor"),
+    )
+    if pictures:
+        variables["FUSELIGHT_PICTURES"] = "1"
+    return variables
+
+
+def run_editor_tests(python: str, *, pictures: bool = False) -> int:
+    """Package the extension and run both kinds of test; returns the exit code. Raises Unavailable."""
+    variables = editor_environment(python, pictures=pictures)
+    package()
+    tools = EDITOR_TESTS / "node_modules" / ".bin"
+    suffix = ".cmd" if os.name == "nt" else ""
+    codes = [
+        subprocess.run([str(tools / f"{tool}{suffix}"), *arguments], cwd=EDITOR_TESTS, env=variables, check=False)
+        for tool, arguments in (("vscode-test", ()), ("playwright", ("test",)))
+    ]
+    return max(done.returncode for done in codes)
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("python", help="an interpreter with torch")
+    parser.add_argument("--pictures", action="store_true", help="make the pictures of the README anew")
+    options = parser.parse_args()
+    try:
+        return run_editor_tests(options.python, pictures=options.pictures)
+    except Unavailable as why:
+        print(f"editor: left out: {why}")
+        return LEFT_OUT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""Positions between the editor's encodings and ours."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lsprotocol import types
+
+from fuselight.report import Tier
+from fuselight_server import convert
+from fuselight_server.finding import Finding, Related, Severity, Span
+
+LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=30)
+ENCODINGS = st.sampled_from(list(types.PositionEncodingKind))
+
+
+def view(
+    text: str, encoding: types.PositionEncodingKind = types.PositionEncodingKind.Utf16
+) -> convert.Client:
+    lines = text.split("\n")
+    return convert.Client(
+        encoding=encoding,
+        read_line=lambda _path, line: lines[line - 1] if line <= len(lines) else None,
+        uri_of=lambda path: f"file://{path}",
+    )
+
+
+@given(LINES, ENCODINGS, st.data())
+def test_a_column_survives_the_way_there_and_back(
+    text: str, encoding: types.PositionEncodingKind, data: st.DataObject
+) -> None:
+    characters = data.draw(st.integers(0, len(text)))
+    column = len(text[:characters].encode())
+    there = convert.units(text, column, encoding)
+    assert convert.byte_column(text, there, encoding) == column
+
+
+@given(LINES, ENCODINGS, st.integers(0, 500))
+def test_a_column_beyond_the_end_is_the_end(
+    text: str, encoding: types.PositionEncodingKind, column: int
+) -> None:
+    assert convert.byte_column(text, column, encoding) <= len(text.encode())
+    assert convert.units(text, column, encoding) <= convert.units(text, 10_000, encoding)
+
+
+@given(LINES)
+def test_utf_16_counts_as_the_editor_does(text: str) -> None:
+    assert (
+        convert.units(text, len(text.encode()), types.PositionEncodingKind.Utf16)
+        == len(text.encode("utf-16-le")) // 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [
+        (Span("/a.py", 2, 4, 2, 6), (1, 4, 1, 6)),
+        (Span("/a.py", 2), (1, 4, 1, 10)),
+        (Span("/a.py", 1, 0, 2, 6), (0, 0, 1, 6)),
+        (Span("/a.py", 3, 5, 3, 6), (2, 3, 2, 4)),
+        (Span("/a.py", 99), (98, 0, 98, 0)),
+    ],
+)
+def test_ranges(span: Span, expected: tuple[int, int, int, int]) -> None:
+    made = convert.range_(span, view("def f():\n    return\n'\N{SLICE OF PIZZA}'x"))
+    assert (made.start.line, made.start.character, made.end.line, made.end.character) == expected
+
+
+def test_an_edited_finding_is_information_and_says_so() -> None:
+    finding = Finding(
+        code="GB0059", severity=Severity.WARNING, title="graph break", message="why", span=Span("/a.py", 1),
+        tier=Tier.CAPTURE, target="f", inputs="directive on line 3", torch="2.13.0", link="https://x",
+        related=(Related(Span("/b.py", 2), "called here"),),
+    )  # fmt: skip
+    fresh = convert.diagnostic(finding, view("x"))
+    edited = convert.diagnostic(finding, view("x"), edited=True)
+    assert fresh.severity is types.DiagnosticSeverity.Warning
+    assert edited.severity is types.DiagnosticSeverity.Information
+    assert edited.message == convert.BEFORE_EDIT + fresh.message
+    assert fresh.code_description == types.CodeDescription(href="https://x")
+    assert fresh.related_information is not None
+    assert fresh.related_information[0].location.uri == "file:///b.py"
+    assert fresh.tags is None
+
+
+def test_only_files_have_paths() -> None:
+    assert convert.path("file:///a%20b/c.py") == "/a b/c.py"
+    assert convert.path("untitled:Untitled-1") is None
+    assert convert.path(convert.uri("/é/c d.py")) == "/é/c d.py"

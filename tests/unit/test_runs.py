@@ -1,0 +1,151 @@
+"""The queue: one in flight and one waiting per target, generations, late results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuselight.protocol import Analyse, Answer, InputsPlan, Progress, Refused, Target
+from fuselight_server.runs import Job, Key, Lane, Queue, Runner, Runs
+
+LANE = Lane("/python", (), "/folder")
+
+
+def request(name: str, identity: int) -> Analyse:
+    target = Target(path="/a.py", name=name, kind="function", line=1, compiled=True)
+    return Analyse(id=identity, generation=identity, target=target, inputs=InputsPlan(), roots=("/folder",))
+
+
+def job(name: str, generation: int, cause: str = "saved") -> Job:
+    return Job(Key("/a.py", name), LANE, generation, cause, lambda: request(name, generation))
+
+
+class Held:
+    """A worker whose runs end when the test says so. `deaf`: it answers although it was cancelled."""
+
+    def __init__(self, *, deaf: bool = False) -> None:
+        self.started: asyncio.Queue[int] = asyncio.Queue()
+        self.release = asyncio.Event()
+        self.deaf = deaf
+
+    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:
+        on_progress(Progress(id=request.id, phase="trace"))
+        self.started.put_nowait(request.id)
+        try:
+            await self.release.wait()
+        except asyncio.CancelledError:
+            if not self.deaf:
+                raise
+        return Refused(id=request.id, reason="failed")
+
+
+def runs_with(worker: Runner) -> tuple[Runs, list[int], asyncio.Queue[int]]:
+    delivered: list[int] = []
+    settled: asyncio.Queue[int] = asyncio.Queue()
+
+    async def deliver(job: Job, _request: Analyse, _outcome: Answer | Refused) -> None:
+        delivered.append(job.generation)
+
+    runs = Runs(
+        worker=lambda _lane: worker,
+        deliver=deliver,
+        changed=lambda: settled.put_nowait(runs.settled),
+        log=print,
+    )
+    return runs, delivered, settled
+
+
+async def until(settled: asyncio.Queue[int], generation: int) -> None:
+    while await asyncio.wait_for(settled.get(), 10) < generation:
+        pass
+
+
+def test_a_waiting_run_is_replaced_and_the_causes_are_joined() -> None:
+    queue = Queue()
+    queue.add(job("f", 1))
+    queue.add(job("f", 2, "command"))
+    assert [one.generation for one in queue.waiting.values()] == [2]
+    assert queue.waiting[Key("/a.py", "f")].cause == "saved, command"
+
+
+@given(st.lists(st.sampled_from(["add f", "add g", "start", "finish", "drop"])))
+def test_whatever_happens_one_runs_and_one_waits_per_target(steps: list[str]) -> None:
+    queue = Queue()
+    generation = settled = 0
+    for step in steps:
+        if step.startswith("add"):
+            generation += 1
+            queue.add(job(step[-1], generation))
+        elif step == "start":
+            queue.start(LANE)
+        elif step == "finish" and queue.running:
+            queue.finish(next(iter(queue.running.values())))
+        elif step == "drop":
+            queue.drop(None)
+        assert queue.settled(generation) >= settled, "a generation that is over stays over"
+        settled = queue.settled(generation)
+    pending = [*queue.waiting.values(), *queue.running.values()]
+    assert queue.settled(generation) == min((one.generation for one in pending), default=generation + 1) - 1
+
+
+def test_a_newer_run_supersedes_and_only_it_is_delivered() -> None:
+    async def scenario(*, deaf: bool) -> list[int]:
+        worker = Held(deaf=deaf)
+        runs, delivered, settled = runs_with(worker)
+        runs.request(job("f", runs.next_generation()), supersede=True)
+        assert await asyncio.wait_for(worker.started.get(), 10) == 1
+        runs.request(job("f", runs.next_generation()), supersede=True)
+        assert await asyncio.wait_for(worker.started.get(), 10) == 2
+        worker.release.set()
+        await until(settled, 2)
+        return delivered
+
+    assert asyncio.run(scenario(deaf=False)) == [2]
+    assert asyncio.run(scenario(deaf=True)) == [2], "a late result is dropped"
+
+
+def test_an_automatic_run_waits_for_the_one_in_flight() -> None:
+    async def scenario() -> list[int]:
+        worker = Held()
+        runs, delivered, settled = runs_with(worker)
+        runs.request(job("f", runs.next_generation()), supersede=False)
+        await asyncio.wait_for(worker.started.get(), 10)
+        runs.request(job("f", runs.next_generation()), supersede=False)
+        assert runs.settled == 0
+        worker.release.set()
+        await until(settled, 2)
+        return delivered
+
+    assert asyncio.run(scenario()) == [1, 2]
+
+
+def test_close_ends_what_runs_and_forgets_what_waits() -> None:
+    async def scenario() -> list[int]:
+        worker = Held()
+        runs, delivered, _ = runs_with(worker)
+        for name in ("f", "g"):
+            runs.request(job(name, runs.next_generation()), supersede=True)
+        await asyncio.wait_for(worker.started.get(), 10)
+        await runs.close()
+        assert runs.settled == 2
+        return delivered
+
+    assert asyncio.run(scenario()) == []
+
+
+def test_a_defect_of_ours_ends_that_run_alone() -> None:
+    class Broken:
+        async def run(self, _request: Analyse, _on_progress: Callable[[Progress], None]) -> Answer | Refused:
+            raise ZeroDivisionError
+
+    async def scenario() -> list[int]:
+        runs, delivered, settled = runs_with(Broken())
+        runs.request(job("f", runs.next_generation()), supersede=True)
+        runs.request(job("g", runs.next_generation()), supersede=True)
+        await until(settled, 2)
+        return delivered
+
+    assert asyncio.run(scenario()) == [1, 2]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fuselight_server.cli.sources import Sources
     from fuselight_server.finding import Finding
 
-_VALUES = re.compile(r" was .*$|\d+(?:\.\d+)?(?= us\b)|\d+(?= guards?\b)")
+_VALUES = re.compile(r" was .*$|(?<=\bline )\d+|\d+(?:\.\d+)?(?= us\b)|\d+(?= guards?\b)")
 _SCHEMA = 1
 
 

@@ -138,8 +138,15 @@ async def analyse(options: CheckOptions, say: Callable[[str], None]) -> Outcome:
     found = [item for report in outcome.reports for item in _findings_of(report, options, outcome)]
     for reading in readings.values():
         said = {(one.span.path, one.span.line, one.code) for one in found}
+        answered = {
+            report.target.name
+            for report in outcome.reports
+            if report.inputs is not None and report.target.path == reading.path
+        }
         found += [
-            one for one in static_findings(reading) if (one.span.path, one.span.line, one.code) not in said
+            one
+            for one in static_findings(reading, answered=answered)
+            if (one.span.path, one.span.line, one.code) not in said
         ]
         if reading.syntax_error is not None:
             why = f"line {reading.syntax_error.line} does not parse; nothing in this file was run"

@@ -193,7 +193,8 @@ def _same_function(context: Context, one: Break) -> list[Compile]:
 
 
 def _graphs_of(context: Context, one: Break) -> int:
-    return sum(item.graph is not None and item.graph.operators > 0 for item in _same_function(context, one))
+    """In how many graphs the function runs: recompilations of a part of it do not count again."""
+    return len({item.frame for item in _same_function(context, one) if _size(item)})
 
 
 def _around(context: Context, one: Break) -> tuple[Compile | None, Compile | None]:
@@ -202,5 +203,7 @@ def _around(context: Context, one: Break) -> tuple[Compile | None, Compile | Non
     index = next((i for i, item in enumerate(compiles) if item.id == one.compile_id), None)
     if index is None:
         return None, None
-    after = compiles[index + 1] if index + 1 < len(compiles) else None
-    return compiles[index], after
+    before, line = compiles[index], one.stack[0].line if one.stack else None
+    later = [item for item in compiles[index + 1 :] if item.frame != before.frame]
+    resumed = (item for item in later if context.report.frames[item.frame].resumes_at == line)
+    return before, next(resumed, later[0] if later else None)

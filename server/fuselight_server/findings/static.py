@@ -14,7 +14,7 @@ from fuselight_server.finding import Finding
 from fuselight_server.findings.text import compose, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from fuselight_server.finding import Span
     from fuselight_server.static.reading import Ignore, Reading
@@ -25,8 +25,12 @@ _NO_INPUTS_HINTS = (
 )
 
 
-def static_findings(reading: Reading) -> tuple[Finding, ...]:
-    """Directive problems, and a hint on each compiled target that no rung can give inputs to."""
+def static_findings(reading: Reading, *, answered: Collection[str] = ()) -> tuple[Finding, ...]:
+    """Directive problems, and a hint on each compiled target that no rung can give inputs to.
+
+    `answered` names targets for which a run has found inputs where the source alone shows none: recorded calls,
+    shape annotations, the model's own dummy inputs.
+    """
     out = [
         _finding("FL501", problem.span, title=problem.message, message=compose(hints=(_DIRECTIVE_HELP,)))
         for problem in reading.directive_problems
@@ -34,7 +38,13 @@ def static_findings(reading: Reading) -> tuple[Finding, ...]:
     given = reading.provider is not None or reading.main_line is not None
     broken = {problem.span.line for problem in reading.directive_problems}
     for target in reading.targets:
-        if not target.compiled or target.directives or given or _has_directive_above(target.def_line, broken):
+        if (
+            not target.compiled
+            or target.directives
+            or target.name in answered
+            or given
+            or _has_directive_above(target.def_line, broken)
+        ):
             continue
         example = f"{target.name.rsplit('.', 1)[-1]}({', '.join('f32[4, 8]' for _ in target.parameters)})"
         if target.kind == "module":

@@ -113,6 +113,15 @@ def test_its_cost_is_counted_in_graphs_of_the_function() -> None:
     )
 
 
+def test_recompilations_make_no_further_graphs() -> None:
+    # As in a program of several calls: the first part and the second one are compiled twice each.
+    compiles = (compiled("0/0", 0, 5), compiled("0/1", 0, 6), compiled("1/0", 1, 3), compiled("1/1", 1, 3))
+    (one,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
+    assert one.cost[0] == (
+        "`Net.forward` is split into 2 graphs: 5 operators just before this line, 3 operators behind it"
+    )
+
+
 def test_without_compiles_no_cost_in_graphs_is_claimed() -> None:
     (one,) = findings(report(breaks=(broken(FORWARD),)))
     assert one.cost == ("this line runs in eager, and nothing is fused across it",)

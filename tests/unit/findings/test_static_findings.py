@@ -32,6 +32,11 @@ def test_no_hint_where_a_rung_answers() -> None:
         assert static_findings(read_source(FILE, compiled.format(above, below))) == ()
 
 
+def test_no_hint_where_a_run_found_inputs_that_the_source_does_not_show() -> None:
+    reading = read_source(FILE, "import torch\n@torch.compile\ndef f(x):\n    return x\n")
+    assert static_findings(reading, answered={"f"}) == ()
+
+
 def test_what_nobody_compiles_needs_no_inputs() -> None:
     assert static_findings(read_source(FILE, "def f(x):\n    return x\n")) == ()
 

@@ -41,10 +41,17 @@ class Client:
     """One server process and the conversation with it."""
 
     def __init__(
-        self, *, settings: Json | None = None, confirm: str = "run", command: list[str] | None = None
+        self,
+        *,
+        settings: Json | None = None,
+        confirm: str = "run",
+        command: list[str] | None = None,
+        write_bytecode: bool = False,
     ) -> None:
         path = os.pathsep.join((str(ROOT / "compiler"), str(ROOT / "server")))
-        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONPATH": path}
+        if not write_bytecode:
+            environment["PYTHONDONTWRITEBYTECODE"] = "1"
         self.process = subprocess.Popen(
             command or [sys.executable, "-X", "utf8", "-m", "fuselight_server.app"],
             stdin=subprocess.PIPE,

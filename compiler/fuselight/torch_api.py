@@ -24,6 +24,7 @@ from typing import Any, Protocol
 import torch
 import torch._dynamo
 import torch._dynamo.convert_frame
+import torch._dynamo.device_interface
 import torch._dynamo.eval_frame
 import torch._dynamo.exc
 import torch._dynamo.guards
@@ -31,6 +32,7 @@ import torch._dynamo.output_graph
 import torch._dynamo.symbolic_convert
 import torch._guards
 import torch.fx.experimental.symbolic_shapes
+import torch.utils._triton
 
 OLDEST = (2, 6)
 """The oldest torch that the worker accepts."""
@@ -629,8 +631,30 @@ def warm_up() -> None:
     def tiny(x: torch.Tensor) -> torch.Tensor:
         return x.sin() + 1
 
-    torch.compile(tiny, backend="eager")(torch.ones(2))
-    torch._dynamo.reset()
+    with _cuda_hidden():
+        torch.compile(tiny, backend="eager")(torch.ones(2))
+        torch._dynamo.reset()
+
+
+@contextlib.contextmanager
+def _cuda_hidden() -> Iterator[None]:
+    """Let torch see no GPU until the block ends.
+
+    Where it sees one, each trace saves CUDA's random state (convert_frame.preserve_global_state) and asks for the
+    device's properties (has_triton), and both initialise CUDA, after which no forked child can use it (seen on an
+    H200 with torch 2.11). Answers that were cached meanwhile are forgotten again.
+    """
+    real = torch.cuda.is_available
+    torch.cuda.is_available = lambda: False
+    try:
+        yield
+    finally:
+        torch.cuda.is_available = real
+        for owner in (torch.utils._triton, torch._dynamo.device_interface, torch._dynamo.utils):
+            for member in vars(owner).values():
+                forget = getattr(member, "cache_clear", None)
+                if callable(forget):
+                    forget()
 
 
 def set_dynamo_config(name: str, value: object) -> None:
@@ -644,3 +668,9 @@ def source_name(source: Any) -> str:
     """A source's expression: a property in 2.11 and newer, a method before."""
     name = source.name
     return str(name() if callable(name) else name)
+
+
+def local_name(guard: Any) -> str | None:
+    """The name of the local variable that a guard by identity looks at, None for any other guard."""
+    found = re.fullmatch(r"L\['(\w+)'\]", source_name(guard))
+    return found[1] if found and guard.create_fn_name() == "ID_MATCH" else None

@@ -28,6 +28,7 @@ CASES = (
     ("key", "return x + (1 if 'k' in a else 0)", "f(ones(4), {'k': 1})", "f(ones(4), {'j': 1})", "'k' was in a, now it is not", "in a"),
     ("value", "return x * (1 if a['k'] > 2 else 3)", "f(ones(4), {'k': 1})", "f(ones(4), {'k': 8})", "a['k'] was 1, now 8", "a['k']"),
     ("function", "return a(x)", "f(ones(4), torch.sin)", "f(ones(4), torch.cos)", "a was torch.sin, now torch.cos", "a(x)"),
+    ("enum", "return x + 1 if a is Way.UP else x - 1", "f(ones(4), Way.UP)", "f(ones(4), Way.DOWN)", "a was Way.UP, now Way.DOWN", "a is Way.UP"),
     ("grad mode", "return x + 1", "f(ones(4))", "no_grad(f, ones(4))", "grad mode was on, now off", None),
     ("default dtype", "return x + torch.ones(4)", "f(ones(4))", "in_double(f, ones(4))", "the default dtype changed", None),
     ("attribute", "return x + (1 if hasattr(a, 'b') else 0)", "f(ones(4), box)", "f(ones(4), box.with_b())", "a.b was absent, now set", "hasattr"),
@@ -46,7 +47,13 @@ def test_the_difference(
     got = record(
         tmp_path,
         f"""
+        import enum
         from torch import ones
+
+        class Way(enum.Enum):
+            UP = 1
+            DOWN = 2
+
         FLAG = 1
 
         class Box:

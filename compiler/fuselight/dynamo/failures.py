@@ -25,7 +25,7 @@ def failure_of(
 ) -> Failure:
     """The Failure for an exception that ended a call, an import or the building of the target."""
     verdict = _judge(exc, roots)
-    chain = reasons.read_reasons(str(getattr(exc, "msg", None) or exc)) if _is_dynamo(exc) else ()
+    chain = reasons.read_reasons(_dynamo_text(exc)) if _is_dynamo(exc) else ()
     cause = chain[0] if chain else None
     return Failure(
         culprit=verdict.culprit,
@@ -52,6 +52,12 @@ _FULLGRAPH = _Verdict(
     Culprit.USER,
     "fullgraph",
     "fullgraph=True allows no graph break. Change this line, or drop fullgraph=True to let the graph end here.",
+)
+_HIGHER_ORDER = _Verdict(
+    Culprit.USER,
+    "fullgraph",
+    "A function given to torch.cond, while_loop and their like has to be captured whole. Change this line, or move it "
+    "out of that function.",
 )
 _LIMIT = _Verdict(
     Culprit.USER,
@@ -93,6 +99,7 @@ _COMPILER = _Verdict(
 )
 _BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
     (torch_api.exceptions.Unsupported, _FULLGRAPH),
+    (torch_api.exceptions.UncapturedHigherOrderOpError, _HIGHER_ORDER),
     (torch_api.exceptions.UserError, _CONSTRAINT),
     (torch_api.exceptions.BackendCompilerFailed, _BACKEND),
     (torch_api.exceptions.TorchRuntimeError, _OPERATOR),
@@ -149,6 +156,15 @@ def _raised_by_us(exc: BaseException) -> bool:
     return ours
 
 
+def _dynamo_text(exc: BaseException) -> str:
+    """The text of an exception of Dynamo's, less the preamble by which a higher-order operator hands on a break."""
+    text = str(getattr(exc, "msg", None) or exc)
+    if not isinstance(exc, torch_api.exceptions.UncapturedHigherOrderOpError):
+        return text
+    _, marker, handed_on = text.partition("Got graph break/error:")
+    return handed_on.lstrip() if marker else text
+
+
 def _is_dynamo(exc: BaseException) -> bool:
     return isinstance(exc, torch_api.exceptions.TorchDynamoException)
 
@@ -168,7 +184,8 @@ def _message(exc: BaseException, cause: reasons.Reason | None) -> str:
     name = type(exc).__name__
     if isinstance(exc, SyntaxError):
         return f"SyntaxError: {exc.msg}"
-    if cause is not None and refusals.is_graph_break(exc):
+    handed_on = isinstance(exc, torch_api.exceptions.UncapturedHigherOrderOpError)
+    if cause is not None and (handed_on or refusals.is_graph_break(exc)):
         return cause.title.split("\n", 1)[0].strip()
     if isinstance(exc, torch_api.exceptions.BackendCompilerFailed):
         inner = str(exc.inner_exception).strip().split("\n", 1)[0]

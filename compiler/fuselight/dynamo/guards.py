@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import collections
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,7 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
     found = []
     places: collections.Counter[Stack] = collections.Counter()
     births = Births({}, {}, {}, set())
+    scope = torch_api.local_scope(output_graph) or {}
     for guard in torch_api.guards_of(output_graph):
         stack = stacks.from_summaries(guard.user_stack or ())
         code = tuple(str(part) for part in guard.code_list or ())
@@ -74,7 +75,7 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
             births.by_source.setdefault(name, stack)
             places[stack] += 1
             births.paths.update(place.path for place in stack)
-        _note_object(guard, births.objects)
+        _note_object(guard, births.objects, scope)
         found.append((kind, name, code, stack))
     kept = sorted(range(len(found)), key=lambda i: (found[i][0] in _MACHINERY, i))[:_KEPT]
     guards = tuple(_guard(*found[i]) for i in sorted(kept))
@@ -98,9 +99,11 @@ def _places(counts: collections.Counter[Stack], roots: Sequence[str]) -> tuple[G
     return tuple(GuardPlace(stack, count) for stack, count in merged.most_common(_PLACES))
 
 
-def _note_object(guard: Any, objects: dict[int, str]) -> None:
+def _note_object(guard: Any, objects: dict[int, str], scope: Mapping[str, object]) -> None:
     reference = guard.obj_weakref
     value = reference() if callable(reference) else None
+    if value is None:  # an enum's member has no weak reference; an argument of the frame can be looked up
+        value = scope.get(torch_api.local_name(guard) or "")
     name = None if value is None else differences.object_name(value)
     if name is None:
         return

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
 
+_HIGHER_ORDER = "UncapturedHigherOrderOpError"
 _BY_KIND = {
     "fullgraph": "FL404",
     "timeout": "FL405",
@@ -129,6 +130,8 @@ def _title(code: str, failure: Failure) -> str:
     )
     if code == "FL404":
         what = title_of(failure.gb_id, message, _explanation(failure)) if failure.gb_id else message
+        if failure.exception == _HIGHER_ORDER:
+            return f"a higher-order operator takes a whole graph only, but this breaks it: {what}"
         return f"fullgraph=True, but the graph breaks: {what}"
     if code == "FL402":
         return f"the compiler failed: {name}{message}"
@@ -162,6 +165,8 @@ def _explanation(failure: Failure) -> str:
 
 def _said(code: str, failure: Failure, home: Location | None) -> str:
     """What the title leaves out: in which phase it was, and what that means for the other findings."""
+    if failure.exception == _HIGHER_ORDER:
+        return "torch.cond, while_loop and their like allow no graph break in what they are given."
     if code in _MEANING:
         return _MEANING[code]
     phase = _PHASES.get(failure.phase or "", failure.phase)

@@ -102,6 +102,7 @@ def _run_script(program: Sequence[str]) -> None:
         runpy.run_path(script, run_name="__main__")
         return
     sys.path.insert(0, os.path.dirname(os.path.realpath(script)))
+    script = os.path.abspath(script)  # as Python itself does for __file__, but not for argv
     module = types.ModuleType("__main__")
     loader = importlib.machinery.SourceFileLoader("__main__", script)
     module.__dict__.update(

@@ -1,0 +1,189 @@
+"""`fuselight run`: the program cannot tell that it is recorded, and its findings are there however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fuselight.codec import decode
+from fuselight.inputs import parse_directive
+from fuselight.report import Report, Rung
+from fuselight_server.worker_process import launch_path
+
+TELLS = """\
+import os, sys
+print(sys.argv, sys.path[0], __name__, __file__, sorted(k for k in globals() if not k.startswith("_")))
+print("fuselight" in str(sys.path), file=sys.stderr)
+"""
+
+MODEL = """\
+import sys
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, dim, *, act="relu"):
+        super().__init__()
+        self.l = nn.Linear(dim, dim)
+
+    def forward(self, x, scale=1.0):
+        y = self.l(x)
+        print("in the break")
+        return y.relu() * scale
+
+@torch.compile(backend="eager")
+def step(x, n):
+    return x * n
+
+net = torch.compile(Net(4), backend="eager")
+net(torch.ones(3, 4))
+net(torch.ones(5, 4))
+step(torch.ones(2), n=3)
+"""
+
+
+def run(
+    folder: Path, *program: str, **options: object
+) -> tuple[subprocess.CompletedProcess[str], Report | None]:
+    report = folder / "report.json"
+    command = [
+        sys.executable,
+        str(launch_path()),
+        "run",
+        "--report",
+        str(report),
+        "--root",
+        str(folder),
+        "--",
+        *program,
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=folder, timeout=120, check=False, **options
+    )  # type: ignore[call-overload]
+    return done, read(report)
+
+
+def read(path: Path) -> Report | None:
+    return decode(Report, json.loads(path.read_text())) if path.exists() else None
+
+
+def plain(folder: Path, *program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *program], capture_output=True, text=True, cwd=folder, timeout=120, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "",
+        "sys.exit(3)\n",
+        "sys.exit('words')\n",
+        "raise ValueError('mine')\n",
+        "def f():\n    raise KeyError(1)\nf()\n",
+        "import atexit\natexit.register(print, 'at exit')\n",
+        "os.kill(os.getpid(), 15)\n",
+        "os.kill(os.getpid(), 9)\n",
+        "raise KeyboardInterrupt\n",
+        "this is no python\n",
+    ],
+)
+def test_a_program_cannot_tell(tmp_path: Path, end: str) -> None:
+    (tmp_path / "program.py").write_text(TELLS + end)
+    ours, _ = run(tmp_path, "program.py", "-a", "--report", "b c")
+    theirs = plain(tmp_path, "program.py", "-a", "--report", "b c")
+    assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
+
+
+def test_a_module_runs_as_with_m(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").touch()
+    (tmp_path / "package" / "program.py").write_text(
+        "import sys\nprint(sys.argv, sys.path[0], __name__, __package__)\n"
+    )
+    ours, _ = run(tmp_path, "-m", "package.program", "x")
+    theirs = plain(tmp_path, "-m", "package.program", "x")
+    assert (ours.returncode, ours.stdout) == (theirs.returncode, theirs.stdout)
+
+
+def test_a_program_that_never_compiles_has_no_report(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import torch\nprint('torch._dynamo' in __import__('sys').modules)\n"
+    )
+    done, report = run(tmp_path, "program.py")
+    assert done.stdout == "False\n"
+    assert report is None
+
+
+def test_findings_and_inputs_are_recorded(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(MODEL)
+    done, report = run(tmp_path, "program.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert report is not None
+    assert report.problems == ()
+    assert {found.stack[-1].line for found in report.breaks} == {12}
+    assert len(report.recompiles) >= 1
+    assert report.inputs is not None
+    assert report.inputs.rung is Rung.PROGRAM
+    texts = {(one.target, one.text) for one in report.recorded}
+    assert texts == {
+        ("Net", "Net(dim=4, act='relu')(f32[3, 4], 1.0)"),
+        ("Net", "Net(dim=4, act='relu')(f32[5, 4], 1.0)"),
+        ("step", "step(f32[2], 3)"),
+    }
+    for one in report.recorded:
+        parse_directive(one.text)
+    assert stat.S_IMODE(os.stat(tmp_path / "report.json").st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "end", ["raise ValueError\n", "sys.exit(4)\n", "import os\nos.kill(os.getpid(), 15)\n"]
+)
+def test_the_report_is_there_however_the_program_ends(tmp_path: Path, end: str) -> None:
+    (tmp_path / "program.py").write_text(MODEL + end)
+    done, report = run(tmp_path, "program.py")
+    assert done.returncode != 0
+    assert report is not None
+    assert report.breaks
+
+
+def test_a_killed_program_leaves_its_findings(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(MODEL + "import time\nwhile True: time.sleep(0.01)\n")
+    report = tmp_path / "report.json"
+    command = [
+        sys.executable,
+        str(launch_path()),
+        "run",
+        "--report",
+        str(report),
+        "--root",
+        str(tmp_path),
+        "--",
+        "program.py",
+    ]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 60
+        while (found := read(report)) is None or not any(one.target == "step" for one in found.recorded):
+            assert time.monotonic() < deadline
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    left = read(report)
+    assert left is not None
+    assert left.breaks
+
+
+def test_a_process_that_the_program_forks_leaves_the_report_alone(tmp_path: Path) -> None:
+    end = "import os\npid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\n    step(torch.ones(2), n=4)\nelse:\n    sys.exit(0)\n"
+    (tmp_path / "program.py").write_text(MODEL + end)
+    done, report = run(tmp_path, "program.py")
+    assert done.returncode == 0
+    assert report is not None
+    assert any(one.text == "step(f32[2], 4)" for one in report.recorded)

@@ -103,14 +103,14 @@ def node_ring(ring: str, node: Node, files: Sequence[Path]) -> Outcome:
 
 
 def script_ring(ring: str, environment: Environment, script: Path) -> Outcome:
-    """Run a script that drives other test runners and leaves `artifacts/junit/<ring>-*.xml`, one for each."""
+    """Run a script that drives other test runners in the Python it is given, and leaves `artifacts/junit/<ring>-*.xml`, one for each."""
     pattern = f"{ring}-*.xml"
     folder = ARTIFACTS / "junit"
     for old in folder.glob(pattern):
         old.unlink()
     started = time.monotonic()
     done = subprocess.run(
-        [str(environment.python), str(script)],
+        [str(environment.python), str(script), str(environment.python)],
         cwd=ROOT,
         env=environment.variables(),
         stdin=subprocess.DEVNULL,

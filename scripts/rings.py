@@ -103,7 +103,10 @@ def node_ring(ring: str, node: Node, files: Sequence[Path]) -> Outcome:
 
 
 def script_ring(ring: str, environment: Environment, script: Path) -> Outcome:
-    """Run a script that drives other test runners in the Python it is given, and leaves `artifacts/junit/<ring>-*.xml`, one for each."""
+    """Run a script that drives other test runners, given the Python that has torch.
+
+    It leaves `artifacts/junit/<ring>-*.xml`, one file a runner.
+    """
     pattern = f"{ring}-*.xml"
     folder = ARTIFACTS / "junit"
     for old in folder.glob(pattern):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fuselight.protocol import Analyse, Answer, Limits, Refused
-from fuselight.report import Culprit, Report, TargetRef, Tier, Versions
+from fuselight.report import Report, TargetRef, Tier, Versions
 from fuselight_server.findings import Thresholds, findings
 from fuselight_server.places import result_of
 from fuselight_server.plan import MAIN, RunOptions, default_runs, named_runs, sizes
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 AUTOSAVE_SECONDS = 10.0
 """Least time between two runs of a file that nobody asked for but an automatic save."""
+
+NO_RUN_CAN_WORK = frozenset({"no_torch", "old_torch", "interpreter"})
+"""Kinds of failure of the interpreter itself: one such run is enough."""
 
 PROGRAM = "fuselight run"
 """Name under which the findings of the last `fuselight run` are kept."""
@@ -426,14 +429,14 @@ class Analysis:
 
     def _note_environment(self, folder: Folder, job: Job, report: Report) -> None:
         """Keep what a run says of its interpreter; where no run can work, the rest of the queue need not try."""
-        broken = next((one for one in report.failures if one.culprit is Culprit.ENVIRONMENT), None)
+        broken = next((one for one in report.failures if one.kind in NO_RUN_CAN_WORK), None)
         if broken is None:
             folder.problem = None
-            folder.torch = report.versions.torch
-        elif folder.problem != broken.message and broken.kind in {"no_torch", "old_torch", "interpreter"}:
-            folder.problem = broken.message
-            self._face.say(f"{broken.message} {broken.next_step}".strip(), error=True)
-        if broken is not None:
+            folder.torch = report.versions.torch or folder.torch
+        else:
+            if folder.problem != broken.message:
+                folder.problem = broken.message
+                self._face.say(f"{broken.message} {broken.next_step}".strip(), error=True)
             same = [key for key, one in self.runs.queue.waiting.items() if one.lane == job.lane]
             self.runs.queue.drop(same)
         self._state.log(f"run {job.generation}: {len(report.frames)} frames, {len(report.breaks)} breaks")

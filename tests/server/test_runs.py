@@ -224,7 +224,7 @@ def test_a_failed_run_lets_earlier_findings_stand(connect: Start, tmp_path: Path
     uri = client.open(write(tmp_path))
     client.save(uri)
     client.idle(1)
-    client.edit(uri, (0, 0), (0, 0), "import nothing_of_that_name\n")
+    client.edit(uri, (0, 0), (0, 0), "1 / 0\n")
     client.save(uri)
     client.idle(2)
     assert len(breaks(client, uri)) == 1
@@ -356,6 +356,20 @@ def test_a_broken_interpreter_is_named_and_another_one_works(
     client.idle(2)
     assert len(breaks(client, uri)) == 1
     assert "FL504" not in codes(client, uri)
+
+
+def test_a_worker_that_answers_nonsense_ends_the_run_and_not_the_server(
+    connect: Start, tmp_path: Path
+) -> None:
+    babble = tmp_path / "babble.py"
+    babble.write_text("import os\nos.write(1, b'\\xff' * 64)\n", encoding="utf-8")
+    client = connect(settings=settings(resolvedInterpreter=interpreter(str(babble))))
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path))
+    client.save(uri)
+    client.idle(1)
+    assert any(code in {"FL403", "FL409", "FL504"} for code in codes(client, uri)), client.diagnostics(uri)
+    assert client.lenses(uri)[-1] == "Details"
 
 
 def test_a_deleted_file_takes_its_findings_along(connect: Start, tmp_path: Path) -> None:

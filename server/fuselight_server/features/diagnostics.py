@@ -85,18 +85,25 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
     edited = {id(finding): was_edited for finding, was_edited in found.values()}
     everything = [finding for finding, _ in found.values()]
     if reading is not None:
-        everything += _static(server, path, reading, everything)
+        answered = {
+            result.report.target.name
+            for result in server.state.results.values()
+            if result.report.inputs is not None and result.report.target.path == path
+        }
+        everything += _static(server, path, reading, everything, answered)
         everything = _after_ignores(everything, reading, results)
     return [(finding, edited.get(id(finding), False)) for finding in everything]
 
 
-def _static(server: Server, path: str, reading: Reading, found: list[Finding]) -> list[Finding]:
-    """What the source alone shows, where no run has said the same."""
+def _static(
+    server: Server, path: str, reading: Reading, found: list[Finding], answered: set[str]
+) -> list[Finding]:
+    """What the source alone shows, where no run has said the same or found the inputs of a target in `answered`."""
     hints = path_is_file(path) and server.state.folder_of(path).settings.hints.no_inputs
     said = {(finding.code, finding.span.line) for finding in found}
     return [
         finding
-        for finding in static_findings(reading)
+        for finding in static_findings(reading, answered=answered)
         if (finding.code != "FL502" or hints) and (finding.code, finding.span.line) not in said
     ]
 

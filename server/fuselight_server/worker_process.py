@@ -274,9 +274,10 @@ class Worker:
             self._idle = loop.call_later(self._idle_seconds, lambda: loop.create_task(self._idle_out()))
 
     async def _idle_out(self) -> None:
-        if self.state is WorkerState.READY and not self._runs:
-            self._become(WorkerState.STOPPED, f"idle for {self._idle_seconds:g} s")
-            await self._stop()
+        async with self._starting:  # a run that comes meanwhile starts another process, after this one's end
+            if self.state is WorkerState.READY and not self._runs:
+                self._become(WorkerState.STOPPED, f"idle for {self._idle_seconds:g} s")
+                await self._stop()
 
     async def _ended(self, process: _Process, why: str) -> None:
         """Settle everything that waits for a process which is gone or can no longer be understood."""

@@ -42,6 +42,8 @@ _POLL = 0.1
 """Seconds between looks at time and memory, while a run is on."""
 _TREE_EVERY = 0.5
 """Seconds between looks at the memory of a run's whole process tree."""
+_READY = 120.0
+"""Seconds that a fresh process has to import torch, where there is no fork, before its time begins to count."""
 _GRACE = 1.0
 """Seconds that a run has to end by itself at a limit."""
 _HARD_MEMORY = 1.25
@@ -228,6 +230,10 @@ class Host:
             payloads, ended = [], True
         for payload in payloads:
             with contextlib.suppress(wire.WireError, DecodeError):
+                if running.last is None and not self._forks:
+                    running.started = (
+                        time.monotonic()
+                    )  # until then it was importing torch, not running anything
                 running.last = decode(Progress, wire.load(payload))
                 self._send(running.last)
         if ended:
@@ -293,7 +299,8 @@ class Host:
                 if now >= running.kill_at:
                     process.kill_group(running.pid)
                 continue
-            if limits.seconds and now - running.started >= limits.seconds:
+            ready = 0 if self._forks or running.last is not None else _READY
+            if limits.seconds and now - running.started >= limits.seconds + ready:
                 running.end("timeout", grace=_GRACE)
                 continue
             limit = limits.memory_mb * 1024 * 1024

@@ -7,5 +7,5 @@ export default defineConfig({
   workspaceFolder: path.resolve(import.meta.dirname, "host/workspace"),
   useInstallation: { fromPath: path.resolve(import.meta.dirname, "harness/code") },
   skipExtensionDependencies: true,
-  mocha: { ui: "bdd", timeout: 120_000 },
+  mocha: { ui: "bdd", timeout: 45_000 },
 });

@@ -13,11 +13,20 @@ describe("Fuselight", () => {
   let api;
 
   before(async () => {
+    // A run that was cut short may have left the setting of the last test behind.
+    const configuration = vscode.workspace.getConfiguration("fuselight", folder());
+    await configuration.update("interpreter", undefined, vscode.ConfigurationTarget.Workspace);
     await vscode.window.showTextDocument(model());
     api = await vscode.extensions.getExtension("fuselight.fuselight").activate();
     await api.ready;
     await api.consent.remember(folder().uri.toString(), "run");
     await api.idle(0);
+  });
+
+  afterEach(function () {
+    if (this.currentTest.state === "failed") {
+      console.log(JSON.stringify({ statuses: api.statuses(), findings: findings().map((one) => one.message) }, null, 2));
+    }
   });
 
   async function runFile() {

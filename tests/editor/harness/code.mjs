@@ -15,7 +15,8 @@ const noise =
   /127\.0\.0\.1:9|connection token|Creating a socket|reconnection-grace|builtin extensions cache|Service Worker|AgentHost|AccountPolicyGate|^Canceled|workbench\.js:\d+/;
 
 const given = process.argv.slice(2);
-const option = (name) => given.filter((one) => one.startsWith(`--${name}=`)).map((one) => one.slice(name.length + 3));
+const option = (name) =>
+  given.filter((one) => one.startsWith(`--${name}=`)).map((one) => one.slice(name.length + 3));
 if (given.includes("--version")) {
   console.log("1.139.1");
   process.exit(0);
@@ -24,7 +25,10 @@ const folder = path.resolve(given.find((one) => !one.startsWith("-")) ?? ".");
 const settings = { "fuselight.interpreter": tools.python };
 const server = await startCodeServer({ settings, trusted: process.env.FUSELIGHT_UNTRUSTED !== "1" });
 let code = 1;
-const browser = await chromium.launch({ executablePath: tools.browser, args: [...tools.browserFlags, "--disable-gpu"] });
+const browser = await chromium.launch({
+  executablePath: tools.browser,
+  args: [...tools.browserFlags, "--disable-gpu"],
+});
 try {
   const page = await browser.newPage();
   let ended;
@@ -38,7 +42,9 @@ try {
       console.log(text);
     }
   });
-  const passed = Object.entries(process.env).filter(([name]) => /^(FUSELIGHT_|VSCODE_TEST_|MOCHA_)/.test(name));
+  const passed = Object.entries(process.env).filter(([name]) =>
+    /^(FUSELIGHT_|VSCODE_TEST_|MOCHA_)/.test(name),
+  );
   const payload = [
     ...option("extensionDevelopmentPath").map((one) => ["extensionDevelopmentPath", server.remote(one)]),
     ["extensionTestsPath", server.remote(option("extensionTestsPath")[0])],

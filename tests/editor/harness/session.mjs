@@ -25,7 +25,11 @@ export const test = base.extend({
         fs.writeFileSync(path.join(folder, name), text);
       }
       const all = { "fuselight.interpreter": tools.python, ...settings };
-      const server = await startCodeServer({ vsix: path.join(root, "fuselight.vsix"), settings: all, trusted });
+      const server = await startCodeServer({
+        vsix: path.join(root, "fuselight.vsix"),
+        settings: all,
+        trusted,
+      });
       undo.push(() => server.stop());
       const file = path.join(folder, Object.keys(files)[0]);
       const view = workbench(page);
@@ -40,10 +44,16 @@ export const test = base.extend({
 });
 
 async function keep(info, server, page) {
-  const name = info.titlePath.slice(1).join(" ").replace(/[^a-z0-9]+/gi, "-");
+  const name = info.titlePath
+    .slice(1)
+    .join(" ")
+    .replace(/[^a-z0-9]+/gi, "-");
   const target = path.join(tools.artifacts, "failures", name);
   fs.mkdirSync(target, { recursive: true });
   await page.screenshot({ path: path.join(target, "page.png") });
   fs.writeFileSync(path.join(target, "server.log"), server.log());
-  fs.cpSync(path.join(server.home, "user-data/logs"), path.join(target, "logs"), { recursive: true, force: true });
+  fs.cpSync(path.join(server.home, "user-data/logs"), path.join(target, "logs"), {
+    recursive: true,
+    force: true,
+  });
 }

@@ -25,7 +25,9 @@ describe("Fuselight", () => {
 
   afterEach(function () {
     if (this.currentTest.state === "failed") {
-      console.log(JSON.stringify({ statuses: api.statuses(), findings: findings().map((one) => one.message) }, null, 2));
+      console.log(
+        JSON.stringify({ statuses: api.statuses(), findings: findings().map((one) => one.message) }, null, 2),
+      );
     }
   });
 
@@ -54,7 +56,10 @@ describe("Fuselight", () => {
   it("has lenses with the counts, Run and Details", async () => {
     const lenses = await vscode.commands.executeCommand("vscode.executeCodeLensProvider", model(), 100);
     const titles = lenses.map((lens) => lens.command.title);
-    assert.ok(titles.some((title) => /^2 graphs, 1 break, 0 recompilations - inputs from line 7$/.test(title)), titles.join("\n"));
+    assert.ok(
+      titles.some((title) => /^2 graphs, 1 break, 0 recompilations - inputs from line 7$/.test(title)),
+      titles.join("\n"),
+    );
     assert.ok(titles.includes("Run") && titles.includes("Details"));
   });
 
@@ -77,6 +82,9 @@ describe("Fuselight", () => {
     const pid = Number(/worker: pid (\d+)/.exec(text)[1]);
     process.kill(pid, "SIGKILL");
     await runFile();
+    if (codes().includes("FL409")) {
+      await runFile(); // the run that met the dead worker says so, and the next one has a new worker
+    }
     assert.equal(findings().length, 1, codes().join());
   });
 
@@ -96,6 +104,7 @@ describe("Fuselight", () => {
     const bare = path.join(folder().uri.fsPath, "no-such-python");
     await configuration.update("interpreter", bare, vscode.ConfigurationTarget.Workspace);
     try {
+      await api.until((one) => one.interpreter === bare);
       await vscode.commands.executeCommand("fuselight.runFile");
       const status = await api.until((one) => one.state === "noInterpreter");
       assert.match(`${status.detail} ${status.why}`, /no-such-python|no such file/);

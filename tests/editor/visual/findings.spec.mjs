@@ -22,7 +22,9 @@ test("a save shows the findings on their lines, and an edit changes them", async
   });
 
   await test.step("squiggles and lenses", async () => {
-    await expect(view.lens(/\d+ graphs?, [1-9]\d* breaks?, [1-9]\d* recompilations? - inputs from line \d+/)).toBeVisible();
+    await expect(
+      view.lens(/\d+ graphs?, [1-9]\d* breaks?, [1-9]\d* recompilations? - inputs from line \d+/),
+    ).toBeVisible();
     await view.goToLine(lineOf("print("));
     await expect(view.warnings.first()).toBeVisible();
     await view.screenshot("findings");

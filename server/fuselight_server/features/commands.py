@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from fuselight.codec import encode
 from fuselight_server import convert
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.hover import markdown
+from fuselight_server.features.server import installed
 from fuselight_server.store import Store
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ def problem_report(server: Server, _arguments: tuple[Any, ...]) -> str:
     """Return versions, settings and the log's tail; nothing of the user's code."""
     lines = ["## Versions", ""]
     lines += [f"- fuselight {server.version}", f"- Python {platform.python_version()}, {platform.platform()}"]
-    lines += [f"- {name} {metadata.version(name)}" for name in ("pygls", "lsprotocol", "tree-sitter")
-              if _installed(name)]  # fmt: skip
+    lines += [f"- {name} {installed(name)}" for name in ("pygls", "lsprotocol", "tree-sitter")]
     lines.append(f"- server: {sys.executable}")
     for folder in server.state.folders.values():
         interpreter = server.analysis.interpreter(folder) if folder.path else None
@@ -112,14 +111,6 @@ def _worker_words(hello: Any) -> str:
 
 def _changed_settings(settings: Any) -> str:
     return str({key: value for key, value in encode(settings).items() if key != "environment"} or "defaults")
-
-
-def _installed(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 COMMANDS = {

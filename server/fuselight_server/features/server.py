@@ -20,6 +20,7 @@ from lsprotocol import types
 from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInternalError
 from pygls.lsp.server import LanguageServer
 
+from fuselight.version import version
 from fuselight_server import convert
 from fuselight_server.features.protocol import Protocol
 from fuselight_server.state import State
@@ -34,12 +35,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def version() -> str:
-    """Version of Fuselight; `0` from a source tree that was never installed."""
+def installed(name: str) -> str | None:
+    """Version of one of our libraries; None where it travels without its metadata."""
     try:
-        return metadata.version("fuselight")
+        return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return "0"
+        return None
 
 
 class Server(LanguageServer):
@@ -103,7 +104,7 @@ class Server(LanguageServer):
         trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         self.state.log(
             f"{what} failed (fuselight {self.version}, Python {platform.python_version()}, "
-            f"pygls {metadata.version('pygls')}): {error!r}\n{trace}"
+            f"pygls {installed('pygls')}): {error!r}\n{trace}"
         )
         if what not in self._told:
             self._told.add(what)

@@ -299,7 +299,10 @@ class _AfterImport(importlib.abc.MetaPathFinder):
         self._name, self._then = name, then
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002 - the import system's signature
+        target: types.ModuleType | None = None,  # noqa: ARG002 - the same
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._name:
             return None

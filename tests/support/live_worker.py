@@ -98,7 +98,7 @@ def make_request(
         "module" if text.startswith("class") else "method" if "." in name else "function" if name else "main"
     )
     line = defined[0] if defined else 1
-    compiled = line > 1 and "torch.compile" in lines[line - 2] or "torch.compile" in text
+    compiled = (line > 1 and "torch.compile" in lines[line - 2]) or "torch.compile" in text
     main = next((n for n, text in enumerate(lines, 1) if text.startswith("if __name__")), None)
     return Analyse(
         id=7,

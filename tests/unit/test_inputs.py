@@ -1,5 +1,7 @@
 """Directives: what they make, and that a wrong one is an error on its exact columns, never a traceback."""
 
+# ruff: noqa: PT017 - a property holds of the error, should there be one
+
 from __future__ import annotations
 
 from typing import Any

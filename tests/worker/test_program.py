@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import stat
 import subprocess
@@ -141,7 +140,7 @@ def test_findings_and_inputs_are_recorded(tmp_path: Path) -> None:
     }
     for one in report.recorded:
         parse_directive(one.text)
-    assert stat.S_IMODE(os.stat(tmp_path / "report.json").st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "report.json").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Whatever user code does, its run has one answer that names the culprit and the line, and the next run works."""
 
+# ruff: noqa: E501 - programs on one line
+
 from __future__ import annotations
 
 import asyncio
@@ -34,7 +36,7 @@ def the_next_run_works(live: LiveWorker) -> Iterator[None]:
     """After each test: the same host answers a plain request, and nothing of the run is left."""
     live.lines.clear()
     yield
-    print("\n".join(live.lines))
+    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
     hello = live.do(live.worker.start())
     report = live.analyse(GOOD, file="good.py")
     assert report.failures == ()
@@ -118,7 +120,7 @@ def test_a_segfault_names_signal_and_line(live: LiveWorker) -> None:
     failure = live.failure(body("import ctypes\nctypes.string_at(0)"))
     assert (failure.culprit, failure.kind) == (Culprit.USER, "signal")
     assert "SIGSEGV" in failure.message
-    assert (os.path.basename(failure.stack[-1].path), failure.stack[-1].line) == ("model.py", 6)
+    assert (Path(failure.stack[-1].path).name, failure.stack[-1].line) == ("model.py", 6)
 
 
 def test_a_kill_from_outside(live: LiveWorker) -> None:
@@ -324,9 +326,7 @@ def test_the_host_keeps_the_fork_rules_after_all_that(live: LiveWorker) -> None:
         GOOD.replace("import torch", "import torch, transformers, numpy, jaxtyping"), file="libraries.py"
     )
     live.analyse(GOOD, file="good.py")
-    descriptors = [
-        os.readlink(f"/proc/{hello.pid}/fd/{name}") for name in os.listdir(f"/proc/{hello.pid}/fd")
-    ]
+    descriptors = [str(entry.readlink()) for entry in Path(f"/proc/{hello.pid}/fd").iterdir()]
     assert not [path for path in descriptors if path.startswith("/dev/nvidia")]
     assert not [line for line in live.lines if "fork rule" in line]
     report = live.analyse(

@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 def live(folder: Path) -> Iterator[LiveWorker]:
     live = LiveWorker(folder)
     yield live
-    print("\n".join(live.lines))
+    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
     live.close()
 
 
@@ -207,7 +207,7 @@ def test_an_idle_host_stops_and_starts_again(folder: Path) -> None:
     pid = live.do(live.worker.start()).pid
 
     async def stopped() -> None:
-        while live.worker.state is not WorkerState.STOPPED:
+        while live.worker.state is not WorkerState.STOPPED:  # noqa: ASYNC110 - the state is the message
             await asyncio.sleep(0)
 
     live.do(stopped())
@@ -270,5 +270,5 @@ def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
     assert (failure.kind, failure.stack[-1].line) == ("timeout", 3)
     (failure,) = live.analyse("import ctypes\nctypes.string_at(0)\n").failures
     assert (failure.kind, failure.stack[-1].line) == ("signal", 2)
-    print("\n".join(live.lines))
+    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
     live.close()

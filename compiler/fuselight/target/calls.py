@@ -27,7 +27,7 @@ class Prepared:
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    options: Options = Options()
+    options: Options = Options()  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True)

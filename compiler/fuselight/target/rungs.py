@@ -103,7 +103,7 @@ def _asks_for_fake(directive: Directive) -> bool:
         return False  # building the call reports it, with its parameters known
 
 
-def _build_directive(
+def _build_directive(  # noqa: PLR0917 - bound by `partial`, never written out
     target: Target,
     line: DirectiveLine,
     directive: Directive,
@@ -124,10 +124,10 @@ def _build_directive(
         function = objects[directive.callee_key]
         if not callable(function):
             start, end = directive.span(directive.callee)
-            raise DirectiveError(f"{type(function).__name__} objects cannot be called", start, end)
+            raise DirectiveError(f"{type(function).__name__} objects cannot be called", start, end)  # noqa: TRY301 - all of them are placed below
         if inspect.isclass(function):
             start, end = directive.span(directive.call)
-            raise DirectiveError(
+            raise DirectiveError(  # noqa: TRY301 - the same
                 f"this makes a {function.__name__} but does not call it: add the call's arguments in"
                 " another pair of parentheses",
                 start,

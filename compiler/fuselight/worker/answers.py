@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from dataclasses import replace
 from typing import Any
 
@@ -136,7 +135,5 @@ def _json(data: bytes | None) -> dict[str, Any] | None:
 def describe_status(status: int) -> str:
     """Say in the log how a process ended."""
     if os.WIFSIGNALED(status):
-        return (
-            f"signal {signal.Signals(os.WTERMSIG(status)).name}" if os.WTERMSIG(status) < 32 else "a signal"
-        )  # noqa: PLR2004
+        return f"signal {os.WTERMSIG(status)}"
     return f"status {os.WEXITSTATUS(status)}"

@@ -194,7 +194,7 @@ def spawn_process(base: str, environment: Mapping[str, str]) -> tuple[subprocess
     pipes = Pipes.make()
     launch = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py")
     flags = sys.orig_argv[1 : sys.orig_argv.index(sys.argv[0])]
-    child = subprocess.Popen(
+    child = subprocess.Popen(  # noqa: S603 - our own script, in the interpreter that runs us
         [sys.executable, *flags, launch, "--child", str(pipes.progress[1]), directory],
         stdin=subprocess.PIPE,
         stdout=pipes.stdout[1],

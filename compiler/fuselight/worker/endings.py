@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuselight.inputs import UserCallError
 from fuselight.protocol import Analyse, Target
@@ -61,7 +61,7 @@ def is_shown(path: str, roots: Sequence[str]) -> bool:
         return False
     in_root = any(path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
     library = f"{os.sep}torch{os.sep}" in path and "site-packages" in path
-    return in_root and not library or not (library or path.startswith(sys.base_prefix + os.sep))
+    return (in_root and not library) or not (library or path.startswith(sys.base_prefix + os.sep))
 
 
 def note_exit(tell: Callable[[int, Stack], None]) -> None:
@@ -121,7 +121,7 @@ def directive_failure(fault: DirectiveFault, *, call: int | None) -> Failure:
 
 def build_failure(error: UserCallError, planned: PlannedCall, request: Analyse, *, call: int) -> Failure:
     """Describe an exception of the code that a directive calls, on the user's line if it got there."""
-    from fuselight.dynamo import (
+    from fuselight.dynamo import failure_of  # noqa: PLC0415 - loads torch
         failure_of,
     )  # here, for this module must load without torch in the host's parent
 

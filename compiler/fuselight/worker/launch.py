@@ -8,6 +8,9 @@ PYTHONPATH is not touched, and the `fuselight` that loads is the one beside this
     launch.py run --report FILE [--root DIR ...] -- SCRIPT ARGS...    a user's program under the recorder
 """
 
+# ruff: noqa: ANN201, PLC0415, UP032, UP036 - an older Python must read this file far enough to be told,
+# and what is ours may be imported only once we have entered as a guest.
+
 import os
 import sys
 
@@ -27,7 +30,8 @@ def enter_as_guest():
     spec = importlib.util.spec_from_file_location(
         "fuselight", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
     )
-    assert spec is not None and spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise ImportError("{} is damaged: it has no fuselight".format(package))
     module = importlib.util.module_from_spec(spec)
     sys.modules["fuselight"] = module
     spec.loader.exec_module(module)

@@ -63,7 +63,7 @@ def descendants(pid: int) -> tuple[int, ...]:
 
 
 def _parents() -> dict[int, int]:
-    """Map every process of the machine to its parent. (Few kernels have /proc/PID/task/TID/children.)"""
+    """Map every process of the machine to its parent: few kernels list the children of one."""
     found = {}
     try:
         names = os.listdir("/proc")

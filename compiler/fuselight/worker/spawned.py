@@ -24,7 +24,7 @@ def main(progress: int, directory: str, started_with: frozenset[str]) -> int:
     data = _read_job()
     if data is None or hello.problem is not None:
         return 1
-    from fuselight.worker.child import Job, run
+    from fuselight.worker.child import Job, run  # noqa: PLC0415 - loads torch
 
     request = decode(Analyse, data["request"])
     run(Job(request, directory, started_with, progress=progress, fake=data["fake"]))

@@ -139,5 +139,5 @@ def _load() -> None:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    digits = [part for part in version.split("+")[0].split(".")[:2] if part.isdigit()]
+    digits = [part for part in version.split("+", maxsplit=1)[0].split(".")[:2] if part.isdigit()]
     return tuple(map(int, digits))

@@ -122,8 +122,6 @@ def directive_failure(fault: DirectiveFault, *, call: int | None) -> Failure:
 def build_failure(error: UserCallError, planned: PlannedCall, request: Analyse, *, call: int) -> Failure:
     """Describe an exception of the code that a directive calls, on the user's line if it got there."""
     from fuselight.dynamo import failure_of  # noqa: PLC0415 - loads torch
-        failure_of,
-    )  # here, for this module must load without torch in the host's parent
 
     cause = error.__cause__ or error
     failure = failure_of(cause, roots=request.roots, call=call, phase="build")

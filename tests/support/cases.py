@@ -4,8 +4,9 @@
         #  ^^^^^^^^^^
 
 A comment `# SEVERITY: [CODE] "text"` at the end of a line expects one finding there: the text, upper and lower
-case alike, occurs in its title or message. A line may carry several, one behind the other. `^^^` in a comment
-line beneath gives the exact columns of the line's findings: one run of carets for each, in their order.
+case alike, occurs in its title or message. A line may carry several, one behind the other, and those that stand alone
+in the comment lines beneath it count as its own. `^^^` in a comment line beneath gives the exact columns of the
+line's findings: one run of carets for each, in their order.
 Severities are `error`, `warning`, `info` and `hint`.
 
 Invariant: a finding without an expectation fails a case just as an expectation without a finding does.
@@ -35,6 +36,7 @@ _NAMES = {severity: word for word, severity in WORDS.items()}
 _EXPECTATION = re.compile(rf'# ({"|".join(WORDS)}): \[(\w+)\] "([^"\n]+)"')
 _LOOKS_LIKE_ONE = re.compile(rf"#\s*(?:{'|'.join(WORDS)})\s*:?\s*\[")
 _CARETS = re.compile(r"\s*#[ ^]*\^[ ^]*")
+_WIDTH = 120
 
 
 class CaseError(ValueError):
@@ -60,6 +62,7 @@ def expectations(text: str) -> tuple[Expectation, ...]:
     """What a case expects, in the order of its lines. Raises CaseError."""
     found: list[Expectation] = []
     on_line: list[Expectation] = []
+    above = 0
     for number, line in enumerate(text.splitlines(), 1):
         if _CARETS.fullmatch(line):
             runs = [match.span() for match in re.finditer(r"\^+", line)]
@@ -71,12 +74,15 @@ def expectations(text: str) -> tuple[Expectation, ...]:
             ]
             on_line = []
             continue
-        on_line = [
-            Expectation(number, WORDS[match[1]], match[2], match[3]) for match in _EXPECTATION.finditer(line)
+        alone = _EXPECTATION.match(line.lstrip()) is not None
+        above = above if alone else number
+        here = [
+            Expectation(above, WORDS[match[1]], match[2], match[3]) for match in _EXPECTATION.finditer(line)
         ]
-        if len(_LOOKS_LIKE_ONE.findall(line)) != len(on_line):
+        if len(_LOOKS_LIKE_ONE.findall(line)) != len(here):
             raise CaseError(f'line {number}: an expectation is `# warning: [CODE] "text"`')
-        found += on_line
+        on_line = [*on_line, *here] if alone else here
+        found += here
     return tuple(found)
 
 
@@ -121,18 +127,32 @@ def rewritten(path: str, text: str, findings: Sequence[Finding]) -> str:
     A quoted text is kept where it still fits a finding of that line, so that wording stays hand-chosen.
     """
     expected = expectations(text)
+    lines = text.splitlines()
+    above = 0
     out: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines, 1):
+        wanted = [one for one in expected if one.line == above]
         if _CARETS.fullmatch(line):
-            above = [one for one in expected if one.line == number - 1]
-            if all(any(_fits(one, finding) for finding in findings) for one in above):
+            if all(any(_fits(one, finding) for finding in findings) for one in wanted):
                 out.append(line)
             continue
+        if _EXPECTATION.match(line.lstrip()):
+            continue
+        above = number
         here = [one for one in findings if (one.span.path, one.span.line) == (path, number)]
-        comments = [_comment(finding, [one for one in expected if one.line == number]) for finding in here]
-        bare = _EXPECTATION.sub("", line).rstrip()
-        out.append("  ".join([bare, *comments]) if comments else (bare if bare != line else line))
+        here.sort(key=lambda one: (one.span.column or 0, one.code))
+        wanted = [one for one in expected if one.line == number]
+        out += _annotated(_EXPECTATION.sub("", line).rstrip(), [_comment(one, wanted) for one in here])
     return "\n".join(out) + "\n"
+
+
+def _annotated(line: str, comments: list[str]) -> list[str]:
+    """`line` and its expectations: behind it where they fit, else on lines of their own beneath it."""
+    one_line = "  ".join([line, *comments])
+    if len(one_line) <= _WIDTH and not line.lstrip().startswith("#"):
+        return [one_line]
+    indent = line[: len(line) - len(line.lstrip())]
+    return [line, *(indent + comment for comment in comments)]
 
 
 def _comment(finding: Finding, expected: Sequence[Expectation]) -> str:

@@ -86,6 +86,22 @@ def test_an_expectation_that_is_written_wrongly_is_no_comment() -> None:
         expectations("x = 1  # warning [GB0124] 'quotes'\n")
 
 
+def test_lines_of_their_own_speak_of_the_line_above_them() -> None:
+    source = '# directive\n# error: [FL501] "a"\n# hint: [FL106] "b"\n#^ ^\ndef f(): pass\n'
+    assert [(one.line, one.code, one.columns) for one in expectations(source)] == [
+        (1, "FL501", (1, 2)),
+        (1, "FL106", (3, 4)),
+    ]
+
+
+def test_what_does_not_fit_on_the_line_goes_beneath_it() -> None:
+    found = [finding(title="t" * 110, span=Span(PATH, 1))]
+    text = rewritten(PATH, "    x = 1\n", found)
+    assert text == f'    x = 1\n    # warning: [GB0124] "{"t" * 110}"\n'
+    assert disagreements(PATH, text, found) == []
+    assert rewritten(PATH, text, found) == text
+
+
 def test_rewriting_takes_over_what_was_found_and_keeps_words_that_fit() -> None:
     found = [finding(), finding(line=4, title="new here", span=Span(PATH, 4))]
     text = rewritten(PATH, SOURCE, found)

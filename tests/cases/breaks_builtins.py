@@ -1,0 +1,144 @@
+"""Breaks at Python's own functions and modules."""
+
+import copy
+import datetime
+import gc
+import io
+import itertools
+import json
+import logging
+import os
+import random
+import sys
+import threading
+import time
+import warnings
+
+log = logging.getLogger("cases")
+LOCK = threading.Lock()
+
+
+# fuselight: prints(f32[4])
+def prints(x):
+    y = x + 1
+    print("y", y.shape)  # warning: [GB0059] "`print` cannot be traced"
+  # ^^^^^^^^^^^^^^^^^^^
+    return y * 2
+
+
+# fuselight: opens_a_file(f32[4])
+def opens_a_file(x):
+    size = open(os.devnull).read()  # warning: [GB0059] "`open` cannot be traced"  # warning: [GB0156] "method"
+    return x + len(size)
+
+
+# fuselight: evaluates(f32[4])
+def evaluates(x):
+    return eval("x + 1")  # warning: [GB0059] "`eval` cannot be traced"
+
+
+# fuselight: executes(f32[4])
+def executes(x):
+    exec("y = 1")  # warning: [GB0059] "`exec` cannot be traced"
+    return x + 1
+
+
+# fuselight: counts_globals(f32[4])
+def counts_globals(x):
+    return x + len(globals())  # warning: [GB0059] "`globals` cannot be traced"
+
+
+# fuselight: text_of_a_tensor(f32[4])
+def text_of_a_tensor(x):
+    return x + len(str(x))  # warning: [GB0059] "`str` cannot be traced"
+
+
+# fuselight: bytes_in_memory(f32[4])
+def bytes_in_memory(x):
+    view = memoryview(b"abc")  # warning: [GB0059] "`memoryview` cannot be traced"
+    return x + len(view)  # warning: [GB6012] "__len__"
+
+
+# fuselight: copies(f32[4])
+def copies(x):
+    return copy.deepcopy(x) + 1  # warning: [GB4198] "deepcopy"
+
+
+# fuselight: groups_tensors(f32[4])
+def groups_tensors(x):  # warning: [FL101] "is not compiled"
+    for _, _ in itertools.groupby([x, x], key=lambda y: y):  # warning: [GB0811] "iter"  # warning: [GB0152] "groupby"
+        x = x + 1
+    return x
+
+
+# fuselight: dumps_json(f32[4])
+def dumps_json(x):
+    return x + len(json.dumps({"a": 1}))  # warning: [GB0156] "method"
+
+
+# fuselight: reads_the_clock(f32[4])
+def reads_the_clock(x):
+    return x + time.time()  # warning: [GB0007] "not traced"
+    #          ^^^^^^^^^^^
+
+
+# fuselight: reads_the_calendar(f32[4])
+def reads_the_calendar(x):
+    return x + datetime.datetime.now().second  # warning: [GB0156] "`now` cannot be traced"
+
+
+# fuselight: draws_a_number(f32[4])
+def draws_a_number(x):
+    return x + random.random()  # warning: [GB0007] "not traced"
+
+
+# fuselight: a_generator_of_random_numbers_with_two_seeds(f32[4])
+def a_generator_of_random_numbers_with_two_seeds(x):
+    random.Random(1, 2)  # error: [FL401] "TypeError"  # warning: [GB0297] "random.Random"
+    return x
+
+
+# fuselight: collects_garbage(f32[4])
+def collects_garbage(x):
+    gc.collect()  # warning: [GB0007] "not traced"
+    return x + 1
+
+
+# fuselight: counts_references(f32[4])
+def counts_references(x):
+    return x + sys.getrefcount(x)  # warning: [GB0007] "not traced"
+
+
+# fuselight: asks_for_the_thread(f32[4])
+def asks_for_the_thread(x):
+    return x + len(threading.current_thread().name)  # warning: [GB0007] "not traced"
+
+
+# fuselight: asks_the_file_system(f32[4])
+def asks_the_file_system(x):
+    return x + os.path.exists(os.devnull)  # warning: [GB0007] "not traced"
+
+
+# fuselight: takes_a_lock(f32[4])
+def takes_a_lock(x):  # warning: [FL101] "is not compiled"
+    with LOCK:  # warning: [GB0142] "context manager"
+        return x + 1
+
+
+# fuselight: redirects_output(f32[4])
+def redirects_output(x):
+    buffer = io.StringIO()  # warning: [GB0156] "method"
+    buffer.write("a")  # warning: [GB0156] "method"
+    return x + 1
+
+
+# fuselight: logs(f32[4])
+def logs(x):
+    log.warning("here")  # warning: [GB0291] "logging calls are not traced"
+    return x + 1
+
+
+# fuselight: warns(f32[4])
+def warns(x):
+    warnings.warn("here", stacklevel=2)  # warning: [GB0007] "not traced"
+    return x + 1

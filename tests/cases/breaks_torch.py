@@ -1,0 +1,87 @@
+"""Breaks at torch's own functions: random state, parameters, settings, control flow."""
+
+import torch
+from torch import nn
+from torch._dynamo.comptime import comptime
+
+GENERATOR = torch.Generator()
+
+library = torch.library.Library("fuselight_cases", "DEF")
+library.define("double(Tensor x) -> Tensor")
+library.impl("double", lambda x: x * 2, "CPU")
+
+
+# fuselight: asked_for(f32[4])
+def asked_for(x):
+    torch._dynamo.graph_break()  # info: [GB0025] "asked for by torch._dynamo.graph_break()"
+    return x + 1
+
+
+# fuselight: asked_for_at_compile_time(f32[4])
+def asked_for_at_compile_time(x):
+    comptime.graph_break()  # warning: [GB0030] "comptime"
+    return x + 1
+
+
+# fuselight: skips_its_frame(f32[4])
+def skips_its_frame(x):  # info: [FL101] "is not compiled"
+    torch._dynamo.skip_frame()  # info: [GB4297] "asked for by torch._dynamo.skip_frame()"
+    return x + 1
+
+
+# fuselight: steps_out(f32[4])
+def steps_out(x):  # warning: [FL101] "is not compiled"
+    y = x + 1
+    torch._dynamo.step_unsupported()  # warning: [GB0275] "step_unsupported"
+    return y + 1
+
+
+# fuselight: number_of_threads(f32[4])
+def number_of_threads(x):
+    return x + torch.get_num_threads()  # warning: [GB0208] "does not return a tensor"
+
+
+# fuselight: sets_the_seed(f32[4])
+def sets_the_seed(x):
+    torch.manual_seed(3)  # warning: [GB0007] "not traced"
+    return x + torch.rand(4)
+
+
+# fuselight: uses_a_generator(f32[4])
+def uses_a_generator(x):
+    return x + torch.rand(4, generator=GENERATOR)  # warning: [GB0055] "proxy"
+
+
+# fuselight: makes_a_generator(f32[4])
+def makes_a_generator(x):
+    generator = torch.Generator()  # warning: [GB0363] "opaque object"
+    generator.manual_seed(3)  # warning: [GB7650] "torch.Generator"
+    return x + torch.rand(4, generator=generator)  # warning: [GB0055] "proxy"
+
+
+# fuselight: makes_a_parameter(f32[4])
+def makes_a_parameter(x):
+    return nn.Parameter(x + 1) * 2  # warning: [GB0264] "Parameter"
+
+
+# fuselight: saves(f32[4])
+def saves(x):
+    torch.save(x, "/dev/null")  # warning: [GB0007] "not traced"
+    return x + 1
+
+
+# fuselight: asks_for_inference_mode(f32[4])
+def asks_for_inference_mode(x):
+    return x if torch.is_inference_mode_enabled() else x + 1  # warning: [GB0046] "is_inference_mode_enabled"
+
+
+# fuselight: looks_for_anomalies(f32[4])
+def looks_for_anomalies(x):  # warning: [FL101] "is not compiled"
+    with torch.autograd.detect_anomaly(check_nan=False):  # warning: [GB0142] "context"
+    # warning: [GB0008] "not traced"
+        return x + 1
+
+
+# fuselight: an_operator_without_a_fake(f32[4])
+def an_operator_without_a_fake(x):
+    return torch.ops.fuselight_cases.double(x) + 1  # warning: [GB0090] "fake tensors"

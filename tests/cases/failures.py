@@ -1,0 +1,49 @@
+"""What ends a call: the user's exceptions, exits, and mistakes that only the compiler sees."""
+
+import os
+import sys
+
+import torch
+from torch import nn
+
+
+# fuselight: shapes_do_not_fit(f32[4], f32[3])
+def shapes_do_not_fit(x, y):
+    return x + y  # error: [FL401] "size"
+
+
+# fuselight: Broken()(f32[4])
+class Broken(nn.Module):
+    def __init__(self):
+        super().__init__()
+        raise RuntimeError("no weights here")  # error: [FL401] "no weights here"
+
+    def forward(self, x):
+        return x
+
+
+# fuselight: looks_up_what_is_not_there(f32[4])
+def looks_up_what_is_not_there(x):  # warning: [FL101] "is not compiled"
+    return x * {}["missing"]  # error: [FL401] "KeyError"
+    # warning: [GB0088] "an exception is raised here while tracing"
+
+
+# fuselight: exits(f32[4])
+def exits(x):
+    sys.exit(3)  # error: [FL408] "exit"  # warning: [GB0007] "`sys.exit` is not traced by torch.compile"
+
+
+# fuselight: EndsTheProcess()(f32[4])
+class EndsTheProcess(nn.Module):
+    def __init__(self):
+        super().__init__()
+        os._exit(3)  # error: [FL408] "exit status 3"
+
+    def forward(self, x):
+        return x
+
+
+# fuselight: higher_order_break(f32[4])
+def higher_order_break(x):
+    return torch.cond(x.sum() > 0, lambda y: print("here") or y + 1, lambda y: y * 1, (x,))
+    # error: [FL404] "higher-order operator"

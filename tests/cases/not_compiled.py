@@ -1,0 +1,32 @@
+"""Functions that run in eager as a whole, and why."""
+
+import torch
+
+
+# fuselight: yields(f32[4])
+def yields(x):  # warning: [FL103] "it is a generator"
+    yield x + 1
+
+
+# fuselight: has_no_tensors(3)
+def has_no_tensors(n):  # hint: [FL106] "nothing to compile"
+    return n + 1
+
+
+# fuselight: switched_off(f32[4])
+@torch.compiler.disable
+def switched_off(x):  # info: [FL104] "switched off"
+    return x + 1
+
+
+# fuselight: every_value_is_new(f32[4], "a")
+# fuselight: every_value_is_new(f32[4], "b")
+# fuselight: every_value_is_new(f32[4], "c")
+# fuselight: every_value_is_new(f32[4], "d")
+# fuselight: every_value_is_new(f32[4], "e")
+# fuselight: every_value_is_new(f32[4], "f")
+# fuselight: every_value_is_new(f32[4], "g")
+# fuselight: every_value_is_new(f32[4], "h")
+# fuselight: every_value_is_new(f32[4], "i")
+def every_value_is_new(x, name):  # warning: [FL102] "recompile limit"
+    return x + 1 if name == "a" else x - 1  # warning: [FL201] "name was 'a', now 'b'"

@@ -1,0 +1,96 @@
+"""Every annotated case, through the real thing: static reading, plan, worker, torch.compile, findings.
+
+One worker serves all files, as it does for `fuselight check`. The files are copied first, so that the workspace is
+theirs alone. Invariant: what the command finds and what the files say are the same, finding by finding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuselight_server.cli.check import CheckOptions, analyse
+from fuselight_server.cli.outcome import Outcome
+from fuselight_server.findings.causes import cause_of
+from tests.support.cases import disagreements, expectations, rewritten
+
+CASES = Path(__file__).parents[1] / "cases"
+FILES = sorted(path.name for path in CASES.glob("*.py"))
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("workspace")
+    (folder / "pyproject.toml").touch()
+    for name in FILES:
+        shutil.copy(CASES / name, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def outcome(request: pytest.FixtureRequest, workspace: Path) -> Outcome:
+    """What was found in the files of the tests that were selected; in all for a test that counts."""
+    items = [item for item in request.session.items if item.path == request.path]
+    wanted = {item.callspec.params["name"] if hasattr(item, "callspec") else None for item in items}
+    paths = tuple(workspace / name for name in FILES if None in wanted or name in wanted)
+    return asyncio.run(analyse(CheckOptions(paths=paths, python=sys.executable), lambda _text: None))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_case_and_its_findings_agree(
+    name: str, outcome: Outcome, workspace: Path, pytestconfig: pytest.Config
+) -> None:
+    path = workspace / name
+    text = path.read_text(encoding="utf-8")
+    found = [one for one in outcome.findings if one.span.path == str(path)]
+    if pytestconfig.getoption("--update-cases"):
+        (CASES / name).write_text(rewritten(str(path), text, found), encoding="utf-8")
+        return
+    said = disagreements(str(path), text, found)
+    assert not said, "\n" + "\n".join(said)
+
+
+def test_nothing_is_found_outside_of_the_cases(outcome: Outcome, workspace: Path) -> None:
+    inside = {str(workspace / name) for name in FILES}
+    assert [one for one in outcome.findings if one.span.path not in inside] == []
+
+
+def test_every_report_could_be_read_whole(outcome: Outcome) -> None:
+    assert outcome.problems == []
+    assert [problem for report in outcome.reports for problem in report.problems] == []
+
+
+def test_there_are_enough_cases_graph_breaks_and_kinds_of_recompilation(outcome: Outcome) -> None:
+    """The numbers are those of the findings that came, each of which a case expects."""
+    cases = sum(_cases(CASES / name) for name in FILES)
+    breaks = {one.code for one in outcome.findings if one.code.startswith("GB")}
+    kinds = {
+        (cause_of(entry.failures[0]), entry.failures[0].kind)
+        for report in outcome.reports
+        for one in report.recompiles
+        for entry in one.entries[:1]
+        if entry.failures
+    }
+    causes = {cause for cause, _kind in kinds}
+    assert cases >= 110
+    assert len(breaks) >= 55
+    assert len(kinds) >= 22
+    assert len(causes) >= 15, sorted(cause.value for cause in causes)
+
+
+def _cases(path: Path) -> int:
+    """How many top-level definitions of a file expect a finding in them."""
+    text = path.read_text(encoding="utf-8")
+    starts = [
+        text.count("\n", 0, match.start()) + 1
+        for match in re.finditer(r"(?m)^(?:def|class|async|# fuselight|\w+ = )", text)
+    ]
+    owners = {max((start for start in starts if start <= one.line), default=0) for one in expectations(text)}
+    return len(owners)

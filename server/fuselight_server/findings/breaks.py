@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
 
-_ASKED_FOR = frozenset({"GB0025", "GB4297", "GB4636"})
+ASKED_FOR = frozenset({"GB0025", "GB4297", "GB4636"})
 """The user wrote the break: still shown with its cost, but nothing to warn of."""
 _NO_ID = "FL107"
 _REPORT = "Please report an issue to PyTorch"
@@ -74,7 +74,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     title = f"graph break: {what}"
     return context.finding(
         code,
-        severity=Severity.INFORMATION if code in _ASKED_FOR else None,
+        severity=Severity.INFORMATION if code in ASKED_FOR else None,
         title=title,
         message=compose(sentence(explanation), inside, _chain(one), cost=cost, hints=hints),
         span=span_of(home) if home else context.target_span(),

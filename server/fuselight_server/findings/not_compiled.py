@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight.report import NotCompiledKind as Kind
-from fuselight_server.finding import Related
+from fuselight_server.finding import Related, Severity
+from fuselight_server.findings.breaks import ASKED_FOR
 from fuselight_server.findings.causes import advice
 from fuselight_server.findings.context import span_of, trail
 from fuselight_server.findings.recompilations import difference_of, nearest
@@ -125,8 +126,10 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         if context.is_ours_path(item.span.path)
     ]
     related += trail(one.caller[-1:], without=home, verb="called from")
+    asked_for = one.kind is Kind.SKIPPED and all(item.gb_id in ASKED_FOR for item in group)
     return context.finding(
         _CODES[one.kind],
+        severity=Severity.INFORMATION if asked_for else None,
         title=title,
         message=compose(
             sentence(title_of(one.gb_id, one.reason, one.reason)),

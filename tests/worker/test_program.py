@@ -180,7 +180,7 @@ def test_a_killed_program_leaves_its_findings(tmp_path: Path) -> None:
 
 
 def test_a_process_that_the_program_forks_leaves_the_report_alone(tmp_path: Path) -> None:
-    end = "import os\npid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\n    step(torch.ones(2), n=4)\nelse:\n    sys.exit(0)\n"
+    end = "import os\npid = os.fork()\nif pid:\n    os.waitpid(pid, 0)\n    step(torch.ones(2), n=4)\nelse:\n    sys.exit(0)\n"  # noqa: E501 - one program
     (tmp_path / "program.py").write_text(MODEL + end)
     done, report = run(tmp_path, "program.py")
     assert done.returncode == 0

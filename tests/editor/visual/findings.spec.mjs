@@ -39,7 +39,8 @@ test("a save shows the findings on their lines, and an edit changes them", async
   });
 
   await test.step("Problems", async () => {
-    await view.command("Problems: Focus on Problems View");
+    await view.page.keyboard.press("Escape");
+    await view.page.keyboard.press("Control+Shift+M");
     await expect(view.problems.filter({ hasText: "GB" }).first()).toBeVisible();
     await expect(view.problems.filter({ hasText: "FL201" }).first()).toBeVisible();
     await view.screenshot("problems");

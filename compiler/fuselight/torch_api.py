@@ -348,6 +348,9 @@ def user_stack() -> list[Any]:
 def real_stack(error: BaseException) -> list[Any]:
     """The traced frames that an exception of Dynamo carries, outermost first."""
     found = getattr(error, "real_stack", None)
+    if not found and isinstance(error, torch._dynamo.exc.InternalTorchDynamoError):
+        # it stands for the exception that the tracer raised, and that one has the stack
+        found = getattr(error.__context__, "real_stack", None)
     innermost = getattr(error, "innermost_user_frame_summary", None)
     return list(found or ([] if innermost is None else [innermost]))
 

@@ -229,6 +229,10 @@ def _number_advice(failure: GuardFailure) -> tuple[str, ...]:
             f"Make `{name}` a tensor or a buffer (self.register_buffer), which is no part of the guards",
             "Or set torch._dynamo.config.allow_unspec_int_on_nn_module = True, which keeps ints of modules symbolic",
         )
+    if name.startswith("closure variable"):
+        return (
+            "Pass it as an argument, as a tensor if it varies often: what a function closes over is fixed",
+        )
     keep = f"Pass `{name}` as a tensor, whose value no guard checks"
     whole = all(_WHOLE.fullmatch(value or "") for value in (failure.was, failure.now))
     return (

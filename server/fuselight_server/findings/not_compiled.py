@@ -133,7 +133,9 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         title=title,
         message=compose(
             sentence(title_of(one.gb_id, one.reason, one.reason)),
-            f"The call that went over it: {difference_of(stopped)}." if stopped else "",
+            f"The call that went over it: {difference_of(stopped)}."
+            if stopped and difference_of(stopped) not in one.reason
+            else "",
             cost=cost,
             hints=hints,
         ),

@@ -1,5 +1,7 @@
 """What ends a call: the user's exceptions, exits, and mistakes that only the compiler sees."""
 
+import ctypes
+import enum
 import os
 import sys
 
@@ -47,3 +49,22 @@ class EndsTheProcess(nn.Module):
 def higher_order_break(x):
     return torch.cond(x.sum() > 0, lambda y: print("here") or y + 1, lambda y: y * 1, (x,))
     # error: [FL404] "higher-order operator"
+
+
+# fuselight: Crashes()(f32[4])
+class Crashes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        ctypes.string_at(0)  # error: [FL407] "SIGSEGV"
+
+    def forward(self, x):
+        return x
+
+
+class Mode(enum.Enum):
+    FAST = 1
+
+
+# fuselight: no_such_mode(f32[4])
+def no_such_mode(x):
+    return x * Mode(7).value  # error: [FL402] "7 is not a valid Mode"

@@ -2,11 +2,13 @@
 
 One worker serves all files, as it does for `fuselight check`. The files are copied first, so that the workspace is
 theirs alone. Invariant: what the command finds and what the files say are the same, finding by finding.
+The files speak of torch 2.13 on Python 3.11: ids and texts are torch's own, and other bytecode breaks elsewhere.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 import re
 import shutil
 import sys
@@ -22,7 +24,25 @@ from tests.support.cases import disagreements, expectations, rewritten
 CASES = Path(__file__).parents[1] / "cases"
 FILES = sorted(path.name for path in CASES.glob("*.py"))
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
+WRITTEN_FOR = ("2.13", "3.11")
+
+
+def _here() -> tuple[str, str]:
+    try:
+        torch = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        torch = "no torch"
+    return ".".join(torch.split(".")[:2]), ".".join(map(str, sys.version_info[:2]))
+
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(
+        _here() != WRITTEN_FOR,
+        reason=f"the cases are written for torch {WRITTEN_FOR[0]} on Python {WRITTEN_FOR[1]}",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +99,9 @@ def test_there_are_enough_cases_graph_breaks_and_kinds_of_recompilation(outcome:
         if entry.failures
     }
     causes = {cause for cause, _kind in kinds}
-    assert cases >= 110
-    assert len(breaks) >= 55
-    assert len(kinds) >= 22
+    assert cases >= 200
+    assert len(breaks) >= 70
+    assert len(kinds) >= 25
     assert len(causes) >= 15, sorted(cause.value for cause in causes)
 
 

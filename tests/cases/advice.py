@@ -1,0 +1,96 @@
+"""What a finding says to do: the texts expected here stand in the message, not in the title."""
+
+import torch
+from torch import nn
+
+
+# fuselight: varying_size(f32[4, 8])
+# fuselight: varying_size(f32[4, 9])
+def varying_size(x):
+    return x + 1  # warning: [FL201] "torch._dynamo.mark_dynamic(x, 1)"
+
+
+# fuselight: size_of_one(f32[1])
+# fuselight: size_of_one(f32[9])
+def size_of_one(x):
+    return x + 1  # warning: [FL201] "torch always compiles a size of 0 or 1 by itself"
+
+
+# fuselight: Scaled()(f32[4])
+# fuselight: Scaled()(f32[4])
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.steps = 0
+
+    def forward(self, x):
+        self.steps += 1  # warning: [FL201] "Make `self.steps` a tensor or a buffer (self.register_buffer)"
+        return x / self.steps
+
+
+# fuselight: varying_number(f32[4], 2)
+# fuselight: varying_number(f32[4], 3)
+def varying_number(x, n):
+    return x * n  # warning: [FL201] "Pass `n` as a tensor, whose value no guard checks"
+
+
+# fuselight: varying_length([f32[4]])
+# fuselight: varying_length([f32[4], f32[4]])
+def varying_length(xs):
+    return sum(xs)  # warning: [FL201] "Stack the elements into one tensor"
+
+
+# fuselight: varying_keys({"a": f32[4]})
+# fuselight: varying_keys({"a": f32[4], "b": f32[4]})
+def varying_keys(parts):  # warning: [FL201] "len(parts) was 1, now 2"
+    return sum(parts.values())
+
+
+# fuselight: varying_dtype(f32[4])
+# fuselight: varying_dtype(f16[4])
+def varying_dtype(x):
+    return x + 1  # warning: [FL201] "Convert to one dtype before the call"
+
+
+# fuselight: the_same_twice(f32[4], f32[4])
+# fuselight: the_same_twice(*[f32[4]] * 2)
+def the_same_twice(x, y):  # warning: [FL201] "Do not pass the same tensor"
+    return x + y
+
+
+# fuselight: another_lambda(f32[4], make(1))
+# fuselight: another_lambda(f32[4], make(2))
+def another_lambda(x, step):
+    return step(x)
+
+
+def make(scale):
+    return lambda x: x * scale  # warning: [FL201] "Pass it as an argument"
+
+
+# fuselight: several_guards(f32[4], 2, "a")
+# fuselight: several_guards(f64[4], 2, "b")
+def several_guards(x, n, name):
+    if name == "a":  # warning: [FL201] "These guards failed too:"
+        return x * n
+    return x + n
+
+
+# fuselight: three_versions(f32[4], "a")
+# fuselight: three_versions(f32[4], "b")
+# fuselight: three_versions(f32[4], "c")
+def three_versions(x, name):
+    return x + 1 if name == "a" else x - 1  # warning: [FL201] "name was 'b', now 'c'"
+
+
+# fuselight: item(f32[4])
+def item(x):
+    return x * x.sum().item()  # warning: [GB0124] "torch._dynamo.config.capture_scalar_outputs = True"
+
+
+# fuselight: no_break_can_be_here(f32[4])
+@torch.compile(fullgraph=True)
+def no_break_can_be_here(x):
+    if x.sum() > 0:  # error: [FL404] "drop fullgraph=True"
+        return x + 1
+    return x - 1

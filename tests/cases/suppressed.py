@@ -1,0 +1,19 @@
+"""`suppress_errors`: the compiler fails, torch goes on in eager, and only a finding tells."""
+
+import enum
+
+import torch
+
+torch._dynamo.config.suppress_errors = True
+
+
+class Mode(enum.Enum):
+    FAST = 1
+
+
+# fuselight: no_such_mode(f32[4])
+def no_such_mode(x):  # error: [FL105] "the compiler failed and torch went on in eager"
+    try:
+        return x * Mode(7).value
+    except ValueError:
+        return x

@@ -1,1 +1,1 @@
-"""Fuselight's compiler side: a guest in the user's interpreter. It needs the standard library and torch, nothing else."""
+"""Fuselight's compiler side: a guest in the user's interpreter that needs torch and the standard library alone."""

@@ -169,7 +169,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class GuardPlace:
-    """A place whose reads made guards: `stack` holds the frames under `Report.roots`, or the outermost if there is none."""
+    """A place whose reads made guards: `stack` holds the frames under `Report.roots`, else the outermost one."""
 
     stack: Stack
     count: int

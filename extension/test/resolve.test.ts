@@ -101,13 +101,13 @@ test("a Python that is too old serves nobody, and the reason names it", () => {
 });
 
 test("an untrusted workspace has no interpreter, and nothing that it names is even probed", () => {
-  const environment = machine([candidate("folder", "/work/.venv/bin/python")], {});
-  const probed = candidates(settings({ interpreter: "/work/evil" }), environment, false);
+  const environment = machine([candidate("folder", "/project/.venv/bin/python")], {});
+  const probed = candidates(settings({ interpreter: "/project/evil" }), environment, false);
   assert.deepEqual(
     probed.map((one) => one.interpreter.executable),
     ["/usr/bin/python3"],
   );
-  const resolution = resolve(settings({ interpreter: "/work/evil" }), environment, false);
+  const resolution = resolve(settings({ interpreter: "/project/evil" }), environment, false);
   assert.deepEqual(chosen(resolution), [undefined, "/usr/bin/python3"]);
   assert.match(resolution.folders[0]?.why ?? "", /not trusted/);
 });

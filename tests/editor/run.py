@@ -49,7 +49,9 @@ def run_editor_tests(python: str, *, pictures: bool = False) -> int:
     tools = EDITOR_TESTS / "node_modules" / ".bin"
     suffix = ".cmd" if os.name == "nt" else ""
     codes = [
-        subprocess.run([str(tools / f"{tool}{suffix}"), *arguments], cwd=EDITOR_TESTS, env=variables, check=False)
+        subprocess.run(
+            [str(tools / f"{tool}{suffix}"), *arguments], cwd=EDITOR_TESTS, env=variables, check=False
+        )
         for tool, arguments in (("vscode-test", ()), ("playwright", ("test",)))
     ]
     return max(done.returncode for done in codes)

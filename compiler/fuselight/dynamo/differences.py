@@ -242,7 +242,7 @@ def explain_global_state(part: str) -> Difference:
         elif key == "default_dtype":
             differences.append(Difference("the default dtype changed"))
         else:
-            words = _STATE_WORDS.get(key, key.replace("_", " "))
+            words = _STATE_WORDS.get(key) or key.replace("_", " ")
             differences.append(changed(words, _state_text(before[key]), _state_text(now[key])))
     if not differences:
         return Difference("torch's global state changed")

@@ -202,7 +202,7 @@ class Recorder:
             )
         )
 
-    def graph_captured(self, _output_graph: Any, module: torch.fx.GraphModule) -> None:
+    def graph_captured(self, output_graph: Any, module: torch.fx.GraphModule) -> None:  # noqa: ARG002 - Listener's
         """A graph goes to the backend."""
         if self._running:
             self._running[-1].graph = graphs.read_graph(module, self._texts)

@@ -237,4 +237,4 @@ if __name__ == "__main__":
     compiled(y)
 
     torch.compile(compiled_twice)(x)
-    torch.compile(compiled_twice, dynamic=True)(x)
+    torch.compile(compiled_twice, mode="reduce-overhead")(x)

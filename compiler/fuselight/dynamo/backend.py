@@ -62,14 +62,27 @@ def _compile(made: CompileCalls, real: Callable[..., Any], model: Any = None, /,
     model = asked.pop("model", model)
     made.calls.append(_read_call(asked))
     kept = {name: value for name, value in asked.items() if name not in {"backend", "mode", "options"}}
-    options = asked.get("options")
-    if isinstance(options, dict) and "guard_filter_fn" in options:
-        kept["options"] = {
-            "guard_filter_fn": options["guard_filter_fn"]
-        }  # decides about recompilations: kept
+    options = _told_apart(asked)
+    if options:
+        kept["options"] = options
     if model is None:
         return lambda function: real(function, backend=capture_backend, **kept)
     return real(model, backend=capture_backend, **kept)
+
+
+def _told_apart(asked: dict[str, Any]) -> dict[str, Any]:
+    """What was asked for, as options that `capture_backend` ignores.
+
+    Dynamo shares compiled code between two compiles of a function only where backend, mode and options are equal, and
+    one of the options (`guard_filter_fn`) decides about guards: both stay as they would be without us.
+    """
+    options = asked.get("options")
+    found = dict(options) if isinstance(options, dict) else {}
+    if asked.get("backend") not in (None, "inductor"):
+        found["backend"] = asked["backend"]
+    if asked.get("mode") not in (None, "default"):
+        found["mode"] = asked["mode"]
+    return found
 
 
 def _read_call(asked: dict[str, Any]) -> CompileCall:

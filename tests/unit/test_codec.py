@@ -24,6 +24,7 @@ from fuselight.protocol import (
 )
 from fuselight.report import Location, Report
 
+st.register_type_strategy(float, st.floats(allow_nan=False))  # equal to nothing, itself included
 MESSAGES = st.one_of(*(st.from_type(kind) for kind in (Answer, Cancel, Hello, Progress, Refused, Shutdown)))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -95,6 +95,8 @@ class Snapshot:
     """Results that say something about this file."""
     running: Mapping[Key, Running]
     client: ClientFeatures
+    can_run: bool
+    """Whether a run may be offered: the file is on disk and the workspace is trusted."""
 
     @property
     def path(self) -> str:
@@ -197,6 +199,7 @@ class State:
             results=results,
             running={key: run for key, run in running.items() if key.path == path},
             client=self.client,
+            can_run=document.runnable and self.trusted,
         )
 
     def outside_settings(self) -> Settings:

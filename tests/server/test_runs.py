@@ -7,71 +7,19 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from tests.server.conftest import interpreter, settings
+from tests.server.programs import PRINT, WAITING, breaks, codes, wait_for_call, write
 from tests.support.lsp_client import DEADLINE, Client, Json
 
 if TYPE_CHECKING:
     from tests.server.conftest import Start
 
 pytestmark = pytest.mark.torch
-
-SOURCE = """\
-import torch
-
-
-# fuselight: f(f32[4, 8])
-@torch.compile
-def f(x):
-    print(x.sum())
-    return x * 2
-"""
-PRINT = 6
-"""0-based line of the graph break."""
-
-WAITING = """\
-import os
-import time
-
-import torch
-
-while not os.path.exists(__file__ + ".go"):
-    time.sleep(0.01)
-
-
-# fuselight: f(f32[4, 8])
-@torch.compile
-def f(x):
-    print(x.sum())
-    return x * 2
-"""
-
-
-def write(folder: Path, text: str = SOURCE, name: str = "model.py") -> Path:
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def breaks(client: Client, uri: str) -> list[Json]:
-    return [one for one in client.diagnostics(uri) if str(one["code"]).startswith("GB")]
-
-
-def codes(client: Client, uri: str) -> list[Any]:
-    return [one["code"] for one in client.diagnostics(uri)]
-
-
-def wait_for_call(client: Client, since: int = 0) -> None:
-    """Wait until a run is in the worker and has come as far as the user's file."""
-    client.notified(
-        "fuselight/status",
-        lambda status: status["state"] == "running" and status["running"] != [],
-        since=since,
-    )
 
 
 def worker_pid(client: Client) -> int:
@@ -272,11 +220,16 @@ def test_an_untrusted_workspace_runs_nothing_until_it_is_trusted(connect: Start,
     client.start(tmp_path, options={"trusted": False})
     uri = client.open(write(tmp_path))
     client.save(uri)
-    assert client.lenses(uri)[-1] == "Run"
+    assert client.lenses(uri) == ["inputs from line 4"], "what cannot run is not offered"
     client.command("fuselight.server.run", {"uri": uri, "target": "f"})
     assert client.notified("fuselight/status")["state"] == "untrusted"
     assert psutil.Process(client.process.pid).children() == []
+    client.edit(uri, (3, 0), (4, 0), "")
+    assert client.lenses(uri) == []
+    assert codes(client, uri) == ["FL502"], "what the source alone shows stays"
+    client.edit(uri, (3, 0), (3, 0), "# fuselight: f(f32[4, 8])\n")
     client.notify("fuselight/trust", {"trusted": True})
+    assert client.lenses(uri)[-1] == "Run"
     client.save(uri)
     client.notified(
         "fuselight/status", lambda status: status["state"] == "idle" and status["generation"] == 1

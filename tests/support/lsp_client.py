@@ -222,6 +222,27 @@ class Client:
         self.notify("textDocument/willSave", {"textDocument": {"uri": uri}, "reason": reason})
         self.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
 
+    def apply(self, edit: Json) -> None:
+        """Apply a workspace edit to the open documents, as an editor does: the last place first."""
+        for uri, edits in edit["changes"].items():
+            places = sorted(
+                edits, key=lambda one: (one["range"]["start"]["line"], one["range"]["start"]["character"])
+            )
+            changes = [{"range": one["range"], "text": one["newText"]} for one in reversed(places)]
+            document = {"uri": uri, "version": 3}
+            self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
+
+    def actions(self, uri: str, line: int) -> list[Json]:
+        """The quick fixes at a 0-based line."""
+        at = {"line": line, "character": 0}
+        params = {
+            "textDocument": {"uri": uri},
+            "range": {"start": at, "end": at},
+            "context": {"diagnostics": []},
+        }
+        found: list[Json] = self.request("textDocument/codeAction", params) or []
+        return found
+
     def lenses(self, uri: str) -> list[str]:
         answer = self.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
         return [lens["command"]["title"] for lens in answer or ()]

@@ -98,6 +98,9 @@ def _mark_dynamic(server: Server, finding: Finding, data: dict[str, str]) -> lis
         parameter=data["parameter"],
         dimension=int(data["dimension"]),
         parameters=parameters,
+        callee=target.name.rpartition(".")[2] if target and target.kind != "module" else None,
+        column=call.column,
+        end_column=call.end_column,
     )
 
 

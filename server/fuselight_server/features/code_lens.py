@@ -66,16 +66,16 @@ def _lenses(snapshot: Snapshot, target: StaticTarget, place: types.Range) -> lis
     running = snapshot.running.get(key)
     if running is not None:
         return [_lens(place, describe(running)), _lens(place, "Cancel", CANCEL, {"uri": uri})]
-    run = _lens(place, "Run", RUN, {"uri": uri, "target": target.name})
+    run = [_lens(place, "Run", RUN, {"uri": uri, "target": target.name})] if snapshot.can_run else []
     result = snapshot.results.get(key)
     if result is not None:
-        return [_lens(place, summary(result)), run, *_details(snapshot, place, target.name)]
+        return [_lens(place, summary(result)), *run, *_details(snapshot, place, target.name)]
     main = snapshot.results.get(Key(snapshot.path, ""))
     if main is not None and target.compiled:
-        return [_lens(place, summary(main, within=target.span)), run, *_details(snapshot, place, "")]
+        return [_lens(place, summary(main, within=target.span)), *run, *_details(snapshot, place, "")]
     if target.directives:
-        return [_lens(place, f"inputs from line {target.directives[0].line}"), run]
-    return [run]
+        return [_lens(place, f"inputs from line {target.directives[0].line}"), *run]
+    return run
 
 
 def _main_lenses(snapshot: Snapshot, place: types.Range) -> list[types.CodeLens]:
@@ -87,8 +87,8 @@ def _main_lenses(snapshot: Snapshot, place: types.Range) -> list[types.CodeLens]
             _lens(place, describe(running)),
             _lens(place, "Cancel", CANCEL, {"uri": snapshot.document.uri}),
         ]
-    run = _lens(place, "Run", RUN, arguments)
-    return [_lens(place, summary(snapshot.results[key])), run, *_details(snapshot, place, "")]
+    run = [_lens(place, "Run", RUN, arguments)] if snapshot.can_run else []
+    return [_lens(place, summary(snapshot.results[key])), *run, *_details(snapshot, place, "")]
 
 
 def _details(snapshot: Snapshot, place: types.Range, target: str) -> list[types.CodeLens]:

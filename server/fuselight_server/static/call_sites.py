@@ -15,7 +15,7 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from libcst.metadata import CodeRange
+    from libcst.metadata import CodePosition, CodeRange
 
 
 @dataclass(frozen=True)
@@ -36,28 +36,55 @@ _BARRIERS = (
 
 
 def call_site(
-    source: str, line: int, *, parameter: str, parameters: Sequence[str], callee: str | None = None
+    source: str,
+    line: int,
+    *,
+    parameter: str,
+    parameters: Sequence[str],
+    callee: str | None = None,
+    column: int | None = None,
+    end_column: int | None = None,
 ) -> CallSite | None:
-    """The one call on `line` that passes a plain name for `parameter`; `callee`: the last part of its name."""
+    """The one call on `line` that passes something for `parameter`, if that is a plain name.
+
+    `callee`: the last part of its name. `column` and `end_column`: the bytes of its line where it starts and ends; a
+    call is then known for certain.
+    """
     try:
         wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
-        finder = _Finder(line, wrapper.resolve(PositionProvider), parameter, tuple(parameters))
+        finder = _Finder(source, line, wrapper.resolve(PositionProvider), parameter, tuple(parameters))
         wrapper.module.visit(finder)
     except (cst.ParserSyntaxError, RecursionError):
         return None
     found = finder.found
-    if callee is not None and any(name == callee for name, _ in found):
-        found = [(name, site) for name, site in found if name == callee]
-    sites = {site for _, site in found}
+    exact = [one for one in found if (one.column, one.end_column) == (column, end_column)]
+    named = [one for one in found if one.callee == callee]
+    sites = {one.site for one in exact or named or found}
     return sites.pop() if len(sites) == 1 else None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A call that passes something for the parameter; `site` is None when that has no name."""
+
+    callee: str
+    column: int
+    end_column: int
+    site: CallSite | None
 
 
 class _Finder(cst.CSTVisitor):
     def __init__(
-        self, line: int, ranges: Mapping[cst.CSTNode, CodeRange], parameter: str, parameters: tuple[str, ...]
+        self,
+        source: str,
+        line: int,
+        ranges: Mapping[cst.CSTNode, CodeRange],
+        parameter: str,
+        parameters: tuple[str, ...],
     ) -> None:
         super().__init__()
-        self.found: list[tuple[str, CallSite]] = []
+        self.found: list[_Found] = []
+        self._rows = source.split("\n")
         self._line = line
         self._ranges = ranges
         self._parameter = parameter
@@ -89,9 +116,15 @@ class _Finder(cst.CSTVisitor):
             return
         argument = self._argument(call.args)
         if argument is not None:
-            self.found.append((_last_name(call.func), CallSite(anchor, argument)))
+            site = CallSite(anchor, argument.value) if isinstance(argument, cst.Name) else None
+            self.found.append(
+                _Found(_last_name(call.func), self._bytes(place.start), self._bytes(place.end), site)
+            )
 
-    def _argument(self, arguments: Sequence[cst.Arg]) -> str | None:
+    def _bytes(self, at: CodePosition) -> int:
+        return len(self._rows[at.line - 1][: at.column].encode())
+
+    def _argument(self, arguments: Sequence[cst.Arg]) -> cst.BaseExpression | None:
         value: cst.BaseExpression | None = None
         for index, argument in enumerate(arguments):
             if argument.keyword is not None:
@@ -101,7 +134,7 @@ class _Finder(cst.CSTVisitor):
                 return None
             elif index < len(self._parameters) and self._parameters[index] == self._parameter:
                 value = argument.value
-        return value.value if isinstance(value, cst.Name) else None
+        return value
 
 
 def _last_name(function: cst.BaseExpression) -> str:

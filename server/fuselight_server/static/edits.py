@@ -54,12 +54,14 @@ def insert_mark_dynamic(
     dimension: int,
     parameters: tuple[str, ...],
     callee: str | None = None,
+    column: int | None = None,
+    end_column: int | None = None,
 ) -> list[TextEdit]:
     """`torch._dynamo.mark_dynamic(argument, dimension)` above the statement on `line` that passes `parameter`.
 
-    `parameters` are those of what is called, `self` excluded. Empty when the argument there is not a plain name, when
-    several calls fit, or when the statement is in a place before which nothing can be put (a loop's condition, a
-    comprehension).
+    `parameters` are those of what is called, `self` excluded; the columns, in bytes, are those of the call. Empty when
+    the argument there is not a plain name, when several calls fit, or when the statement is in a place before which
+    nothing can be put (a loop's condition, a comprehension).
     """
     lines = _lines(text)
     chunks = chunks_of(b"".join(lines))
@@ -70,6 +72,8 @@ def insert_mark_dynamic(
         parameter=parameter,
         parameters=parameters,
         callee=callee,
+        column=column,
+        end_column=end_column,
     )
     if site is None:
         return []

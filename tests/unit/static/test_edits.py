@@ -138,6 +138,29 @@ def test_mark_dynamic(before: str, after: str | None) -> None:
         assert again == []
 
 
+NESTED = "import torch\ny = h(x, g(ö, x), torch.ones(n))\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [("h(x, g(ö, x), torch.ones(n))", "x"), ("g(ö, x)", "ö"), ("torch.ones(n)", "n"), (None, None)],
+)
+def test_the_columns_of_a_call_choose_it(call: str | None, argument: str | None) -> None:
+    line = NESTED.splitlines()[1]
+    column = len(line[: line.index(call)].encode()) if call else None
+    end_column = column + len(call.encode()) if call and column is not None else None
+    edits = insert_mark_dynamic(
+        "m.py", NESTED, 2, parameter="x", dimension=0, parameters=("x",), column=column, end_column=end_column
+    )
+    statement = f"torch._dynamo.mark_dynamic({argument}, 0)\n" if argument else ""
+    assert applied(NESTED, edits) == NESTED.replace("y =", f"{statement}y =")
+
+
+def test_a_nested_call_is_not_taken_for_one_whose_argument_has_no_name() -> None:
+    source = "import torch\nf(torch.ones(rows, 8))\n"
+    assert insert_mark_dynamic("m.py", source, 2, parameter="x", dimension=0, parameters=("x",)) == []
+
+
 def test_mark_dynamic_speaks_of_torch_as_the_file_does() -> None:
     source = "import torch as t\nmodel(\n    x,\n)\n"
     edits = insert_mark_dynamic("m.py", source, 3, parameter="x", dimension=1, parameters=("x",))

@@ -1,0 +1,63 @@
+"""Small programs that the server is given, and what a test asks of a client about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.lsp_client import Client, Json
+
+SOURCE = """\
+import torch
+
+
+# fuselight: f(f32[4, 8])
+@torch.compile
+def f(x):
+    print(x.sum())
+    return x * 2
+"""
+PRINT = 6
+"""0-based line of the graph break."""
+
+WAITING = """\
+import os
+import time
+
+import torch
+
+while not os.path.exists(__file__ + ".go"):
+    time.sleep(0.01)
+
+
+# fuselight: f(f32[4, 8])
+@torch.compile
+def f(x):
+    print(x.sum())
+    return x * 2
+"""
+
+
+def write(folder: Path, text: str = SOURCE, name: str = "model.py") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def breaks(client: Client, uri: str) -> list[Json]:
+    return [one for one in client.diagnostics(uri) if str(one["code"]).startswith("GB")]
+
+
+def codes(client: Client, uri: str) -> list[Any]:
+    return [one["code"] for one in client.diagnostics(uri)]
+
+
+def wait_for_call(client: Client, since: int = 0) -> None:
+    """Wait until a run is in the worker and has come as far as the user's file."""
+    client.notified(
+        "fuselight/status",
+        lambda status: status["state"] == "running" and status["running"] != [],
+        since=since,
+    )

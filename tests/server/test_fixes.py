@@ -1,0 +1,115 @@
+"""Quick fixes, applied as an editor does, and the run after them that shows what they were for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.server.programs import PRINT, breaks, codes, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.server.conftest import Start
+    from tests.support.lsp_client import Client, Json
+
+pytestmark = pytest.mark.torch
+
+TWO_SIZES = """\
+import torch
+
+
+@torch.compile
+def f(x):
+    return x * 2
+
+
+if __name__ == "__main__":
+    for rows in (4, 7):
+        x = torch.ones(rows, 8)
+        f(x)
+"""
+
+NO_INPUTS = """\
+import torch
+
+
+@torch.compile
+def f(x: torch.Tensor):
+    print(x)
+    return x * 2
+"""
+
+
+def fix(client: Client, uri: str, line: int, title: str) -> Json:
+    """The one quick fix at `line` whose title starts so."""
+    found = client.actions(uri, line)
+    (one,) = [action for action in found if action["title"].startswith(title)]
+    return one
+
+
+def test_marking_a_dimension_dynamic_ends_the_recompilation(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path, TWO_SIZES))
+    client.save(uri)
+    client.idle(1)
+    (found,) = [one for one in client.diagnostics(uri) if one["code"] == "FL201"]
+    action = fix(client, uri, found["range"]["start"]["line"], "Mark dimension 0 of x as dynamic")
+    assert action["isPreferred"]
+    client.apply(action["edit"])
+    client.save(uri)
+    client.idle(2)
+    assert "FL201" not in codes(client, uri), client.diagnostics(uri)
+    assert client.lenses(uri)[0] == "1 graph, 0 breaks, 0 recompilations - inputs from the __main__ block"
+
+
+def test_an_ignored_finding_is_gone_and_an_idle_ignore_can_be_removed(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path))
+    client.save(uri)
+    client.idle(1)
+    (found,) = breaks(client, uri)
+    client.apply(fix(client, uri, PRINT, f"Ignore {found['code']} on this line")["edit"])
+    client.save(uri)
+    client.idle(2)
+    assert codes(client, uri) == []
+
+    client.edit(uri, (PRINT, 4), (PRINT, 18), "y = x.sum()")
+    assert client.lenses(uri)[0].endswith("(before your edit)")
+    assert codes(client, uri) == [], "that it silences nothing is known after the next run, not before"
+    client.save(uri)
+    client.idle(3)
+    assert codes(client, uri) == ["FL503"]
+    client.apply(fix(client, uri, PRINT, "Remove this ignore comment")["edit"])
+    assert client.actions(uri, PRINT) == []
+    assert codes(client, uri) == []
+
+
+def test_inserted_inputs_can_be_run(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path, NO_INPUTS))
+    client.lenses(uri)
+    assert codes(client, uri) == ["FL502"]
+    client.apply(fix(client, uri, 4, "Insert a line with inputs for f")["edit"])
+    assert client.lenses(uri) == ["inputs from line 4", "Run"]
+    client.save(uri)
+    client.idle(1)
+    assert len(breaks(client, uri)) == 1, client.diagnostics(uri)
+    assert "FL502" not in codes(client, uri)
+
+
+def test_no_fix_is_offered_where_none_can_be_made(connect: Start, tmp_path: Path) -> None:
+    text = TWO_SIZES.replace("        f(x)", "        f(torch.ones(rows, 8))")
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path, text))
+    client.save(uri)
+    client.idle(1)
+    (found,) = [one for one in client.diagnostics(uri) if one["code"] == "FL201"]
+    titles = [one["title"] for one in client.actions(uri, found["range"]["start"]["line"])]
+    assert not [title for title in titles if title.startswith("Mark")], "the argument there has no name"
+    assert "Ignore FL201 on this line" in titles

@@ -71,6 +71,52 @@ def test_a_frame_without_tensors_that_eager_code_called_is_nobodys_wish() -> Non
     assert findings(report(frames=(Frame("Net.forward", at(20)),), not_compiled=(left,))) == ()
 
 
+def test_a_frame_whose_other_call_gave_a_graph_has_something_to_compile() -> None:
+    left = NotCompiled(kind=NotCompiledKind.NO_TENSORS, function="f", location=at(20), reason="")
+    compiled = Compile("0/0", 0, Outcome.COMPILED, graph=Graph(operators=2))
+    frames = (Frame("f", at(20)),)
+    assert findings(report(frames=frames, compiles=(compiled,), not_compiled=(left,))) == ()
+
+
+@pytest.mark.parametrize("kind", [NotCompiledKind.GENERATOR, NotCompiledKind.SKIPPED])
+@pytest.mark.parametrize(("path", "told"), [(LIBRARY, False), (FILE, True)])
+def test_what_a_library_does_behind_a_break_is_its_own_affair(
+    kind: NotCompiledKind, path: str, *, told: bool
+) -> None:
+    left = NotCompiled(
+        kind=kind,
+        function="tokens",
+        location=at(3, path=path),
+        reason="because",
+        caller=(at(24, function="forward"), at(9, path=LIBRARY, function="save")),
+    )
+    found = findings(report(frames=(Frame("Net.forward", at(20)),), not_compiled=(left,)))
+    assert bool(found) is told
+
+
+def test_a_frame_that_the_code_asks_to_skip_is_no_warning() -> None:
+    left = NotCompiled(kind=NotCompiledKind.SKIPPED, function="f", location=at(20), reason="", gb_id="GB4297")
+    (one,) = findings(report(not_compiled=(left,)))
+    assert one.severity is Severity.INFORMATION
+
+
+def test_a_break_in_a_higher_order_operator_is_not_blamed_on_fullgraph() -> None:
+    failure = Failure(
+        Culprit.USER,
+        "fullgraph",
+        "Failed to trace builtin operator (torch.cond)",
+        "Change this line, or move it out of that function.",
+        exception="UncapturedHigherOrderOpError",
+        stack=(at(24, (4, 9)),),
+        traceback="Explanation: Dynamo does not know how to trace builtin operator `print`\n  Hint: Avoid",
+        gb_id="GB0059",
+    )
+    (one,) = findings(report(failures=(failure,)))
+    assert (one.code, one.span.line) == ("FL404", 24)
+    assert "`print` cannot be traced" in one.title
+    assert "fullgraph" not in one.title + one.message
+
+
 def test_a_library_frame_left_to_eager_shows_where_the_user_called_it() -> None:
     left = NotCompiled(
         kind=NotCompiledKind.SKIPPED,

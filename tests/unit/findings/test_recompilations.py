@@ -167,12 +167,37 @@ def test_the_recompilation_that_the_limit_stopped_is_part_of_the_limits_finding(
         (failed("a and b are the same tensor", kind="NO_TENSOR_ALIASING"), Cause.ALIASING),
         (failed("b.size(0) == a.size(0) no longer holds: 5, 4", kind="LAMBDA_GUARD"), Cause.RELATION),
         (failed("self.extra is missing", kind="HASATTR"), Cause.MISSING),
+        (failed("the default dtype changed", kind="GLOBAL_STATE"), Cause.GLOBAL_STATE),
+        (failed("x and y were the same object, now they are not", kind="LAMBDA_GUARD"), Cause.ALIASING),
+        (failed("x.size(0) % 2 was 0, now 1", kind="LAMBDA_GUARD"), Cause.RELATION),
+        (failed("the type of x was Tensor, now Parameter"), Cause.TYPE),
+        (failed("x was a tensor, now 3"), Cause.TYPE),
+        (failed("the dispatch keys of x differ: now AutocastCPU"), Cause.DISPATCH),
+        (failed("x is an inference tensor now, which it was not"), Cause.DISPATCH),
+        (failed("key 0 of parts was 'a', now 'b'", kind="EQUALS_MATCH"), Cause.KEYS),
+        (failed("'b' was not in options, now it is", kind="DICT_CONTAINS"), Cause.KEYS),
+        (failed("len(parts) was 1, now 2", kind="ROOT"), Cause.LENGTH),
+        (failed("rest was empty, now (1,)", kind="LENGTH_CHECK"), Cause.LENGTH),
         (failed("something", kind="NEW_KIND"), Cause.OTHER),
     ],
 )
 def test_each_kind_of_change_is_told_apart_and_has_advice(failure: GuardFailure, cause: Cause) -> None:
     assert cause_of(failure) is cause
     assert all(advice(failure))
+
+
+@pytest.mark.parametrize(
+    ("source", "advised"),
+    [
+        ("n", "dynamic=True"),
+        ("self.scale", "allow_unspec_int_on_nn_module"),
+        ("closure variable 0 of step", "Pass it as an argument"),
+    ],
+)
+def test_a_number_is_made_dynamic_only_where_torch_can(source: str, advised: str) -> None:
+    failure = failed(f"{source} was 2, now 3", kind="EQUALS_MATCH", source=source)
+    assert advised in " ".join(advice(failure))
+    assert ("dynamic=True" in " ".join(advice(failure))) == (source == "n")
 
 
 def test_wording() -> None:

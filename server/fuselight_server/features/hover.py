@@ -32,7 +32,7 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
         return None
     line, column = convert.position(params.position, document.line, server.encoding)
     parts = [
-        markdown(finding, edited=edited)
+        explanation(finding, edited=edited)
         for finding, edited in findings_of(server, snapshot.path)
         if _covers(finding, line, column)
     ]
@@ -53,20 +53,27 @@ def _covers(finding: Finding, line: int, column: int) -> bool:
     return after_start and before_end
 
 
-def markdown(finding: Finding, *, edited: bool) -> str:
-    """Make the whole of a finding, as Markdown."""
+def explanation(finding: Finding, *, edited: bool) -> str:
+    """Make what the diagnostic, which an editor shows above it, leaves out. Several on one line are told by code."""
     code = f"[{finding.code}]({finding.link})" if finding.link else finding.code
-    times = f" ({finding.count} times)" if finding.count > 1 else ""
-    parts = [f"**{_escape(finding.title)}**{times} {code}"]
-    if edited:
-        parts.append("*From before your edit of this line.*")
+    return "\n\n".join([f"**{code}**", *_body(finding, edited=edited)])
+
+
+def markdown(finding: Finding, *, edited: bool) -> str:
+    """Make the whole of a finding, as Markdown that stands alone."""
+    code = f"[{finding.code}]({finding.link})" if finding.link else finding.code
+    return "\n\n".join([f"**{_escape(convert.headline(finding))}** {code}", *_body(finding, edited=edited)])
+
+
+def _body(finding: Finding, *, edited: bool) -> list[str]:
+    parts = ["*From before your edit of this line.*"] if edited else []
     if finding.message and finding.message != finding.title:
         parts.append(_escape(finding.message))
     if finding.gb_ids:
         parts.append(f"Related: {', '.join(finding.gb_ids)}")
     source = [finding.target, finding.inputs, f"torch {finding.torch}" if finding.torch else ""]
     parts.append(f"*{finding.tier.value}: {'; '.join(_escape(part) for part in source if part)}*")
-    return "\n\n".join(parts)
+    return parts
 
 
 def frames(snapshot: Snapshot, line: int) -> list[str]:

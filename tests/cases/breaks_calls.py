@@ -17,7 +17,7 @@ def disabled_for_a_reason(x):
 
 # fuselight: calls_a_disabled_function(f32[4])
 def calls_a_disabled_function(x):
-    return disabled(x) * 2  # warning: [GB0098] "marked torch.compiler.disable"
+    return disabled(x) * 2  # warning: [GB0098] "calls `disabled`, which is marked torch.compiler.disable"
     #      ^^^^^^^^^^^
 
 

@@ -62,7 +62,7 @@ def equal_gives_a_bool(x, y):
 
 # fuselight: list_of_integers(i64[4] % 8)
 def list_of_integers(x):
-    first, *_ = x.tolist()  # warning: [GB0033] "depends on the tensor's data"
+    first, *_ = x.tolist()  # warning: [GB0033] "turned into Python numbers"
     return x * first
 
 
@@ -90,4 +90,4 @@ def sort_by_data(xs):
 
 # fuselight: an_addend_that_depends_on_data(f32[4])
 def an_addend_that_depends_on_data(x):
-    return torch.add(x, 1, alpha=x.sum())  # warning: [GB0033] "depends on the tensor's data"
+    return torch.add(x, 1, alpha=x.sum())  # warning: [GB0033] "turned into Python numbers"

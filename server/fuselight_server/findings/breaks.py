@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Related, Severity
-from fuselight_server.findings.context import span_of, trail
+from fuselight_server.findings.context import is_machinery, span_of, trail
 from fuselight_server.findings.text import compose, counted, listed, paragraphs, place, plain, sentence
 from fuselight_server.findings.titles import title_of
 
@@ -67,7 +67,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     what = title_of(
         one.ids[0] if one.ids else None, one.types[0] if one.types else one.reason, one.explanation
     )
-    broke = one.stack[-1] if one.stack else None
+    broke = _broke(one)
     inside = ""
     if broke is not None and home is not None and (broke.path, broke.line) != (home.path, home.line):
         inside = f"The break is inside a library, at {place(broke)}; this line led there."
@@ -87,6 +87,11 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     )
 
 
+def _broke(one: Break) -> Location | None:
+    """The line that broke: the innermost that is not Dynamo's own stand-in for something."""
+    return next((frame for frame in reversed(one.stack) if not is_machinery(frame.path)), None)
+
+
 def _hints(one: Break) -> tuple[str, ...]:
     """The hints of torch; the one to report it to PyTorch only where there is no other."""
     hints = tuple(dict.fromkeys(plain(hint) for hint in one.hints if hint.strip()))
@@ -104,7 +109,7 @@ def _chain(one: Break) -> str:
 
 def _related(context: Context, one: Break, home: Location | None) -> tuple[Related, ...]:
     """The library line that broke, the frames between it and the primary span, and what called those."""
-    broke = one.stack[-1] if one.stack else None
+    broke = _broke(one)
     out: list[Related] = []
     if broke is not None and (home is None or (broke.path, broke.line) != (home.path, home.line)):
         out.append(

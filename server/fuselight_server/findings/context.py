@@ -1,6 +1,7 @@
 """What every family needs to know of the report: whose file a frame is in, and where a finding goes.
 
-Invariant: a primary span is in the workspace if any frame of the facts is; a library frame is then related.
+Invariant: a primary span is in the workspace (the target's line, where no frame of the facts is); library frames
+are related.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fuselight.report import Location
 from fuselight_server import catalogue
 from fuselight_server.finding import Finding, Related, Severity, Span
 from fuselight_server.findings.text import inputs_line
@@ -16,7 +18,7 @@ from fuselight_server.findings.text import inputs_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from fuselight.report import Location, Report, Stack
+    from fuselight.report import Report, Stack
 
 _LIBRARY_FOLDERS = ("site-packages", "dist-packages")
 _MACHINERY = f"torch{os.sep}_dynamo{os.sep}"
@@ -76,10 +78,14 @@ class Context:
                     return location
         return None
 
-    def target_span(self) -> Span:
+    def target_location(self) -> Location:
         """The line of the target's definition."""
         target = self.report.target
-        return Span(target.path, max(target.line, 1))
+        return Location(target.path, max(target.line, 1))
+
+    def target_span(self) -> Span:
+        """The span of the target's definition."""
+        return span_of(self.target_location())
 
     def source(self, location: Location) -> str | None:
         """The line's text without indentation, None where it cannot be read."""
@@ -113,6 +119,11 @@ class Context:
         )
 
 
+def is_machinery(path: str) -> bool:
+    """Whether the file is part of Dynamo."""
+    return _MACHINERY in path
+
+
 def span_of(location: Location) -> Span:
     """The span of a location."""
     return Span(location.path, location.line, location.column, location.end_line, location.end_column)
@@ -123,7 +134,7 @@ def trail(frames: Iterable[Location], *, without: Location | None, verb: str) ->
     seen = {(without.path, without.line)} if without else set()
     out = []
     for frame in reversed(tuple(frames)):
-        if (frame.path, frame.line) in seen or _MACHINERY in frame.path:
+        if (frame.path, frame.line) in seen or is_machinery(frame.path):
             continue
         seen.add((frame.path, frame.line))
         where = f"{verb} `{frame.function}`" if frame.function else verb

@@ -86,8 +86,16 @@ _TITLES: dict[str, tuple[str, str | None, str | None]] = {
     ),
     "GB0092": ("this object cannot be carried across a break", None, None),
     "GB0096": ("an attribute is set that cannot be set in a compiled region", None, None),
-    "GB0098": ("calls a function that is marked torch.compiler.disable", None, None),
-    "GB0099": ("calls a function that is marked torch.compiler.disable", None, None),
+    "GB0098": (
+        "calls a function that is marked torch.compiler.disable",
+        r"function `([^`\n]{1,60})`",
+        "calls `{}`, which is marked torch.compiler.disable",
+    ),
+    "GB0099": (
+        "calls a function that is marked torch.compiler.disable",
+        r"function `([^`\n]{1,60})`",
+        "calls `{}`, which is marked torch.compiler.disable",
+    ),
     "GB0103": ("a method of this tensor subclass cannot be traced", None, None),
     "GB0104": ("`.grad_fn` of a tensor is read", None, None),
     "GB0105": ("`.numpy()` is switched off for tracing", None, None),
@@ -112,7 +120,11 @@ _TITLES: dict[str, tuple[str, str | None, str | None]] = {
     ),
     "GB0144": ("an autograd.Function with its own jvp cannot be traced", None, None),
     "GB0145": ("an autograd.Function with its own vjp cannot be traced", None, None),
-    "GB0147": ("this function cannot be traced", r"the function `([^`\n]{1,80})`", "`{}` cannot be traced"),
+    "GB0147": (
+        "what is called here cannot be traced",
+        r"the function `(?!None`)([^`\n]{1,80})`",
+        "`{}` cannot be traced",
+    ),
     "GB0148": (
         "this function asks for a graph break",
         r"calling `([^`\n]{1,80})`",
@@ -194,6 +206,14 @@ _TITLES: dict[str, tuple[str, str | None, str | None]] = {
 }
 
 
+_BY_NAME = {
+    ("GB0033", "aten._local_scalar_dense.default"): "a tensor is turned into Python numbers",
+    ("GB0156", "__new__"): "an object of this class cannot be made while tracing",
+    ("GB0156", "__call__"): "this object cannot be called while tracing",
+}
+"""Titles for names that torch uses for something that has no such name in the user's line."""
+
+
 def title_of(gb_id: str | None, gb_type: str, explanation: str) -> str:
     """What broke the graph, in plain words, without a full stop."""
     entry = _TITLES.get(gb_id or "")
@@ -201,7 +221,10 @@ def title_of(gb_id: str | None, gb_type: str, explanation: str) -> str:
         return plain(gb_type).rstrip(".") or "torch.compile gives no reason"
     title, pattern, detailed = entry
     match = re.search(pattern, explanation) if pattern else None
-    return detailed.format(_short_name(match.group(1))) if match and detailed else title
+    if not match or not detailed:
+        return title
+    name = _short_name(match.group(1))
+    return _BY_NAME.get((gb_id or "", name)) or detailed.format(name)
 
 
 def _short_name(name: str) -> str:

@@ -10,6 +10,8 @@ import enum
 import re
 from typing import TYPE_CHECKING
 
+from fuselight_server.findings.text import quoted
+
 if TYPE_CHECKING:
     from fuselight.report import GuardFailure
 
@@ -200,6 +202,25 @@ def advice(failure: GuardFailure) -> tuple[str, ...]:
     return (_ADVICE[cause],)
 
 
+def advice_behind_a_break(failure: GuardFailure, line: int) -> tuple[str, ...]:
+    """What to do in a part that lies behind the break on `line`: what it carried over is no argument of the user's."""
+    cause = cause_of(failure)
+    if cause is Cause.DIMENSION and not fixed_by_torch(failure):
+        return (
+            f"Remove the graph break on line {line}: this size then is no input of a compiled part",
+            (
+                "Or compile with torch.compile(..., dynamic=True), or mark the dimension of the input that it comes "
+                "from with torch._dynamo.mark_dynamic"
+            ),
+        )
+    if cause is Cause.NUMBER and not failure.source.startswith(("self.", "closure variable")):
+        name = failure.source or "the number"
+        return (
+            f"Keep {quoted(name)} a tensor, so that the graph break on line {line} carries no Python number over",
+        )
+    return advice(failure)
+
+
 def fixed_by_torch(failure: GuardFailure) -> bool:
     """Whether the change is to or from a size of 0 or 1, which torch compiles by itself whatever is marked."""
     return not {"0", "1"}.isdisjoint((failure.was, failure.now))
@@ -222,8 +243,6 @@ def _dimension_advice(failure: GuardFailure) -> tuple[str, ...]:
 
 def _number_advice(failure: GuardFailure) -> tuple[str, ...]:
     name = failure.source or "the number"
-    if name.startswith("the result of line"):
-        return ("Keep the result of that line a tensor, so that no graph break carries a Python number over",)
     if name.startswith("self."):
         return (
             f"Make `{name}` a tensor or a buffer (self.register_buffer), which is no part of the guards",

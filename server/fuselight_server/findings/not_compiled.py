@@ -12,7 +12,8 @@ from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.breaks import ASKED_FOR
 from fuselight_server.findings.causes import advice
 from fuselight_server.findings.context import span_of, trail
-from fuselight_server.findings.recompilations import difference_of, nearest
+from fuselight_server.findings.recompilations import difference_of
+from fuselight_server.findings.resumptions import in_the_users_words, nearest
 from fuselight_server.findings.text import compose, plain, sentence
 from fuselight_server.findings.titles import title_of
 
@@ -153,7 +154,7 @@ def _stopped(context: Context, one: NotCompiled) -> Recompile | None:
     """The recompilation that the limit stopped."""
     return next(
         (
-            item
+            in_the_users_words(context, item)
             for item in context.report.recompiles
             if item.compile_id is None
             and (item.location.path, item.location.line) == (one.location.path, one.location.line)

@@ -7,70 +7,52 @@ listed in order. A recompilation that the limit stopped belongs to FL102.
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from typing import TYPE_CHECKING
 
-from fuselight.report import Location
 from fuselight_server.finding import Related
-from fuselight_server.findings.causes import DIMENSION, Cause, advice, cause_of, fixed_by_torch
+from fuselight_server.findings.causes import (
+    DIMENSION,
+    Cause,
+    advice,
+    advice_behind_a_break,
+    cause_of,
+    fixed_by_torch,
+)
 from fuselight_server.findings.context import span_of
-from fuselight_server.findings.text import compose, counted, plain
+from fuselight_server.findings.resumptions import (
+    Root,
+    break_at,
+    in_the_users_words,
+    nearest,
+    resumed_at,
+    roots,
+)
+from fuselight_server.findings.text import compose, counted, listed, plain, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.report import GuardFailure, Recompile
+    from fuselight.report import GuardFailure, Location, Recompile
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
 
 _MOST_LISTED = 12
-_CARRIED = re.compile(r"\b___stack\d+\b")
-"""What compiled code finds on Python's stack when it takes over behind a break: the result of the line that broke."""
+_MOST_CAUSES = 3
+"""Causes that get advice in one finding."""
 
 
 def recompilation_findings(context: Context) -> Iterator[Finding]:
     """The findings of the report's recompilations."""
-    groups: dict[tuple[object, ...], list[Recompile]] = {}
-    for told in context.report.recompiles:
-        if told.compile_id is None:
-            continue
-        one = _in_the_users_words(context, told)
-        home, failure = birthplace(context, one)
+    groups: dict[tuple[object, ...], list[Root]] = {}
+    told = (
+        in_the_users_words(context, one) for one in context.report.recompiles if one.compile_id is not None
+    )
+    for root in roots(context, told):
+        home, failure = birthplace(context, root.recompile)
         what = (failure.source, cause_of(failure)) if failure else ("", Cause.OTHER)
-        groups.setdefault((home.path, home.line, home.column, *what), []).append(one)
+        groups.setdefault((home.path, home.line, home.column, *what), []).append(root)
     for group in groups.values():
         yield _finding(context, group)
-
-
-def _in_the_users_words(context: Context, one: Recompile) -> Recompile:
-    """Name a value that a break carried over by the line that made it, which is also where its guard is placed."""
-    compiles = {item.id: item for item in context.report.compiles}
-    after = compiles.get(one.compile_id or "")
-    frames = context.report.frames
-    line = frames[after.frame].resumes_at if after is not None and after.frame < len(frames) else None
-    if line is None or not any(_CARRIED.search(failure.difference) for failure in nearest(one)):
-        return one
-    made = Location(one.location.path, line, function=one.location.function)
-
-    def renamed(failure: GuardFailure) -> GuardFailure:
-        if not _CARRIED.search(failure.difference):
-            return failure
-        name = f"the result of line {line}"
-        return dataclasses.replace(
-            failure,
-            source=name,
-            difference=_CARRIED.sub(name, failure.difference),
-            born=failure.born if context.innermost_ours(failure.born) else (made,),
-        )
-
-    first = dataclasses.replace(one.entries[0], failures=tuple(map(renamed, one.entries[0].failures)))
-    return dataclasses.replace(one, entries=(first, *one.entries[1:]))
-
-
-def nearest(one: Recompile) -> tuple[GuardFailure, ...]:
-    """The failing guards of the nearest cache entry."""
-    return one.entries[0].failures if one.entries else ()
 
 
 def difference_of(one: Recompile) -> str:
@@ -82,7 +64,10 @@ def difference_of(one: Recompile) -> str:
 
 
 def birthplace(context: Context, one: Recompile) -> tuple[Location, GuardFailure | None]:
-    """Where the failing guard was born in the workspace; else the `def` line, or what led to a library's."""
+    """Where in the workspace the failing guard was born, and the guard.
+
+    Without such a place: the break that the part lies behind, the `def` line, the caller, the target.
+    """
     failures = nearest(one)
     # A setting of torch that changed fails the guards of tensors with it: those are its consequences.
     settings = [failure for failure in failures if cause_of(failure) is Cause.GLOBAL_STATE]
@@ -90,34 +75,35 @@ def birthplace(context: Context, one: Recompile) -> tuple[Location, GuardFailure
         home = context.innermost_ours(failure.born)
         if home is not None:
             return home, failure
-    fallback = next(iter(settings or failures), None)
-    if context.is_ours(one.location):
-        return one.location, fallback
-    return context.innermost_ours(one.caller) or one.location, fallback
+    line = resumed_at(context, one)
+    frame = break_at(context, one, line) if line is not None else one.location
+    home = context.innermost_ours((frame,), one.caller) or context.target_location()
+    return home, next(iter(settings or failures), None)
 
 
-def _finding(context: Context, group: list[Recompile]) -> Finding:
-    one = group[0]
+def _finding(context: Context, group: list[Root]) -> Finding:
+    one = group[0].recompile
+    again = [recompile for root in group for recompile in (root.recompile, *root.parts)]
     home, failure = birthplace(context, one)
     difference = plain(failure.difference or failure.code) if failure else difference_of(one)
-    cost = (f"`{plain(one.function)}` was compiled {_again(len(group))}", *_seconds(context, group))
-    hints = advice(failure) if failure else (_no_guard_advice(one),)
-    fixes, data = _fix(failure)
-    span = span_of(home)
-    if (home.path, home.line) == (context.report.target.path, context.report.target.line):
-        span = context.target_span() if home.column is None else span
+    line = resumed_at(context, one)
+    name = f"`{plain(one.function)}`"
+    what = name if line is None else f"the part of {name} after the graph break on line {line}"
+    cost = (f"{what} was compiled {_again(len(group))}", *_parts(context, group), *_seconds(context, again))
+    hints = _hints(context, one, failure)
+    fixes, data = _fix(context, one, failure)
     return context.finding(
         "FL201",
         title=f"recompiled: {difference}",
         message=compose(
-            f"`{plain(one.function)}` was compiled again because a guard of its compiled code failed: "
+            f"{what[0].upper()}{what[1:]} was compiled again because a guard of its compiled code failed: "
             f"{difference}.",
             _others(one, failure),
-            _later(group),
+            _later([root.recompile for root in group]),
             cost=cost,
             hints=hints,
         ),
-        span=span,
+        span=span_of(home),
         call=one.call,
         hints=hints,
         related=tuple(_related(context, one, home)),
@@ -126,6 +112,38 @@ def _finding(context: Context, group: list[Recompile]) -> Finding:
         fixes=fixes,
         data=data,
     )
+
+
+def _hints(context: Context, one: Recompile, failure: GuardFailure | None) -> tuple[str, ...]:
+    """What to do about the failure that is shown, then about each other cause among those beside it."""
+    if failure is None:
+        return (_no_guard_advice(one),)
+    line = resumed_at(context, one)
+    out: list[str] = []
+    causes: list[Cause] = []
+    for item in (failure, *(other for other in nearest(one) if other is not failure)):
+        cause = cause_of(item)
+        if cause in causes or len(causes) == _MOST_CAUSES or Cause.GLOBAL_STATE in causes:
+            continue
+        causes.append(cause)
+        said = advice(item) if line is None else advice_behind_a_break(item, line)
+        if item is failure:
+            out += said
+        elif said:
+            named = item.source and item.source not in said[0]
+            out.append(f"For {quoted(item.source)}: {said[0]}" if named else said[0])
+    return tuple(dict.fromkeys(out))
+
+
+def _parts(context: Context, group: list[Root]) -> Iterator[str]:
+    """The parts behind breaks that had to follow."""
+    lines = sorted(
+        {line for root in group for part in root.parts if (line := resumed_at(context, part)) is not None}
+    )
+    if len(lines) == 1:
+        yield f"so was the part of it after the graph break on line {lines[0]}"
+    elif lines:
+        yield f"so were the parts of it after the graph breaks on lines {listed(map(str, lines))}"
 
 
 def _again(times: int) -> str:
@@ -170,9 +188,13 @@ def _no_guard_advice(one: Recompile) -> str:
     return "Call it the same way each time; where that cannot be, expect one compile for each way"
 
 
-def _fix(failure: GuardFailure | None) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """`mark_dynamic` where a named argument's size varied."""
+def _fix(
+    context: Context, one: Recompile, failure: GuardFailure | None
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """`mark_dynamic` where a named argument's size varied; what a break carried over is no argument."""
     if failure is None or cause_of(failure) is not Cause.DIMENSION or fixed_by_torch(failure):
+        return (), ()
+    if resumed_at(context, one) is not None:
         return (), ()
     found = DIMENSION.match(failure.difference)
     if found is None or not found["name"].isidentifier():
@@ -201,5 +223,13 @@ def _related(context: Context, one: Recompile, home: Location) -> Iterator[Relat
             yield Related(
                 span_of(before), f"the earlier compile [{one.entries[0].compile_id}] was for this call"
             )
+    line = resumed_at(context, one)
+    if line is not None and line != home.line:
+        yield Related(
+            span_of(break_at(context, one, line)), "what follows this graph break is compiled by itself"
+        )
+    failure = birthplace(context, one)[1]
+    if failure is not None and failure.born and not context.is_ours(failure.born[-1]):
+        yield Related(span_of(failure.born[-1]), "the guard comes from this read in a library")
     if (one.location.path, one.location.line) != (home.path, home.line):
         yield Related(span_of(one.location), f"`{plain(one.function)}` is what was compiled again")

@@ -22,6 +22,9 @@ _OBJECT = re.compile(
 )
 _PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*# File )")
 _BLANKS = re.compile(r"[ \t]*\n[ \t]*")
+_LONG_FLOAT = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?(?![\w.])")
+_VALUES = re.compile(r" was (.*), now (.*)$", re.DOTALL)
+_DIGITS = 6
 _LONGEST_INPUTS = 160
 
 
@@ -35,6 +38,21 @@ def paragraphs(text: str) -> str:
     return "\n\n".join(part for part in map(plain, _PARAGRAPH.split(text)) if part)
 
 
+def rounded(text: str) -> str:
+    """`text` with its floats at six significant digits, unless that is where the values in it differ."""
+    short = _LONG_FLOAT.sub(_short_float, text)
+    was, now = _VALUES.search(text), _VALUES.search(short)
+    differed = was is not None and was[1] != was[2]
+    return text if differed and now is not None and now[1] == now[2] else short
+
+
+def _short_float(found: re.Match[str]) -> str:
+    if sum(character.isdecimal() for character in found[0].partition("e")[0]) <= _DIGITS:
+        return found[0]
+    short = f"{float(found[0]):.{_DIGITS}g}"
+    return short if "." in short or "e" in short else f"{short}.0"
+
+
 def sentence(text: str) -> str:
     """`text` with a full stop, a capital letter first where it starts with a plain lower-case word."""
     text = text.strip()
@@ -43,6 +61,11 @@ def sentence(text: str) -> str:
     if text[0].islower() and re.match(r"[a-z]+[ ,']", text):
         text = text[0].upper() + text[1:]
     return text if text[-1] in ".!?:`)" and text[-1] not in "`)" else text + "."
+
+
+def quoted(name: str) -> str:
+    """Code in backquotes; words that hold some already, as they are."""
+    return name if "`" in name or " " in name else f"`{name}`"
 
 
 def counted(number: int, noun: str) -> str:

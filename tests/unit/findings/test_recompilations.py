@@ -17,10 +17,12 @@ from fuselight.report import (
     Outcome,
     Recompile,
 )
+from fuselight_server.finding import Finding
 from fuselight_server.findings import findings
 from fuselight_server.findings.causes import Cause, advice, cause_of
+from fuselight_server.findings.text import rounded
 from tests.support.golden import expect
-from tests.support.reports import FILE, LIBRARY, at, report
+from tests.support.reports import FILE, LIBRARY, at, broken, report
 
 DEF = at(20, function="forward")
 READ = at(22, (8, 14), function="forward")
@@ -110,11 +112,9 @@ def test_a_number_that_a_break_carries_over_is_named_by_its_line() -> None:
     (one,) = findings(
         report(frames=frames, compiles=compiles, recompiles=(again(carried, compile_id="1/1"),))
     )
-    assert one.title == "recompiled: the result of line 25 was 0.5, now 0.7"
+    assert one.title == "recompiled: a value carried over the graph break on line 25 was 0.5, now 0.7"
     assert one.span.line == 25
-    assert one.hints == (
-        "Keep the result of that line a tensor, so that no graph break carries a Python number over",
-    )
+    assert "tensor" in one.hints[0]
 
 
 def test_a_setting_of_torch_comes_before_its_consequences() -> None:
@@ -201,7 +201,9 @@ def test_a_number_is_made_dynamic_only_where_torch_can(source: str, advised: str
 
 
 def test_wording() -> None:
-    (one,) = findings(report(recompiles=(again(SIZE, failed("FLAG was 1, now 2", kind="EQUALS_MATCH")),)))
+    (one,) = findings(
+        report(recompiles=(again(SIZE, failed("FLAG was 1, now 2", kind="EQUALS_MATCH", source="FLAG")),))
+    )
     expect(
         f"{one.title}\n{one.message}\n"
         + "\n".join(f"{item.span.line}: {item.message}" for item in one.related),
@@ -217,7 +219,84 @@ def test_wording() -> None:
         What to do:
         - Say before the first call that it varies: torch._dynamo.mark_dynamic(x, 0).
         - Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes.
+        - Pass `FLAG` as a tensor, whose value no guard checks.
         9: this call brought the new value, Net()(f32[4, 8])
         20: `Net.forward` is what was compiled again
         """,
     )
+
+
+PART = Frame("Net.forward", DEF, resumes_at=25)
+WHOLE = Frame("Net.forward", DEF)
+BREAK = at(25, (8, 20), function="forward")
+
+
+def in_parts(*recompiles: Recompile, **changes: Any) -> tuple[Finding, ...]:
+    """The findings of a function (compiles 0/*) and of its part behind the break on line 25 (compiles 1/*)."""
+    compiles = tuple(
+        Compile(f"{frame}/{number}", frame, Outcome.COMPILED) for frame in (0, 1) for number in (0, 1, 2)
+    )
+    facts = report(frames=(WHOLE, PART), compiles=compiles, recompiles=recompiles, **changes)
+    return findings(facts, read_line=lambda _path, line: "    y = x.max().item()" if line == 25 else None)
+
+
+def test_a_part_behind_a_break_that_differs_alike_is_told_with_the_function() -> None:
+    carried = failed("y.size(0) was 4, now 7", source="y", born=())
+    (one,) = in_parts(again(SIZE), again(carried, compile_id="1/1"))
+    assert one.title == "recompiled: x.size(0) was 4, now 7"
+    assert one.cost == (
+        "`Net.forward` was compiled once more",
+        "so was the part of it after the graph break on line 25",
+    )
+
+
+def test_a_part_that_differs_in_something_else_too_stays_a_finding_about_that() -> None:
+    number = failed("n was 3, now 4", kind="EQUALS_MATCH", source="n", born=(at(26),))
+    carried = failed("y.size(0) was 4, now 7", source="y", born=(at(27),))
+    first, second = in_parts(again(SIZE), again(carried, number, compile_id="1/1"))
+    assert (first.span.line, second.span.line) == (22, 26)
+    assert second.title == "recompiled: n was 3, now 4"
+    assert "failed too:\n- y.size(0) was 4, now 7" in second.message
+
+
+def test_the_same_number_of_another_name_is_another_cause() -> None:
+    one = failed("n was 0, now 1", kind="EQUALS_MATCH", source="n")
+    other = failed("m was 0, now 1", kind="EQUALS_MATCH", source="m")
+    assert len(in_parts(again(one), again(other, compile_id="1/1"))) == 2
+
+
+def test_a_part_of_another_call_is_another_recompilation() -> None:
+    carried = failed("y.size(0) was 4, now 7", source="y", born=())
+    assert len(in_parts(again(SIZE), again(carried, compile_id="1/1", call=1))) == 2
+
+
+def test_a_part_that_recompiles_alone_stands_on_its_break_with_advice_that_holds_there() -> None:
+    carried = failed("y.size(0) was 4, now 7", source="y", born=())
+    found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(BREAK),))
+    (one,) = (item for item in found if item.code == "FL201")
+    assert (one.span.line, one.span.column) == (25, 8)
+    assert one.message.startswith("The part of `Net.forward` after the graph break on line 25 was compiled")
+    assert one.fixes == ()
+    assert one.hints[0].startswith("Remove the graph break on line 25")
+
+
+def test_a_value_carried_over_a_break_is_named_by_its_source_and_rounded() -> None:
+    carried = failed("___stack0 was 1.8158537149429321, now 1.9478", kind="EQUALS_MATCH", source="___stack0")
+    found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
+    (named,) = (item for item in found if item.code == "FL201")
+    assert named.title == "recompiled: the value of `x.max().item()` on line 25 was 1.81585, now 1.9478"
+    assert named.hints[0].startswith("Keep the value of `x.max().item()` on line 25 a tensor")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("n was 0.10000000149, now 0.2", "n was 0.1, now 0.2"),
+        ("n was 1.00000000001, now 2.5", "n was 1.0, now 2.5"),
+        ("n was 1.00000001, now 1.00000002", "n was 1.00000001, now 1.00000002"),
+        ("n was 1.25e-08, now 1.2345678e-08", "n was 1.25e-08, now 1.23457e-08"),
+        ("torch was 2.13.0, now 1234567", "torch was 2.13.0, now 1234567"),
+    ],
+)
+def test_floats_are_rounded_unless_that_hides_the_difference(text: str, shown: str) -> None:
+    assert rounded(text) == shown

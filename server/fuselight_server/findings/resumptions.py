@@ -1,0 +1,146 @@
+"""Recompilations of the parts of a function that lie behind its graph breaks, told in the user's terms.
+
+Compiled code takes over behind a break as a function of its own, with guards of its own on what the break carried
+over. So one new size at the call compiles the function again and each such part of it: one cause, one finding.
+Invariant: a part is folded only into a recompilation of the same function in the same call that differs in the same
+way in each of its failing guards; what differs otherwise stays a finding of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fuselight.report import Location
+from fuselight_server.findings.causes import Cause, cause_of
+from fuselight_server.findings.text import rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import Break, GuardFailure, Recompile
+    from fuselight_server.findings.context import Context
+
+_CARRIED = re.compile(r"\b___stack\d+\b")
+"""What compiled code finds on Python's stack when it takes over behind a break."""
+_ALONE = re.compile(r"\s*(?:(?:return|if|elif|while|assert|await)\s+|[\w.,\s\[\]*]+=\s*)?\(*")
+"""What may stand before an expression whose value then lies alone on Python's stack."""
+_LONGEST_EXPRESSION = 60
+_OF_TENSORS = frozenset(
+    {Cause.DIMENSION, Cause.RANK, Cause.DTYPE, Cause.DEVICE, Cause.REQUIRES_GRAD, Cause.STRIDE}
+)
+"""What a tensor hands on to those made from it, whatever they are called."""
+
+
+@dataclass
+class Root:
+    """A recompilation that is told, and the parts of the same function that followed it in the same call."""
+
+    recompile: Recompile
+    parts: list[Recompile] = field(default_factory=list)
+
+
+def nearest(one: Recompile) -> tuple[GuardFailure, ...]:
+    """The failing guards of the nearest cache entry."""
+    return one.entries[0].failures if one.entries else ()
+
+
+def resumed_at(context: Context, one: Recompile) -> int | None:
+    """The line behind whose break the compiled part lies; None for a function from its start."""
+    known = {item.id: item.frame for item in context.report.compiles}
+    ids = (one.compile_id, *(entry.compile_id for entry in one.entries))
+    frame = next((known[name] for name in ids if name in known), None)
+    frames = context.report.frames
+    return frames[frame].resumes_at if frame is not None and frame < len(frames) else None
+
+
+def break_at(context: Context, one: Recompile, line: int) -> Location:
+    """Where the break is that the part lies behind: its exact place where the report holds it."""
+    broke = _break(context, one, line)
+    return broke.stack[0] if broke else Location(one.location.path, line, function=one.location.function)
+
+
+def in_the_users_words(context: Context, one: Recompile) -> Recompile:
+    """The recompilation with readable numbers, and a value that a break carried over named by what made it."""
+    line = resumed_at(context, one)
+    if not one.entries:
+        return one
+
+    def worded(failure: GuardFailure) -> GuardFailure:
+        difference, source, born = rounded(failure.difference), failure.source, failure.born
+        if line is not None and _CARRIED.search(difference):
+            name = _made_by(context, one, line)
+            source, difference = name, _CARRIED.sub(lambda _: name, difference)
+            born = born if context.innermost_ours(born) else (break_at(context, one, line),)
+        return dataclasses.replace(failure, source=source, difference=difference, born=born)
+
+    first = dataclasses.replace(one.entries[0], failures=tuple(map(worded, one.entries[0].failures)))
+    return dataclasses.replace(one, entries=(first, *one.entries[1:]))
+
+
+def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
+    """The recompilations to tell of, in order; a part that a former one explains is folded into it."""
+    out: list[Root] = []
+    for one in recompiles:
+        former = _former(out, one) if resumed_at(context, one) is not None and nearest(one) else None
+        if former is None:
+            out.append(Root(one))
+            continue
+        known = {_change(failure) for failure in nearest(former.recompile)}
+        new = [failure for failure in nearest(one) if _change(failure) not in known]
+        if not new:
+            former.parts.append(one)
+            continue
+        rest = [failure for failure in nearest(one) if failure not in new]
+        first = dataclasses.replace(one.entries[0], failures=(*new, *rest))
+        out.append(Root(dataclasses.replace(one, entries=(first, *one.entries[1:]))))
+    return out
+
+
+def _former(told: list[Root], one: Recompile) -> Root | None:
+    """The first recompilation of the same function in the same call; without calls, the last of the function."""
+    same = [
+        root
+        for root in told
+        if root.recompile.call == one.call
+        and root.recompile.function == one.function
+        and root.recompile.location == one.location
+    ]
+    if not same:
+        return None
+    return same[0] if one.call is not None else same[-1]
+
+
+def _change(failure: GuardFailure) -> tuple[object, ...]:
+    """What two failures have in common that one change made."""
+    cause = cause_of(failure)
+    if cause in _OF_TENSORS and failure.was is not None:
+        return (cause, failure.was, failure.now)
+    return (cause, failure.source, failure.difference)
+
+
+def _break(context: Context, one: Recompile, line: int) -> Break | None:
+    """The break at `line` of the function, None where the report holds none or several that differ."""
+    found = {
+        item.stack[0]: item
+        for item in context.report.breaks
+        if item.stack
+        and item.stack[0].path == one.location.path
+        and item.stack[0].line <= line <= (item.stack[0].end_line or item.stack[0].line)
+    }
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _made_by(context: Context, one: Recompile, line: int) -> str:
+    """The expression whose value the break carried over, where it can only be that one."""
+    broke = _break(context, one, line)
+    at = broke.stack[0] if broke else None
+    if at is not None and at.column is not None and at.end_line in {None, at.line}:
+        source = (context.read_line(at.path, at.line) or "").encode("utf-8", "surrogateescape")
+        before, made = source[: at.column].decode("utf-8", "replace"), source[at.column : at.end_column]
+        text = made.decode("utf-8", "replace").strip()
+        if text and len(text) <= _LONGEST_EXPRESSION and _ALONE.fullmatch(before):
+            return f"the value of `{text}` on line {at.line}"
+    return f"a value carried over the graph break on line {line}"

@@ -49,6 +49,30 @@ def test_a_break_in_a_library_shows_on_the_line_that_led_there() -> None:
     assert "inside a library, at layers.py:400" in one.message
 
 
+def test_dynamos_stand_ins_are_no_place_that_a_user_knows() -> None:
+    stand_in = at(
+        505, path="/env/lib/python3.11/site-packages/torch/_dynamo/polyfills/__init__.py", function="new"
+    )
+    (one,) = findings(report(breaks=(broken(FORWARD, stand_in),)))
+    assert one.span.line == FORWARD.line
+    assert one.related == ()
+    assert "library" not in one.message
+
+
+def test_what_is_called_is_named_where_torch_names_it() -> None:
+    said = (
+        "Skip calling function `tokenize` since it was wrapped with `torch.compiler.disable` (reason: None)"
+    )
+    (one,) = findings(report(breaks=(broken(FORWARD, gb="GB0098", explanation=said),)))
+    assert one.title == "graph break: calls `tokenize`, which is marked torch.compiler.disable"
+    said = "Dynamo does not know how to trace the function `None`"
+    (one,) = findings(report(breaks=(broken(FORWARD, gb="GB0147", explanation=said),)))
+    assert one.title == "graph break: what is called here cannot be traced"
+    said = "Dynamo does not know how to trace the builtin `time.time.` This function is either"
+    (one,) = findings(report(breaks=(broken(FORWARD, gb="GB0007", explanation=said),)))
+    assert one.title == "graph break: `time.time` is not traced by torch.compile"
+
+
 def test_two_lines_that_lead_to_one_library_line_are_two_findings() -> None:
     inside = at(400, (0, 9), path=LIBRARY)
     both = findings(report(breaks=(broken(FORWARD, inside), broken(at(31, (8, 20)), inside))))

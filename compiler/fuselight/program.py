@@ -192,8 +192,7 @@ class _Session:
         """Leave the findings behind, then die of the signal as the program would have."""
         self.__exit__()
         signal.signal(number, signal.SIG_DFL)
-        _flush()
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)  # what the program has not flushed is lost, as in a plain run
 
     def _write_soon(self) -> None:
         """Write the report once compiling has been quiet for a moment, on a thread that ends with that."""

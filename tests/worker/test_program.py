@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import stat
 import subprocess
@@ -48,6 +49,9 @@ net(torch.ones(5, 4))
 step(torch.ones(2), n=3)
 """
 
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+"""So that what a program had written and not flushed when it died shows."""
+
 
 def run(
     folder: Path, *program: str, **options: object
@@ -65,7 +69,7 @@ def run(
         *program,
     ]
     done = subprocess.run(
-        command, capture_output=True, text=True, cwd=folder, timeout=120, check=False, **options
+        command, capture_output=True, text=True, cwd=folder, env=BUFFERED, timeout=120, check=False, **options
     )  # type: ignore[call-overload]
     return done, read(report)
 
@@ -76,7 +80,13 @@ def read(path: Path) -> Report | None:
 
 def plain(folder: Path, *program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *program], capture_output=True, text=True, cwd=folder, timeout=120, check=False
+        [sys.executable, *program],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=BUFFERED,
+        timeout=120,
+        check=False,
     )
 
 

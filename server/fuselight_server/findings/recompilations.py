@@ -90,7 +90,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
     name = f"`{plain(one.function)}`"
     what = name if line is None else f"the part of {name} after the graph break on line {line}"
     cost = (f"{what} was compiled {_again(len(group))}", *_parts(context, group), *_seconds(context, again))
-    hints = _hints(context, one, failure)
+    hints = _hints(context, group[0], failure)
     fixes, data = _fix(context, one, failure)
     return context.finding(
         "FL201",
@@ -114,14 +114,15 @@ def _finding(context: Context, group: list[Root]) -> Finding:
     )
 
 
-def _hints(context: Context, one: Recompile, failure: GuardFailure | None) -> tuple[str, ...]:
-    """What to do about the failure that is shown, then about each other cause among those beside it."""
+def _hints(context: Context, root: Root, failure: GuardFailure | None) -> tuple[str, ...]:
+    """What to do about the failure that is shown, then about each other cause that no other finding tells of."""
+    one = root.recompile
     if failure is None:
         return (_no_guard_advice(one),)
     line = resumed_at(context, one)
     out: list[str] = []
     causes: list[Cause] = []
-    for item in (failure, *(other for other in nearest(one) if other is not failure)):
+    for item in (failure, *(other for other in nearest(one) if other not in (failure, *root.explained))):
         cause = cause_of(item)
         if cause in causes or len(causes) == _MOST_CAUSES or Cause.GLOBAL_STATE in causes:
             continue

@@ -40,6 +40,8 @@ class Root:
 
     recompile: Recompile
     parts: list[Recompile] = field(default_factory=list)
+    explained: tuple[GuardFailure, ...] = ()
+    """Failing guards of it that a former recompilation already tells of."""
 
 
 def nearest(one: Recompile) -> tuple[GuardFailure, ...]:
@@ -93,9 +95,9 @@ def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
         if not new:
             former.parts.append(one)
             continue
-        rest = [failure for failure in nearest(one) if failure not in new]
+        rest = tuple(failure for failure in nearest(one) if failure not in new)
         first = dataclasses.replace(one.entries[0], failures=(*new, *rest))
-        out.append(Root(dataclasses.replace(one, entries=(first, *one.entries[1:]))))
+        out.append(Root(dataclasses.replace(one, entries=(first, *one.entries[1:])), explained=rest))
     return out
 
 

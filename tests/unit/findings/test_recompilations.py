@@ -257,6 +257,7 @@ def test_a_part_that_differs_in_something_else_too_stays_a_finding_about_that() 
     assert (first.span.line, second.span.line) == (22, 26)
     assert second.title == "recompiled: n was 3, now 4"
     assert "failed too:\n- y.size(0) was 4, now 7" in second.message
+    assert len(second.hints) == 1, "what the first finding gives advice for needs none here"
 
 
 def test_the_same_number_of_another_name_is_another_cause() -> None:

@@ -40,6 +40,8 @@ class PlannedCall:
     build: Callable[[], Prepared]
     fake: bool = False
     """Whether the call asks for fake tensors; they must be in force before anything is built."""
+    notes: tuple[Note, ...] = ()
+    """What the call does otherwise than its text says."""
 
 
 def parameters_of(function: Any) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -25,9 +25,10 @@ from fuselight.inputs import (
     split_options,
 )
 from fuselight.protocol import DirectiveLine, InputsPlan, Target
-from fuselight.report import Location, Rung
+from fuselight.report import Location, Note, Rung
 from fuselight.target.annotations import annotated_inputs
 from fuselight.target.calls import PlannedCall, Prepared, parameters_of
+from fuselight.target.devices import redirect_devices
 from fuselight.target.tensors import make_tensor
 
 
@@ -91,9 +92,19 @@ def _directives(
     calls = []
     for line, directive in parsed:
         location = _span(target.path, line, 0, len(line.text.encode("utf-8", "surrogatepass")))
-        build = functools.partial(_build_directive, target, line, directive, names, device, objects)
-        calls.append(PlannedCall(line.text, location, build, fake=_asks_for_fake(directive)))
+        notes = _redirect(directive, target, line) if device else ()
+        build = functools.partial(_build_directive, target, line, directive, names, objects)
+        calls.append(PlannedCall(line.text, location, build, fake=_asks_for_fake(directive), notes=notes))
     return Answered(Rung.DIRECTIVE, lines[0].line, tuple(calls))
+
+
+def _redirect(directive: Directive, target: Target, line: DirectiveLine) -> tuple[Note, ...]:
+    """Take a CUDA device out of a directive, as out of the file that it belongs to."""
+    return tuple(
+        replace(note, location=_span(target.path, line, place.column or 0, place.end_column or 0))
+        for note in redirect_devices(directive.call, target.path)
+        if (place := note.location) is not None
+    )
 
 
 def _asks_for_fake(directive: Directive) -> bool:
@@ -103,19 +114,17 @@ def _asks_for_fake(directive: Directive) -> bool:
         return False  # building the call reports it, with its parameters known
 
 
-def _build_directive(  # noqa: PLR0917 - bound by `partial`, never written out
+def _build_directive(
     target: Target,
     line: DirectiveLine,
     directive: Directive,
     names: Mapping[str, Any],
-    device: str | None,
     objects: dict[str, Any],
 ) -> Prepared:
     options = Options()
 
     def tensor(spec: TensorSpec) -> torch.Tensor:
-        wanted = options.device
-        return make_tensor(spec, device if device and (wanted or "").startswith("cuda") else wanted)
+        return make_tensor(spec, options.device)
 
     evaluator = Evaluator(directive, names, tensor)
     try:
@@ -139,8 +148,7 @@ def _build_directive(  # noqa: PLR0917 - bound by `partial`, never written out
     except DirectiveError as error:
         raise fault(error, target.path, line) from None
     if options.device and isinstance(function, torch.nn.Module):
-        wanted = device if device and options.device.startswith("cuda") else options.device
-        function.to(wanted)
+        function.to(options.device)
     return Prepared(function, tuple(args), kwargs, options)
 
 
@@ -229,8 +237,9 @@ def _recorded(
             directive = parse_directive(text)
         except DirectiveError:
             continue  # has a value without a notation: shown in its report, not replayed
-        build = functools.partial(_build_directive, target, line, directive, names, device, objects)
-        calls.append(PlannedCall(text, None, build))
+        notes = _redirect(directive, target, line) if device else ()
+        build = functools.partial(_build_directive, target, line, directive, names, objects)
+        calls.append(PlannedCall(text, None, build, notes=notes))
     if not calls:
         raise Silent("the recorded inputs hold objects that have no notation")
     return Answered(Rung.RECORDED, None, tuple(calls))

@@ -1,0 +1,91 @@
+"""A CUDA device in a file becomes the CPU: what is changed, what is left alone, and on which lines."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from fuselight.target.devices import redirect_devices
+
+
+def redirect(source: str) -> tuple[str, list[tuple[int, str]]]:
+    """Change a source. Returns what it is then, and line and subject of each note."""
+    tree = ast.parse(source)
+    notes = redirect_devices(tree, "model.py")
+    subjects = [(n.location.line, n.text.partition(" runs on")[0]) for n in notes if n.location is not None]
+    assert len(subjects) == len(notes)
+    assert {note.kind for note in notes} <= {"device_redirected"}
+    return ast.unparse(tree), subjects
+
+
+@pytest.mark.parametrize(
+    ("source", "changed", "subject"),
+    [
+        ("x = net.cuda()", "x = net.cpu()", ".cuda()"),
+        ("x = net.cuda(0, non_blocking=True).half()", "x = net.cpu().half()", ".cuda()"),
+        ("x = y.to('cuda')", "x = y.to('cpu')", "'cuda'"),
+        ("x = y.to('cuda:1', torch.half)", "x = y.to('cpu', torch.half)", "'cuda:1'"),
+        ("x = torch.ones(2, device='cuda')", "x = torch.ones(2, device='cpu')", "'cuda'"),
+        ("d = torch.device('cuda', 0)", "d = torch.device('cpu')", "'cuda'"),
+        ("d = device('cuda', index=n)", "d = device('cpu')", "'cuda'"),
+        ("d = f'cuda:{rank}'", "d = 'cpu'", "f'cuda:{rank}'"),
+        ("torch.set_default_device('cuda')", "torch.set_default_device('cpu')", "'cuda'"),
+        ("def f(device='cuda'): pass", "def f(device='cpu'):\n    pass", "'cuda'"),
+        ("x = y.pin_memory()", "x = y.cpu()", ".pin_memory()"),
+        ("torch.cuda.synchronize()", "torch.cpu.synchronize()", "torch.cuda.synchronize"),
+        ("s = torch.cuda.Stream()", "s = torch.cpu.Stream()", "torch.cuda.Stream"),
+        ("import torch as t\nt.cuda.set_device(0)", "import torch as t\nt.cpu.set_device(0)", None),
+        ("e = torch.cuda.Event(True)", "e = torch.cpu.Event(True)", "torch.cuda.Event"),
+        ("with torch.autocast('cuda'): pass", "with torch.autocast('cpu'):\n    pass", "'cuda'"),
+        ("torch.cuda.amp.autocast()", "torch.cpu.amp.autocast()", "torch.cuda.amp.autocast"),
+        (
+            "from torch.cuda.amp import autocast, GradScaler",
+            "from torch.cpu.amp import autocast, GradScaler",
+            "torch.cuda.amp.GradScaler",
+        ),
+        (
+            "ok = x.cuda().sum() == y.cuda().sum()",
+            "ok = x.cpu().sum() == y.cpu().sum()",
+            ".cuda()",
+        ),
+    ],
+)
+def test_what_is_changed(source: str, changed: str, subject: str | None) -> None:
+    now, subjects = redirect(source)
+    assert now == changed
+    assert len(subjects) == 1
+    assert subject is None or subjects[0][1] == subject
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "device = 'cuda' if torch.cuda.is_available() else 'cpu'",
+        "if torch.cuda.is_available():\n    net = net.cuda()",
+        "if not torch.cuda.is_available():\n    d = 'cpu'\nelse:\n    d = 'cuda'",
+        "ok = device == 'cuda'",
+        "ok = device in ('cuda', 'mps')",
+        "sizes = {'cuda': 1, 'cpu': 2}",
+        "x = table['cuda']",
+        "print('cuda is fast')",
+        "print(f'cuda:{n} of {m}')",
+        '"""cuda"""',
+        "properties = torch.cuda.get_device_properties(0)",
+        "torch.cuda.empty_cache()",
+        "mine.cuda.synchronize()",
+        "from torch.cuda import get_device_name, Stream",
+    ],
+)
+def test_what_is_left_alone(source: str) -> None:
+    now, subjects = redirect(source)
+    assert now == ast.unparse(ast.parse(source))
+    assert subjects == []
+
+
+def test_places_are_those_of_the_file() -> None:
+    tree = ast.parse("a = 1\nx = make(  'cuda',\n  y).cuda()\n")
+    (note,) = redirect_devices(tree, "model.py")
+    assert note.location is not None
+    assert (note.location.line, note.location.column, note.location.end_line) == (2, 4, 3)
+    compile(tree, "model.py", "exec")

@@ -1,0 +1,203 @@
+"""Each rung of the ladder in a real worker: what it answers, what it says when it is silent, what its report tells."""
+
+# ruff: noqa: E501 - programs on one line
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fuselight.report import Culprit, Report, Rung
+from tests.support.live_worker import LiveWorker, replace
+
+NET = """\
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = torch.nn.Linear(4, 4)
+    def forward(self, x, scale=1.0):
+        return self.l(x) * scale
+"""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
+    live = LiveWorker(tmp_path_factory.mktemp("workspace"))
+    yield live
+    live.close()
+
+
+def texts(report: Report) -> list[str]:
+    assert report.failures == ()
+    assert report.inputs is not None
+    return [call.text for call in report.inputs.calls]
+
+
+@pytest.mark.parametrize(
+    ("answer", "calls"),
+    [
+        ("(torch.ones(2, 4),)", ["Net()(f32[2, 4])"]),
+        ("torch.ones(2, 4)", ["Net()(f32[2, 4])"]),
+        ('{"x": torch.ones(2, 4), "scale": 2.0}', ["Net()(x=f32[2, 4], scale=2.0)"]),
+        ('((torch.ones(2, 4),), {"scale": 0.5})', ["Net()(f32[2, 4], scale=0.5)"]),
+        ("[(torch.ones(2, 4),), (torch.ones(3, 4),)]", ["Net()(f32[2, 4])", "Net()(f32[3, 4])"]),
+    ],
+)
+def test_a_provider_answers_in_each_of_its_forms(live: LiveWorker, answer: str, calls: list[str]) -> None:
+    source = NET + f"def example_inputs():\n    return {answer}\n"
+    report = live.analyse(source, "Net", provider="example_inputs", provider_line=8)
+    assert texts(report) == calls
+    assert report.inputs is not None
+    assert (report.inputs.rung, report.inputs.line) == (Rung.PROVIDER, 8)
+    assert len(report.compiles) == len(calls)
+
+
+def test_a_provider_with_a_parameter_is_told_the_target(live: LiveWorker) -> None:
+    source = NET + "def example_inputs(name):\n    return torch.ones({'Net': 5}[name], 4)\n"
+    assert texts(live.analyse(source, "Net", provider="example_inputs")) == ["Net()(f32[5, 4])"]
+
+
+def test_a_provider_that_raises_is_on_its_line(live: LiveWorker) -> None:
+    failure = live.failure(
+        NET + "def example_inputs():\n    return 1 / 0\n", "Net", provider="example_inputs"
+    )
+    assert (failure.culprit, failure.exception, failure.stack[-1].line) == (
+        Culprit.USER,
+        "ZeroDivisionError",
+        9,
+    )
+    assert failure.phase == "build"
+
+
+def test_a_provider_without_answers_lets_the_next_rung_answer(live: LiveWorker) -> None:
+    source = NET + "def example_inputs():\n    return []\n"
+    report = live.analyse(source, "Net", provider="example_inputs", recorded=("Net()(f32[6, 4])",))
+    assert texts(report) == ["Net()(f32[6, 4])"]
+    assert report.inputs is not None
+    assert report.inputs.rung is Rung.RECORDED
+
+
+def test_a_class_that_needs_arguments_says_so(live: LiveWorker) -> None:
+    source = NET.replace("__init__(self)", "__init__(self, dim)", 1) + "def example_inputs():\n    return 1\n"
+    failure = live.failure(source, "Net", provider="example_inputs")
+    assert failure.kind == "inputs"
+    assert "missing a required argument: 'dim'" in failure.message
+    assert "directive" in failure.next_step
+
+
+def test_the_models_own_dummy_inputs(live: LiveWorker) -> None:
+    source = (
+        NET
+        + "    @property\n    def dummy_inputs(self):\n        return {'x': torch.ones(2, 4), 'scale': 3.0}\n"
+    )
+    report = live.analyse(source, "Net")
+    assert texts(report) == ["Net()(x=f32[2, 4], scale=3.0)"]
+    assert report.inputs is not None
+    assert report.inputs.rung is Rung.DUMMY_INPUTS
+
+
+def test_dummy_inputs_of_a_transformers_model(live: LiveWorker) -> None:
+    source = (
+        "from transformers import GPT2Config, GPT2Model\n"
+        "class Config(GPT2Config):\n"
+        "    def __init__(self, **rest):\n"
+        "        super().__init__(**{'n_layer': 1, 'n_head': 2, 'n_embd': 8, 'vocab_size': 64, **rest})\n"
+        "class Small(GPT2Model):\n"
+        "    config_class = Config\n"
+    )
+    report = live.analyse(source, "Small")
+    assert texts(report) == ["Small()(input_ids=i64[3, 5])"]
+    assert report.inputs is not None
+    assert report.inputs.rung is Rung.DUMMY_INPUTS
+    assert any(one.graph is not None for one in report.compiles)
+
+
+JAXTYPING = """\
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+def attend(q: Float[Tensor, "batch heads 8"], ids: Int[Tensor, "batch"], mask: Bool[Tensor, ""], scale: float = 1.0):
+    return (q * scale).sum(-1)[ids % 2] * mask
+"""
+
+
+def test_annotations_take_sizes_from_the_settings(live: LiveWorker) -> None:
+    report = live.analyse(JAXTYPING, "attend", default_sizes={"batch": 3, "*": 2})
+    assert texts(report) == ["attend(q=f32[3, 2, 8], ids=i64[3], mask=bool[])"]
+    assert report.inputs is not None
+    assert (report.inputs.rung, report.inputs.line) == (Rung.ANNOTATIONS, 4)
+    assert len(report.compiles) == 1
+
+
+def test_annotations_without_a_size_are_silent_and_say_which(live: LiveWorker) -> None:
+    failure = live.failure(JAXTYPING, "attend", default_sizes={"heads": 2})
+    assert failure.kind == "inputs"
+    assert "dimension batch" in failure.message
+    assert "fuselight.inputs.defaultSizes" in failure.message
+
+
+def test_annotations_of_a_module_and_of_a_method(live: LiveWorker) -> None:
+    source = """\
+import torch
+from jaxtyping import Float
+class Net(torch.nn.Module):
+    def forward(self, x: Float[torch.Tensor, "n 4"]):
+        return self.scale(x)
+    def scale(self, x: Float[torch.Tensor, "n=3 4"]):
+        return x * 2
+"""
+    assert texts(live.analyse(source, "Net", default_sizes={"n": 5})) == ["Net()(x=f32[5, 4])"]
+    assert texts(live.analyse(source, "Net.scale")) == ["Net.scale(x=f32[3, 4])"]
+
+
+def test_recorded_inputs_share_the_object_and_show_its_recompilation(live: LiveWorker) -> None:
+    recorded = ("Net()(f32[2, 4])", "Net()(f32[7, 4], scale=2.0)", "Net(<Config>)(f32[1, 4])")
+    report = live.analyse(NET, "Net", recorded=recorded)
+    assert texts(report) == list(recorded[:2])
+    assert len(report.recompiles) == 1
+
+
+def test_recorded_inputs_without_a_notation_are_passed_over(live: LiveWorker) -> None:
+    source = NET + 'if __name__ == "__main__":\n    torch.compile(Net())(torch.ones(1, 4))\n'
+    report = live.analyse(source, "Net", recorded=("Net(<Config>)(f32[1, 4])",))
+    assert report.failures == ()
+    assert report.inputs is not None
+    assert (report.inputs.rung, report.inputs.line) == (Rung.MAIN, 8)
+    assert len(report.compiles) == 1
+
+
+def test_the_main_block_gets_its_arguments(live: LiveWorker) -> None:
+    source = "import sys, torch\n\nif __name__ == '__main__':\n    print(sys.argv[0] == __file__, sys.argv[1:])\n    torch.compile(torch.sin)(torch.ones(2))\n"
+    request = live.request(source, "")
+    report = live.report(replace(request, argv=("--steps", "3")))
+    assert report.output.stdout == "True ['--steps', '3']\n"
+
+
+def test_a_target_that_nothing_knows_inputs_for(live: LiveWorker) -> None:
+    failure = live.failure("def f(x, y):\n    return x + y\n")
+    assert (failure.kind, failure.stack[-1].line) == ("inputs", 1)
+    assert "# fuselight: f(" in failure.next_step
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch\ndef make():\n    return 1\n# fuselight: net(f32[2])\nnet = torch.compile(torch.nn.ReLU())\n",
+        "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n# fuselight: net(f32[2])\nnet = Net()\nnet.compile()\n",
+        "import torch as t\n@t.compile(dynamic=False)\n# fuselight: net(f32[2])\ndef net(x):\n    return x + 1\n",
+        "import torch\nclass Outer:\n    class net(torch.nn.Module):\n        # fuselight: Outer.net()(f32[2])\n        def forward(self, x):\n            return x + 1\n",
+    ],
+)
+def test_ways_to_compile(live: LiveWorker, source: str) -> None:
+    report = live.analyse(source, "net")
+    assert report.failures == ()
+    assert len(report.compiles) == 1
+
+
+def test_a_disabled_target_is_told(live: LiveWorker) -> None:
+    source = "import torch\n@torch.compiler.disable\n# fuselight: f(f32[2])\ndef f(x):\n    return x + 1\n"
+    report = live.analyse(source)
+    (found,) = report.not_compiled
+    assert (found.kind.value, found.location.line) == ("disabled", 4)

@@ -7,11 +7,12 @@ The worker speaks first, with `Hello`. Unknown types and keys are skipped and co
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight.report import Failure, Report, Versions
+from fuselight.report import Failure, Location, Report, Versions
 
 PROTOCOL = 1
 
@@ -107,6 +108,13 @@ class Cancel:
 
 
 @dataclass(frozen=True)
+class Locate:
+    """Ask where the run with this id is, for when py-spy may not look. A Progress tells, if the run can."""
+
+    id: int
+
+
+@dataclass(frozen=True)
 class Shutdown:
     """End every run and exit."""
 
@@ -146,6 +154,13 @@ class Progress:
     count: int | None = None
     """Frames traced so far."""
 
+    def at(self, place: Location) -> Progress:
+        """Return the same phase, at the place where a sample has found it."""
+        doing = {"import": "importing", "build": "building", "trace": "tracing", "report": "reporting"}
+        where = f"{place.function}, " if place.function else ""
+        detail = f"{doing.get(self.phase, 'running')} {where}{os.path.basename(place.path)}:{place.line}"
+        return replace(self, detail=detail, path=place.path, line=place.line)
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -173,13 +188,13 @@ class Log:
     text: str
 
 
-ToWorker = Analyse | Cancel | Shutdown
+ToWorker = Analyse | Cancel | Locate | Shutdown
 ToServer = Hello | Started | Progress | Answer | Refused | Log
 Message = ToWorker | ToServer
 
 _TYPES: dict[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (Analyse, Cancel, Shutdown, Hello, Started, Progress, Answer, Refused, Log)
+    for kind in (Analyse, Cancel, Locate, Shutdown, Hello, Started, Progress, Answer, Refused, Log)
 }
 
 

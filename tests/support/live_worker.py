@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import time
 from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,19 @@ class LiveWorker:
         self.loop.close()
 
 
+def wait_gone(pid: int, seconds: float = 30.0) -> None:
+    """Wait until a process has ended; one that only waits to be collected has."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return
+        if state == "Z":
+            return
+    raise AssertionError(f"process {pid} lives on")
+
+
 def make_request(
     path: Path,
     source: str,
@@ -111,4 +125,4 @@ def make_request(
     )
 
 
-__all__ = ["DEADLINE", "LiveWorker", "make_request", "replace"]
+__all__ = ["DEADLINE", "LiveWorker", "make_request", "replace", "wait_gone"]

@@ -14,7 +14,8 @@ import pytest
 
 from fuselight.protocol import Answer, Refused
 from fuselight.report import Culprit
-from tests.support.live_worker import LiveWorker
+from fuselight_server import sampling, worker_process
+from tests.support.live_worker import LiveWorker, wait_gone
 
 GOOD = """\
 import torch
@@ -94,8 +95,7 @@ def test_a_daemon_that_leaves_its_group_is_killed(live: LiveWorker, tmp_path: Pa
             f"import subprocess\nchild = subprocess.Popen(['sleep', '600'], start_new_session=True)\nopen({str(note)!r}, 'w').write(str(child.pid))"
         )
     )
-    live.analyse(GOOD, file="good.py")
-    assert not Path(f"/proc/{note.read_text()}").exists()
+    wait_gone(int(note.read_text()))
 
 
 @pytest.mark.parametrize("way", ["sys.exit(3)", "raise SystemExit(3)", "os._exit(3)"])
@@ -163,6 +163,34 @@ def test_a_silent_run_is_sampled_on_the_users_line(live: LiveWorker) -> None:
     live.analyse(body("import time\nwhile True: time.sleep(0.01)"), seconds=6)
     sampled = [one for one in live.progress if one.line == 6 and "model.py:6" in one.detail]
     assert sampled, live.progress
+
+
+async def not_permitted(pid: int) -> sampling.Sample:
+    return sampling.Sample(why_not=f"Permission denied for {pid}")
+
+
+def test_where_py_spy_may_not_look_the_run_itself_says_where_it_is(
+    live: LiveWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_process, "sample", not_permitted)
+    report = live.analyse(spinning("while True: pass"), seconds=6)
+    assert any(one.line == 8 and one.detail.endswith("spin, model.py:8") for one in live.progress), (
+        live.progress
+    )
+    assert any("Permission denied" in line for line in live.lines)
+    (failure,) = report.failures
+    assert (failure.kind, failure.stack[-1].line) == ("timeout", 8)
+    asked = live.analyse(spinning("import time\ntime.sleep(3)"), seconds=60)
+    assert asked.failures == (), "to be asked changes nothing"
+    assert any(one.line == 9 for one in live.progress), live.progress
+
+
+def test_where_neither_can_the_phase_stands_alone(live: LiveWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_process, "sample", not_permitted)
+    deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG))\nwhile True: pass"
+    failure = live.failure(spinning(deaf), seconds=4)
+    assert (failure.culprit, failure.kind, failure.phase) == (Culprit.USER, "timeout", "trace")
+    assert not [one for one in live.progress if one.line in range(8, 11)]
 
 
 def test_memory_is_limited(live: LiveWorker) -> None:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from fuselight.codec import encode
 from fuselight.protocol import Analyse, Progress
-from fuselight.report import Output
-from fuselight.worker import process, wire
+from fuselight.report import Location, Output
+from fuselight.worker import faults, process, wire
 
 if TYPE_CHECKING:
     from fuselight.worker.child import Job
@@ -67,6 +67,10 @@ class Running:
     ending: str | None = None
     """Why it is being ended: `cancelled`, `timeout` or `memory`."""
     kill_at: float | None = None
+    asked: int | None = None
+    """While it is being asked where it is: the size that its dumps had before, in bytes."""
+    dumped: int = 0
+    """The size of its dumps at the last look, in bytes."""
     measured: float = 0.0
     """When the memory of its whole tree was last measured."""
 
@@ -97,6 +101,30 @@ class Running:
                 os.kill(self.pid, process.SOFT_SIGNAL)
         else:
             process.kill_group(self.pid)
+
+    def locate(self) -> None:
+        """Ask it to dump its stack, which `place` then reads."""
+        self.asked = self.dumped = self._dump_size()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, process.SAMPLE_SIGNAL)
+
+    def place(self) -> Location | None:
+        """Return the user's line in the dump that was asked for, None while there is none or no such line."""
+        size, before = self._dump_size(), self.dumped
+        self.dumped = size
+        if self.asked is None or size == self.asked or size != before:
+            return None  # not there, or still being written
+        with open(self.path("faults.txt"), "rb") as file:
+            file.seek(self.asked)
+            text = file.read().decode("utf-8", "replace")
+        self.asked = None
+        return faults.innermost_in(faults.read_stack(text), self.request.roots)
+
+    def _dump_size(self) -> int:
+        try:
+            return os.stat(self.path("faults.txt")).st_size
+        except OSError:
+            return 0
 
     def remove(self) -> None:
         """Close our ends of its pipes and delete its folder."""

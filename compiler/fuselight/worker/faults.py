@@ -5,7 +5,9 @@ Invariant: only frames of files come out, the thread that was running first, out
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
 
 from fuselight.report import Location, Stack
 
@@ -13,6 +15,15 @@ _FRAME = re.compile(r'^  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function
 _CURRENT = re.compile(
     r"^(Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\):$|^Stack \(most recent"
 )
+
+
+def innermost_in(stack: Stack, roots: Sequence[str]) -> Location | None:
+    """Find the innermost frame of a file in one of the workspace folders, installed packages in them excluded."""
+    for place in reversed(stack):
+        inside = any(place.path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+        if inside and not {"site-packages", "dist-packages"} & set(place.path.split(os.sep)):
+            return place
+    return None
 
 
 def read_stack(text: str) -> Stack:

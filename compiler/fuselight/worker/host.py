@@ -25,6 +25,7 @@ from fuselight.protocol import (
     Analyse,
     Cancel,
     Hello,
+    Locate,
     Log,
     Progress,
     Refused,
@@ -115,6 +116,7 @@ class Host:
                 handle: Callable[[], Any] = key.data
                 handle()
             self._reap()
+            self._tell_places()
             self._enforce_limits()
             if self._forks and not self._runs:
                 for line in self._preload.go_on(self._warm.baseline, self._closing):
@@ -160,6 +162,10 @@ class Host:
             running = self._runs.get(message.id)
             if running is not None:
                 running.end("cancelled", grace=0)
+        elif isinstance(message, Locate):
+            running = self._runs.get(message.id)
+            if running is not None:
+                running.locate()
         elif isinstance(message, Shutdown):
             self._open = False
         else:
@@ -247,6 +253,13 @@ class Host:
         if ended:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(descriptor)
+
+    def _tell_places(self) -> None:
+        """Pass on where the runs that were asked are."""
+        for running in self._runs.values():
+            place = running.place() if running.asked is not None else None
+            if place is not None and running.last is not None:
+                self._send(running.last.at(place))
 
     def _reap(self) -> None:
         for running in list(self._runs.values()):

@@ -21,6 +21,9 @@ _PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
 SOFT_SIGNAL: int = signal.SIGRTMAX - 2 if hasattr(signal, "SIGRTMAX") else signal.SIGUSR2
 """Asks a run to stop by itself and to say where it is. A real-time signal: programs use SIGUSR1 and 2 themselves."""
 
+SAMPLE_SIGNAL: int = signal.SIGURG
+"""Asks a run to dump its stack and go on. Ignored by default, so that it harms no program that a run turns into."""
+
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 

@@ -13,7 +13,7 @@ import itertools
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from fuselight.protocol import (
     Answer,
     Cancel,
     Hello,
+    Locate,
     Log,
     Message,
     Progress,
@@ -87,6 +88,8 @@ class _Run:
     on_progress: Callable[[Progress], None]
     answer: asyncio.Future[Answer | Refused]
     pid: int | None = None
+    lost: bool = False
+    """Whether the host died before this run had a process: whatever killed it, it was not the user's code."""
     last: Progress | None = None
     moved: float = field(default_factory=time.monotonic)
     sampled: Stack | None = None
@@ -117,7 +120,9 @@ class Worker:
         self.interpreter = interpreter
         self.state = WorkerState.STOPPED
         self.hello: Hello | None = None
-        self._cwd, self._env = cwd, env
+        self._cwd = cwd
+        self._base_env = dict(os.environ if env is None else env)
+        self._env = self._base_env
         self._log = log
         self._idle_seconds, self._sample_after = idle_seconds, sample_after
         self._cannot_sample: str | None = None
@@ -139,11 +144,11 @@ class Worker:
             try:
                 self.hello = await self._launch()
             except WorkerFailed as failed:
-                await self._kill()
+                await self._kill(self._process)
                 self._become(WorkerState.FAILED, failed.failure.message)
                 raise
             except asyncio.CancelledError:
-                await self._kill()
+                await self._kill(self._process)
                 self._become(WorkerState.STOPPED, "the start was cancelled")
                 raise
             self._become(WorkerState.READY, f"torch {self.hello.versions.torch}, pid {self.hello.pid}")
@@ -151,17 +156,32 @@ class Worker:
             return self.hello
 
     async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:
-        """Run a request and return its one answer, with the request's own id. Cancelling the task kills the run."""
+        """Run a request and return its one answer, with the request's own id. Cancelling the task kills the run.
+
+        A host that died before the run had a process (killed while idle, as by a system short of memory) is replaced
+        without a word to the user, once.
+        """
+        answer, lost = await self._run_once(request, on_progress)
+        if lost and self.state is not WorkerState.CLOSED:
+            self._log("worker: it had died before the run began; the run goes to a new one")
+            answer, _ = await self._run_once(request, on_progress)
+        return answer
+
+    async def _run_once(
+        self, request: Analyse, on_progress: Callable[[Progress], None]
+    ) -> tuple[Answer | Refused, bool]:
+        """Run a request in the host as it is. Returns the answer, and whether the host was lost before it began."""
         try:
+            await self._take_environment(request.environment)
             await self.start()
         except WorkerFailed as failed:
-            return Refused(request.id, "failed", failed.failure)
+            return Refused(request.id, "failed", failed.failure), False
         number = next(self._numbers)  # ours on the pipe: the caller's ids may repeat
         run = _Run(request, on_progress, asyncio.get_running_loop().create_future())
         self._runs[number] = run
         self._become(WorkerState.BUSY, f"{request.target.name}, generation {request.generation}")
         self._wait_idle()
-        watch = asyncio.create_task(self._watch(run))
+        watch = asyncio.create_task(self._watch(number, run))
         try:
             await self._send(replace(request, id=number))
             answer = await run.answer
@@ -174,13 +194,14 @@ class Worker:
             if self.state is WorkerState.BUSY and not self._runs:
                 self._become(WorkerState.READY, "nothing left to run")
             self._wait_idle()
-        return replace(_with_stack(answer, run), id=request.id)
+        return replace(_with_stack(answer, run), id=request.id), run.lost
 
     async def close(self) -> None:
         """End the worker and everything that it started."""
         if self._idle is not None:
             self._idle.cancel()
-        self._refuse_all(_ours("the worker was closed during the run", "run it again"), "cancelled")
+        why = _ours("the worker was closed during the run", "run it again")
+        _refuse_all(self._runs.values(), why, "cancelled")
         await self._stop()
         if self.state is not WorkerState.CLOSED:
             self._become(WorkerState.CLOSED, "asked to")
@@ -192,6 +213,20 @@ class Worker:
             self._log(f"worker: {self.state.value} -> {state.value} ({why})")
         self.state = state
 
+    async def _take_environment(self, variables: Mapping[str, str]) -> None:
+        """End a host that was started with other variables: many of them torch reads once, when it is imported.
+
+        While another run is on, the host stays, and this run gets the variables in its own process alone.
+        """
+        async with self._starting:
+            wanted = {**self._base_env, **variables}
+            if wanted == self._env or self._runs or self.state is WorkerState.CLOSED:
+                return
+            self._env = wanted
+            if self._process is not None:
+                self._become(WorkerState.STOPPED, "the environment of its runs has changed")
+                await self._stop()
+
     async def _launch(self) -> Hello:
         self._greeting = asyncio.get_running_loop().create_future()
         command = [self.interpreter.executable, *self.interpreter.args, "-X", "utf8", str(launch_path())]
@@ -202,7 +237,7 @@ class Worker:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=self._cwd,
-                env=None if self._env is None else dict(self._env),
+                env=self._env,
                 start_new_session=True,
             )
         except OSError as error:
@@ -242,18 +277,23 @@ class Worker:
         process = self._process
         if process is None:
             return
-        with contextlib.suppress(OSError, RuntimeError):
+        with contextlib.suppress(OSError, RuntimeError, asyncio.TimeoutError, TimeoutError):
             await asyncio.wait_for(self._send(Shutdown()), _CLOSE_LIMIT)
+        self._let_go(process)
         with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
             await asyncio.wait_for(process.child.wait(), _CLOSE_LIMIT)
-        await self._kill()
+        await self._kill(process)
 
-    async def _kill(self) -> None:
+    def _let_go(self, process: _Process) -> None:
+        """From here on nothing that becomes of `process` concerns this worker, which may start another one."""
+        if self._process is process:
+            self._process = self.hello = None
+
+    async def _kill(self, process: _Process | None) -> None:
         """Kill the process and the groups of its runs, and wait until it is gone."""
-        process, self._process = self._process, None
-        self.hello = None
         if process is None:
             return
+        self._let_go(process)
         groups = [run.pid for run in self._runs.values() if run.pid is not None]
         for group in (process.child.pid, *groups):
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -279,13 +319,18 @@ class Worker:
                 self._become(WorkerState.STOPPED, f"idle for {self._idle_seconds:g} s")
                 await self._stop()
 
-    async def _ended(self, process: _Process, why: str) -> None:
+    async def _ended(self, process: _Process, why: str, *, by_itself: bool = False) -> None:
         """Settle everything that waits for a process which is gone or can no longer be understood."""
         if process is not self._process:
             return
-        await self._kill()
+        # Whose end it is, is settled before anything is waited for: meanwhile another process may be started.
+        greeting, runs = self._greeting, list(self._runs.values())
+        self._let_go(process)
+        if greeting is not None and greeting.done() and self.state is not WorkerState.CLOSED:
+            self._become(WorkerState.STOPPED, why)
+        await self._kill(process)
         printed = _text(process.stderr)
-        if self._greeting is not None and not self._greeting.done():
+        if greeting is not None and not greeting.done():
             first = (printed.strip().splitlines() or ["it printed nothing"])[-1]
             failure = Failure(
                 Culprit.ENVIRONMENT,
@@ -294,18 +339,11 @@ class Worker:
                 "choose another interpreter, or repair this one; the log has what it printed",
                 traceback=printed,
             )
-            self._greeting.set_exception(WorkerFailed(failure))
+            greeting.set_exception(WorkerFailed(failure))
             return
-        self._refuse_all(replace(_damaged(why), traceback=printed), "failed")
-        if self.state is not WorkerState.CLOSED:
-            self._become(WorkerState.STOPPED, why)
-
-    def _refuse_all(self, failure: Failure, reason: str) -> None:
-        for run in self._runs.values():
-            if not run.answer.done():
-                last = run.last
-                phase = last.phase if last else None
-                run.answer.set_result(Refused(run.request.id, reason, replace(failure, phase=phase)))
+        for run in runs:
+            run.lost = by_itself and run.pid is None and not run.answer.done()
+        _refuse_all(runs, replace(_damaged(why), traceback=printed), "failed")
 
     # Messages
 
@@ -320,7 +358,7 @@ class Worker:
     async def _read_messages(self, process: _Process) -> None:
         stream = process.child.stdout
         reader = wire.FrameReader()
-        why = "it ended by itself"
+        why, by_itself = "it ended by itself", True
         try:
             while stream is not None and (data := await stream.read(1 << 20)):
                 for payload in reader.feed(data):
@@ -329,8 +367,8 @@ class Worker:
                     self._handle(await asyncio.to_thread(_read, payload) if large else _read(payload))
             reader.end()
         except wire.WireError as error:
-            why = f"its answer is damaged: {error}"
-        await self._ended(process, why)
+            why, by_itself = f"its answer is damaged: {error}", False
+        await self._ended(process, why, by_itself=by_itself)
 
     def _handle(self, message: Message | _Unreadable | None) -> None:  # noqa: C901 - one branch a kind of message
         if isinstance(message, _Unreadable):
@@ -376,7 +414,7 @@ class Worker:
 
     # Runs
 
-    async def _watch(self, run: _Run) -> None:
+    async def _watch(self, number: int, run: _Run) -> None:
         """Sample a run that shows no progress, and give the worker up when it does not end one in time."""
         limit = run.request.limits.seconds
         deadline = time.monotonic() + limit + _OVERTIME if limit else None
@@ -391,26 +429,25 @@ class Worker:
             if self._sample_after <= 0 or run.pid is None:
                 continue
             if time.monotonic() - run.moved >= self._sample_after:
-                await self._sample(run, run.pid)
+                await self._sample(number, run, run.pid)
                 run.moved = time.monotonic()
 
-    async def _sample(self, run: _Run, pid: int) -> None:
+    async def _sample(self, number: int, run: _Run, pid: int) -> None:
         taken = await sample(pid)
         if taken.why_not is not None and taken.why_not != self._cannot_sample:
             self._cannot_sample = taken.why_not
-            self._log(f"worker: a silent run cannot be sampled, so its phase is shown alone: {taken.why_not}")
-        if not taken.stack or run.answer.done():
+            self._log(f"worker: a silent run cannot be sampled, and is asked itself instead: {taken.why_not}")
+        if run.answer.done():
+            return
+        if not taken.stack:
+            await self._send(Locate(number))  # where it cannot tell, its phase stands alone
             return
         run.sampled = taken.stack
         place = innermost_in(taken.stack, run.request.roots)
         if place is None:
             return
-        last = run.last
-        doing = {"import": "importing", "build": "building", "trace": "tracing", "report": "reporting"}
-        phase = last.phase if last else "call"
-        where = f"{doing.get(phase, 'running')} {place.function or ''}, {Path(place.path).name}:{place.line}"
-        count = last.count if last else None
-        run.on_progress(Progress(run.request.id, phase, where, place.path, place.line, count))
+        last = run.last or Progress(run.request.id, "call")
+        run.on_progress(replace(last, id=run.request.id).at(place))
 
     async def _cancel(self, number: int, run: _Run) -> None:
         """End a run: ask the host to kill its group, and kill the host should it not do that in time."""
@@ -444,6 +481,13 @@ def _read(payload: bytes) -> Message | _Unreadable | None:
 def launch_path() -> Path:
     """Return the script that enters the user's interpreter."""
     return Path(wire.__file__).with_name("launch.py")
+
+
+def _refuse_all(runs: Iterable[_Run], failure: Failure, reason: str) -> None:
+    for run in runs:
+        if not run.answer.done():
+            phase = run.last.phase if run.last else None
+            run.answer.set_result(Refused(run.request.id, reason, replace(failure, phase=phase)))
 
 
 def _with_stack(answer: Answer | Refused, run: _Run) -> Answer | Refused:

@@ -17,7 +17,7 @@ from fuselight.protocol import Answer, Refused
 from fuselight.report import Culprit
 from fuselight.worker import wire
 from fuselight_server.worker_process import Interpreter, WorkerFailed, WorkerState, launch_path
-from tests.support.live_worker import LiveWorker
+from tests.support.live_worker import LiveWorker, replace, wait_gone
 
 GOOD = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x.sin()\n"
 ENDLESS = "import time\nprint('imported')\nwhile True: time.sleep(0.01)\n"
@@ -42,18 +42,6 @@ def fake_interpreter(tmp_path: Path, script: str) -> Interpreter:
     path = tmp_path / "pretend.py"
     path.write_text(script)
     return Interpreter(sys.executable, (str(path),))
-
-
-def wait_gone(pid: int, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return
-        if state == "Z":
-            return
-    raise AssertionError(f"process {pid} lives on")
 
 
 def test_an_interpreter_that_does_not_exist(folder: Path) -> None:
@@ -272,3 +260,36 @@ def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
     assert (failure.kind, failure.stack[-1].line) == ("signal", 2)
     print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
     live.close()
+
+
+def test_a_host_that_was_killed_between_runs_is_replaced_without_a_word(live: LiveWorker) -> None:
+    first = live.do(live.worker.start()).pid
+    os.kill(first, signal.SIGKILL)
+    assert live.analyse(GOOD).failures == ()
+    assert live.do(live.worker.start()).pid != first
+
+
+def test_a_host_that_dies_of_a_request_is_tried_once_more(folder: Path, tmp_path: Path) -> None:
+    compiler = str(launch_path().parents[2])
+    note = tmp_path / "starts"
+    then = f"open({str(note)!r}, 'a').write('x')\nos._exit(1)"
+    live = LiveWorker(folder, fake_interpreter(tmp_path, HELLO.format(compiler=compiler, then=then)))
+    answer = live.run(live.request(GOOD))
+    assert isinstance(answer, Refused)
+    assert note.read_text() == "xx"
+    live.close()
+
+
+def test_variables_that_torch_reads_at_import_count(live: LiveWorker) -> None:
+    request = live.request(GOOD)
+    host = live.do(live.worker.start()).pid
+    assert len(live.report(request).compiles) == 1
+    off = replace(request, environment={"TORCH_COMPILE_DISABLE": "1", "MINE": "2"})
+    report = live.report(off)
+    assert report.compiles == ()
+    assert report.environment.variables["TORCH_COMPILE_DISABLE"] == "1"
+    second = live.do(live.worker.start()).pid
+    assert second != host
+    live.report(off)
+    assert live.do(live.worker.start()).pid == second
+    assert len(live.report(request).compiles) == 1

@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from fuselight.version import version
+from fuselight_server.findings import Thresholds
 from fuselight_server.settings import Settings, key_of, parse_settings
 
 ROOT = Path(__file__).parent.parent
@@ -73,6 +74,15 @@ def test_the_readme_lists_every_setting_with_its_default() -> None:
         for name, default in re.findall(r"^\| `(fuselight\.[\w.]+)` \| `(.*?)` \|", readme, re.MULTILINE)
     }
     assert rows == {name: entry["default"] for name, entry in PROPERTIES.items()}
+
+
+def test_the_command_warns_of_guards_from_where_the_editor_does() -> None:
+    command = Thresholds()
+    assert SERVER["fuselight.guards.warnCount"] == command.guard_count
+    assert SERVER["fuselight.guards.warnMicroseconds"] == command.guard_us
+    page = (ROOT / "docs/findings/FL203.md").read_text(encoding="utf-8")
+    assert f"({command.guard_count}; `fuselight check --guard-count`)" in page
+    assert f"({command.guard_us:g}; `--guard-us`)" in page
 
 
 def test_commands_in_menus_exist() -> None:

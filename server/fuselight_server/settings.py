@@ -25,7 +25,7 @@ class LimitSettings:
 class GuardSettings:
     """From where on guards are worth a warning, for each frame."""
 
-    warn_count: int = 1000
+    warn_count: int = 5000
     warn_microseconds: float = 500.0
 
 

@@ -83,8 +83,12 @@ def check(  # noqa: PLR0917 - the parameters are the command's options, given by
     ] = None,
     time_limit: Annotated[float, typer.Option(help="Seconds for one target, 0 for none.", min=0)] = 120.0,
     memory_limit: Annotated[int, typer.Option(help="MB of memory for one target, 0 for none.", min=0)] = 8192,
-    guard_count: Annotated[int, typer.Option(help="Warn from this many guards on, 0 never.", min=0)] = 1000,
-    guard_us: Annotated[float, typer.Option(help="Warn of guards this slow (us), 0 never.", min=0)] = 500.0,
+    guard_count: Annotated[int, typer.Option(help="Warn from this many guards on, 0 never.", min=0)] = (
+        Thresholds.guard_count
+    ),
+    guard_us: Annotated[float, typer.Option(help="Warn of guards this slow (us), 0 never.", min=0)] = (
+        Thresholds.guard_us
+    ),
     size: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(metavar="NAME=N", help="Size of a named dimension in shape annotations. Repeatable."),

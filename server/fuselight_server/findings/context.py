@@ -29,8 +29,8 @@ _MACHINERY = f"torch{os.sep}_dynamo{os.sep}"
 class Thresholds:
     """When guards become a finding. 0 switches the check off."""
 
-    guard_count: int = 1000
-    """Guards of one frame."""
+    guard_count: int = 5000
+    """Guards of one frame. A 12-layer GPT-2 has 3,000, checked in 0.1 ms, which is nothing to warn of."""
     guard_us: float = 500.0
     """Microseconds of one full check of one frame's guards."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from fuselight.report import (
@@ -159,7 +161,7 @@ def test_guards_past_a_threshold_name_the_lines_that_made_them() -> None:
     places = (GuardPlace((at(33), at(9, path=LIBRARY)), 700), GuardPlace((at(34),), 500))
     compiled = Compile("0/0", 0, Outcome.COMPILED, guard_count=1200, guard_us=80.0, guard_places=places)
     given = report(frames=(Frame("Net.forward", at(20)),), compiles=(compiled,))
-    (one,) = findings(given)
+    (one,) = findings(given, thresholds=Thresholds(guard_count=1200))
     assert (one.code, one.span.line) == ("FL203", 20)
     assert one.title == "`Net.forward` has 1200 guards and takes 80 us to check them"
     assert [(item.span.line, item.message) for item in one.related] == [
@@ -168,6 +170,14 @@ def test_guards_past_a_threshold_name_the_lines_that_made_them() -> None:
     ]
     assert findings(given, thresholds=Thresholds(guard_count=1201)) == ()
     assert findings(given, thresholds=Thresholds(guard_count=0, guard_us=0)) == ()
+
+
+def test_the_guards_of_a_usual_large_model_are_nothing_to_warn_of() -> None:
+    gpt2 = Compile("0/0", 0, Outcome.COMPILED, guard_count=2969, guard_us=121.0)
+    given = report(frames=(Frame("GPT2.forward", at(20)),), compiles=(gpt2,))
+    assert findings(given) == ()
+    slow = dataclasses.replace(gpt2, guard_us=500.0)
+    assert [one.code for one in findings(dataclasses.replace(given, compiles=(slow,)))] == ["FL203"]
 
 
 @pytest.mark.parametrize(

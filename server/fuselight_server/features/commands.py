@@ -51,6 +51,14 @@ async def restart_worker(server: Server, arguments: tuple[Any, ...]) -> None:
     await server.analysis.restart(_path(arguments, "folder"))
 
 
+def ask_again(server: Server, arguments: tuple[Any, ...]) -> None:
+    """Forget whether code may run in a folder; the client has forgotten its part."""
+    path = _path(arguments, "folder")
+    if path is not None:
+        server.state.folder_of(path).consent = "unknown"
+        server.face.runs_changed()
+
+
 def clear_caches(server: Server, _arguments: tuple[Any, ...]) -> None:
     """Forget every result, here and in the folders' stores."""
     paths = server.analysis.shown_paths()
@@ -116,6 +124,7 @@ def _changed_settings(settings: Any) -> str:
 COMMANDS = {
     "fuselight.server.run": run,
     "fuselight.server.cancel": cancel,
+    "fuselight.server.askAgain": ask_again,
     "fuselight.server.restartWorker": restart_worker,
     "fuselight.server.clearCaches": clear_caches,
     "fuselight.server.copyFinding": copy_finding,

@@ -83,6 +83,7 @@ def _pages() -> Path | None:
     return None
 
 
+@functools.cache  # links are made with each publication of diagnostics, which is at each keystroke
 def page_path(code: str) -> Path | None:
     """The page of one of our codes on this machine, None where the pages did not travel along."""
     folder, entry = _pages(), CATALOGUE.get(code)
@@ -92,6 +93,7 @@ def page_path(code: str) -> Path | None:
     return path if path.is_file() else None
 
 
+@functools.cache
 def link(code: str) -> str | None:
     """URI of the page that explains `code`: torch's for a GB id, ours (a file) for the rest."""
     match = _GB_ID.fullmatch(code)

@@ -9,6 +9,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from fuselight_server.cli.sources import Sources
 from fuselight_server.finding import Finding, Severity
@@ -49,3 +51,12 @@ def shown_path(path: str) -> str:
     except ValueError:  # another drive
         return path
     return path if relative.startswith("..") else Path(relative).as_posix()
+
+
+def shown_link(link: str) -> str:
+    """A page as briefly as it can be found: a file under the working folder by its path, all else by its URI."""
+    parts = urlsplit(link)
+    if parts.scheme != "file":
+        return link
+    short = shown_path(url2pathname(parts.path))
+    return link if Path(short).is_absolute() else short

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from fuselight_server import catalogue
+from fuselight_server.cli.outcome import shown_link
 from fuselight_server.finding import Severity
 
 PAGES = Path(__file__).resolve().parents[3] / "docs" / "findings"
@@ -46,3 +50,34 @@ def test_a_code_links_to_its_page() -> None:
 
 def test_a_graph_break_is_a_warning() -> None:
     assert catalogue.severity("GB0170") is Severity.WARNING
+
+
+def test_links_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogue.link("FL201")
+
+    def touched(_path: Path) -> bool:
+        raise AssertionError("the disk was asked again")
+
+    monkeypatch.setattr(Path, "is_file", touched)
+    assert catalogue.link("FL201") == (PAGES / "FL201.md").as_uri()
+
+
+def test_a_link_into_the_working_folder_is_shown_by_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = catalogue.link("FL201") or ""
+    monkeypatch.chdir(PAGES.parents[1])
+    assert shown_link(page) == "docs/findings/FL201.md"
+    monkeypatch.chdir(PAGES)
+    assert shown_link(page) == "FL201.md"
+    monkeypatch.chdir(PAGES.parents[1] / "tests")
+    assert shown_link(page) == page
+    assert shown_link("https://example.org/gb0170.html") == "https://example.org/gb0170.html"
+
+
+def test_the_pages_travel_in_the_wheel(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling", reason="hatchling, which builds the wheel, is a development dependency")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=PAGES.parents[1], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert {f"fuselight_server/docs/findings/{entry.page}" for entry in catalogue.CATALOGUE.values()} <= names

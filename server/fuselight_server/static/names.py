@@ -238,6 +238,20 @@ def owner_scope(names: Names, target: str, scope: Scope) -> Scope:
     return next((scope[:end] for end in range(len(scope), 0, -1) if scope[:end] in names.classes), scope)
 
 
+Outline = tuple[tuple[object, ...], ...]
+"""What a chunk adds to the file's names, without the places where it stands."""
+
+
+def outline(facts: Facts) -> Outline:
+    """All of `facts` that `collect` reads: while the outlines of a file stay equal, so do its names."""
+    return (
+        *((one.name, one.scope, one.is_class, one.decorators, one.bases) for one in facts.definitions),
+        *((one.parameters, one.annotations, one.is_async, one.is_generator) for one in facts.definitions),
+        *((one.target, one.scope, one.value) for one in facts.bindings),
+        *((one.name, one.full, one.scope) for one in facts.imports),
+    )
+
+
 def collect(chunks: Iterable[Facts]) -> Names:
     """The names of the file whose chunks, in order, have these facts."""
     names = Names()

@@ -14,7 +14,7 @@ from fuselight_server.finding import Span
 from fuselight_server.static.chunks import ChunkCache, cut
 from fuselight_server.static.comments import attach, orphan_problem, read_comments
 from fuselight_server.static.facts import Comment, Facts
-from fuselight_server.static.names import Names, collect
+from fuselight_server.static.names import Names, Outline, collect, outline
 from fuselight_server.static.reading import DirectiveProblem, Reading
 from fuselight_server.static.syntax import read_chunk
 from fuselight_server.static.targets import PROVIDER, Candidate, candidates
@@ -38,6 +38,9 @@ class ReadingCache:
 
     pieces: ChunkCache = field(default_factory=ChunkCache)
     facts: dict[bytes, Facts] = field(default_factory=dict)
+    outlines: dict[bytes, Outline] = field(default_factory=dict)
+    whole: tuple[Outline, ...] = ()
+    """The outlines that `names` came from, in the order of the file."""
     names: Names = field(default_factory=Names)
     candidates: dict[tuple[bytes, int], tuple[Candidate, ...]] = field(default_factory=dict)
 
@@ -45,9 +48,7 @@ class ReadingCache:
 def read_lines(path: str, lines: list[bytes], cache: ReadingCache) -> Reading:
     """Read the file at `path` whose text, in UTF-8, is `lines`, each with its line end."""
     chunks = _chunks(b"".join(lines), cache)
-    names = collect(chunk.facts for chunk in chunks)
-    if names != cache.names:
-        cache.names, cache.candidates = names, {}
+    _resolve(chunks, cache)
     found = _candidates(path, chunks, cache)
     comments = read_comments(
         ((c.line + item.row, _shifted(c, item)) for c in chunks for item in c.facts.comments), path
@@ -93,6 +94,22 @@ def _chunks(data: bytes, cache: ReadingCache) -> list[_Chunk]:
         line += piece.count(b"\n")
     cache.facts = used
     return chunks
+
+
+def _resolve(chunks: list[_Chunk], cache: ReadingCache) -> None:
+    """Bring the file's names up to date, which few keystrokes change."""
+    used: dict[bytes, Outline] = {}
+    for chunk in chunks:
+        if chunk.data not in used:
+            used[chunk.data] = cache.outlines.get(chunk.data) or outline(chunk.facts)
+    cache.outlines = used
+    whole = tuple(used[chunk.data] for chunk in chunks if used[chunk.data])
+    if whole == cache.whole:  # quick: what did not change is the same object
+        return
+    cache.whole = whole
+    names = collect(chunk.facts for chunk in chunks)
+    if names != cache.names:
+        cache.names, cache.candidates = names, {}
 
 
 def _candidates(path: str, chunks: list[_Chunk], cache: ReadingCache) -> list[Candidate]:

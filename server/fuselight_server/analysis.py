@@ -20,7 +20,7 @@ from fuselight_server.findings import Thresholds, findings
 from fuselight_server.places import result_of
 from fuselight_server.plan import MAIN, RunOptions, default_runs, named_runs, sizes
 from fuselight_server.runs import Job, Key, Lane, Runner, Runs
-from fuselight_server.state import disk_text, split_text
+from fuselight_server.state import disk_text, split_text, within
 from fuselight_server.static.document import read_source
 from fuselight_server.store import Store, recorded_calls
 
@@ -172,9 +172,10 @@ class Analysis:
         self._face.findings_changed([path])
 
     def gone(self, path: str) -> None:
-        """Take in that a file was deleted or renamed."""
-        self.runs.cancel(key for key in self._keys() if key.path == path)
+        """Take in that a file or a folder was deleted, renamed or closed as a workspace folder."""
+        self.runs.cancel([key for key in self._keys() if within(key.path, path)])
         self._face.findings_changed(self._state.forget(path))
+        self._face.results_changed([path])
 
     def edited(self, path: str, change: Change) -> None:
         """Take in one change of an open document's text."""
@@ -189,8 +190,9 @@ class Analysis:
     async def restart(self, folder: str | None) -> None:
         """End the workers of a folder (None: all); the next run starts fresh ones."""
         lanes = [lane for lane in self._workers if folder is None or lane.folder == folder]
-        running = [run.job.key for run in self.runs.in_flight.values() if run.job.lane in lanes]
-        self.runs.cancel(running)
+        queue = self.runs.queue
+        jobs = (*queue.waiting.values(), *queue.running.values())
+        self.runs.cancel([job.key for job in jobs if folder is None or job.lane.folder == folder])
         for lane in lanes:
             worker = self._workers.pop(lane)
             self._state.log(f"worker of {lane.folder} is stopped")
@@ -222,10 +224,10 @@ class Analysis:
         """Return every file that some result says something about."""
         return frozenset(path for result in self._state.results.values() for path in result.paths())
 
-    async def load_program(self, folder: Folder) -> None:
-        """Show what the last `fuselight run` in a folder found."""
-        store = Store.at(Path(folder.path))
+    async def load_program(self, store: Store) -> None:
+        """Show what the last `fuselight run` that wrote to `store` found."""
         key = Key(str(store.report_path), PROGRAM)
+        folder = self._state.folder_of(key.path)
         report = await asyncio.to_thread(store.read_report)
         if report is None:
             self._face.findings_changed(self._state.forget(key.path))
@@ -339,7 +341,7 @@ class Analysis:
     def _maker(self, key: Key, folder: Folder, generation: int) -> Callable[[], Analyse | None]:
         def make() -> Analyse | None:
             reading = self._reading(key.path)
-            if reading is None:
+            if reading is None or not self._state.trusted:
                 return None
             options = self._options(folder, key.path, with_buffers=True)
             planned = named_runs(reading, [key.name or MAIN], options)
@@ -370,13 +372,17 @@ class Analysis:
             dynamo_config=settings.dynamo.config,
             environment=settings.environment,
             overlays=self._state.overlays(roots, path) if with_buffers else {},
-            recorded=recorded_calls(self._program(folder), path),
+            recorded=recorded_calls(self._program(path), path),
         )
 
-    def _program(self, folder: Folder) -> Report | None:
-        key = Key(str(Store.at(Path(folder.path)).report_path), PROGRAM)
-        result = self._state.results.get(key)
-        return None if result is None else result.report
+    def _program(self, path: str) -> Report | None:
+        """Return what the last `fuselight run` for a file learnt: that of the nearest store at or above it."""
+        stores = {
+            os.path.dirname(os.path.dirname(key.path)): result.report  # noqa: PTH120 - paths stay text
+            for key, result in self._state.results.items()
+            if key.name == PROGRAM
+        }
+        return stores.get(max((root for root in stores if within(path, root)), key=len, default=""))
 
     def _worker(self, lane: Lane) -> Runner:
         worker = self._workers.get(lane)

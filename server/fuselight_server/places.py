@@ -58,6 +58,11 @@ class Places:
         """Return the files that have places."""
         return frozenset(self._by_path)
 
+    def forget(self, path: str) -> None:
+        """Take in that the file at `path` is gone, and with it every place in it."""
+        for place in self._by_path.pop(path, ()):
+            place.gone = True
+
     def change(self, path: str, change: Change) -> None:
         """Move every place in `path` for one change of its text."""
         for place in self._by_path.get(path, ()):
@@ -116,6 +121,13 @@ class Result:
         self.stale = self.stale or path in self.depends
         if self.earlier is not None:
             self.earlier.change(path, change)
+
+    def forget(self, path: str) -> None:
+        """Take in that the file at `path` is gone."""
+        self.places.forget(path)
+        self.stale = self.stale or path in self.depends
+        if self.earlier is not None:
+            self.earlier.forget(path)
 
     @property
     def findings(self) -> tuple[Live, ...]:

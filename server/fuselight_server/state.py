@@ -163,15 +163,19 @@ class State:
             del self.results[next(iter(self.results))]
 
     def forget(self, path: str) -> frozenset[str]:
-        """Drop the results of a file that is gone; return the files that showed them."""
+        """Drop what is known of a file or folder that is gone; return the files that showed it."""
         shown: set[str] = {path}
-        for key in [key for key in self.results if key.path == path]:
+        for key in [key for key in self.results if within(key.path, path)]:
             shown |= self.results.pop(key).paths()
+        for result in self.results.values():
+            for one in [one for one in result.paths() if within(one, path)]:
+                result.forget(one)
+                shown.add(one)
         return frozenset(shown)
 
     def folder_of(self, path: str) -> Folder:
         """Return the innermost workspace folder of `path`; outside any, the file's own folder."""
-        holds = [folder for folder in self.folders.values() if folder.uri and _within(path, folder.path)]
+        holds = [folder for folder in self.folders.values() if folder.uri and within(path, folder.path)]
         if holds:
             return max(holds, key=lambda folder: len(folder.path))
         own = os.path.dirname(path)  # noqa: PTH120 - paths stay text
@@ -221,7 +225,7 @@ class State:
             document.path: document.source.text
             for document in self.documents.values()
             if document.runnable
-            and (document.path == also or any(_within(document.path, root) for root in roots))
+            and (document.path == also or any(within(document.path, root) for root in roots))
             and disk_text(document.path) != document.source.text
         }
 
@@ -262,5 +266,6 @@ def disk_text(path: str) -> str | None:
         return None
 
 
-def _within(path: str, folder: str) -> bool:
+def within(path: str, folder: str) -> bool:
+    """Whether `path` is `folder` or lies below it."""
     return path == folder or path.startswith(folder.rstrip("/\\") + os.sep)

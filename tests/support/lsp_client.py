@@ -33,6 +33,7 @@ CAPABILITIES: Json = {
         "workspaceFolders": True,
         "codeLens": {"refreshSupport": True},
         "didChangeWatchedFiles": {"dynamicRegistration": True},
+        "fileOperations": {"didRename": True, "didDelete": True},
     },
 }
 
@@ -150,6 +151,13 @@ class Client:
             ),
             deadline=deadline,
         )
+
+    def until(self, happened: Callable[[], bool], what: str, *, deadline: float = DEADLINE) -> None:
+        """Ask until it is so; each asking is a round trip to the server."""
+        end = time.monotonic() + deadline
+        while not happened():
+            if time.monotonic() > end:
+                raise AssertionError(f"{what} did not come.\n{self.transcript()}")
 
     def diagnostics(self, uri: str) -> list[Json]:
         """What was published last for a file."""

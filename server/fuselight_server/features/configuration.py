@@ -6,6 +6,7 @@ interpreter or environment changed are stopped.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -13,6 +14,7 @@ from lsprotocol import types
 from fuselight_server import convert
 from fuselight_server.settings import parse_settings
 from fuselight_server.state import Folder
+from fuselight_server.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,6 +90,7 @@ def folders_changed(server: Server, params: types.DidChangeWorkspaceFoldersParam
         path = convert.path(gone.uri)
         if path is not None and server.state.folders.pop(path, None) is not None:
             server.spawn(server.analysis.restart(path), "stopping a worker")
+            server.analysis.gone(path)
     add_folders(server, params.event.added)
     server.spawn(start_folders(server), "adding folders")
 
@@ -105,4 +108,4 @@ async def start_folders(server: Server) -> None:
     await pull(server)
     for folder in list(server.state.folders.values()):
         if folder.uri is not None:
-            await server.analysis.load_program(folder)
+            await server.analysis.load_program(Store.at(Path(folder.path)))

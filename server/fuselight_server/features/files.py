@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fuselight_server import convert
-from fuselight_server.store import FOLDER, REPORT
+from fuselight_server.state import within
+from fuselight_server.store import FOLDER, REPORT, Store
 
 if TYPE_CHECKING:
     from fuselight_server.features.server import Server
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
 WATCHED = ("**/*.py", f"**/{FOLDER}/{REPORT}")
 
 PYTHON_FILES = types.FileOperationRegistrationOptions(
-    filters=[types.FileOperationFilter(pattern=types.FileOperationPattern(glob="**/*.py"), scheme="file")]
+    filters=[
+        types.FileOperationFilter(pattern=types.FileOperationPattern(glob=glob, matches=kind), scheme="file")
+        for glob, kind in (
+            ("**/*.py", types.FileOperationPatternKind.File),
+            ("**/*", types.FileOperationPatternKind.Folder),
+        )
+    ]
 )
 
 
@@ -28,9 +35,7 @@ def watched_changed(server: Server, params: types.DidChangeWatchedFilesParams) -
         if path is None:
             continue
         if os.path.basename(path) == REPORT:  # noqa: PTH119 - paths stay text
-            folder = server.state.folders.get(str(Path(path).parent.parent))
-            if folder is not None:
-                server.spawn(server.analysis.load_program(folder), "reading the last run")
+            server.spawn(server.analysis.load_program(Store(Path(path).parent)), "reading the last run")
         elif event.type == types.FileChangeType.Deleted:
             server.analysis.gone(path)
         elif event.type == types.FileChangeType.Changed:
@@ -43,8 +48,11 @@ def renamed(server: Server, params: types.RenameFilesParams) -> None:
         old, new = convert.path(file.old_uri), convert.path(file.new_uri)
         if old is not None:
             server.analysis.gone(old)
-        if new is not None and server.state.at(new) is not None:
-            server.analysis.saved(new, automatic=True)
+        if new is None:
+            continue
+        for document in list(server.state.documents.values()):
+            if within(document.path, new):
+                server.analysis.saved(document.path, automatic=True)
 
 
 def deleted(server: Server, params: types.DeleteFilesParams) -> None:

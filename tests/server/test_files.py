@@ -1,0 +1,200 @@
+"""Files that change outside the editor's buffers: renamed, deleted, and the results of `fuselight run`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.server.programs import SOURCE, breaks, codes, write
+from tests.support.lsp_client import DEADLINE, ROOT
+
+if TYPE_CHECKING:
+    from tests.server.conftest import Start
+    from tests.support.lsp_client import Client
+
+pytestmark = pytest.mark.torch
+
+PROGRAM = """\
+import torch
+
+
+@torch.compile
+def f(x):
+    print(x.sum())
+    return x * 2
+
+
+if __name__ == "__main__":
+    f(torch.ones(4, 8))
+"""
+PRINT = 5
+
+IMPORTED = """\
+import torch
+from part import double
+
+
+# fuselight: f(f32[4, 8])
+@torch.compile
+def f(x):
+    return double(x)
+"""
+PART = """\
+def double(x):
+    print(x)
+    return x * 2
+"""
+
+
+def run_program(script: Path) -> None:
+    """`fuselight run SCRIPT`, as a user in a terminal."""
+    environment = {
+        **os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "compiler"), str(ROOT / "server"))),
+    }  # fmt: skip
+    command = [sys.executable, "-m", "fuselight_server", "run", "--python", sys.executable, str(script)]
+    done = subprocess.run(
+        command, cwd=script.parent, env=environment, capture_output=True, timeout=2 * DEADLINE, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def tell(client: Client, path: Path, kind: int) -> None:
+    client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": path.as_uri(), "type": kind}]})
+    client.request("fuselight/reportTree", {"uri": None})
+
+
+def wait_for(client: Client, uri: str, code: str, since: int) -> None:
+    client.notified(
+        "textDocument/publishDiagnostics",
+        lambda params: params["uri"] == uri and code in [one["code"] for one in params["diagnostics"]],
+        since=since,
+    )
+
+
+def test_what_a_run_in_the_terminal_found_shows_in_the_editor(connect: Start, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "pyproject.toml").touch()
+    path = write(project, PROGRAM)
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(path)
+    client.idle(0)
+    run_program(path)
+    store = project / ".fuselight" / "last-run.json"
+    assert store.stat().st_mode & 0o777 == 0o600
+    mark = client.mark()
+    tell(client, store, 1)
+    client.notified("fuselight/reportChanged", since=mark)
+    (found,) = breaks(client, uri)
+    assert found["range"]["start"]["line"] == PRINT
+    (node,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
+    assert node["label"] == "fuselight run"
+    # Without the block that made its inputs, the target still has those that were recorded.
+    client.edit(uri, (8, 0), (11, 0), "")
+    client.save(uri)
+    client.idle(1)
+    assert client.lenses(uri)[0].endswith("inputs recorded by fuselight run")
+
+    client.command("fuselight.server.clearCaches")
+    assert not store.exists()
+    assert codes(client, uri) == ["FL502"]
+    assert client.request("fuselight/reportTree", {"uri": None})["nodes"] == []
+
+
+def test_the_last_run_is_there_at_the_start_and_damage_in_its_place_is_nothing(
+    connect: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    path = write(tmp_path, PROGRAM)
+    run_program(path)
+    client = connect()
+    client.start(tmp_path)
+    client.notified("fuselight/reportChanged")
+    assert len(breaks(client, path.as_uri())) == 1, "the file need not be open"
+    store = tmp_path / ".fuselight" / "last-run.json"
+    store.write_bytes(store.read_bytes()[:1000])
+    mark = client.mark()
+    tell(client, store, 2)
+    client.notified(
+        "textDocument/publishDiagnostics",
+        lambda params: params["uri"] == path.as_uri() and params["diagnostics"] == [],
+        since=mark,
+    )
+
+
+def test_a_renamed_file_takes_its_findings_along(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    old = write(tmp_path)
+    uri = client.open(old)
+    client.save(uri)
+    client.idle(1)
+    assert breaks(client, uri)
+    new = tmp_path / "renamed.py"
+    old.rename(new)
+    client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+    new_uri = client.open(new)
+    client.notify("workspace/didRenameFiles", {"files": [{"oldUri": uri, "newUri": new_uri}]})
+    client.idle(2)
+    assert codes(client, uri) == []
+    assert len(breaks(client, new_uri)) == 1
+
+
+def test_a_renamed_folder_takes_the_findings_of_its_files_along(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    capabilities = client.start(tmp_path)["capabilities"]
+    filters = capabilities["workspace"]["fileOperations"]["didRename"]["filters"]
+    assert {one["pattern"]["matches"] for one in filters} == {"file", "folder"}
+    folder = tmp_path / "old"
+    folder.mkdir()
+    uri = client.open(write(folder))
+    client.save(uri)
+    client.idle(1)
+    assert breaks(client, uri)
+    folder.rename(tmp_path / "new")
+    client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+    new_uri = client.open(tmp_path / "new" / "model.py")
+    files = [{"oldUri": folder.as_uri(), "newUri": (tmp_path / "new").as_uri()}]
+    client.notify("workspace/didRenameFiles", {"files": files})
+    client.idle(2)
+    assert codes(client, uri) == []
+    assert len(breaks(client, new_uri)) == 1
+
+
+def test_a_deleted_module_takes_the_findings_in_it_along(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    part = write(tmp_path, PART, "part.py")
+    uri = client.open(write(tmp_path, IMPORTED))
+    client.save(uri)
+    client.idle(1)
+    assert len(breaks(client, part.as_uri())) == 1, "a break shows in the module where it is"
+    part.unlink()
+    client.notify("workspace/didDeleteFiles", {"files": [{"uri": part.as_uri()}]})
+    client.request("fuselight/reportTree", {"uri": None})
+    assert codes(client, part.as_uri()) == []
+    assert client.lenses(uri)[0].endswith("(before your edit)")
+
+
+def test_two_windows_on_one_folder(connect: Start, tmp_path: Path) -> None:
+    path = write(tmp_path)
+    clients = [connect(), connect()]
+    for client in clients:
+        client.start(tmp_path)
+        client.save(client.open(path))
+    for client in clients:
+        client.idle(1)
+        assert len(breaks(client, path.as_uri())) == 1
+    clients[0].command("fuselight.server.clearCaches")
+    assert codes(clients[0], path.as_uri()) == []
+    assert len(breaks(clients[1], path.as_uri())) == 1
+    clients[1].save(path.as_uri())
+    clients[1].idle(2)
+    assert len(breaks(clients[1], path.as_uri())) == 1
+    assert path.read_text(encoding="utf-8") == SOURCE

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fuselight.dynamo import stacks
+from fuselight.torch_api import frames, listening
 from tests.support.recording import record
 
 pytestmark = pytest.mark.torch
@@ -183,3 +186,65 @@ def test_an_observer_that_raises_costs_a_fact_and_not_the_compile(tmp_path: Path
     assert got.failure is None
     assert [one.outcome.value for one in got.parts.compiles] == ["compiled"]
     assert any("observer" in problem.why for problem in got.parts.problems)
+
+
+def test_columns_are_found_for_a_torch_whose_summaries_lack_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Bare:
+        """A `FrameSummary` of torch 2.11."""
+
+        def __init__(self, frame: Any) -> None:
+            self.filename, self.lineno, self.name = frame.filename, frame.lineno, frame.name
+
+    source = """
+        def helper(x):
+            print("hi")
+            return x + 1
+
+        @torch.compile(fullgraph=FULL)
+        def step(x):
+            return helper(x) * 2
+
+        def main():
+            step(torch.ones(3))
+        """
+    real_stack = frames.real_stack
+    summaries = stacks.from_summaries
+    monkeypatch.setattr(frames, "real_stack", lambda error: [Bare(one) for one in real_stack(error)])
+    monkeypatch.setattr(
+        stacks, "from_summaries", lambda found, *rest: summaries([Bare(one) for one in found], *rest)
+    )
+    got = record(tmp_path, source.replace("FULL", "False"))
+    columns = [(place.column, place.end_column) for place in got.parts.breaks[0].stack]
+    assert columns == ([(11, 20), (4, 15)] if COLUMNS else [(None, None)] * 2)
+    failed = record(tmp_path, source.replace("FULL", "True")).failure
+    assert failed is not None
+    assert [(place.column, place.end_column) for place in failed.stack[-2:]] == columns
+
+
+def test_the_line_that_is_being_traced_is_told_as_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "LINE_EVERY", 0.0)
+    lines: list[tuple[str, int]] = []
+    got = record(
+        tmp_path,
+        """
+        net = nn.Linear(3, 3)
+
+        @torch.compile
+        def step(x):
+            y = net(x)
+            return y * 2
+
+        def main():
+            step(torch.ones(3))
+        """,
+        on_line=lambda path, line: lines.append((path, line)),
+    )
+    told = [line for path, line in lines if path == got.path]
+    assert len(told) == len(lines), "a line of torch's own"
+    assert list(dict.fromkeys(told))[-2:] == [got.line("y = net"), got.line("return y")]
+    assert told.count(got.line("y = net")) > 1, "while it traces torch's own modules, the user's line is told"
+    assert not got.parts.problems

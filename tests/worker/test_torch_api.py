@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from fuselight import torch_api
+from fuselight.torch_api import devices
 
 pytestmark = pytest.mark.torch
 
@@ -27,6 +28,7 @@ SIGNATURES = (
     ("torch._dynamo.guards", "CheckFunctionManager.__init__", ("self", "f_code", "output_graph")),
     ("torch._dynamo.output_graph", "OutputGraph.call_user_compiler", ("self", "gm")),
     ("torch._dynamo.symbolic_convert", "InstructionTranslatorBase.log_graph_break", ("self", "code_options", "reason", "exc")),
+    ("torch._dynamo.symbolic_convert", "InstructionTranslatorBase.starts_line", ("self", "lineno")),
     ("torch.fx.experimental.symbolic_shapes", "ShapeEnv._set_replacement", ("self", "a", "tgt", "msg")),
     ("torch.fx.experimental.symbolic_shapes", "ShapeEnv.create_symbol", ("self", "val", "source", "dynamic_dim", "constraint_dim")),
 )  # fmt: skip
@@ -84,7 +86,7 @@ def test_everything_is_put_back_and_a_raising_observer_changes_nothing() -> None
     before = _hooked()
     listener = Silent()
     torch._dynamo.reset()
-    with torch_api.listen(listener):  # type: ignore[arg-type] - the rest is `__getattr__`
+    with torch_api.listen(listener, lines=True):  # type: ignore[arg-type] - the rest is `__getattr__`
         during = _hooked()
         result = torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
     assert result.tolist() == [2, 2]
@@ -123,3 +125,54 @@ def test_a_disabled_target_is_known_for_one() -> None:
     assert torch_api.disabled_reason(plain) is None
     assert torch_api.disabled_reason(disabled) == "slow"
     assert torch_api.code_of(disabled) is plain.__code__
+
+
+@pytest.mark.parametrize(
+    ("visible", "count"),
+    [
+        (None, 2),
+        ("", 0),
+        ("-1", 0),
+        ("1", 1),
+        ("0,1", 2),
+        ("1,5,0", 1),
+        ("GPU-1a,GPU-2b", 2),
+        ("MIG-1a,MIG-2b", 1),
+    ],
+)
+def test_gpus_are_counted_by_their_device_files_and_the_variable(
+    visible: str | None, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert devices.count_devices(["nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "null"]) == count
+    assert devices.count_devices(["nvidiactl", "null"]) == 0
+
+
+def test_a_torch_without_cuda_has_no_gpus_whatever_files_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert devices.count_devices(["nvidia0"]) == 0
+
+
+def test_the_driver_is_asked_again_after_it_was_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "_is_compiled", lambda: True)
+    monkeypatch.setattr(torch.cuda, "_device_count_nvml", lambda: 3)
+    monkeypatch.setattr(devices.os, "listdir", lambda _folder: ["nvidia0", "null"])
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    is_available, device_count = torch.cuda.is_available, torch.cuda.device_count
+    assert device_count() == 3
+    try:
+        torch_api.leave_driver_alone()
+        assert (is_available(), device_count()) == (True, 1)
+        with devices.unseen():
+            assert (is_available(), device_count()) == (False, 0)
+        assert device_count() == 1
+    finally:
+        torch_api.use_driver()
+    assert device_count() == 3
+    assert is_available is torch.cuda.is_available

@@ -22,7 +22,8 @@ def read_break(
     code = torch_api.root_code(translator)
     # as torch: an exception without a stack broke where the trace is now, one with an empty stack at the start
     carried = getattr(error, "real_stack", None)
-    stack = stacks.from_summaries(torch_api.user_stack() if carried is None else carried)
+    raised = error if isinstance(error, BaseException) else None
+    stack = stacks.from_summaries(torch_api.user_stack() if carried is None else carried, raised, translator)
     if not stack:
         stack = (stacks.def_location(code),)
     cause = chain[0]

@@ -172,7 +172,7 @@ def _is_dynamo(exc: BaseException) -> bool:
 def _stack(exc: BaseException) -> Stack:
     """Down to the line: the Python frames above the compile, then the frames that Dynamo had traced."""
     above = stacks.from_traceback(exc)
-    traced = stacks.from_summaries(torch_api.real_stack(exc))
+    traced = stacks.from_summaries(torch_api.real_stack(exc), exc)
     if not traced and isinstance(exc, torch_api.constraint_violation()):
         traced = stacks.from_text(str(exc))
     if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:

@@ -68,8 +68,9 @@ class Recorder:
     """Records Dynamo between `__enter__` and `__exit__`.
 
     `roots` are the user's folders: frames outside them that merely hold no tensors are not worth a word.
-    `on_frame(count, path, line)` is called as each frame starts to be traced, `on_call(code, f_locals)` with the inputs
-    of each call that compiles. Both run inside the user's compile; what they raise becomes a Problem.
+    `on_frame(count, path, line)` is called as each frame starts to be traced, `on_line(path, line)` now and then with
+    the line that is being traced, `on_call(code, f_locals)` with the inputs of each call that compiles. They run inside
+    the user's compile; what they raise becomes a Problem.
     """
 
     def __init__(
@@ -77,12 +78,14 @@ class Recorder:
         *,
         roots: tuple[str, ...],
         on_frame: Callable[[int, str, int], None] | None = None,
+        on_line: Callable[[str, int], None] | None = None,
         on_call: Callable[[CodeType, Mapping[str, object]], None] | None = None,
         guard_latency: bool = True,
         graphs: bool = True,
     ) -> None:
         self._roots = roots
         self._on_frame = on_frame
+        self._on_line = on_line
         self._on_call = on_call
         self._guard_latency = guard_latency
         self._graphs = graphs
@@ -100,7 +103,7 @@ class Recorder:
         self._births: weakref.WeakKeyDictionary[Any, guards.Births] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> Recorder:  # noqa: PYI034 - `Self` is younger than Python 3.10
-        self._exit.enter_context(torch_api.listen(self, graphs=self._graphs))
+        self._exit.enter_context(torch_api.listen(self, graphs=self._graphs, lines=self._on_line is not None))
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -161,6 +164,8 @@ class Recorder:
     def compile_ended(self, result: object, error: BaseException | None, seconds: float) -> None:
         """Dynamo is done with the frame of the last `compile_started`."""
         run = self._running.pop()
+        if error is not None:
+            torch_api.keep_positions(error)
         if run.limit is not None:
             self._refuse_for_limit(run, run.limit, error)
             return  # nothing was compiled: the refusal is all there is to tell
@@ -182,6 +187,15 @@ class Recorder:
                 caller=run.caller,
             )
         )
+
+    def line_reached(self, translator: Any) -> None:
+        """Dynamo traces a line."""
+        if self._on_line is None:
+            return
+        for path, line in torch_api.traced_places(translator):
+            if stacks.is_shown(path):
+                self._on_line(stacks.absolute(path), line)
+                return
 
     def restarted(self, reason: str) -> None:
         """The trace of a frame begins again, knowing more."""

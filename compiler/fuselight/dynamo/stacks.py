@@ -84,19 +84,20 @@ def _location(  # noqa: PLR0917 - the arguments are the cache's key
     return Location(absolute(path), line, column, end_line, end_column, user_function(name))
 
 
-def from_summaries(summaries: Iterable[Any]) -> Stack:
-    """A traced stack, of `traceback.FrameSummary`, outermost first."""
-    return tuple(
-        _location(
-            frame.filename,
-            frame.lineno or 0,
-            getattr(frame, "colno", None),
-            getattr(frame, "end_lineno", None),
-            getattr(frame, "end_colno", None),
-            frame.name,
+def from_summaries(summaries: Sequence[Any], error: BaseException | None = None, *translators: Any) -> Stack:
+    """A traced stack, of `traceback.FrameSummary`, outermost first; columns that it lacks are asked of the rest."""
+    lacking = any(getattr(frame, "colno", None) is None for frame in summaries)
+    positions = torch_api.positions(error, *translators) if lacking else {}
+    out = []
+    for frame in summaries:
+        line = frame.lineno or 0
+        column, end_line, end_column = (
+            getattr(frame, name, None) for name in ("colno", "end_lineno", "end_colno")
         )
-        for frame in summaries
-    )
+        if column is None:
+            column, end_line, end_column = positions.get((frame.filename, line, frame.name), (None,) * 3)
+        out.append(_location(frame.filename, line, column, end_line, end_column, frame.name))
+    return tuple(out)
 
 
 def from_frames(frames: Iterable[FrameType], limit: int = 64) -> Stack:

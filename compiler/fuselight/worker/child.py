@@ -88,6 +88,8 @@ class _Run:
     notes: list[Note] = field(default_factory=list)
     progress_identity: tuple[int, int] | None = None
     progress_at: float = 0.0
+    frame_count: int = 0
+    """Frames that Dynamo has begun with."""
     stopped: bool = False
     """Whether a limit was reached: what is raised from then on is an echo of that."""
 
@@ -104,10 +106,16 @@ class _Run:
 
     def frame_started(self, count: int, path: str, line: int) -> None:
         """Tell that Dynamo begins with a frame; at most ten times a second."""
+        self.frame_count = count
         now = time.monotonic()
         if now - self.progress_at >= _PROGRESS_EVERY:
             self.progress_at = now
-            self.tell("trace", f"frame {count}, {os.path.basename(path)}:{line}", path, line, count)
+            self.line_reached(path, line)
+
+    def line_reached(self, path: str, line: int) -> None:
+        """Tell which line is being traced; the recorder has seen to it that this is not often."""
+        detail = f"frame {self.frame_count}, {os.path.basename(path)}:{line}"
+        self.tell("trace", detail, path, line, self.frame_count)
 
     def tell(
         self, phase: str, detail: str, path: str | None, line: int | None, count: int | None = None
@@ -188,6 +196,7 @@ _really_exit = os._exit
 def _prepare(job: Job) -> _Run:
     request = job.request
     process.allow_sampling()
+    torch_api.use_driver()
     faults = open(os.path.join(job.directory, "faults.txt"), "wb", buffering=0)  # noqa: SIM115 - open until the end
     faulthandler.enable(file=faults)
     os.environ.update(request.environment)
@@ -201,7 +210,11 @@ def _prepare(job: Job) -> _Run:
         if state is not None:
             state.frame_started(count, path, line)
 
-    recorder = dynamo.Recorder(roots=request.roots, on_frame=frame_started)
+    def line_reached(path: str, line: int) -> None:
+        if state is not None:
+            state.line_reached(path, line)
+
+    recorder = dynamo.Recorder(roots=request.roots, on_frame=frame_started, on_line=line_reached)
     state = _Run(job, recorder, sources, os.getpid(), progress_identity=_identity(job.progress))
     stopping = state
     signal.signal(process.SOFT_SIGNAL, lambda _, frame: _stop(stopping, frame))

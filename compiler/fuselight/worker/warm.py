@@ -93,7 +93,7 @@ def warm_up(*, forks: bool) -> Warm:
         torch.set_num_threads(1)  # before anything parallel: a pool of threads does not survive a fork
     baseline = fork_rules.baseline() if forks else fork_rules.Baseline(0)
     try:
-        _load()
+        _load(forks=forks)
     except Exception as error:
         raise Unusable(_broken(error), versions()) from error
     if forks:
@@ -133,7 +133,9 @@ def _broken(error: Exception) -> Failure:
     )
 
 
-def _load() -> None:
+def _load(*, forks: bool) -> None:
+    if forks:
+        importlib.import_module("fuselight.torch_api").leave_driver_alone()
     child = importlib.import_module("fuselight.worker.child")
     child.warm_up()
 

@@ -1,0 +1,92 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""GPUs, asked about without waking the driver: for a process that others are forked from.
+
+Where CUDA was initialised, or NVIDIA's device files were opened by way of NVML, no process that is forked afterwards
+can use CUDA ("initialization error" on an H200, torch 2.11). Invariant: between `leave_driver_alone` and `use_driver`,
+`torch.cuda.is_available` and `device_count` are answered from the names of the device files; they themselves are not
+replaced, for Dynamo and users' modules keep references to them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+import torch._dynamo.device_interface
+import torch.utils._triton
+
+_DEVICE_FILE = re.compile(r"nvidia\d+$")
+
+
+@dataclass
+class _Replaced:
+    """What this process asks instead of NVML."""
+
+    real: Callable[[], int] | None = None
+    """torch's own question, while it is replaced."""
+    unseen: bool = False
+
+
+_replaced = _Replaced()
+
+
+def leave_driver_alone() -> None:
+    """From now on, answer questions about GPUs without the driver and without NVML.
+
+    `PYTORCH_NVML_BASED_CUDA_CHECK=1` must be set, by which `is_available` asks for the count and not the CUDA runtime.
+    """
+    if _replaced.real is None:
+        _replaced.real = torch.cuda._device_count_nvml
+        torch.cuda._device_count_nvml = _count
+
+
+def use_driver() -> None:
+    """Have torch ask the driver again, and forget what it was told before. For a fork of such a process."""
+    if _replaced.real is not None:
+        torch.cuda._device_count_nvml = _replaced.real
+        _replaced.real = None
+        _forget()
+
+
+@contextlib.contextmanager
+def unseen() -> Iterator[None]:
+    """While `leave_driver_alone` holds, let torch see no GPU until the block ends.
+
+    With one, each trace saves CUDA's random state (convert_frame.preserve_global_state), which initialises CUDA.
+    """
+    _replaced.unseen = True
+    try:
+        yield
+    finally:
+        _replaced.unseen = False
+        _forget()
+
+
+def _count() -> int:
+    return 0 if _replaced.unseen else count_devices(os.listdir("/dev"))
+
+
+def count_devices(device_files: list[str]) -> int:
+    """How many GPUs CUDA would show, of the names in `/dev` and of CUDA_VISIBLE_DEVICES."""
+    if torch.version.cuda is None:
+        return 0
+    present = sum(_DEVICE_FILE.match(name) is not None for name in device_files)
+    visible = torch.cuda._parse_visible_devices()
+    if visible and isinstance(visible[0], str):  # of several slices (MIG) CUDA shows one
+        return min(present, 1 if visible[0].startswith("MIG-") else len(visible))
+    ordinals = (int(ordinal) for ordinal in visible)
+    return next((index for index, ordinal in enumerate(ordinals) if ordinal >= present), len(visible))
+
+
+def _forget() -> None:
+    """Drop what torch keeps of earlier answers, which were not the driver's."""
+    torch._dynamo.device_interface._device_initialized = False
+    for module in (torch._dynamo.device_interface, torch.utils._triton):
+        for member in vars(module).values():
+            clear = getattr(member, "cache_clear", None)
+            if callable(clear):
+                clear()

@@ -1,0 +1,50 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""The exceptions of Dynamo and the registry of its graph breaks.
+
+Invariant: a type that this torch lacks is answered by one that nobody raises, so that `except` and `isinstance` hold.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from types import ModuleType
+
+import torch
+import torch._dynamo
+import torch._dynamo.exc
+import torch.fx.experimental.symbolic_shapes
+
+exceptions: ModuleType = torch._dynamo.exc
+"""The module of Dynamo's exception types."""
+
+
+@functools.cache
+def gb_ids() -> Mapping[str, str]:
+    """The registry of graph breaks: type to id. Empty before 2.8, which has none."""
+    load = getattr(torch._dynamo.exc, "_load_gb_type_to_gb_id_map", None)
+    return {} if load is None else dict(load())
+
+
+def guard_on_data() -> type[BaseException]:
+    """What torch raises for a branch on a value that it does not have while it traces."""
+    return _exception(torch.fx.experimental.symbolic_shapes, "GuardOnDataDependentSymNode")
+
+
+def constraint_violation() -> type[BaseException]:
+    """What torch raises where the code fixes a size that was marked dynamic."""
+    return _exception(torch.fx.experimental.symbolic_shapes, "ConstraintViolationError")
+
+
+def recompile_limit_hit() -> type[BaseException]:
+    """What torch raises at the recompile limit where it may not go on in eager."""
+    return _exception(torch._dynamo.exc, "FailOnRecompileLimitHit")
+
+
+def _exception(module: ModuleType, name: str) -> type[BaseException]:
+    found = getattr(module, name, None)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else _Never
+
+
+class _Never(BaseException):
+    """Raised by nobody."""

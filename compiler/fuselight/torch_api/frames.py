@@ -1,0 +1,126 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""Frames: those that Dynamo traces, those of Python above them, and the functions in which Dynamo resumes.
+
+Invariant: of a frame only its code object, its line and its positions are read, never its
+values; a translator is found as the `self` of a frame of Dynamo's own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch._dynamo.convert_frame
+import torch._dynamo.symbolic_convert
+import torch._guards
+
+RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
+
+Positions = dict[tuple[str, int, str], tuple["int | None", "int | None", "int | None"]]
+"""File, line and function of a frame, to its column, end line and end column."""
+
+_KEPT = "_fuselight_positions"
+
+
+def current_compile_id() -> str | None:
+    """The compile that is going on in this thread."""
+    compile_id = torch._guards.CompileContext.current_compile_id()
+    return None if compile_id is None else str(compile_id)
+
+
+def user_stack() -> list[Any]:
+    """The traced frames at this moment, outermost first, as `traceback.FrameSummary`; empty outside a trace."""
+    context = torch._guards.TracingContext.try_get()
+    return [] if context is None else list(torch._guards.TracingContext.extract_stack())
+
+
+def real_stack(error: BaseException) -> list[Any]:
+    """The traced frames that an exception of Dynamo carries, outermost first."""
+    found = getattr(error, "real_stack", None)
+    if not found and isinstance(error, torch._dynamo.exc.InternalTorchDynamoError):
+        # it stands for the exception that the tracer raised, and that one has the stack
+        found = getattr(error.__context__, "real_stack", None)
+    innermost = getattr(error, "innermost_user_frame_summary", None)
+    return list(found or ([] if innermost is None else [innermost]))
+
+
+def root_code(translator: Any) -> CodeType:
+    """The code object of the frame that is being compiled, for a translator of any depth in it."""
+    code: CodeType = translator.output.root_tx.f_code
+    return code
+
+
+def original_code(code: CodeType) -> CodeType:
+    """The user's code object for that of a resume function; itself for any other."""
+    module = importlib.import_module("torch._dynamo.resume_execution")
+    cache = getattr(getattr(module, "ContinueExecutionCache", None), "generated_code_metadata", {})
+    for _ in range(8):
+        if code not in cache:
+            return code
+        code = cache[code].code
+    return code
+
+
+def frames_above(start: FrameType | None = None) -> Iterator[FrameType]:
+    """Python frames outside Dynamo, innermost first: everything above the outermost frame of the running compile."""
+    frame = start or sys._getframe(1)
+    marker = torch._dynamo.convert_frame.__file__
+    inside = True
+    current: FrameType | None = frame
+    while current is not None:
+        name = current.f_code.co_filename
+        if inside and name == marker:
+            inside = False
+            while current is not None and current.f_code.co_filename == marker:
+                current = current.f_back
+            continue
+        if not inside:
+            yield current
+        current = current.f_back
+
+
+def traced_places(translator: Any) -> Iterator[tuple[str, int]]:
+    """File and line at which a translator is, and those of the ones that inline it, innermost first."""
+    while translator is not None:
+        yield translator.f_code.co_filename, translator.lineno
+        translator = getattr(translator, "parent", None)
+
+
+def positions(error: BaseException | None, *translators: Any) -> Positions:
+    """Where in its line each traced frame was, for a torch whose summaries of frames lack columns (2.11).
+
+    By file, line and function. An inlined frame's translator is found in the traceback of the exception that ended it.
+    """
+    found: Positions = dict(getattr(error, _KEPT, ()))
+    for translator in (*_translators(error), *translators):
+        at = getattr(getattr(translator, "current_instruction", None), "positions", None)
+        if at is not None and at.lineno == translator.lineno:
+            code = translator.f_code
+            columns = (at.col_offset, at.end_lineno, at.end_col_offset)
+            found.setdefault((code.co_filename, translator.lineno, code.co_name), columns)
+    return found
+
+
+def keep_positions(error: BaseException) -> None:
+    """Keep on an exception what `positions` says of it: fullgraph=True raises it on without its traceback."""
+    if any(getattr(frame, "colno", None) is None for frame in real_stack(error)):
+        setattr(error, _KEPT, positions(error))
+
+
+def _translators(error: BaseException | None) -> Iterable[Any]:
+    """The translators among the receivers of a traceback's frames, innermost first."""
+    kind = torch._dynamo.symbolic_convert.InstructionTranslatorBase
+    out: list[Any] = []
+    entry = None if error is None else error.__traceback__
+    while entry is not None:
+        receiver = entry.tb_frame.f_locals.get("self")
+        if isinstance(receiver, kind) and not any(receiver is one for one in out):
+            out.insert(0, receiver)
+        entry = entry.tb_next
+    return out

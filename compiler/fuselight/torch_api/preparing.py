@@ -1,0 +1,34 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""What is done ahead of a run or around it.
+
+Invariant: after `warm_up` nothing of what it compiled is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from typing import Any
+
+import torch
+import torch._dynamo
+
+from fuselight.torch_api import devices
+
+
+def warm_up() -> None:
+    """Trace one tiny function, so that what Dynamo loads at its first frame is loaded in this process."""
+
+    def tiny(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
+    with devices.unseen():
+        torch.compile(tiny, backend="eager")(torch.ones(2))
+        torch._dynamo.reset()
+
+
+def fake_tensors() -> contextlib.AbstractContextManager[Any]:
+    """Make tensors without data while entered; tensors that exist already are taken as they are."""
+    fakes = importlib.import_module("torch._subclasses.fake_tensor")
+    mode: contextlib.AbstractContextManager[Any] = fakes.FakeTensorMode(allow_non_fake_inputs=True)
+    return mode

@@ -1,0 +1,41 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""Dynamo's settings.
+
+Invariant: reading a setting prints nothing into the user's program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch._dynamo
+
+
+def setting(name: str) -> object:
+    """The value of `torch._dynamo.config.<name>`, None where this torch has no such setting."""
+    return getattr(torch._dynamo.config, name, None)
+
+
+def changed_config() -> dict[str, str]:
+    """Dynamo's settings that are not at their default: name to repr."""
+    config = torch._dynamo.config
+    out: dict[str, str] = {}
+    entries: Mapping[str, Any] = getattr(config, "_config", {})
+    for name, entry in entries.items():
+        if name.startswith("_") or getattr(entry, "alias", None) is not None:
+            continue
+        if getattr(entry, "deprecated", False):
+            continue  # reading one prints a warning into the user's program, and it does nothing
+        value, default = getattr(config, name, None), getattr(entry, "default", None)
+        if value != default and not callable(value):
+            out[name] = repr(value)
+    return out
+
+
+def set_dynamo_config(name: str, value: object) -> None:
+    """Change one of Dynamo's settings for this process. Raises AttributeError for a name that it does not have."""
+    if not hasattr(torch._dynamo.config, name):
+        raise AttributeError(f"torch._dynamo.config has no setting {name}")
+    setattr(torch._dynamo.config, name, value)

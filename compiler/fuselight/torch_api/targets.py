@@ -1,0 +1,96 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""What `torch.compile` was given and what it made of it.
+
+Invariant: a target is looked at from outside, never called.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from types import CodeType
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch._dynamo.eval_frame
+
+
+def disabled_reason(target: object) -> str | None:
+    """Why calling `target` never reaches Dynamo (`torch.compiler.disable`), None if it does. Empty: no reason given."""
+    for candidate in _callables_of(target):
+        if getattr(candidate, "_torchdynamo_disable", False):
+            return str(getattr(candidate, "_torchdynamo_disable_msg", None) or "")
+    return None
+
+
+def code_of(target: object) -> CodeType | None:
+    """The code object of the user's own function behind wrappers, None for what has none."""
+    found: CodeType | None = None
+    for candidate in _callables_of(target):
+        code = getattr(candidate, "__code__", None)
+        if isinstance(code, CodeType) and not code.co_filename.startswith(str(torch.__path__[0])):
+            found = code
+    return found
+
+
+def is_compiled(target: object) -> bool:
+    """Whether calling `target` goes through torch.compile already."""
+    if isinstance(target, torch._dynamo.eval_frame.OptimizedModule):
+        return True
+    if isinstance(target, torch.nn.Module):
+        return getattr(target, "_compiled_call_impl", None) is not None or is_compiled(type(target).forward)
+    function = getattr(target, "__func__", target)
+    return hasattr(function, "_torchdynamo_orig_callable") and not getattr(
+        function, "_torchdynamo_disable", False
+    )
+
+
+def _callables_of(target: object) -> Iterable[object]:
+    seen: list[object] = []
+    pending = [target]
+    while pending:
+        item = pending.pop(0)
+        if item is None or any(item is other for other in seen):
+            continue
+        seen.append(item)
+        if isinstance(item, torch.nn.Module):
+            pending += [
+                getattr(item, "_orig_mod", None),
+                type(item).__call__ if type(item).__call__ is not torch.nn.Module.__call__ else None,
+                item.forward,
+            ]
+        else:
+            pending += [getattr(item, "_torchdynamo_orig_callable", None), getattr(item, "__func__", None)]
+    return seen
+
+
+@contextlib.contextmanager
+def replaced_compile(compile_: Callable[..., Any], backend: Callable[..., Any]) -> Iterator[None]:
+    """Inside, `torch.compile(...)` is `compile_(real, ...)`, and `torch._dynamo.optimize` gets `backend`.
+
+    `nn.Module.compile` calls `torch.compile` by that name, and so is covered.
+    """
+    real, real_optimize = torch.compile, torch._dynamo.optimize
+
+    @functools.wraps(real)
+    def compile(*args: Any, **kwargs: Any) -> Any:  # noqa: A001 - stands in for torch.compile
+        return compile_(real, *args, **kwargs)
+
+    @functools.wraps(real_optimize)
+    def optimize(*args: Any, **kwargs: Any) -> Any:
+        wanted = args[0] if args else kwargs.pop("backend", None)
+        inner = getattr(wanted, "_torchdynamo_orig_backend", wanted)
+        keep = getattr(inner, "compiler_fn", inner) is backend
+        return real_optimize(wanted if keep else backend, *args[1:], **kwargs)
+
+    patched = [(torch, "compile", real, compile), (torch._dynamo, "optimize", real_optimize, optimize)]
+    for owner, name, _, mine in patched:
+        setattr(owner, name, mine)
+    try:
+        yield
+    finally:
+        for owner, name, before, mine in patched:
+            if getattr(owner, name) is mine:
+                setattr(owner, name, before)

@@ -14,7 +14,13 @@ import {
   type LanguageClientOptions,
   RevealOutputChannelOn,
 } from "vscode-languageclient/node";
-import { clientCommands, type InitializationOptions, type ResolvedInterpreter } from "./protocol";
+import type { Consent } from "./consent";
+import {
+  clientCommands,
+  type InitializationOptions,
+  type ResolvedInterpreter,
+  serverCommand,
+} from "./protocol";
 import type { Choice, Resolution } from "./resolve";
 import { section, wholeSection } from "./settings";
 
@@ -22,11 +28,12 @@ export interface ClientParts {
   readonly context: vscode.ExtensionContext;
   readonly log: vscode.LogOutputChannel;
   readonly messages: vscode.LogOutputChannel;
+  readonly consent: Consent;
   readonly resolution: () => Resolution | null;
 }
 
 export function createClient(server: Choice, parts: ClientParts): LanguageClient {
-  const { context, log, messages } = parts;
+  const { context, log, messages, consent } = parts;
   const options: LanguageClientOptions = {
     // Other schemes are read-only pictures of code, some of them our own: a server must not lint those.
     documentSelector: ["file", "untitled", "vscode-notebook-cell"].map((scheme) => ({
@@ -48,6 +55,10 @@ export function createClient(server: Choice, parts: ClientParts): LanguageClient
     }),
     markdown: { isTrusted: { enabledCommands: clientCommands }, supportThemeIcons: true },
     middleware: {
+      async executeCommand(command, args, next) {
+        const folder = command === serverCommand.run ? folderOf(args[0]) : null;
+        return folder === null || (await consent.mayStart(folder)) ? next(command, args) : undefined;
+      },
       workspace: {
         async configuration(params, token, next) {
           const answers = await next(params, token);
@@ -63,11 +74,11 @@ export function createClient(server: Choice, parts: ClientParts): LanguageClient
       },
     },
   };
-  return new LanguageClient(section, "Fuselight", serverCommand(server, context), options);
+  return new LanguageClient(section, "Fuselight", startOf(server, context), options);
 }
 
 /** `-I -S`: neither the workspace nor the user's packages can get in the way of the server's own. */
-export function serverCommand(server: Choice, context: vscode.ExtensionContext): Executable {
+export function startOf(server: Choice, context: vscode.ExtensionContext): Executable {
   const bytecode = path.join(context.globalStorageUri.fsPath, "pyc");
   const launcher = path.join(context.extensionPath, "bundled", "launch.py");
   const isolation = hasBundledLibraries(context) ? ["-I", "-S"] : ["-I"];
@@ -89,6 +100,14 @@ export function serverCommand(server: Choice, context: vscode.ExtensionContext):
 /** False in a checkout where `scripts/bundle.py` has not run: the server then uses its interpreter's packages. */
 export function hasBundledLibraries(context: vscode.ExtensionContext): boolean {
   return fs.existsSync(context.asAbsolutePath("bundled/libs"));
+}
+
+/** The workspace folder of the file that a command is about. */
+function folderOf(argument: unknown): string | null {
+  const named = typeof argument === "object" && argument !== null && "uri" in argument ? argument.uri : null;
+  const folder =
+    typeof named === "string" ? vscode.workspace.getWorkspaceFolder(vscode.Uri.parse(named)) : undefined;
+  return folder?.uri.toString() ?? null;
 }
 
 function withInterpreter(answer: unknown, scope: string | undefined, resolution: Resolution | null): unknown {

@@ -5,6 +5,7 @@
  */
 
 import * as vscode from "vscode";
+import type { Consent } from "./consent";
 import { selectInterpreter } from "./interpreter_picker";
 import type { Lifecycle } from "./lifecycle";
 import { codeOf, findingsAt, goToFinding } from "./navigation";
@@ -17,12 +18,13 @@ export interface Parts {
   readonly context: vscode.ExtensionContext;
   readonly lifecycle: Lifecycle;
   readonly board: StatusBoard;
+  readonly consent: Consent;
   readonly report: ReportView;
   readonly log: vscode.LogOutputChannel;
 }
 
 export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
-  const { context, lifecycle, board, report, log } = parts;
+  const { context, lifecycle, board, consent, report, log } = parts;
 
   /** Server commands exist only while the server runs. */
   async function ask(command: string, ...args: readonly unknown[]): Promise<unknown> {
@@ -44,6 +46,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.run": () => run({ atCursor: true }),
     "fuselight.runFile": (uri) => run({ atCursor: false, uri: uri instanceof vscode.Uri ? uri : undefined }),
     "fuselight.cancel": () => ask(serverCommand.cancel, { uri: null }),
+    "fuselight.askAgain": askAgain,
     "fuselight.restart": () => ask(serverCommand.restartWorker, { folder: activeFolder() }),
     "fuselight.restartServer": () => lifecycle.restart(),
     "fuselight.nextFinding": () => goToFinding(1),
@@ -57,7 +60,11 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
       reportProblem({ context, client: lifecycle.client(), resolution: lifecycle.resolution(), board }),
     "fuselight.selectInterpreter": () => selectInterpreter(log),
     "fuselight.showLog": () => log.show(),
-    "fuselight.showMenu": () => showMenu(board.of(vscode.window.activeTextEditor?.document.uri)),
+    "fuselight.showMenu": () => {
+      const folder = activeFolder();
+      const answered = folder !== null && consent.of(folder) !== null;
+      return showMenu(board.of(vscode.window.activeTextEditor?.document.uri), { answered });
+    },
     "fuselight.showDetails": showDetails,
     "fuselight.openWalkthrough": () =>
       vscode.commands.executeCommand(
@@ -76,6 +83,18 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     }
     const target = atCursor && editor ? await targetAt(editor) : null;
     await ask(serverCommand.run, { uri: at.toString(), target });
+  }
+
+  /** Takes back "Run" as well as "Not in This Folder". */
+  async function askAgain(): Promise<void> {
+    const folder = activeFolder();
+    if (folder === null) {
+      void vscode.window.showInformationMessage("Open a file of the folder to ask again about.");
+      return;
+    }
+    await consent.remember(folder, null);
+    await ask(serverCommand.askAgain, { folder });
+    vscode.window.setStatusBarMessage("Fuselight: the next run in this folder asks first", 6000);
   }
 
   async function copyFinding(): Promise<void> {

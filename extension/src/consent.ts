@@ -17,6 +17,8 @@ export interface Consent {
   /** Null forgets the answer, so that the next run asks again. */
   remember(folder: string, answer: "run" | "never" | null): Promise<void>;
   of(folder: string): "run" | "never" | null;
+  /** Whether a run that the user starts may go on. Where runs are off it says so, and offers to take that back. */
+  mayStart(folder: string): Promise<boolean>;
 }
 
 export function createConsent(state: vscode.Memento): Consent {
@@ -41,9 +43,22 @@ export function createConsent(state: vscode.Memento): Consent {
     return { answer };
   }
 
+  async function mayStart(folder: string): Promise<boolean> {
+    if (of(folder) !== "never") {
+      return true;
+    }
+    const message = "Fuselight runs nothing in this folder, as you chose.";
+    if ((await vscode.window.showInformationMessage(message, "Ask Again")) === undefined) {
+      return false;
+    }
+    await remember(folder, null);
+    return true;
+  }
+
   return {
     of,
     remember,
+    mayStart,
     ask(question) {
       const known = of(question.folder);
       if (known !== null) {

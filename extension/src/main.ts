@@ -31,7 +31,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   let report: ReportView | null = null;
 
   const lifecycle = createLifecycle(
-    { context, log, messages },
+    { context, log, messages, consent },
     {
       state: (state, detail) => board.clear(state, detail),
       connect(client) {
@@ -62,7 +62,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     messages,
     board,
     report,
-    ...registerCommands({ context, lifecycle, board, report, log }),
+    ...registerCommands({ context, lifecycle, board, consent, report, log }),
     vscode.workspace.onDidGrantWorkspaceTrust(() => lifecycle.reconcile("trust granted")),
     vscode.workspace.onDidChangeWorkspaceFolders(() => lifecycle.reconcile("folders changed")),
     vscode.workspace.onDidChangeConfiguration((change) => {

@@ -82,6 +82,7 @@ export const reportTreeRequest = new RequestType<{ readonly uri: string | null }
 export const serverCommand = {
   run: "fuselight.server.run",
   cancel: "fuselight.server.cancel",
+  askAgain: "fuselight.server.askAgain",
   restartWorker: "fuselight.server.restartWorker",
   clearCaches: "fuselight.server.clearCaches",
   copyFinding: "fuselight.server.copyFinding",

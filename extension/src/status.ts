@@ -127,7 +127,7 @@ interface MenuEntry extends vscode.QuickPickItem {
 }
 
 /** The menu of the status item; what cannot be done in this state is not offered. */
-export async function showMenu(status: Status): Promise<void> {
+export async function showMenu(status: Status, { answered }: { answered: boolean }): Promise<void> {
   const entries: MenuEntry[] = [
     { label: status.detail || status.text || words[status.state], kind: vscode.QuickPickItemKind.Separator },
   ];
@@ -144,6 +144,9 @@ export async function showMenu(status: Status): Promise<void> {
     offer("list-tree", "Show the Report", "fuselight.report.focus");
     offer("arrow-down", "Go to Next Finding", "fuselight.nextFinding");
     offer("symbol-misc", "Select Interpreter", "fuselight.selectInterpreter", status.interpreter ?? "none");
+    if (answered) {
+      offer("question", "Ask Again Before Running in This Folder", "fuselight.askAgain");
+    }
     offer("debug-restart", "Restart Worker", "fuselight.restart");
   }
   offer("refresh", "Restart Language Server", "fuselight.restartServer");

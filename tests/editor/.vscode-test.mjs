@@ -1,11 +1,37 @@
 import path from "node:path";
 import { defineConfig } from "@vscode/test-cli";
 
-export default defineConfig({
-  files: "host/**/*.test.cjs",
-  extensionDevelopmentPath: path.resolve(import.meta.dirname, "../.."),
-  workspaceFolder: path.resolve(import.meta.dirname, "host/workspace"),
-  useInstallation: { fromPath: path.resolve(import.meta.dirname, "harness/code") },
-  skipExtensionDependencies: true,
-  mocha: { ui: "bdd", timeout: 45_000 },
-});
+const here = import.meta.dirname;
+const extension = path.resolve(here, "../..");
+const stubs = ["python", "python-envs"].map((name) => path.resolve(here, "host/stubs", name));
+
+/** One editor each: `host/<label>.test.cjs`, with the results in `editor-<label>.xml`. */
+function suite(label, { workspace = "host/workspace", env = {} } = {}) {
+  return {
+    label,
+    files: `host/${label}.test.cjs`,
+    extensionDevelopmentPath: extension,
+    workspaceFolder: path.resolve(here, workspace),
+    useInstallation: { fromPath: path.resolve(here, "harness/code") },
+    skipExtensionDependencies: true,
+    env,
+    mocha: {
+      ui: "bdd",
+      timeout: 60_000,
+      reporter: path.resolve(here, "harness/junit_reporter.cjs"),
+      reporterOptions: {
+        output: path.resolve(process.env.FUSELIGHT_ARTIFACTS, `../junit/editor-${label}.xml`),
+        suiteName: label,
+      },
+    },
+  };
+}
+
+export default defineConfig([
+  suite("runs"),
+  suite("untrusted", { env: { FUSELIGHT_UNTRUSTED: "1" } }),
+  suite("folders", {
+    workspace: "host/folders/two.code-workspace",
+    env: { FUSELIGHT_NO_SETTING: "1", FUSELIGHT_BESIDE: stubs.join(path.delimiter) },
+  }),
+]);

@@ -1,7 +1,8 @@
 """The editor ring: a real VS Code, driven twice over - from within (mocha) for logic, by a browser for what is seen.
 
-Usage: `run.py PYTHON [--pictures]`, where PYTHON has torch. Invariant: the exit code is 0 only if every test passed;
-a machine that cannot have an editor or a browser ends with 3 and one line that says why.
+Usage: `run.py PYTHON [--pictures] [--only host|visual]`, where PYTHON has torch. Each suite leaves its results in
+`artifacts/junit/editor-<suite>.xml`. Invariant: the exit code is 0 only if every test passed; a machine that cannot
+have an editor or a browser ends with 3 and one line that says why.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from bundle import package  # noqa: E402 - found through the line above
 from editor_tools import EDITOR_TESTS, ensure_browser, ensure_code_server, ensure_editor_tests  # noqa: E402
-from node_tools import Unavailable  # noqa: E402
+from node_tools import CACHE, Unavailable  # noqa: E402
 
 LEFT_OUT = 3
+RUNNERS = {"host": ("vscode-test",), "visual": ("playwright", "test")}
 
 
 def editor_environment(python: str, *, pictures: bool) -> dict[str, str]:
@@ -35,6 +37,7 @@ def editor_environment(python: str, *, pictures: bool) -> dict[str, str]:
         FUSELIGHT_BROWSER=str(browser.executable),
         FUSELIGHT_BROWSER_FLAGS=json.dumps(browser.flags),
         FUSELIGHT_PYTHON=python,
+        FUSELIGHT_BARE_PYTHON=str(_python_without_torch(python)),
         FUSELIGHT_ARTIFACTS=str(ROOT / "artifacts" / "editor"),
     )
     if pictures:
@@ -42,17 +45,28 @@ def editor_environment(python: str, *, pictures: bool) -> dict[str, str]:
     return variables
 
 
-def run_editor_tests(python: str, *, pictures: bool = False) -> int:
+def _python_without_torch(python: str) -> Path:
+    """A virtual environment with nothing in it; made once."""
+    home = CACHE / "python-without-torch"
+    bare = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not bare.exists():
+        subprocess.run([python, "-m", "venv", "--without-pip", "--clear", str(home)], check=True)
+    return bare
+
+
+def run_editor_tests(python: str, *, pictures: bool = False, only: str | None = None) -> int:
     """Package the extension and run both kinds of test; returns the exit code. Raises Unavailable."""
     variables = editor_environment(python, pictures=pictures)
     package()
+    (ROOT / "artifacts" / "junit").mkdir(parents=True, exist_ok=True)
     tools = EDITOR_TESTS / "node_modules" / ".bin"
     suffix = ".cmd" if os.name == "nt" else ""
     codes = [
         subprocess.run(
             [str(tools / f"{tool}{suffix}"), *arguments], cwd=EDITOR_TESTS, env=variables, check=False
         )
-        for tool, arguments in (("vscode-test", ()), ("playwright", ("test",)))
+        for kind, (tool, *arguments) in RUNNERS.items()
+        if only in {None, kind}
     ]
     return max(done.returncode for done in codes)
 
@@ -62,9 +76,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("python", help="an interpreter with torch")
     parser.add_argument("--pictures", action="store_true", help="make the pictures of the README anew")
+    parser.add_argument("--only", choices=RUNNERS, help="one kind of test")
     options = parser.parse_args()
     try:
-        return run_editor_tests(options.python, pictures=options.pictures)
+        return run_editor_tests(options.python, pictures=options.pictures, only=options.only)
     except Unavailable as why:
         print(f"editor: left out: {why}")
         return LEFT_OUT

@@ -4,6 +4,8 @@
  * takes the arguments that the desktop's would, opens the page that starts that host, and ends with the tests' code.
  */
 
+import fs from "node:fs";
+import os from "node:os";
 import path from "node:path";
 import util from "node:util";
 import { chromium } from "playwright-core";
@@ -21,9 +23,10 @@ if (given.includes("--version")) {
   console.log("1.139.1");
   process.exit(0);
 }
-const folder = path.resolve(given.find((one) => !one.startsWith("-")) ?? ".");
-const settings = { "fuselight.interpreter": tools.python };
-const server = await startCodeServer({ settings, trusted: process.env.FUSELIGHT_UNTRUSTED !== "1" });
+const workspace = copied(path.resolve(given.find((one) => !one.startsWith("-")) ?? "."));
+const settings = process.env.FUSELIGHT_NO_SETTING ? {} : { "fuselight.interpreter": tools.python };
+const beside = (process.env.FUSELIGHT_BESIDE ?? "").split(path.delimiter).filter((one) => one !== "");
+const server = await startCodeServer({ settings, beside, trusted: !process.env.FUSELIGHT_UNTRUSTED });
 let code = 1;
 const browser = await chromium.launch({
   executablePath: tools.browser,
@@ -51,12 +54,20 @@ try {
     ["extensionEnvironment", JSON.stringify(Object.fromEntries(passed))],
     ["skipWelcome", "true"],
   ];
-  const query = `folder=${encodeURIComponent(folder)}&payload=${encodeURIComponent(JSON.stringify(payload))}`;
-  await page.goto(`${server.base}/?${query}`);
+  await page.goto(server.at(workspace.path, payload));
   const late = new Promise((done) => setTimeout(() => done(124), deadline).unref());
   code = await Promise.race([exit, late]);
 } finally {
   await browser.close();
   await server.stop();
+  fs.rmSync(workspace.home, { recursive: true, force: true });
 }
 process.exit(code);
+
+/** Tests edit files, so they work on a copy: of the folder, or of what lies beside a `.code-workspace` file. */
+function copied(what) {
+  const isFile = fs.statSync(what).isFile();
+  const home = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-workspace-"));
+  fs.cpSync(isFile ? path.dirname(what) : what, home, { recursive: true });
+  return { home, path: isFile ? path.join(home, path.basename(what)) : home };
+}

@@ -21,6 +21,8 @@ export const tools = {
   browserFlags: JSON.parse(process.env.FUSELIGHT_BROWSER_FLAGS ?? "[]"),
   /** A Python with torch. */
   python: required("FUSELIGHT_PYTHON"),
+  /** A Python without torch. */
+  bare: required("FUSELIGHT_BARE_PYTHON"),
   artifacts: required("FUSELIGHT_ARTIFACTS"),
 };
 
@@ -34,6 +36,7 @@ const quiet = {
   "files.autoSave": "off",
   "telemetry.telemetryLevel": "off",
   "update.mode": "none",
+  "security.workspace.trust.startupPrompt": "never",
   "window.menuBarVisibility": "compact",
   "workbench.colorTheme": "Default Dark Modern",
   "workbench.secondarySideBar.defaultVisibility": "hidden",
@@ -54,9 +57,9 @@ const foreign = [
 
 /**
  * Start one. `settings` go to the machine's file as well, which is where a remote workbench reads settings of
- * machine scope. `trusted: false` leaves workspace trust on, so that the folder counts as a stranger's.
+ * machine scope. `beside` are folders of further extensions. `trusted: false` leaves workspace trust on, so that the folder counts as a stranger's.
  */
-export async function startCodeServer({ vsix = null, settings = {}, trusted = true } = {}) {
+export async function startCodeServer({ vsix = null, beside = [], settings = {}, trusted = true } = {}) {
   const home = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-editor-"));
   const profile = path.join(home, "user-data");
   const all = { ...quiet, "security.workspace.trust.enabled": !trusted, ...settings };
@@ -80,6 +83,12 @@ export async function startCodeServer({ vsix = null, settings = {}, trusted = tr
       throw new Error(`${vsix} was not installed: ${installed.stdout}${installed.stderr}`);
     }
   }
+  for (const folder of beside) {
+    const { publisher, name, version } = JSON.parse(
+      fs.readFileSync(path.join(folder, "package.json"), "utf8"),
+    );
+    fs.cpSync(folder, path.join(home, "extensions", `${publisher}.${name}-${version}`), { recursive: true });
+  }
   const port = await freePort();
   const logFile = path.join(home, "server.log");
   const log = fs.openSync(logFile, "a");
@@ -99,11 +108,18 @@ export async function startCodeServer({ vsix = null, settings = {}, trusted = tr
     base,
     home,
     remote: (file) => `vscode-remote://127.0.0.1:${port}${file}`,
-    /** The workbench on a folder (or a `.code-workspace` file) with files open in it. */
-    url(folder, files = []) {
-      const open = files.map((file) => ["openFile", this.remote(file)]);
+    /** The workbench on a folder (or a `.code-workspace` file), with what VS Code calls a payload. */
+    at(folder, payload = []) {
       const what = folder.endsWith(".code-workspace") ? "workspace" : "folder";
-      return `${base}/?${what}=${encodeURIComponent(folder)}&payload=${encodeURIComponent(JSON.stringify(open))}`;
+      const tail = payload.length > 0 ? `&payload=${encodeURIComponent(JSON.stringify(payload))}` : "";
+      return `${base}/?${what}=${encodeURIComponent(folder)}${tail}`;
+    },
+    /** The same with files open in it. Without files the tabs of the last time come back. */
+    url(folder, files = []) {
+      return this.at(
+        folder,
+        files.map((file) => ["openFile", this.remote(file)]),
+      );
     },
     log: () => fs.readFileSync(logFile, "utf8"),
     async stop() {

@@ -1,40 +1,44 @@
 /** The extension's logic in the real extension host: runs, findings, recovery, the report, the problem report. */
 
 const assert = require("node:assert/strict");
-const path = require("node:path");
 const vscode = require("vscode");
+const { activate, editAndSave, folders, runFile, support } = require("../harness/host_support.cjs");
 
-const folder = () => vscode.workspace.workspaceFolders[0];
+const folder = () => folders()[0];
 const model = () => vscode.Uri.joinPath(folder().uri, "model.py");
-const findings = () => vscode.languages.getDiagnostics(model()).filter((one) => one.source === "fuselight");
-const codes = () => findings().map((one) => String(one.code?.value ?? one.code));
+const atRun = { codes: ["GB0059"], line: 14 };
 
-describe("Fuselight", () => {
+describe("Runs", () => {
   let api;
+  let shown;
 
   before(async () => {
-    // A run that was cut short may have left the setting of the last test behind.
-    const configuration = vscode.workspace.getConfiguration("fuselight", folder());
-    await configuration.update("interpreter", undefined, vscode.ConfigurationTarget.Workspace);
-    await vscode.window.showTextDocument(model());
-    api = await vscode.extensions.getExtension("fuselight.fuselight").activate();
-    await api.ready;
+    shown = support(model());
+    api = await activate(model());
     await api.consent.remember(folder().uri.toString(), "run");
     await api.idle(0);
   });
 
   afterEach(function () {
     if (this.currentTest.state === "failed") {
-      console.log(
-        JSON.stringify({ statuses: api.statuses(), findings: findings().map((one) => one.message) }, null, 2),
-      );
+      const found = shown.findings().map((one) => one.message);
+      console.log(JSON.stringify({ statuses: api.statuses(), findings: found }, null, 2));
     }
   });
 
-  async function runFile() {
-    const next = api.generation() + 1;
-    await vscode.commands.executeCommand("fuselight.runFile");
-    return api.idle(next);
+  const report = async () => String(await vscode.commands.executeCommand("fuselight.server.problemReport"));
+  const workerPid = async () => Number(/worker: pid (\d+)/.exec(await report())?.[1]);
+
+  async function withInterpreter(path, body) {
+    const configuration = () => vscode.workspace.getConfiguration("fuselight", folder());
+    await configuration().update("interpreter", path, vscode.ConfigurationTarget.Workspace);
+    try {
+      await api.until((one) => one.interpreter === path);
+      return await body();
+    } finally {
+      await configuration().update("interpreter", undefined, vscode.ConfigurationTarget.Workspace);
+      await api.until((one) => one.interpreter === process.env.FUSELIGHT_PYTHON);
+    }
   }
 
   it("chooses the interpreter of the setting and says so", () => {
@@ -44,30 +48,25 @@ describe("Fuselight", () => {
   });
 
   it("shows a graph break on its line, with the page of its code", async () => {
-    const status = await runFile();
+    const status = await runFile(api);
     assert.match(status.torch, /^\d+\.\d+/);
-    const found = findings();
-    assert.equal(found.length, 1, codes().join());
-    assert.equal(found[0].range.start.line, 14);
-    assert.match(String(found[0].code.value), /^GB\d{4}$/);
-    assert.match(found[0].code.target.toString(), /^https:/);
+    assert.deepEqual(shown.codes(), atRun.codes);
+    const [found] = shown.findings();
+    assert.equal(found.range.start.line, atRun.line);
+    assert.match(found.code.target.toString(), /^https:/);
   });
 
   it("has lenses with the counts, Run and Details", async () => {
-    const lenses = await vscode.commands.executeCommand("vscode.executeCodeLensProvider", model(), 100);
-    const titles = lenses.map((lens) => lens.command.title);
-    assert.ok(
-      titles.some((title) => /^2 graphs, 1 break, 0 recompilations - inputs from line 7$/.test(title)),
-      titles.join("\n"),
-    );
+    const titles = await shown.lenses();
+    assert.ok(titles.includes("2 graphs, 1 break, 0 recompilations - inputs from line 7"), titles.join("\n"));
     assert.ok(titles.includes("Run") && titles.includes("Details"));
   });
 
   it("goes to the next finding and copies it as Markdown", async () => {
     await vscode.commands.executeCommand("fuselight.nextFinding");
-    assert.equal(vscode.window.activeTextEditor.selection.active.line, 14);
+    assert.equal(vscode.window.activeTextEditor.selection.active.line, atRun.line);
     await vscode.commands.executeCommand("fuselight.copyFinding");
-    assert.match(await vscode.env.clipboard.readText(), /GB\d{4}/);
+    assert.match(await vscode.env.clipboard.readText(), /GB0059/);
   });
 
   it("shows the report of the target that is asked for", async () => {
@@ -77,15 +76,41 @@ describe("Fuselight", () => {
     assert.ok(target.children.some((child) => child.label.startsWith("Graph breaks")));
   });
 
+  it("changes the findings when the file is edited and saved", async () => {
+    const before = api.generation();
+    await editAndSave(model(), 'print("layer")', "y = y * 2");
+    await api.idle(before + 1);
+    assert.deepEqual(shown.codes(), []);
+    assert.ok((await shown.lenses()).includes("1 graph, 0 breaks, 0 recompilations - inputs from line 7"));
+    await editAndSave(model(), "y = y * 2", 'print("layer")');
+    await api.idle(before + 2);
+    assert.deepEqual(shown.codes(), atRun.codes);
+  });
+
   it("recovers when the worker is killed", async () => {
-    const text = String(await vscode.commands.executeCommand("fuselight.server.problemReport"));
-    const pid = Number(/worker: pid (\d+)/.exec(text)[1]);
+    const pid = await workerPid();
     process.kill(pid, "SIGKILL");
-    await runFile();
-    if (codes().includes("FL409")) {
-      await runFile(); // the run that met the dead worker says so, and the next one has a new worker
-    }
-    assert.equal(findings().length, 1, codes().join());
+    await runFile(api);
+    assert.deepEqual(shown.codes(), atRun.codes);
+    assert.notEqual(await workerPid(), pid);
+  });
+
+  it("starts the server again when that is killed", async () => {
+    const pid = api.serverPid();
+    process.kill(pid, "SIGKILL");
+    await api.until((one) => one.state === "idle" && api.serverPid() !== null && api.serverPid() !== pid);
+    await runFile(api);
+    assert.deepEqual(shown.codes(), atRun.codes);
+  });
+
+  it("asks again about a folder whose answer is taken back", async () => {
+    const uri = folder().uri.toString();
+    await api.consent.remember(uri, "never");
+    await vscode.commands.executeCommand("fuselight.askAgain");
+    assert.equal(api.consent.of(uri), null);
+    await api.consent.remember(uri, "run");
+    await runFile(api);
+    assert.deepEqual(shown.codes(), atRun.codes);
   });
 
   it("makes a problem report without the user's code", async () => {
@@ -98,19 +123,26 @@ describe("Fuselight", () => {
     await vscode.window.showTextDocument(model());
   });
 
-  it("says what is wrong with an interpreter that has no torch, and the server stays", async () => {
+  it("says that an interpreter is not there, and the server stays", async () => {
     const server = api.serverPid();
-    const configuration = vscode.workspace.getConfiguration("fuselight", folder());
-    const bare = path.join(folder().uri.fsPath, "no-such-python");
-    await configuration.update("interpreter", bare, vscode.ConfigurationTarget.Workspace);
-    try {
-      await api.until((one) => one.interpreter === bare);
+    const nowhere = vscode.Uri.joinPath(folder().uri, "no-such-python").fsPath;
+    await withInterpreter(nowhere, async () => {
       await vscode.commands.executeCommand("fuselight.runFile");
       const status = await api.until((one) => one.state === "noInterpreter");
       assert.match(`${status.detail} ${status.why}`, /no-such-python|no such file/);
-      assert.equal(api.serverPid(), server);
-    } finally {
-      await configuration.update("interpreter", undefined, vscode.ConfigurationTarget.Workspace);
-    }
+    });
+    assert.equal(api.serverPid(), server);
+  });
+
+  it("says that a Python has no torch, names it, and works again with one that has", async () => {
+    const bare = process.env.FUSELIGHT_BARE_PYTHON;
+    await withInterpreter(bare, async () => {
+      await vscode.commands.executeCommand("fuselight.runFile");
+      const status = await api.until((one) => one.state === "noInterpreter");
+      assert.equal(status.text, "no torch");
+      assert.ok(status.detail.includes(bare), status.detail);
+    });
+    await runFile(api);
+    assert.deepEqual(shown.codes(), atRun.codes);
   });
 });

@@ -1,0 +1,51 @@
+/** What the tests in the extension host share: this file's findings, its lenses, a run that is waited for. */
+
+const vscode = require("vscode");
+
+const folders = () => vscode.workspace.workspaceFolders;
+
+function support(uri) {
+  const findings = () => vscode.languages.getDiagnostics(uri).filter((one) => one.source === "fuselight");
+  return {
+    findings,
+    codes: () => findings().map((one) => String(one.code?.value ?? one.code)),
+    /** Resolves at the first set of findings for which `wanted` holds, the present one included. */
+    until(wanted) {
+      return new Promise((done) => {
+        const check = () => wanted(findings()) && done(listener.dispose());
+        const listener = vscode.languages.onDidChangeDiagnostics(check);
+        check();
+      });
+    },
+    async lenses() {
+      const found = await vscode.commands.executeCommand("vscode.executeCodeLensProvider", uri, 100);
+      return found.map((lens) => lens.command.title);
+    },
+  };
+}
+
+/** The extension's handles, once it has looked at the machine and started what it could. */
+async function activate(uri) {
+  await vscode.window.showTextDocument(uri);
+  const api = await vscode.extensions.getExtension("fuselight.fuselight").activate();
+  await api.ready;
+  return api;
+}
+
+/** Start the runs of the active file and wait until all of them are published. */
+async function runFile(api, folder = folders()[0].uri.toString()) {
+  const next = api.generation() + 1;
+  await vscode.commands.executeCommand("fuselight.runFile");
+  return api.until((one) => one.folder === folder && one.state === "idle" && one.generation >= next);
+}
+
+/** Replace the first `old` of a file by `text` in the editor, as typing would, and save. */
+async function editAndSave(uri, old, text) {
+  const editor = await vscode.window.showTextDocument(uri);
+  const at = editor.document.getText().indexOf(old);
+  const range = new vscode.Range(editor.document.positionAt(at), editor.document.positionAt(at + old.length));
+  await editor.edit((edit) => edit.replace(range, text));
+  await editor.document.save();
+}
+
+module.exports = { activate, editAndSave, folders, runFile, support };

@@ -1,0 +1,19 @@
+/** The interface of ms-python.vscode-python-envs, with `select` by which a test chooses in the user's stead. */
+
+const vscode = require("vscode");
+
+exports.activate = () => {
+  const changed = new vscode.EventEmitter();
+  const selected = new Map();
+  return {
+    onDidChangeEnvironment: changed.event,
+    getEnvironment(scope) {
+      const executable = selected.get(scope?.toString() ?? "");
+      return Promise.resolve(executable && { execInfo: { run: { executable, args: [] } } });
+    },
+    select(folder, executable) {
+      selected.set(folder.toString(), executable);
+      changed.fire({});
+    },
+  };
+};

@@ -31,7 +31,7 @@ export default defineConfig([
   suite("runs"),
   suite("untrusted", { env: { FUSELIGHT_UNTRUSTED: "1" } }),
   suite("folders", {
-    workspace: "host/folders/two.code-workspace",
+    workspace: "host/workspace-of-two/two.code-workspace",
     env: { FUSELIGHT_NO_SETTING: "1", FUSELIGHT_BESIDE: stubs.join(path.delimiter) },
   }),
 ]);

@@ -1,8 +1,9 @@
 """The program's side of `fuselight run`: a user's script run as `python SCRIPT ARGS`, with the recorder listening.
 
 Invariant: the program cannot tell. argv, `sys.path[0]`, `__main__`, streams, exit code and the signal it dies of are
-those of a plain run, its own backend compiles, and outside of a compile nothing of ours runs: the recorder is entered
-when torch's compiler is first imported, and not at all in a program that never compiles.
+those of a plain run, its own backend compiles, and outside of a compile nothing of ours runs, no thread and no signal
+handler either: the recorder is entered when torch's compiler is first imported, and the report is put in place after
+each compile, so that it is there however the program ends.
 """
 
 from __future__ import annotations
@@ -19,26 +20,31 @@ import runpy
 import signal
 import sys
 import tempfile
-import threading
-import time
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fuselight.codec import encode
 from fuselight.environment import environment, versions
+from fuselight.growing import GrowingJson
 from fuselight.inputs import describe_call
 from fuselight.inputs.records import ConstructorCalls, module_text
-from fuselight.report import Call, Inputs, Location, Problem, Recorded, Report, Rung, TargetRef, Tier
-from fuselight.worker import endings, wire
+from fuselight.report import (
+    Call,
+    Inputs,
+    Location,
+    Problem,
+    Recorded,
+    Report,
+    Rung,
+    TargetRef,
+    Tier,
+    Versions,
+)
+from fuselight.worker import endings
 
 if TYPE_CHECKING:
     from fuselight.dynamo import Recorder
 
-_QUIET = 1.0
-"""Seconds after a compile until the report is written, so that a program that is killed leaves its findings."""
-_SHARE = 20
-"""The report is written again only after this many times what writing it took."""
 _MAX_CALLS = 500
 _STARTED_IN = os.getcwd()
 _RESUMED = "torch_dynamo_resume_in_"
@@ -142,9 +148,8 @@ class _Session:
         self._recorded: dict[Recorded, None] = {}
         self._problems: list[Problem] = []
         self._constructors = ConstructorCalls(self._roots)
-        self._timer: threading.Timer | None = None
-        self._cost = 0.0
-        self._lock = threading.Lock()
+        self._json = GrowingJson()
+        self._versions: Versions | None = None
         self._finders = (
             _AfterImport("torch", self._constructors.listen),
             _AfterImport("torch._dynamo", self._enter),
@@ -152,22 +157,18 @@ class _Session:
 
     def __enter__(self) -> _Session:  # noqa: PYI034 - `Self` is younger than Python 3.10
         sys.meta_path[:0] = self._finders
-        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, self._terminated)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if os.getpid() != self._pid:
-            return  # a process that the program forked
-        if self._timer is not None:
-            self._timer.cancel()
         self._write()
 
     def _enter(self) -> None:
         """Begin to record: torch's compiler has just been imported."""
         try:
             dynamo = importlib.import_module("fuselight.dynamo")
-            recorder: Recorder = dynamo.Recorder(roots=self._roots, on_call=self._called)
+            recorder: Recorder = dynamo.Recorder(
+                roots=self._roots, on_call=self._called, on_compiled=self._write
+            )
             recorder.__enter__()  # for as long as the process lives
             self._recorder = recorder
         except Exception as error:  # noqa: BLE001 - the program goes on as if we were not there
@@ -178,7 +179,6 @@ class _Session:
         """Take down the inputs of a call that is being compiled."""
         if os.getpid() != self._pid:
             return
-        self._write_soon()
         if code.co_name.startswith(_RESUMED) or len(self._calls) >= _MAX_CALLS:
             return
         if not endings.is_shown(code.co_filename, self._roots):
@@ -188,39 +188,24 @@ class _Session:
         self._calls.append(Call(len(self._calls), text, caller))
         self._recorded.setdefault(Recorded(_absolute(code.co_filename), target, code.co_firstlineno, text))
 
-    def _terminated(self, number: int, _frame: types.FrameType | None) -> None:
-        """Leave the findings behind, then die of the signal as the program would have."""
-        self.__exit__()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)  # what the program has not flushed is lost, as in a plain run
-
-    def _write_soon(self) -> None:
-        """Write the report once compiling has been quiet for a moment, on a thread that ends with that."""
-        if self._timer is not None and self._timer.is_alive():
-            return
-        self._timer = threading.Timer(max(_QUIET, _SHARE * self._cost), self._write)
-        self._timer.daemon = True
-        self._timer.start()
-
     def _write(self) -> None:
+        """Put the report of now in place. Dynamo compiles one frame at a time, so that this has no rival."""
         if os.getpid() != self._pid or (self._recorder is None and not self._problems):
-            return
-        with self._lock:
-            start = time.perf_counter()
-            try:
-                data = wire.dump(encode(self._report()))
-                folder, name = os.path.split(self._path)
-                handle, temporary = tempfile.mkstemp(dir=folder, prefix=name)  # mode 0600
-                with open(handle, "wb") as file:
-                    file.write(data)
-                os.replace(temporary, self._path)
-            except Exception as error:  # noqa: BLE001 - the program must not fail for our report
-                self._problems.append(Problem("report", "the report could not be written", str(error)))
-            self._cost = time.perf_counter() - start
+            return  # a process that the program forked, or nothing to tell
+        try:
+            folder, name = os.path.split(self._path)
+            handle, temporary = tempfile.mkstemp(dir=folder, prefix=name)  # mode 0600
+            with open(handle, "wb") as file:
+                file.write(self._json.dump(self._report()))
+            os.replace(temporary, self._path)
+        except Exception as error:  # noqa: BLE001 - the program must not fail for our report
+            self._problems.append(Problem("report", "the report could not be written", str(error)))
 
     def _report(self) -> Report:
+        if self._versions is None:
+            self._versions = versions()
         report = Report(
-            versions=versions(),
+            versions=self._versions,
             target=TargetRef(self._script, "", 1, "main"),
             tier=Tier.CAPTURE,
             generation=0,

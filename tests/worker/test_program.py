@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,9 +17,11 @@ from fuselight.report import Report, Rung
 from fuselight_server.worker_process import launch_path
 
 TELLS = """\
-import os, sys
+import os, signal, sys, threading
 print(sys.argv, sys.path[0], __name__, __file__, sorted(k for k in globals() if not k.startswith("_")))
 print("fuselight" in str(sys.path), file=sys.stderr)
+print(*(signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)))
+print([thread.name for thread in threading.enumerate()], os._exit.__module__)
 """
 
 MODEL = """\
@@ -154,39 +154,54 @@ def test_findings_and_inputs_are_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "end", ["raise ValueError\n", "sys.exit(4)\n", "import os\nos.kill(os.getpid(), 15)\n"]
+    "end",
+    [
+        "raise ValueError",
+        "sys.exit(4)",
+        "os._exit(4)",
+        "os.kill(os.getpid(), 15)",
+        "os.kill(os.getpid(), 9)",
+        "ctypes.string_at(0)",
+    ],
 )
-def test_the_report_is_there_however_the_program_ends(tmp_path: Path, end: str) -> None:
-    (tmp_path / "program.py").write_text(MODEL + end)
+def test_the_report_is_there_whole_however_the_program_ends(tmp_path: Path, end: str) -> None:
+    (tmp_path / "program.py").write_text("import ctypes, os\n" + MODEL + end + "\n")
     done, report = run(tmp_path, "program.py")
     assert done.returncode != 0
     assert report is not None
-    assert report.breaks
+    assert {found.stack[-1].line for found in report.breaks} == {13}
+    assert [one.target for one in report.recorded] == ["Net", "Net", "step"]
+    assert report.compiles[-1].graph is not None
+    assert report.frames[report.compiles[-1].frame].function == "step"
+    assert report.problems == ()
+    assert [entry.name for entry in tmp_path.glob("report*")] == ["report.json"]
 
 
-def test_a_killed_program_leaves_its_findings(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(MODEL + "import time\nwhile True: time.sleep(0.01)\n")
-    report = tmp_path / "report.json"
-    command = [
-        sys.executable,
-        str(launch_path()),
-        "run",
-        "--report",
-        str(report),
-        "--root",
-        str(tmp_path),
-        "--",
-        "program.py",
-    ]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 60
-        while (found := read(report)) is None or not any(one.target == "step" for one in found.recorded):
-            assert time.monotonic() < deadline
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    left = read(report)
-    assert left is not None
-    assert left.breaks
+def test_writing_the_report_costs_little_of_each_compile(tmp_path: Path) -> None:
+    source = """\
+import time, torch
+import fuselight.program as program
+spent = []
+real = program._Session._write
+def write(self):
+    start = time.perf_counter()
+    real(self)
+    spent.append(time.perf_counter() - start)
+program._Session._write = write
+functions = {}
+for number in range(80):
+    exec(compile(f"def f{number}(x):\\n    return x + {number}", __file__, "exec"), functions)
+start = time.perf_counter()
+for number in range(80):
+    torch.compile(functions[f"f{number}"], backend="eager")(torch.ones(2))
+print(len(spent), sum(spent) / (time.perf_counter() - start))
+"""
+    (tmp_path / "program.py").write_text(source)
+    done, report = run(tmp_path, "program.py")
+    assert report is not None, done.stderr
+    assert len(report.compiles) == 80
+    count, share = done.stdout.split()
+    assert (int(count), float(share) < 0.25) == (80, True), done.stdout
 
 
 def test_a_process_that_the_program_forks_leaves_the_report_alone(tmp_path: Path) -> None:

@@ -69,8 +69,8 @@ class Recorder:
 
     `roots` are the user's folders: frames outside them that merely hold no tensors are not worth a word.
     `on_frame(count, path, line)` is called as each frame starts to be traced, `on_line(path, line)` now and then with
-    the line that is being traced, `on_call(code, f_locals)` with the inputs of each call that compiles. They run inside
-    the user's compile; what they raise becomes a Problem.
+    the line that is being traced, `on_call(code, f_locals)` with the inputs of each call that compiles, `on_compiled()`
+    when a frame's compile has ended. They run inside the user's compile; what they raise becomes a Problem.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Recorder:
         on_frame: Callable[[int, str, int], None] | None = None,
         on_line: Callable[[str, int], None] | None = None,
         on_call: Callable[[CodeType, Mapping[str, object]], None] | None = None,
+        on_compiled: Callable[[], None] | None = None,
         guard_latency: bool = True,
         graphs: bool = True,
     ) -> None:
@@ -87,6 +88,7 @@ class Recorder:
         self._on_frame = on_frame
         self._on_line = on_line
         self._on_call = on_call
+        self._on_compiled = on_compiled
         self._guard_latency = guard_latency
         self._graphs = graphs
         self._exit = contextlib.ExitStack()
@@ -163,7 +165,13 @@ class Recorder:
 
     def compile_ended(self, result: object, error: BaseException | None, seconds: float) -> None:
         """Dynamo is done with the frame of the last `compile_started`."""
-        run = self._running.pop()
+        self._keep_compile(self._running.pop(), result, error, seconds)
+        if self._on_compiled is not None:
+            self._on_compiled()
+
+    def _keep_compile(
+        self, run: _Running, result: object, error: BaseException | None, seconds: float
+    ) -> None:
         if error is not None:
             torch_api.keep_positions(error)
         if run.limit is not None:

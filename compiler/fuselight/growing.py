@@ -1,0 +1,49 @@
+"""The JSON of a report that grows while a program runs: what was in it the last time is not encoded again.
+
+Invariant: `GrowingJson().dump(report)` says what `encode(report)` says, byte for byte what a reader expects. Entries
+are known by their identity, so what a report holds must be immutable, as its dataclasses are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fuselight.codec import encode
+from fuselight.report import Report
+from fuselight.worker import wire
+
+
+class GrowingJson:
+    """Remembers the JSON of every entry that it has seen, and the entry, so that no other one gets its identity."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, bytes]] = {}
+
+    def dump(self, report: Report) -> bytes:
+        """Write the whole report. Costs what is new in it, and a copy of the rest."""
+        return self._members(report)
+
+    def _members(self, value: Any) -> bytes:
+        parts = []
+        for field in dataclasses.fields(value):
+            item = getattr(value, field.name)
+            if item != field.default:
+                parts.append(wire.dump(field.name) + b":" + self._member(item))
+        return b"{" + b",".join(parts) + b"}"
+
+    def _member(self, value: Any) -> bytes:
+        if isinstance(value, tuple):
+            return b"[" + b",".join(map(self._entry, value)) + b"]"
+        if isinstance(value, dict):
+            pairs = (wire.dump(key) + b":" + self._entry(item) for key, item in value.items())
+            return b"{" + b",".join(pairs) + b"}"
+        if dataclasses.is_dataclass(value):
+            return self._members(value)
+        return wire.dump(encode(value))
+
+    def _entry(self, value: Any) -> bytes:
+        known = self._known.get(id(value))
+        if known is None:
+            known = self._known[id(value)] = (value, wire.dump(encode(value)))
+        return known[1]

@@ -219,6 +219,7 @@ def _prepare(job: Job) -> _Run:
     stopping = state
     signal.signal(process.SOFT_SIGNAL, lambda _, frame: _stop(stopping, frame))
     faulthandler.register(process.SOFT_SIGNAL, file=faults, chain=True)
+    faulthandler.register(process.SAMPLE_SIGNAL, file=faults)
     endings.note_exit(lambda status, stack: _exited(state, status, stack))
     return state
 
@@ -321,6 +322,7 @@ def _make_calls(state: _Run, answered: rungs.Answered) -> None:
         if index:
             _finish(state, "partial.json")
         state.calls.append(Call(index, planned.text, planned.location))
+        state.notes.extend(planned.notes)
         if not _one_call(state, index, planned):
             return
 

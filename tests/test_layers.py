@@ -30,6 +30,7 @@ SERVER_CORE = (
     "fuselight_server.catalogue",
     "fuselight_server.finding",
     "fuselight_server.findings",
+    "fuselight_server.interpreters",
     "fuselight_server.plan",
     "fuselight_server.sampling",
     "fuselight_server.static",
@@ -96,6 +97,7 @@ ROOMS = (
         ("fuselight_server.worker_process", "fuselight_server.sampling", "fuselight_server.store"),
         (*SHARED, "fuselight.worker.wire", *SERVER_CORE),
     ),
+    Room(("fuselight_server.interpreters",)),
     Room(("fuselight_server.plan",), (*SHARED, *SERVER_CORE)),
     Room(
         (

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -34,6 +33,7 @@ from fuselight_server.features import (
 )
 from fuselight_server.features.face import Face
 from fuselight_server.features.server import Server, register, register_command
+from fuselight_server.interpreters import first
 from fuselight_server.settings import ResolvedInterpreter
 
 if TYPE_CHECKING:
@@ -160,16 +160,8 @@ def find_interpreter(folder: Folder) -> ResolvedInterpreter | None:
     """Look for the interpreter of a folder, for a client that names none."""
     if folder.settings.interpreter:
         return ResolvedInterpreter(folder.settings.interpreter, why="fuselight.interpreter")
-    environments = [
-        (Path(folder.path) / ".venv", f".venv of {folder.path}"),
-        *((Path(os.environ[name]), name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if os.environ.get(name)),
-    ]
-    for environment, why in environments:
-        for program in ("bin/python", "Scripts/python.exe", "python.exe"):
-            if os.access(environment / program, os.X_OK):
-                return ResolvedInterpreter(str(environment / program), why=why)
-    found = shutil.which("python3") or shutil.which("python")
-    return ResolvedInterpreter(found, why="PATH") if found else None
+    found = first(Path(folder.path), os.environ, active_first=False)
+    return ResolvedInterpreter(found.executable, why=found.why) if found else None
 
 
 if __name__ == "__main__":

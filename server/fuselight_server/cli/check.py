@@ -19,12 +19,12 @@ from fuselight.protocol import Answer, Limits
 from fuselight.report import Culprit, Failure, Problem
 from fuselight_server.cli import baseline as baselines
 from fuselight_server.cli.formats import Format
-from fuselight_server.cli.interpreter import Choice, NoInterpreterError, choose
 from fuselight_server.cli.outcome import Outcome, shown_path
 from fuselight_server.cli.progress import shown_progress
 from fuselight_server.cli.sources import python_files, read_text
 from fuselight_server.findings import Thresholds, apply_ignores, findings, static_findings
 from fuselight_server.findings.refusals import refused_report
+from fuselight_server.interpreters import Choice, NoInterpreterError, choose
 from fuselight_server.plan import PlannedRun, RunOptions, default_runs, named_runs
 from fuselight_server.static.document import read_source
 from fuselight_server.store import Store, project_root, recorded_calls

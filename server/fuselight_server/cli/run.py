@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 import fuselight
-from fuselight_server.cli.interpreter import NoInterpreterError, choose
 from fuselight_server.cli.outcome import Outcome
 from fuselight_server.cli.sources import read_text
 from fuselight_server.findings import apply_ignores, findings
+from fuselight_server.interpreters import NoInterpreterError, choose
 from fuselight_server.static.document import read_source
 from fuselight_server.store import Store, project_root, read_report
 

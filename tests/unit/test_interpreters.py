@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.cli.interpreter import NoInterpreterError, choose
+from fuselight_server.interpreters import NoInterpreterError, choose, first
 
 
 def environment_at(folder: Path) -> str:
@@ -61,3 +61,11 @@ def test_then_python3_on_path_else_an_error(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoInterpreterError, match="--python PATH"):
         choose(None, tmp_path, {})
+
+
+def test_an_editors_own_environment_comes_after_the_folders(tmp_path: Path) -> None:
+    environment_at(tmp_path / "active")
+    own = environment_at(tmp_path / ".venv")
+    choice = first(tmp_path, {"VIRTUAL_ENV": str(tmp_path / "active")}, active_first=False)
+    assert choice is not None
+    assert (choice.executable, choice.why) == (own, f"the .venv of {tmp_path}")

@@ -1,4 +1,4 @@
-"""Which interpreter has the user's torch: the ladder of the command line.
+"""Which interpreter has the user's torch: the ladder of the command line, and of editors that name none.
 
 Invariant: the choice always comes with its reason, which every message about the interpreter repeats.
 """
@@ -6,6 +6,7 @@ Invariant: the choice always comes with its reason, which every message about th
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import shutil
 import sys
@@ -38,24 +39,42 @@ def choose(named: str | None, project: Path, environ: Mapping[str, str]) -> Choi
                 f"--python {named}: there is no such program. Give the path of a Python with torch."
             )
         return Choice(found, "--python")
-    for choice in _ladder(project, environ):
-        return choice
+    found_first = first(project, environ, active_first=True)
+    if found_first is not None:
+        return found_first
     raise NoInterpreterError(
         "no Python was found (looked at VIRTUAL_ENV, CONDA_PREFIX, .venv, and python3 on PATH). "
         "Name one that has torch with --python PATH."
     )
 
 
-def _ladder(project: Path, environ: Mapping[str, str]) -> Iterator[Choice]:
+def first(project: Path, environ: Mapping[str, str], *, active_first: bool) -> Choice | None:
+    """The first interpreter of the ladder; None where there is not even a Python.
+
+    `active_first`: whether the environment that is active goes before the project's own. It does in a terminal, where
+    the user has just activated it; what was active when an editor was started says less than the folder does.
+    """
+    groups = [_active(environ), _own(project)]
+    ladder = itertools.chain(*(groups if active_first else reversed(groups)), _last())
+    return next(ladder, None)
+
+
+def _active(environ: Mapping[str, str]) -> Iterator[Choice]:
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = environ.get(variable)
         python = _python_of(Path(folder)) if folder else None
         if python is not None:
             yield Choice(python, variable)
+
+
+def _own(project: Path) -> Iterator[Choice]:
     for folder_name in (".venv", "venv"):
         python = _python_of(project / folder_name)
         if python is not None:
             yield Choice(python, f"the {folder_name} of {project}")
+
+
+def _last() -> Iterator[Choice]:
     if importlib.util.find_spec("torch") is not None:
         yield Choice(sys.executable, "the torch of the Python that runs fuselight")
     found = shutil.which("python3") or shutil.which("python")

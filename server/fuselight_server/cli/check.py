@@ -19,9 +19,9 @@ from fuselight.protocol import Answer, Limits
 from fuselight.report import Culprit, Failure, Problem
 from fuselight_server.cli import baseline as baselines
 from fuselight_server.cli.formats import Format
-from fuselight_server.cli.outcome import Outcome, shown_path
+from fuselight_server.cli.outcome import Outcome
 from fuselight_server.cli.progress import shown_progress
-from fuselight_server.cli.sources import python_files, read_text
+from fuselight_server.cli.sources import python_files, read_text, shown_path
 from fuselight_server.findings import Thresholds, apply_ignores, findings, static_findings
 from fuselight_server.findings.refusals import refused_report
 from fuselight_server.interpreters import Choice, NoInterpreterError, choose
@@ -151,10 +151,13 @@ async def analyse(options: CheckOptions, say: Callable[[str], None]) -> Outcome:
             one
             for one in static_findings(reading, answered=answered)
             if (one.span.path, one.span.line, one.code) not in said
+            and not (one.code == "FL502" and reading.syntax_error is not None)
         ]
         if reading.syntax_error is not None:
-            why = f"line {reading.syntax_error.line} does not parse; nothing in this file was run"
-            outcome.problems.append(Problem("source", shown_path(reading.path), why))
+            what = f"{shown_path(reading.path)}:{reading.syntax_error.line}"
+            outcome.problems.append(
+                Problem("source", what, "it does not parse, so nothing in this file was run")
+            )
     kept = apply_ignores(_without_repeats(found), readings)
     outcome.findings = sorted(
         kept, key=lambda one: (one.span.path, one.span.line, one.span.column or 0, one.code)

@@ -5,14 +5,13 @@ Invariant: the exit code is a function of this data alone.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from fuselight_server.cli.sources import Sources
+from fuselight_server.cli.sources import Sources, shown_path
 from fuselight_server.finding import Finding, Severity
 
 if TYPE_CHECKING:
@@ -42,15 +41,6 @@ class Outcome:
         if self.problems or any(finding.code in _UNANALYSED for finding in self.findings):
             return 2
         return int(any(finding.severity >= Severity.WARNING for finding in self.findings))
-
-
-def shown_path(path: str) -> str:
-    """The path as a terminal's user would type it: relative where it lies under the working folder."""
-    try:
-        relative = os.path.relpath(path)
-    except ValueError:  # another drive
-        return path
-    return path if relative.startswith("..") else Path(relative).as_posix()
 
 
 def shown_link(link: str) -> str:

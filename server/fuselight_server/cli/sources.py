@@ -47,12 +47,23 @@ def _walk(folder: Path) -> Iterator[Path]:
         yield from (Path(parent) / name for name in sorted(files) if name.endswith(".py"))
 
 
+def shown_path(path: str) -> str:
+    """The path as a terminal's user would type it: relative where it lies under the working folder."""
+    try:
+        relative = os.path.relpath(path)
+    except ValueError:  # another drive
+        return path
+    return path if relative.startswith("..") else Path(relative).as_posix()
+
+
 def read_text(path: Path) -> str | Problem:
     """The file's text, decoded as Python would (PEP 263), line ends kept."""
     try:
         data = path.read_bytes()
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data.decode(encoding)
+    except FileNotFoundError:
+        return Problem(stage="source", what=shown_path(str(path)), why="there is no such file")
     except (OSError, SyntaxError, UnicodeDecodeError, LookupError) as error:
         return Problem(stage="source", what=str(path), why=f"{type(error).__name__}: {error}")
 

@@ -62,7 +62,7 @@ _NEXT = {
     "FL407": "Run the same call under python -X faulthandler to see the native stack",
     "FL408": "Keep sys.exit and os._exit out of what the target runs",
     "FL409": "Run it again; where it comes back, report it with 'Fuselight: Report a Problem'",
-    "FL501": "Correct the directive: docs/inputs.md has the notation",
+    "FL501": "Correct the directive: a call in Python's notation, with tensors as `f32[4, 8]`",
     "FL502": "Write the call above it, as a `# fuselight:` comment",
     "FL504": "Choose an interpreter that has torch 2.6 or newer",
 }
@@ -83,7 +83,14 @@ def code_of(failure: Failure) -> str:
     """The code of a failure. Inputs without a directive that is at fault are inputs that nobody gave."""
     if failure.kind == "inputs" and failure.directive_line is None:
         return "FL502"
+    if _lacks_a_module(failure):
+        return "FL401"
     return _BY_KIND.get(failure.kind) or _BY_CULPRIT[failure.culprit]
+
+
+def _lacks_a_module(failure: Failure) -> bool:
+    """Whether an import found nothing: one more package, not another interpreter, is what the file needs."""
+    return failure.kind == "import" and failure.exception == "ModuleNotFoundError"
 
 
 def _home(context: Context, failure: Failure) -> Location | None:
@@ -93,7 +100,7 @@ def _home(context: Context, failure: Failure) -> Location | None:
 def _finding(context: Context, group: list[Failure]) -> Finding:
     failure = group[0]
     code, home = code_of(failure), _home(context, group[0])
-    hints = (plain(failure.next_step) or _NEXT[code],)
+    hints = (_next_step(context, code, failure),)
     span = span_of(home) if home else _elsewhere(context, failure)
     related = list(trail(failure.stack, without=home, verb="in"))
     if failure.directive_line is not None and failure.kind != "inputs":
@@ -113,6 +120,15 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
         fixes=("insert_inputs",) if code == "FL502" else (),
         data=(("target", context.report.target.name),) if code == "FL502" else (),
     )
+
+
+def _next_step(context: Context, code: str, failure: Failure) -> str:
+    """What to do: the worker's own words where it has some."""
+    missing = _MODULE.search(failure.message) if _lacks_a_module(failure) else None
+    if missing is not None:
+        where = context.report.versions.executable or "this interpreter"
+        return f"Install {missing[1]} in {where}, or choose another interpreter"
+    return plain(failure.next_step) or _NEXT[code]
 
 
 def _elsewhere(context: Context, failure: Failure) -> Span:
@@ -177,6 +193,7 @@ def _said(code: str, failure: Failure, home: Location | None) -> str:
     return f"{what}{during}{where}. What was learnt before it still counts." if during or where else ""
 
 
+_MODULE = re.compile(r"No module named '([^'.]+)")
 _REFUSAL = re.compile(r"got (\w+(?:Error|Exception))\(['\"](.*?)['\"](?:,\))?\)$", re.MULTILINE)
 _PHASES = {
     "import": "importing the file",

@@ -96,8 +96,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
         "FL201",
         title=f"recompiled: {difference}",
         message=compose(
-            f"{what[0].upper()}{what[1:]} was compiled again because a guard of its compiled code failed: "
-            f"{difference}.",
+            f"{what[0].upper()}{what[1:]} was compiled again because a guard of its compiled code failed.",
             _others(one, failure),
             _later([root.recompile for root in group]),
             cost=cost,

@@ -10,7 +10,7 @@ import re
 import pytest
 from rich.console import Console
 
-from fuselight.report import Problem
+from fuselight.report import Culprit, Failure, Inputs, Problem, Rung
 from fuselight_server.cli.formats.github import as_github
 from fuselight_server.cli.formats.json import as_json
 from fuselight_server.cli.formats.sarif import as_sarif
@@ -32,10 +32,14 @@ def outcome(**changes: object) -> Outcome:
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type] # a test's own keywords
 
 
-def text_of(made: Outcome, *, colour: bool = False) -> str:
+def text_of(made: Outcome, *, colour: bool = False, width: int = 100) -> str:
     out = io.StringIO()
     console = Console(
-        file=out, force_terminal=colour, color_system="standard" if colour else None, highlight=False
+        file=out,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        highlight=False,
+        width=width,
     )
     print_text(made, console)
     return out.getvalue()
@@ -53,15 +57,14 @@ def test_text_shows_the_source_with_carets_under_the_span() -> None:
            |        ^^^^^^^^^^
         31 |         y = 1
            |
-           = called from `forward`: /project/model.py:12:5  # fuselight: Net()(f32[4, 8])
            Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`).
-
            Cost: this line runs in eager, and nothing is fused across it.
-
            What to do: Use `torch.cond` to express dynamic control flow.
-           target Net | directive on line 9: Net()(f32[4, 8]) | tier capture, torch VERSION | https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0170.html
+           = /project/model.py:12: called from `forward`
+           = target Net, directive on line 9: Net()(f32[4, 8]), tier capture, torch VERSION
+           = help: https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0170.html
 
-        /project/model.py: Net: 0 graphs, 0 recompilations, 1 call
+        Net (/project/model.py): 0 graphs, 1 break, 0 recompilations, 1 call
         Found 1 finding: 1 warning.
         """,
     )
@@ -142,3 +145,29 @@ def test_the_exit_code_tells_findings_from_what_could_not_be_analysed(
 def test_a_problem_of_the_command_is_exit_code_2() -> None:
     assert outcome(problems=[Problem("source", "x.py", "gone")]).exit_code == 2
     assert outcome(findings=[]).exit_code == 0
+
+
+def test_running_text_fits_the_terminal_and_links_stay_whole() -> None:
+    made = outcome()
+    made.findings = [dataclasses.replace(made.findings[0], message="- " + "word " * 40)]
+    lines = text_of(made, colour=True, width=60).splitlines()
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
+    assert max(len(line) for line in plain if "word" in line) <= 60
+    assert any(line.endswith("/gb0170.html") and "help: https" in line for line in plain)
+
+
+def test_the_calls_that_a_program_makes_itself_are_not_told_as_none() -> None:
+    main = Inputs(rung=Rung.MAIN, path=FILE, line=40)
+    (made,) = outcome().reports
+    shown = text_of(outcome(reports=[dataclasses.replace(made, inputs=main, phases={"call": 0.01})]))
+    assert "Net (/project/model.py): 0 graphs, 1 break, 0 recompilations\n" in shown
+
+
+def test_a_run_that_only_failed_is_not_summed_up_in_noughts() -> None:
+    failed = report(failures=(Failure(Culprit.USER, "exception", "no"),))
+    assert "Net (/project/model.py): failed\n" in text_of(outcome(reports=[failed]))
+
+
+def test_what_could_not_be_read_is_not_said_to_have_no_findings() -> None:
+    shown = text_of(outcome(findings=[], reports=[], problems=[Problem("source", "x.py", "it is gone")]))
+    assert shown == "cannot analyse x.py: it is gone\n"

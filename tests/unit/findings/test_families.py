@@ -214,6 +214,21 @@ def test_a_failure_without_a_frame_of_the_user_stands_on_its_directive_else_on_t
     assert one.span.line == 10
 
 
+def test_a_module_that_is_not_there_is_the_files_need_and_not_a_broken_interpreter() -> None:
+    missing = Failure(
+        Culprit.ENVIRONMENT,
+        "import",
+        "No module named 'einops.layers'",
+        exception="ModuleNotFoundError",
+        stack=(at(3),),
+    )
+    (one,) = findings(report(failures=(missing,)))
+    assert (one.code, one.span.line) == ("FL401", 3)
+    assert one.hints == ("Install einops in /env/bin/python, or choose another interpreter",)
+    torch = dataclasses.replace(missing, kind="no_torch", message="No module named 'torch'")
+    assert [one.code for one in findings(report(failures=(torch,)))] == ["FL504"]
+
+
 def test_an_operators_refusal_is_told_in_its_own_words() -> None:
     said = "x\n  Explanation: Dynamo failed: got RuntimeError('must match, but got [4, 7] X [8, 2].')\n"
     failure = Failure(Culprit.USER, "exception", "short", exception="TorchRuntimeError", traceback=said)

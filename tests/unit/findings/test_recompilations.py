@@ -209,7 +209,7 @@ def test_wording() -> None:
         + "\n".join(f"{item.span.line}: {item.message}" for item in one.related),
         """\
         recompiled: x.size(0) was 4, now 7
-        `Net.forward` was compiled again because a guard of its compiled code failed: x.size(0) was 4, now 7.
+        `Net.forward` was compiled again because a guard of its compiled code failed.
 
         These guards failed too:
         - FLAG was 1, now 2

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.cli.outcome import shown_path
+from fuselight_server.cli.sources import shown_path
 from fuselight_server.finding import Severity
 
 if TYPE_CHECKING:

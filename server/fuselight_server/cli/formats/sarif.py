@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.version import version
 from fuselight_server import catalogue
 from fuselight_server.cli.baseline import fingerprint
-from fuselight_server.cli.outcome import shown_path
+from fuselight_server.cli.sources import shown_path
 from fuselight_server.finding import Severity
 
 if TYPE_CHECKING:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from rich.text import Text
 
+from fuselight.report import Outcome as CompileOutcome
 from fuselight_server.cli.formats.json import severity_word
-from fuselight_server.cli.outcome import shown_path
+from fuselight_server.cli.outcome import shown_link
+from fuselight_server.cli.sources import shown_path
 from fuselight_server.finding import Severity
 from fuselight_server.findings.text import counted, listed
 
@@ -35,13 +37,20 @@ _STYLES = {
 _FRAME = "bold blue"
 _TAB = 4
 _WIDTH = 100
+"""Columns of running text: those of the terminal, but no more than are read with ease, nor fewer than fit a word."""
+_NARROWEST = 40
 _MOST_RELATED = 6
+_HELP = "help: "
+"""What stands before a link, whose line is never broken."""
+_SHORTEST_TIME = 0.05
+"""Seconds that are worth telling."""
 
 
 def print_text(outcome: Outcome, console: Console) -> None:
     """Print every finding with its source, then the summary."""
+    width = max(_NARROWEST, min(_WIDTH, console.width)) if console.is_terminal else _WIDTH
     for finding in outcome.findings:
-        console.print(_block(finding, outcome.sources), soft_wrap=True)
+        console.print(_block(finding, outcome.sources, width), soft_wrap=True)
         console.print()
     for problem in outcome.problems:
         console.print(
@@ -51,29 +60,48 @@ def print_text(outcome: Outcome, console: Console) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _block(finding: Finding, sources: Sources) -> Text:
+def _block(finding: Finding, sources: Sources, width: int) -> Text:
     place = sources.place(finding.span)
-    margin = len(str(place.end_line + 1))
+    margin = " " * len(str(place.end_line + 1))
     text = Text()
     text.append(f"{severity_word(finding)}[{finding.code}]", style=_STYLES[finding.severity])
     text.append(f": {_expanded(finding.title)}", style="bold")
-    text.append(f"{' ' * margin}--> ".join(("\n", "")), style=_FRAME)
+    text.append(f"\n{margin}--> ", style=_FRAME)
     text.append(f"{shown_path(finding.span.path)}:{place.line}:{place.column}\n")
-    _excerpt(text, finding, place, sources, margin)
-    for index, item in enumerate(finding.related[:_MOST_RELATED]):
-        at = sources.place(item.span)
-        code = sources.line(item.span.path, item.span.line) or ""
-        text.append(f"{' ' * margin} {'=' if index == 0 else ' '} ", style=_FRAME)
-        text.append(f"{_expanded(item.message)}: {shown_path(item.span.path)}:{at.line}:{at.column}")
-        text.append(f"  {_expanded(code.strip())}\n" if code.strip() else "\n", style="dim")
-    if len(finding.related) > _MOST_RELATED:
-        text.append(f"{' ' * margin}   and {counted(len(finding.related) - _MOST_RELATED, 'more place')}\n")
+    _excerpt(text, finding, place, sources, len(margin))
     for line in finding.message.split("\n"):
         hanging = "  " if line.startswith("- ") else ""
-        for part in textwrap.wrap(line, _WIDTH, subsequent_indent=hanging, break_long_words=False) or [""]:
-            text.append(f"{' ' * margin} {_expanded(part)}".rstrip() + "\n")
-    text.append(f"{' ' * margin} {_expanded(_footer(finding))}", style="dim")
+        for part in _wrapped(line, width - len(margin) - 1, hanging):
+            text.append(f"{margin} {part}\n")
+    for note, style in _notes(finding, sources):
+        lines = [_expanded(note)] if note.startswith(_HELP) else _wrapped(note, width - len(margin) - 3, "")
+        for index, part in enumerate(lines):
+            text.append(f"{margin} {' ' if index else '='} ", style=_FRAME)
+            text.append(f"{part}\n", style=style)
+    text.right_crop(1)
     return text
+
+
+def _wrapped(line: str, width: int, hanging: str) -> list[str]:
+    """One line of text as lines that fit; words, paths and links stay whole, and empty lines are left out."""
+    return textwrap.wrap(
+        _expanded(line), width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _notes(finding: Finding, sources: Sources) -> Iterator[tuple[str, str]]:
+    """The other places, what was run, and the page, each with its style."""
+    for item in finding.related[:_MOST_RELATED]:
+        at = sources.place(item.span)
+        code = (sources.line(item.span.path, item.span.line) or "").strip()
+        shown = f": {code}" if code and not code.startswith("#") else ""
+        yield f"{shown_path(item.span.path)}:{at.line}: {item.message}{shown}", ""
+    if len(finding.related) > _MOST_RELATED:
+        yield f"and {counted(len(finding.related) - _MOST_RELATED, 'more place')}", ""
+    if finding.inputs or finding.torch:
+        yield _ran(finding), "dim"
+    if finding.link:
+        yield f"{_HELP}{shown_link(finding.link)}", "dim"
 
 
 def _excerpt(text: Text, finding: Finding, place: Place, sources: Sources, margin: int) -> None:
@@ -102,17 +130,16 @@ def _expanded(source: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in source.expandtabs(_TAB))
 
 
-def _footer(finding: Finding) -> str:
-    parts = [f"target {finding.target}" if finding.target else "", finding.inputs]
-    if finding.torch:
+def _ran(finding: Finding) -> str:
+    """What the finding comes from."""
+    parts = [f"target {finding.target}", finding.inputs]
+    if finding.torch not in {"", "unknown"}:
         parts.append(f"tier {finding.tier.value}, torch {finding.torch}")
     if finding.count > 1:
         parts.append(f"{finding.count} times")
     if finding.gb_ids:
         parts.append(f"also {listed(finding.gb_ids)}")
-    if finding.link:
-        parts.append(finding.link)
-    return " | ".join(part for part in parts if part)
+    return ", ".join(part for part in parts if part)
 
 
 def _summary(outcome: Outcome) -> Iterator[Text]:
@@ -127,7 +154,8 @@ def _summary(outcome: Outcome) -> Iterator[Text]:
         )
         return
     if not outcome.findings:
-        yield Text("No findings.", style="bold green")
+        if not outcome.problems:
+            yield Text("No findings.", style="bold green")
         return
     counts = [
         counted(number, name)
@@ -143,11 +171,22 @@ def _summary(outcome: Outcome) -> Iterator[Text]:
 
 
 def _target_line(report: Report) -> str:
-    graphs = sum(item.graph is not None for item in report.compiles)
+    """`Net (model.py): 2 graphs, 1 break, 3 recompilations, 2 calls, 4.0 s`."""
+    graphs = {
+        item.frame
+        for item in report.compiles
+        if item.graph is not None and item.outcome is CompileOutcome.COMPILED
+    }
+    broken = {
+        (item.stack[-1].path, item.stack[-1].line, item.ids[:1]) for item in report.breaks if item.stack
+    }
     again = sum(item.compile_id is not None for item in report.recompiles)
-    name = report.target.name or "__main__"
-    calls = len(report.inputs.calls) if report.inputs else 0
-    parts = [counted(graphs, "graph"), counted(again, "recompilation"), counted(calls, "call")]
+    parts = [counted(len(graphs), "graph"), counted(len(broken), "break"), counted(again, "recompilation")]
+    if report.inputs is not None and report.inputs.calls:  # a program's own calls are not counted
+        parts.append(counted(len(report.inputs.calls), "call"))
     seconds = sum(report.phases.values())
-    timed = f" in {seconds:.1f} s" if seconds else ""
-    return f"{shown_path(report.target.path)}: {name}: {', '.join(parts)}{timed}"
+    if seconds >= _SHORTEST_TIME:
+        parts.append(f"{seconds:.1f} s")
+    if not report.compiles and not report.breaks and report.failures:
+        parts = ["failed"]
+    return f"{report.target.name or '__main__'} ({shown_path(report.target.path)}): {', '.join(parts)}"

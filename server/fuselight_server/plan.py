@@ -1,11 +1,13 @@
 """Which targets of a file to run, and the requests that do it.
 
 By default: what the source compiles, and what has a directive. Invariant: a file's `__main__` block runs at
-most once, for all compiled targets together that nothing better gives inputs to.
+most once, for all compiled targets together that nothing better gives inputs to: neither inputs of their own nor
+directives of what they wrap.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
     from fuselight_server.static.reading import Reading, StaticTarget
 
+_CALLED = re.compile(r"[^\W\d]\w*")
+"""The name that an expression starts with, as `Net` in `Net(dim=64)`."""
 MAIN = "__main__"
 """How the user names a file's `__main__` block where a target's name is asked for."""
 
@@ -66,6 +70,8 @@ def default_runs(reading: Reading, options: RunOptions) -> tuple[PlannedRun, ...
         if not target.compiled and not target.directives:
             continue
         own = bool(target.directives) or reading.provider is not None or target.name in options.recorded
+        if not own and reading.main_line is not None and _is_told_elsewhere(reading, target):
+            continue
         if own or reading.main_line is None:
             runs.append(_run(reading, target, options))
         else:
@@ -75,6 +81,14 @@ def default_runs(reading: Reading, options: RunOptions) -> tuple[PlannedRun, ...
     if not runs and reading.provider is not None:
         runs.extend(_run(reading, target, options) for target in _provided(reading.targets))
     return tuple(runs)
+
+
+def _is_told_elsewhere(reading: Reading, target: StaticTarget) -> bool:
+    """Whether `target` compiles a class or function of the file that has directives: running those tells the same."""
+    wrapped = _CALLED.match(target.wraps or "")
+    return wrapped is not None and any(
+        other.name == wrapped[0] and other.directives for other in reading.targets
+    )
 
 
 def named_runs(reading: Reading, names: Iterable[str], options: RunOptions) -> tuple[PlannedRun, ...]:

@@ -41,6 +41,17 @@ def test_the_main_block_serves_those_that_nothing_better_does() -> None:
     assert names(text + MAIN_BLOCK) == ["f", ""]
 
 
+@pytest.mark.parametrize(
+    ("wrapped", "expected"), [("Net(2)", ["Net"]), ("Part()", ["Net", ""]), ("Net2()", ["Net", ""])]
+)
+def test_the_main_block_is_not_run_for_a_variable_whose_class_has_directives(
+    wrapped: str, expected: list[str]
+) -> None:
+    text = MODULES.replace("class Net", "# fuselight: Net(1)(f32[4])\nclass Net")
+    main = f"import torch\nif __name__ == '__main__':\n    model = torch.compile({wrapped})\n    model(1)\n"
+    assert names(text + main) == expected
+
+
 def test_recorded_calls_serve_before_the_main_block() -> None:
     options = RunOptions(roots=("/project",), recorded={"f": ("f(f32[2])",), "g": ("g(f32[2])",)})
     runs = default_runs(read_source("/project/m.py", COMPILED + MAIN_BLOCK), options)

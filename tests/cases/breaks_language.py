@@ -29,7 +29,7 @@ def reads_before_it_writes(x):  # warning: [FL101] "is not compiled"
 
 # fuselight: imports_what_is_not_there(f32[4])
 def imports_what_is_not_there(x):  # warning: [FL101] "is not compiled"
-    import no_such_module  # error: [FL504] "ModuleNotFoundError: No module named 'no_such_module'"
+    import no_such_module  # error: [FL401] "ModuleNotFoundError: No module named 'no_such_module'"
     # warning: [GB0069] "import fails"
 
     return no_such_module.scale * x

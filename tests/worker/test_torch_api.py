@@ -160,6 +160,8 @@ def test_a_torch_without_cuda_has_no_gpus_whatever_files_there_are(monkeypatch: 
 def test_the_driver_is_asked_again_after_it_was_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "_initialized", False)
+    monkeypatch.setattr(torch.cuda, "_cached_device_count", None)
     monkeypatch.setattr(torch.cuda, "_is_compiled", lambda: True)
     monkeypatch.setattr(torch.cuda, "_device_count_nvml", lambda: 3)
     monkeypatch.setattr(devices.os, "listdir", lambda _folder: ["nvidia0", "null"])

@@ -57,11 +57,18 @@ def unseen() -> Iterator[None]:
     """While `leave_driver_alone` holds, let torch see no GPU until the block ends.
 
     With one, each trace saves CUDA's random state (convert_frame.preserve_global_state), which initialises CUDA.
+    Without one, fake tensors have CUDA's device guard be one that does nothing, which counts the devices first.
     """
+    if _replaced.real is None:
+        yield
+        return
+    ensure = torch._C._ensureCUDADeviceGuardSet
     _replaced.unseen = True
+    torch._C._ensureCUDADeviceGuardSet = lambda: None
     try:
         yield
     finally:
+        torch._C._ensureCUDADeviceGuardSet = ensure
         _replaced.unseen = False
         _forget()
 

@@ -124,22 +124,10 @@ def diagnostic(finding: Finding, client: Client, *, edited: bool = False) -> typ
 
 
 def message(finding: Finding) -> str:
-    """Words of a diagnostic, few enough for a list of problems: the title, its cost, the first thing to do, its inputs.
+    """Words of a diagnostic: one line, as a list of problems wants it, with how often it came up.
 
-    The explanation and the other hints are the hover's, which an editor shows under these words.
+    Explanation, cost, hints and inputs are the hover's, which an editor shows under these words.
     """
-    lines = [headline(finding)]
-    lines += [f"Cost: {'; '.join(finding.cost)}."] if finding.cost else []
-    lines += [f"What to do: {finding.hints[0]}"] if finding.hints else []
-    if not (finding.cost or finding.hints) and finding.message != finding.title:
-        lines += [finding.message] if finding.message else []
-    if finding.inputs:
-        lines.append(f"{finding.target}: {finding.inputs}" if finding.target else finding.inputs)
-    return "\n".join(lines)
-
-
-def headline(finding: Finding) -> str:
-    """Make the one line of a finding, with how often it came up."""
     return finding.title + (f" ({finding.count} times)" if finding.count > 1 else "")
 
 

@@ -71,11 +71,22 @@ def _lenses(snapshot: Snapshot, target: StaticTarget, place: types.Range) -> lis
     if result is not None:
         return [_lens(place, summary(result)), *run, *_details(snapshot, place, target.name)]
     main = snapshot.results.get(Key(snapshot.path, ""))
-    if main is not None and target.compiled:
+    if main is not None and target.compiled and _was_traced(main, target.span):
         return [_lens(place, summary(main, within=target.span)), *run, *_details(snapshot, place, "")]
     if target.directives:
         return [_lens(place, f"inputs from line {target.directives[0].line}"), *run]
     return run
+
+
+def _was_traced(result: Result, within: Span) -> bool:
+    """Whether a frame of the report stands in `within`; `m = torch.compile(Net())` holds none of Net's."""
+    last = within.end_line or within.line
+    places = (
+        result.places.now(span(frame.location))
+        for frame in result.report.frames
+        if frame.location.path == within.path
+    )
+    return any(within.line <= place.line <= last for place in places)
 
 
 def _main_lenses(snapshot: Snapshot, place: types.Range) -> list[types.CodeLens]:

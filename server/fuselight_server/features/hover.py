@@ -62,7 +62,7 @@ def explanation(finding: Finding, *, edited: bool) -> str:
 def markdown(finding: Finding, *, edited: bool) -> str:
     """Make the whole of a finding, as Markdown that stands alone."""
     code = f"[{finding.code}]({finding.link})" if finding.link else finding.code
-    return "\n\n".join([f"**{_escape(convert.headline(finding))}** {code}", *_body(finding, edited=edited)])
+    return "\n\n".join([f"**{_escape(convert.message(finding))}** {code}", *_body(finding, edited=edited)])
 
 
 def _body(finding: Finding, *, edited: bool) -> list[str]:

@@ -51,6 +51,8 @@ def main() -> int:
 def show_in_terminal(environment: Environment) -> int:
     """Run `fuselight check` on the example; returns 0 if it found what there is to find."""
     shown = EXAMPLE.relative_to(ROOT)
+    print(f"\n{EXAMPLE.name} is a small GPT-2 with four habits that cost speed under torch.compile.")
+    print("Fuselight calls it with three inputs, on this machine, and says what the compiler made of it.")
     print(f"\n$ fuselight check {shown}\n", flush=True)
     command = [str(environment.python), "-m", "fuselight_server", "check", str(shown)]
     done = subprocess.run(

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 HOME = CACHE / "demo"
 START_SECONDS = 30.0
+SHOWN = "def forward(self, ids)"
+"""What is opened in the middle of the window: the lens is above it, and the findings are below."""
+NEXT = "Save the file, answer the question about running it, and look at the underlined lines."
 _FOREIGN = (
     "VSCODE_IPC_HOOK_CLI",
     "NODE_OPTIONS",
@@ -46,13 +49,15 @@ _FOREIGN = (
 
 def open_editor(environment: Environment, example: Path) -> None:
     """Open an editor on `example`; returns when it was handed to a desktop editor, or when the user ends the other."""
+    print("\nNow the same in an editor; the extension is packaged first.", flush=True)
     vsix = package()
     workspace = _workspace(example)
     code = desktop_code(os.environ)
+    place = f"{workspace / example.name}:{_line_with(SHOWN, example)}"
     if code is not None:
-        _open_desktop(code, vsix, workspace, environment, example.name)
+        _open_desktop(code, vsix, workspace, environment, place)
     else:
-        _open_browser(vsix, workspace, environment, example.name)
+        _open_browser(vsix, workspace, environment, place)
 
 
 def desktop_code(variables: Mapping[str, str]) -> str | None:
@@ -73,11 +78,18 @@ def _workspace(example: Path) -> Path:
     return folder
 
 
+def _line_with(text: str, file: Path) -> int:
+    """The 1-based line on which `text` stands first, 1 where it is nowhere."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return next((number for number, line in enumerate(lines, 1) if text in line), 1)
+
+
 def _settings(user_data: Path, environment: Environment) -> None:
     quiet = {
         "chat.disableAIFeatures": True,
         "extensions.autoUpdate": "off",
         "extensions.ignoreRecommendations": True,
+        "git.enabled": False,  # or it offers to open the repository that the copy lies in
         # The folder is our own copy of our own examples; in any other, VS Code asks.
         "security.workspace.trust.enabled": False,
         "telemetry.telemetryLevel": "off",
@@ -97,7 +109,7 @@ def _clean(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in variables.items() if name not in _FOREIGN}
 
 
-def _open_desktop(code: str, vsix: Path, workspace: Path, environment: Environment, name: str) -> None:
+def _open_desktop(code: str, vsix: Path, workspace: Path, environment: Environment, place: str) -> None:
     user_data = HOME / "desktop"
     _settings(user_data, environment)
     profile = ["--user-data-dir", str(user_data), "--extensions-dir", str(HOME / "desktop-extensions")]
@@ -112,14 +124,12 @@ def _open_desktop(code: str, vsix: Path, workspace: Path, environment: Environme
     if installed.returncode != 0:
         raise Unavailable(f"{code} did not install {vsix.name}: {installed.stderr.strip()}")
     subprocess.run(
-        [code, *profile, "--new-window", str(workspace), str(workspace / name)], env=variables, check=True
+        [code, *profile, "--new-window", str(workspace), "--goto", place], env=variables, check=True
     )
-    print(
-        f"\nVS Code is open on {name}. Save the file, answer the question about running it, and look at the lines."
-    )
+    print(f"\nVS Code is open. {NEXT}")
 
 
-def _open_browser(vsix: Path, workspace: Path, environment: Environment, name: str) -> None:
+def _open_browser(vsix: Path, workspace: Path, environment: Environment, place: str) -> None:
     editor = ensure_code_server()
     user_data, extensions = HOME / "browser", HOME / "browser-extensions"
     _settings(user_data, environment)
@@ -154,7 +164,7 @@ def _open_browser(vsix: Path, workspace: Path, environment: Environment, name: s
         )
         try:
             _wait_until_up(server, port)
-            _announce(port, password, workspace, name)
+            _announce(port, password, workspace, place)
             server.wait()
         except KeyboardInterrupt:
             print("\nThe editor is closed.")
@@ -192,15 +202,14 @@ def _wait_until_up(server: subprocess.Popen[bytes], port: int) -> None:
     raise Unavailable(f"code-server did not start: see {HOME / 'server.log'}")
 
 
-def _announce(port: int, password: str, workspace: Path, name: str) -> None:
-    opened = [["openFile", f"vscode-remote://127.0.0.1:{port}{workspace / name}"]]
+def _announce(port: int, password: str, workspace: Path, place: str) -> None:
+    opened = [["openFile", f"vscode-remote://127.0.0.1:{port}{place}"], ["gotoLineMode", "true"]]
     query = urllib.parse.urlencode(
         {"folder": str(workspace), "payload": json.dumps(opened, separators=(",", ":"))},
         quote_via=urllib.parse.quote,
     )
     url = f"http://127.0.0.1:{port}/?{query}"
     print(f"\nVS Code runs in the browser:\n\n  {url}\n  password: {password}\n")
-    print("Save the file, answer the question about running it, and look at the lines.")
-    print("Ctrl-C here closes it.", flush=True)
+    print(f"{NEXT}\nCtrl-C here closes it.", flush=True)
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform in ("darwin", "win32"):
         webbrowser.open(url)

@@ -53,29 +53,25 @@ class Node:
             variables["npm_config_nodedir"] = str(self.prefix)
         return variables
 
-    def run(
-        self,
-        arguments: Sequence[str | Path],
-        *,
-        directory: Path = ROOT,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        """Run a script with this Node in `directory`; raises `CalledProcessError` when it fails."""
-        command = [str(self.executable), *map(str, arguments)]
-        subprocess.run(command, cwd=directory, env=self.environment(environment), check=True)
+    def run(self, arguments: Sequence[str | Path], *, directory: Path = ROOT) -> None:
+        """Run a script; its output only matters when it fails, and is then in the Unavailable that this raises."""
+        done = self._captured(arguments, directory)
+        if done.returncode != 0:
+            name = Path(arguments[0]).name
+            raise Unavailable(f"{name} ended with {done.returncode} in {directory}:\n{done.stdout[-2000:]}")
 
     def run_npm(self, *arguments: str, directory: Path) -> None:
         """Run npm; its output is shown only when it fails, since a good run has nothing to say."""
-        command = [
-            str(self.executable),
-            str(self.npm),
-            "--no-fund",
-            "--no-audit",
-            "--no-progress",
-            *arguments,
-        ]
-        done = subprocess.run(
-            command,
+        done = self._captured([self.npm, "--no-fund", "--no-audit", "--no-progress", *arguments], directory)
+        if done.returncode != 0:
+            # npm says what is wrong first, then how its commands are used, at length.
+            errors = [line for line in done.stdout.splitlines() if line.startswith("npm error")][:20]
+            said = "\n".join(errors) or done.stdout[-2000:]
+            raise Unavailable(f"`npm {' '.join(arguments)}` failed in {directory}:\n{said}")
+
+    def _captured(self, arguments: Sequence[str | Path], directory: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(self.executable), *map(str, arguments)],
             cwd=directory,
             env=self.environment(),
             check=False,
@@ -85,20 +81,6 @@ class Node:
             encoding="utf-8",
             errors="replace",
         )
-        if done.returncode != 0:
-            # npm says what is wrong first, then how its commands are used, at length.
-            errors = [line for line in done.stdout.splitlines() if line.startswith("npm error")][:20]
-            said = "\n".join(errors) or done.stdout[-2000:]
-            raise Unavailable(f"`npm {' '.join(arguments)}` failed in {directory}:\n{said}")
-
-    def run_tool(self, name: str, *arguments: str, directory: Path = ROOT) -> None:
-        """Run an executable of `directory/node_modules/.bin` (esbuild, tsc, biome, vsce, ...)."""
-        # esbuild and biome are native programs: run the file itself, and scripts find Node through their `env` line.
-        suffix = ".cmd" if os.name == "nt" else ""
-        binary = directory / "node_modules" / ".bin" / f"{name}{suffix}"
-        if not binary.exists():
-            raise Unavailable(f"{name} is not in {directory / 'node_modules'}: run npm_ci({directory}) first")
-        subprocess.run([str(binary), *arguments], cwd=directory, env=self.environment(), check=True)
 
 
 def ensure_node() -> Node:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from lsprotocol import types
+from lsprotocol import converters, types
 from pygls import uris
 
 from fuselight_server.finding import Finding, Severity, Span
@@ -36,6 +37,15 @@ class Client:
     encoding: types.PositionEncodingKind | str
     read_line: ReadLine
     uri_of: Callable[[str], str]
+
+
+_CONVERTER = converters.get_converter()
+
+
+def plain(item: types.CodeLens | types.Range) -> dict[str, Any]:
+    """`item` as it goes to the client, in JSON's own types."""
+    made: dict[str, Any] = _CONVERTER.unstructure(item)
+    return made
 
 
 def path(uri: str) -> str | None:

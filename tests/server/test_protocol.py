@@ -143,6 +143,27 @@ def test_what_cannot_be_read_is_answered_and_ends_nothing(connect: Start, tmp_pa
     assert client.lenses(uri) == ["Run"]
 
 
+def test_a_large_file_has_all_lenses_and_a_bearable_number_of_hints(connect: Start, tmp_path: Path) -> None:
+    count = 3_000
+    function = '@torch.compile\ndef f{}(x):\n    """{}"""\n    return x.sin()\n'
+    text = "import torch\n" + "".join(function.format(n, "-" * 100) for n in range(count))
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path, text))
+    assert client.lenses(uri) == ["Run"] * count
+    client.until(lambda: client.diagnostics(uri) != [], "hints")
+    assert len(client.diagnostics(uri)) == 100
+    first = client.ask("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    client.edit(uri, (1, 0), (1, 0), "\n\n")
+    second = client.ask("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    lines = [
+        [lens["range"]["start"]["line"] for lens in client.answer(one)["result"]] for one in (first, second)
+    ]
+    assert lines[1] == [2 + 2 + 4 * number for number in range(count)]
+    assert lines[0] in (lines[1], [line - 2 for line in lines[1]]), "never a mix of two texts"
+    client.until(lambda: client.diagnostics(uri)[0]["range"]["start"]["line"] == 4, "moved hints")
+
+
 def test_settings_change_without_a_restart_and_a_bad_one_is_named(connect: Start, tmp_path: Path) -> None:
     client = connect()
     client.start(tmp_path)

@@ -5,6 +5,7 @@ Invariant: a lens says where its numbers' inputs come from, and when they are fr
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from lsprotocol import types
 
 from fuselight.report import Outcome, Rung
 from fuselight_server import convert
+from fuselight_server.features.protocol import Plain
 from fuselight_server.features.status import describe
 from fuselight_server.features.sync import NEEDS_FILE
 from fuselight_server.places import span
@@ -30,7 +32,11 @@ CANCEL = "fuselight.server.cancel"
 DETAILS = "fuselight.showDetails"
 
 
-async def code_lens(server: Server, params: types.CodeLensParams) -> list[types.CodeLens] | None:
+SLICE = 200
+"""Targets whose lenses are made at a stretch: some 5 ms."""
+
+
+async def code_lens(server: Server, params: types.CodeLensParams) -> Plain | None:
     """Answer `textDocument/codeLens`."""
     document = server.state.documents.get(params.text_document.uri)
     if document is None:
@@ -39,18 +45,24 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> list[types.
     snapshot = server.snapshot(params.text_document.uri)
     if snapshot is None or snapshot.settings.code_lens == "off":
         return None
-    view = server.view
+    view, version = server.view, document.version
     main = snapshot.reading.main_line
-    lenses = [
-        lens
-        for target in snapshot.reading.targets
-        if snapshot.settings.code_lens == "all" or _is_compiled(snapshot, target)
-        for lens in _lenses(snapshot, target, convert.range_(target.name_span, view))
-    ]
+    lenses: list[types.CodeLens] = []
+    plain = Plain()
+    for index, target in enumerate(snapshot.reading.targets, start=1):
+        if snapshot.settings.code_lens == "all" or _is_compiled(snapshot, target):
+            lenses += _lenses(snapshot, target, convert.range_(target.name_span, view))
+        if index % SLICE == 0:
+            plain += map(convert.plain, lenses)
+            lenses.clear()
+            await asyncio.sleep(0)
+            if document.version != version:
+                return await code_lens(server, params)
     if main is not None and Key(snapshot.path, "") in {*snapshot.results, *snapshot.running}:
         place = types.Position(line=main - 1, character=0)
         lenses += _main_lenses(snapshot, types.Range(start=place, end=place))
-    return lenses
+    plain += map(convert.plain, lenses)
+    return plain
 
 
 def _is_compiled(snapshot: Snapshot, target: StaticTarget) -> bool:

@@ -5,6 +5,8 @@ Invariant: what is published for a file is a function of the state; the same lis
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
     from fuselight_server.finding import Finding
     from fuselight_server.places import Result
     from fuselight_server.static.reading import Reading
+
+
+HINTS = 100
+"""Targets of a file that are hinted at when no inputs are known; each target has its lens all the same."""
+
+LISTED = 1000
+"""Diagnostics of a file, the worst first: as many as VS Code shows."""
 
 
 class Published:
@@ -57,17 +66,21 @@ def path_is_file(path: str) -> bool:
     return not path.startswith(("<", "untitled:", "vscode-notebook-cell:"))
 
 
-def pull(server: Server, params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
+async def pull(server: Server, params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
     """Answer `textDocument/diagnostic`, for clients without push."""
     document = server.state.documents.get(params.text_document.uri)
+    if document is not None:
+        await document.source.read()
     items = diagnostics_of(server, document.path) if document else []
     return types.RelatedFullDocumentDiagnosticReport(items=items)
 
 
 def diagnostics_of(server: Server, path: str) -> list[types.Diagnostic]:
     """Make the diagnostics of one file: what runs found, what the source alone shows, ignores applied."""
-    view = server.view
-    return [convert.diagnostic(finding, view, edited=edited) for finding, edited in findings_of(server, path)]
+    view, found = server.view, findings_of(server, path)
+    if len(found) > LISTED:
+        found = sorted(found, key=lambda item: -item[0].severity)[:LISTED]
+    return [convert.diagnostic(finding, view, edited=edited) for finding, edited in found]
 
 
 def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
@@ -101,10 +114,14 @@ def _static(
     """What the source alone shows, where no run has said the same or found the inputs of a target in `answered`."""
     hints = path_is_file(path) and server.state.folder_of(path).settings.hints.no_inputs
     said = {(finding.code, finding.span.line) for finding in found}
+    wanting = (
+        one for one in reading.targets if one.compiled and not one.directives and one.name not in answered
+    )
+    reading = dataclasses.replace(reading, targets=tuple(itertools.islice(wanting, HINTS)) if hints else ())
     return [
         finding
         for finding in static_findings(reading, answered=answered)
-        if (finding.code != "FL502" or hints) and (finding.code, finding.span.line) not in said
+        if (finding.code, finding.span.line) not in said
     ]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fuselight_server.features.server import Server
-    from fuselight_server.state import Folder
+    from fuselight_server.state import Document, Folder
 
 LENS_SECONDS = 0.3
 """Least time between two requests to ask for lenses again: a run moves on more often than that."""
@@ -41,13 +41,23 @@ class Face:
         self._status_due = False
 
     def findings_changed(self, paths: Iterable[str]) -> None:
-        """Publish what is known of these files, and let views of their reports be drawn again."""
-        server = self._server
-        paths = sorted(set(paths))
+        """Publish what is known of these files."""
+        server, paths = self._server, frozenset(paths)
+        documents = [server.state.at(path) for path in paths]
+        unread = {one.path: one for one in documents if one is not None and not one.source.is_read}
         if server.state.client.push:
-            publish(server, self.published, paths)
+            publish(server, self.published, paths - unread.keys())
+            for document in unread.values():
+                server.spawn(self._when_read(document), "reading a large file")
         elif server.state.client.diagnostic_refresh and not self._lens_due():
             server.spawn(server.workspace_diagnostic_refresh_async(None), "refreshing diagnostics")
+
+    async def _when_read(self, document: Document) -> None:
+        """Publish what is known of a large document once it is read, if no later change does so."""
+        version = document.version
+        await document.source.read()
+        if document.version == version and self._server.state.documents.get(document.uri) is document:
+            publish(self._server, self.published, [document.path])
 
     def results_changed(self, paths: Iterable[str]) -> None:
         """Let views of these files' reports be drawn again."""

@@ -73,6 +73,10 @@ class InterpreterChangedNotification:
     jsonrpc: str = "2.0"
 
 
+class Plain(list[Any]):
+    """A result in JSON's own types: pygls would turn a large one into them at a stretch."""
+
+
 _OURS: dict[str, type[Any]] = {
     REPORT_TREE: ReportTreeRequest,
     TRUST: TrustNotification,
@@ -100,6 +104,10 @@ class Protocol(LanguageServerProtocol):
         """Send an answer; an error goes without pygls' traceback, which belongs in the log."""
         if error is not None:
             error.data = None
+        elif isinstance(result, Plain):
+            self._result_types.pop(msg_id, None)
+            self._send_data({"id": msg_id, "jsonrpc": self.VERSION, "result": result})
+            return
         super()._send_response(msg_id, result, error)
 
     # pygls keeps its own copy of every document and applies each change to it, at a cost that grows with the file.

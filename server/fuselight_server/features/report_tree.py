@@ -10,8 +10,6 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lsprotocol import converters
-
 from fuselight_server import convert
 from fuselight_server.analysis import PROGRAM
 from fuselight_server.features.code_lens import inputs_words, summary
@@ -61,7 +59,7 @@ class Maker:
             "tooltip": tooltip or label,
             "icon": icon,
             "uri": self.view.uri_of(where.path) if where else None,
-            "range": _RANGES.unstructure(convert.range_(where, self.view)) if where else None,
+            "range": convert.plain(convert.range_(where, self.view)) if where else None,
             "contextValue": kind or identity.split("/", maxsplit=1)[0],
             "children": listed,
         }
@@ -77,9 +75,6 @@ class Maker:
         if count > len(children):
             children.append(self.node(f"{identity}/more", f"and {count - len(children)} more", "ellipsis"))
         return [self.node(identity, f"{label} ({count})", icon, children=children)]
-
-
-_RANGES = converters.get_converter()
 
 
 def report_tree(server: Server, params: ReportTreeParams) -> Node:

@@ -39,7 +39,7 @@ def _open(server: Server, item: types.TextDocumentItem) -> None:
         runnable=path is not None,
     )
     server.state.open(document)
-    _show(server, document)
+    server.face.findings_changed([document.path])
 
 
 def changed(server: Server, params: types.DidChangeTextDocumentParams) -> None:
@@ -67,7 +67,7 @@ def _change(
             )
         server.analysis.edited(document.path, moved)
     document.version = version
-    _show(server, document)
+    server.face.findings_changed([document.path])
 
 
 def will_save(server: Server, params: types.WillSaveTextDocumentParams) -> None:
@@ -77,12 +77,14 @@ def will_save(server: Server, params: types.WillSaveTextDocumentParams) -> None:
         server.automatic_saves.add(params.text_document.uri)
 
 
-def saved(server: Server, params: types.DidSaveTextDocumentParams) -> None:
+async def saved(server: Server, params: types.DidSaveTextDocumentParams) -> None:
     """Answer `textDocument/didSave`."""
     document = server.state.documents.get(params.text_document.uri)
     if document is not None:
         automatic = params.text_document.uri in server.automatic_saves
         server.automatic_saves.discard(params.text_document.uri)
+        if not document.source.is_read:
+            await document.source.read()
         server.analysis.saved(document.path, automatic=automatic)
 
 
@@ -123,17 +125,3 @@ def notebook_closed(server: Server, params: types.DidCloseNotebookDocumentParams
     """Answer `notebookDocument/didClose`."""
     for cell in params.cell_text_documents:
         _close(server, cell.uri)
-
-
-def _show(server: Server, document: Document) -> None:
-    """Publish what is known of a document; a large one is read outside the loop first."""
-    if document.source.is_large:
-        server.spawn(_show_large(server, document), "reading a large file")
-    else:
-        server.face.findings_changed([document.path])
-
-
-async def _show_large(server: Server, document: Document) -> None:
-    await document.source.read()
-    if server.state.documents.get(document.uri) is document:
-        server.face.findings_changed([document.path])

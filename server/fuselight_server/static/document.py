@@ -54,6 +54,11 @@ class SourceDocument:
         """Whether `reading` may take long enough to be felt: use `read`."""
         return self._size >= LARGE
 
+    @property
+    def is_read(self) -> bool:
+        """Whether `reading` answers without being felt."""
+        return self._reading is not None or not self.is_large
+
     def line_bytes(self, line: int) -> bytes:
         """The 1-based `line` in UTF-8 without its line end; empty beyond the last line."""
         return self._lines[line - 1].rstrip(b"\r\n") if 1 <= line <= len(self._lines) else b""

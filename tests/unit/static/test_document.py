@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 from hypothesis import example, given, settings
@@ -175,3 +176,22 @@ def test_two_readers_share_one_reading() -> None:
 
     first, second, third = asyncio.run(scenario())
     assert first is second is third
+
+
+def test_what_is_frozen_out_of_garbage_collection_does_not_pile_up() -> None:
+    text = "".join(f"@torch.compile\ndef f{n}(x):\n    return [x, {n}]\n" for n in range(8_000))
+
+    async def scenario() -> list[int]:
+        document = SourceDocument("m.py", "import torch\n" + text)
+        await document.read()
+        frozen = []
+        for number in range(12):
+            document.edit((2, 0), (2, 0), f"# {number}\n")  # every target moves and is made again
+            await document.read()
+            frozen.append(gc.get_freeze_count())
+        return frozen
+
+    frozen = asyncio.run(scenario())
+    assert gc.isenabled()
+    assert frozen[2] > 10_000, "the test has to freeze something"
+    assert frozen[-1] - frozen[2] < 5_000, frozen

@@ -1,0 +1,67 @@
+"""A chunk too large to be parsed at a stretch says what it would say if it were."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight_server.static import syntax
+
+METHOD = """\
+    @torch.compile(dynamic=True)
+    def step{n}(self, x: torch.Tensor, *, scale: float = {n}.5):
+        # fuselight: ignore[GB{n:04}]
+        fast{n} = torch.compile(self.net{n})
+        self.net{n}.compile()
+        def inner(y):
+            {last}
+        return [fast{n}(v) for v in "é" + inner(x)]
+"""
+
+
+def large_class(*, broken: bool = False) -> bytes:
+    methods = [
+        METHOD.format(n=n, last="yield y" if n % 3 else "return [y" if broken and n == 699 else "return y")
+        for n in range(1_200)
+    ]
+    return ("class Net(torch.nn.Module):\n" + "".join(methods)).encode()
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_slices_read_as_the_whole(monkeypatch: pytest.MonkeyPatch, *, broken: bool) -> None:
+    data = large_class(broken=broken)
+    assert len(data) > syntax._LARGE, "the test needs a chunk that is sliced"
+    sliced = syntax.read_chunk(data)
+    monkeypatch.setattr(syntax, "_LARGE", len(data) + 1)
+    whole = syntax.read_chunk(data)
+    assert len(sliced.definitions) > 2_000
+    assert sliced.definitions == whole.definitions
+    assert sliced.bindings == whole.bindings
+    assert sliced.compile_calls == whole.compile_calls
+    assert sliced.comments == whole.comments
+    assert (sliced.error is not None) is (whole.error is not None) is broken
+
+
+def test_other_threads_run_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = large_class()
+    asked: list[int] = []
+    parser = syntax.Parser
+
+    class Watched:
+        def __init__(self, language: object) -> None:
+            self._parser = parser(language)
+
+        def parse(self, source: object, **options: object) -> object:
+            if not callable(source):
+                raise TypeError("a large chunk went in as a whole")
+
+            def watched(byte: int, point: object) -> bytes:
+                asked.append(byte)
+                part: bytes = source(byte, point)
+                assert len(part) <= syntax._SLICE
+                return part
+
+            return self._parser.parse(watched, **options)
+
+    monkeypatch.setattr(syntax, "Parser", Watched)
+    syntax.read_chunk(data)
+    assert len(asked) >= len(data) // syntax._SLICE

@@ -39,6 +39,9 @@ NO_RUN_CAN_WORK = frozenset({"no_torch", "old_torch", "interpreter"})
 PROGRAM = "fuselight run"
 """Name under which the findings of the last `fuselight run` are kept."""
 
+SELECT_INTERPRETER = "fuselight.selectInterpreter"
+"""The client's command by which the user chooses another."""
+
 
 class OwnedWorker(Runner, Protocol):
     """A worker process, as far as we own it."""
@@ -322,10 +325,7 @@ class Analysis:
             self.runs.request(Job(key, lane, generation, cause, make), supersede=supersede)
 
     async def _ask(self, folder: Folder, keys: tuple[Key, ...], interpreter: ResolvedInterpreter) -> None:
-        name = os.path.basename(keys[0].path)  # noqa: PTH119 - paths stay text
-        what = ", ".join(key.name or f"the __main__ block of {name}" for key in keys[:5])
-        more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""  # noqa: PLR2004 - what one line holds
-        summary = f"import {name} and call {what}{more}, on each save"
+        summary = _summary(keys, on_save=folder.settings.run == "save")
         answer = await self._face.confirm(folder, summary, interpreter.executable)
         folder.consent = answer if answer in {"run", "never"} else "later"
         self._state.log(f"runs in {folder.path}: {folder.consent}")
@@ -433,6 +433,11 @@ class Analysis:
             roots=request.roots,
         )
 
+    def _tell(self, text: str) -> None:
+        """Say that an interpreter runs nothing; a client that can offer another one says it with the offer."""
+        if SELECT_INTERPRETER not in self._state.client.commands:
+            self._face.say(text, error=True)
+
     def _note_environment(self, folder: Folder, job: Job, report: Report) -> None:
         """Keep what a run says of its interpreter; where no run can work, the rest of the queue need not try."""
         broken = next((one for one in report.failures if one.kind in NO_RUN_CAN_WORK), None)
@@ -442,10 +447,22 @@ class Analysis:
         else:
             if folder.problem != broken.message:
                 folder.problem = broken.message
-                self._face.say(f"{broken.message} {broken.next_step}".strip(), error=True)
+                self._tell(f"{broken.message} {broken.next_step}".strip())
             same = [key for key, one in self.runs.queue.waiting.items() if one.lane == job.lane]
             self.runs.queue.drop(same)
         self._state.log(f"run {job.generation}: {len(report.frames)} frames, {len(report.breaks)} breaks")
+
+
+def _summary(keys: tuple[Key, ...], *, on_save: bool) -> str:
+    """What would be run: `import model.py, call Net and run its __main__ block, on each save`."""
+    name = os.path.basename(keys[0].path)  # noqa: PTH119 - paths stay text
+    names = [key.name for key in keys if key.name]
+    calls = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004 - what one line holds
+    steps = [f"import {name}"]
+    steps += [f"call {calls}"] if names else []
+    steps += ["run its __main__ block"] if len(names) < len(keys) else []
+    text = " and ".join([", ".join(steps[:-1]), steps[-1]])
+    return f"{text}, on each save" if on_save else text
 
 
 def _thresholds(settings: Settings) -> Thresholds:

@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -162,6 +163,10 @@ def _open_browser(vsix: Path, workspace: Path, environment: Environment, place: 
             stdout=log,
             stderr=subprocess.STDOUT,
         )
+        for ending in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            signal.signal(
+                ending, signal.default_int_handler
+            )  # a closed terminal must not leave the editor behind
         try:
             _wait_until_up(server, port)
             _announce(port, password, workspace, place)

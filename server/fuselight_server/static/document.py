@@ -1,6 +1,7 @@
 """A document as the editor has it: lines of UTF-8 bytes that edits splice, and its Reading.
 
-Invariant: after any edits, `text` is what the editor has and `reading()` equals `read_source(path, text)`.
+Invariant: after any edits, `text` is what the editor has and `reading()` equals `read_source(path, text)`, but for the
+targets of statements that do not parse: those are what they were when they last did.
 Lines end with LF, CRLF or a lone CR, as in the Language Server Protocol. Lines are 1-based, columns 0-based bytes.
 """
 
@@ -11,6 +12,7 @@ import contextlib
 import gc
 from typing import TYPE_CHECKING
 
+from fuselight_server.static.kept import kept, shifted
 from fuselight_server.static.moves import Change, Position
 from fuselight_server.static.reading import Reading
 from fuselight_server.static.whole import ReadingCache, read_lines
@@ -35,6 +37,10 @@ class SourceDocument:
         self._text: str | None = text
         self._cache = ReadingCache()
         self._reading: Reading | None = None
+        self._good: Reading | None = None
+        """The last reading of a text that parses, as a whole; its targets have moved with `_changes`."""
+        self._changes: list[Change] = []
+        """Edits since `_good`, those that it has moved with left out."""
         self._background: asyncio.Task[Reading] | None = None
 
     @property
@@ -86,23 +92,43 @@ class SourceDocument:
         joins = new.endswith(b"\r") and after.startswith(b"\n")  # one line end, not two
         grown = split_lines((before + new)[:-1] if joins else before + new)
         new_end = (first + len(grown), len(grown[-1]))
-        return Change(start, end, new_end, start_at_line_end, adds_line_first=adds_line_first)
+        change = Change(start, end, new_end, start_at_line_end, adds_line_first=adds_line_first)
+        if self._good is not None:
+            self._changes.append(change)
+        return change
 
     def replace(self, text: str) -> None:
         """Put `text` in the place of everything."""
         self._lines = split_lines(_encoded(text))
         self._size = sum(map(len, self._lines))
+        self._good = None
+        self._changes.clear()
         self._changed()
 
     def reading(self) -> Reading:
         """The Reading of the text as it is now."""
         if self._reading is None:
             if self._background is not None and not self._background.done():
-                return read_lines(
-                    self.path, self._lines, ReadingCache()
-                )  # the cache is in the thread's hands
-            self._reading = read_lines(self.path, self._lines, self._cache)
+                reading = read_lines(self.path, self._lines, ReadingCache())  # the thread has the cache
+                return self._kept(reading)
+            self._take(read_lines(self.path, self._lines, self._cache))
+        assert self._reading is not None  # noqa: S101 - taken just now
         return self._reading
+
+    def _take(self, reading: Reading) -> None:
+        """Let `reading`, of the text as it is, be the answer."""
+        if reading.syntax_error is None:
+            self._good, self._reading = reading, reading
+            self._changes.clear()
+        else:
+            self._reading = self._kept(reading)
+
+    def _kept(self, reading: Reading) -> Reading:
+        if self._good is None or reading.syntax_error is None:
+            return reading
+        self._good = shifted(self._good, self._changes)
+        self._changes.clear()
+        return kept(self._good, reading, self._lines)
 
     async def read(self) -> Reading:
         """As `reading`, in another thread when the file is large. An edit meanwhile makes it read again."""
@@ -123,7 +149,7 @@ class SourceDocument:
             if gc.get_count()[0] > _MANY:
                 gc.freeze()
         if version == self.version:
-            self._reading = reading
+            self._take(reading)
         return reading
 
     def _changed(self) -> None:

@@ -68,6 +68,8 @@ class Reading:
     """Top-level names of the modules that the file imports."""
     syntax_error: Span | None = None
     """First place that does not parse; targets then come from what does."""
+    broken: tuple[Span, ...] = ()
+    """The lines of each top-level statement that does not parse."""
 
     def plan(
         self,

@@ -74,6 +74,7 @@ def read_lines(path: str, lines: list[bytes], cache: ReadingCache) -> Reading:
         main_line=next((c.line + c.facts.main_row for c in chunks if c.facts.main_row is not None), None),
         imports=_imports(chunks),
         syntax_error=error,
+        broken=tuple(_lines_of(path, chunk) for chunk in chunks if chunk.facts.error) if error else (),
         provider=PROVIDER if provider_line is not None else None,
         provider_line=provider_line,
     )
@@ -140,6 +141,10 @@ def _shifted(chunk: _Chunk, comment: Comment) -> Comment:
         text_column=comment.text_column + by,
         end_column=comment.end_column + by,
     )
+
+
+def _lines_of(path: str, chunk: _Chunk) -> Span:
+    return Span(path, chunk.line, end_line=chunk.line + max(chunk.data.rstrip().count(b"\n"), 0))
 
 
 def _error(path: str, chunk: _Chunk) -> Span | None:

@@ -5,6 +5,7 @@ Invariant: importable, and true, without torch, whose absence is a `None` that t
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import platform
@@ -33,6 +34,7 @@ def _torch_version() -> str | None:
     return str(loaded) if loaded is not None else _installed("torch")
 
 
+@functools.cache
 def _installed(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)

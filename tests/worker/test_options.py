@@ -134,6 +134,27 @@ def test_a_device_that_there_is_not(live: LiveWorker) -> None:
     assert (failure.culprit, failure.directive_line) == (Culprit.USER, 2)
 
 
+def test_what_torch_compile_was_asked_for_is_noted_on_its_line(live: LiveWorker) -> None:
+    source = """\
+import torch
+@torch.compile(mode="max-autotune", fullgraph=True)
+# fuselight: f(f32[4])
+def f(x):
+    return x.sin()
+g = torch.compile(f, backend="aot_eager")
+h = torch.compile(f, options={"epilogue_fusion": True})
+k = torch.compile(f, backend="inductor", dynamic=True)
+"""
+    report = live.analyse(source)
+    assert report.failures == ()
+    notes = {note.location.line: note.text for note in report.notes if note.location is not None}
+    assert sorted(notes) == [2, 6, 7]
+    assert "mode='max-autotune'" in notes[2]
+    assert "backend='aot_eager'" in notes[6]
+    assert "epilogue_fusion=True" in notes[7]
+    assert {note.kind for note in report.notes} == {"compile_options"}
+
+
 CUDA = """\
 import torch
 from torch.cuda.amp import autocast

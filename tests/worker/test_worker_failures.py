@@ -15,7 +15,7 @@ import pytest
 from fuselight.protocol import Answer, Refused
 from fuselight.report import Culprit
 from fuselight_server import sampling, worker_process
-from tests.support.live_worker import LiveWorker, wait_gone
+from tests.support.live_worker import LiveWorker, replace, wait_gone
 
 GOOD = """\
 import torch
@@ -117,7 +117,9 @@ def test_what_was_learnt_before_an_exit_counts(live: LiveWorker) -> None:
 
 
 def test_a_segfault_names_signal_and_line(live: LiveWorker) -> None:
-    failure = live.failure(body("import ctypes\nctypes.string_at(0)"))
+    report = live.analyse(body("import ctypes\nctypes.string_at(0)"))
+    (failure,) = report.failures
+    assert report.breaks[0].stack[-1].line == 4, "what was learnt before counts"
     assert (failure.culprit, failure.kind) == (Culprit.USER, "signal")
     assert "SIGSEGV" in failure.message
     assert (Path(failure.stack[-1].path).name, failure.stack[-1].line) == ("model.py", 6)
@@ -188,7 +190,9 @@ def test_where_py_spy_may_not_look_the_run_itself_says_where_it_is(
 def test_where_neither_can_the_phase_stands_alone(live: LiveWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_process, "sample", not_permitted)
     deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG))\nwhile True: pass"
-    failure = live.failure(spinning(deaf), seconds=4)
+    report = live.analyse(spinning(deaf), seconds=4)
+    (failure,) = report.failures
+    assert report.breaks[0].stack[-1].line == 4, "what was learnt before counts"
     assert (failure.culprit, failure.kind, failure.phase) == (Culprit.USER, "timeout", "trace")
     assert not [one for one in live.progress if one.line in range(8, 11)]
 
@@ -261,8 +265,30 @@ def test_an_exception_is_on_the_users_line(live: LiveWorker) -> None:
 
 def test_a_syntax_error_at_import(live: LiveWorker) -> None:
     failure = live.failure("import torch\ndef f(x:\n    pass\n")
-    assert failure.culprit is Culprit.USER
-    assert failure.phase == "import"
+    assert (failure.culprit, failure.kind, failure.phase) == (Culprit.USER, "import", "import")
+    assert (Path(failure.stack[-1].path).name, failure.stack[-1].line) == ("model.py", 2)
+    assert failure.message.startswith("SyntaxError: ")
+
+
+def test_a_syntax_error_in_an_imported_file_is_there_with_its_column(live: LiveWorker) -> None:
+    (live.folder / "broken.py").write_text("ok = 1\nif 'é' = 2:\n    pass\n", encoding="utf-8")
+    failure = live.failure("import broken\n")
+    (live.folder / "broken.py").unlink()
+    place = failure.stack[-1]
+    assert (Path(place.path).name, place.line, place.column) == ("broken.py", 2, 3)
+    assert failure.stack[0].line == 1
+
+
+def test_what_traces_through_an_exit_never_shows_our_own_frames(live: LiveWorker) -> None:
+    report = live.analyse(
+        "import os, torch\n# fuselight: f(f32[4])\ndef f(x):\n    if x.dim() == 1:\n        os._exit(3)\n    return x.sin()\n"
+    )
+    ours = str(worker_process.launch_path().parents[1])
+    assert ours not in repr(
+        replace(report, texts={}, failures=tuple(replace(f, traceback="") for f in report.failures))
+    )
+    assert {found.stack[-1].line for found in report.breaks} == {5}
+    assert [failure.kind for failure in report.failures] == ["exit"]
 
 
 def test_a_spawn_that_imports_main_again(live: LiveWorker) -> None:

@@ -121,7 +121,9 @@ def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
     return _Verdict(*_judge_python(exc, roots))
 
 
-def _judge_python(exc: BaseException, roots: tuple[str, ...]) -> tuple[Culprit, str, str]:
+def _judge_python(  # noqa: PLR0911 - one return a kind of exception
+    exc: BaseException, roots: tuple[str, ...]
+) -> tuple[Culprit, str, str]:
     if isinstance(exc, SystemExit):
         return Culprit.USER, "exit", "The code called exit. Guard that with `if __name__ == '__main__':`."
     if isinstance(exc, (MemoryError, torch.OutOfMemoryError)):
@@ -130,6 +132,8 @@ def _judge_python(exc: BaseException, roots: tuple[str, ...]) -> tuple[Culprit, 
         return Culprit.ENVIRONMENT, "import", (
             f"Install {(exc.name or 'the module').partition('.')[0]} into this interpreter, or select another one."
         )  # fmt: skip
+    if isinstance(exc, SyntaxError):
+        return Culprit.USER, "import", "Correct the syntax; the run begins again when the file is saved."
     if isinstance(exc, ImportError):
         return Culprit.USER, "import", "The import fails in plain Python too: run the file to see it."
     if _raised_by_us(exc):

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from fuselight import torch_api
+from fuselight.dynamo import CompileCalls
 from fuselight.inputs import Options
 from fuselight.report import Location, Note
+from fuselight.target.importing import is_users
 from fuselight.target.tensors import tensors_in
 
 
@@ -71,6 +73,20 @@ def compiled_form(
         return function
     compiled: Callable[..., Any] = torch.compile(function, dynamic=dynamic)
     return compiled
+
+
+def asked_notes(asked: CompileCalls, roots: Sequence[str]) -> tuple[Note, ...]:
+    """Tell where the user's code asks torch.compile for what decides about kernels: capture makes none."""
+    notes = []
+    for call in asked.calls:
+        words = [f"backend={call.backend!r}"] if call.backend not in (None, "inductor") else []
+        words += [f"mode={call.mode!r}"] if call.mode not in (None, "default") else []
+        words += [f"options with {', '.join(call.options)}"] if call.options else []
+        place = call.location
+        if words and place is not None and is_users(place.path, roots):
+            text = f"torch.compile asks for {' and '.join(words)}: captured without it, as no kernels are made here"
+            notes.append(Note("compile_options", text, place))
+    return tuple(dict.fromkeys(notes))
 
 
 def module_of(function: Any) -> torch.nn.Module | None:

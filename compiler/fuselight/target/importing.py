@@ -42,11 +42,16 @@ class Sources:
         """Whether `path` is the user's own: in a root, and in no folder of installed packages."""
         if path in self.overlays:
             return True
-        return any(_inside(path, root) for root in self.roots)
+        return is_users(path, self.roots)
 
     def text(self, path: str) -> str | None:
         """Return the unsaved text of `path`, None if the file on disk is what counts."""
         return self.overlays.get(path)
+
+
+def is_users(path: str, roots: Iterable[str]) -> bool:
+    """Whether `path` lies in one of the workspace folders, and in no folder of installed packages."""
+    return any(_inside(path, root) for root in roots)
 
 
 def _inside(path: str, root: str) -> bool:

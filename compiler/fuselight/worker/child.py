@@ -22,6 +22,7 @@ import torch
 
 from fuselight import dynamo, torch_api
 from fuselight.codec import encode
+from fuselight.growing import GrowingJson
 from fuselight.protocol import Analyse, Progress
 from fuselight.report import (
     Call,
@@ -33,12 +34,11 @@ from fuselight.report import (
     Problem,
     Report,
     Rung,
-    Stack,
     TargetRef,
     Tier,
 )
 from fuselight.target import importing, rungs
-from fuselight.target.calls import PlannedCall, call_mode, compiled_form, make_call, module_of
+from fuselight.target.calls import PlannedCall, asked_notes, call_mode, compiled_form, make_call, module_of
 from fuselight.target.tensors import set_seeds
 from fuselight.worker import endings, process, wire
 
@@ -83,9 +83,12 @@ class _Run:
     grad: bool | None = None
     training: bool | None = None
     fake: bool = False
+    asked: dynamo.CompileCalls = field(default_factory=dynamo.CompileCalls)
+    """What each torch.compile of the user's asked for."""
     failures: list[Failure] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    json: GrowingJson = field(default_factory=GrowingJson)
     progress_identity: tuple[int, int] | None = None
     progress_at: float = 0.0
     frame_count: int = 0
@@ -157,7 +160,7 @@ class _Run:
             recompiles=parts.recompiles,
             not_compiled=parts.not_compiled,
             failures=(*parts.failures, *self.failures),
-            notes=(*self.sources.notes, *self.notes),
+            notes=(*self.sources.notes, *asked_notes(self.asked, request.roots), *self.notes),
             problems=(*parts.problems, *self.problems),
             phases=dict(self.phases),
             roots=request.roots,
@@ -214,13 +217,22 @@ def _prepare(job: Job) -> _Run:
         if state is not None:
             state.line_reached(path, line)
 
-    recorder = dynamo.Recorder(roots=request.roots, on_frame=frame_started, on_line=line_reached)
+    def compiled() -> None:
+        if state is not None:
+            _keep(state)
+
+    recorder = dynamo.Recorder(
+        roots=request.roots, on_frame=frame_started, on_line=line_reached, on_compiled=compiled
+    )
     state = _Run(job, recorder, sources, os.getpid(), progress_identity=_identity(job.progress))
     stopping = state
     signal.signal(process.SOFT_SIGNAL, lambda _, frame: _stop(stopping, frame))
     faulthandler.register(process.SOFT_SIGNAL, file=faults, chain=True)
     faulthandler.register(process.SAMPLE_SIGNAL, file=faults)
-    endings.note_exit(lambda status, stack: _exited(state, status, stack))
+    # Disabled, or Dynamo would try to compile it when compiled code calls `os._exit`.
+    endings.note_exit(
+        torch.compiler.disable(lambda status, frame: _exited(stopping, status, frame))  # type: ignore[no-untyped-call]
+    )
     return state
 
 
@@ -241,9 +253,10 @@ def _stop(state: _Run, frame: types.FrameType | None) -> None:
     raise _Stopped
 
 
-def _exited(state: _Run, status: int, stack: Stack) -> None:
+def _exited(state: _Run, status: int, frame: types.FrameType) -> None:
     """Keep what was learnt when user code calls `os._exit`, which nothing else survives."""
     if os.getpid() == state.pid:
+        stack = endings.stack_of(traceback.extract_stack(frame), state.job.request.roots)
         state.failures.append(endings.exit_failure(status, stack, call=_call_index(state), phase=state.phase))
         _finish(state, "answer.json")
 
@@ -252,7 +265,7 @@ def _guarded(state: _Run) -> None:
     """Do the steps; whatever ends them early becomes a failure in the report."""
     roots = state.job.request.roots
     try:
-        with dynamo.capture_only(), state.recorder:
+        with dynamo.capture_only() as state.asked, state.recorder:
             _steps(state)
     except _Stopped:
         pass  # the host knows which limit it was
@@ -264,8 +277,6 @@ def _guarded(state: _Run) -> None:
             )
     except rungs.DirectiveFault as fault:
         state.failures.append(endings.directive_failure(fault, call=_call_index(state)))
-    except SyntaxError as error:
-        state.failures.append(endings.syntax_failure(error, _failure(state, error)))
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         if not state.stopped:  # else the compiler's wrapping of what stopped it
             state.failures.append(_failure(state, error))
@@ -319,8 +330,6 @@ def _make_calls(state: _Run, answered: rungs.Answered) -> None:
     state.rung, state.inputs_line = answered.rung, answered.line
     state.planned = len(answered.calls)
     for index, planned in enumerate(answered.calls):
-        if index:
-            _finish(state, "partial.json")
         state.calls.append(Call(index, planned.text, planned.location))
         state.notes.extend(planned.notes)
         if not _one_call(state, index, planned):
@@ -406,9 +415,15 @@ def _check_descriptors(state: _Run) -> None:
 
 def _finish(state: _Run, name: str) -> None:
     state.phase = "report"
-    data = wire.dump(encode(state.report()))
+    data = state.json.dump(state.report())
     _put(os.path.join(state.job.directory, "modules.json"), wire.dump(_libraries(state.sources)))
     _put(os.path.join(state.job.directory, name), data)
+
+
+def _keep(state: _Run) -> None:
+    """Keep what is known so far for the host, should this run end without a word."""
+    if os.getpid() == state.pid and state.phase != "report":
+        _put(os.path.join(state.job.directory, "partial.json"), state.json.dump(state.report()))
 
 
 def _libraries(sources: importing.Sources) -> list[str]:

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import traceback
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -64,13 +65,16 @@ def is_shown(path: str, roots: Sequence[str]) -> bool:
     return (in_root and not library) or not (library or path.startswith(sys.base_prefix + os.sep))
 
 
-def note_exit(tell: Callable[[int, Stack], None]) -> None:
-    """Have `os._exit` call `tell` with the status and the stack first. Nothing else notices that call."""
+def note_exit(tell: Callable[[int, types.FrameType], None]) -> None:
+    """Have `os._exit` call `tell` with the status and the caller's frame first. Nothing else notices that call.
+
+    Dynamo traces into what stands in here and breaks at the real one in it, by the same id as without us;
+    `stacks.from_summaries` leaves our frame out.
+    """
     really = os._exit
 
     def _exit(status: int) -> None:
-        frames = traceback.extract_stack(sys._getframe(1))  # noqa: SLF001 - the caller's frame
-        tell(status, stack_of(frames, ()))
+        tell(status, sys._getframe(1))  # noqa: SLF001 - the caller's frame
         really(status)
 
     os._exit = _exit  # type: ignore[assignment]
@@ -88,20 +92,6 @@ def exit_failure(status: object, stack: Stack, *, call: int | None, phase: str) 
         stack=stack,
         call=call,
         phase=phase,
-    )
-
-
-def syntax_failure(error: SyntaxError, failure: Failure) -> Failure:
-    """Describe a file that does not parse: its traceback ends in the importer, the exception knows the place."""
-    if error.filename is None or error.lineno is None:
-        return failure
-    column = None if not error.offset else len((error.text or "")[: error.offset - 1].encode())
-    return replace(
-        failure,
-        culprit=Culprit.USER,
-        kind="import",
-        next_step="correct the syntax; the run begins again when the file is saved",
-        stack=(*user_stack(error, ()), Location(error.filename, error.lineno, column)),
     )
 
 

@@ -72,6 +72,14 @@ class Warm:
 
 def warm_up(*, forks: bool) -> Warm:
     """Import torch, the recorder and what a trace needs. Raises Unusable."""
+    gc.disable()  # what is imported lives for good: to look for garbage in it is a tenth of the start
+    try:
+        return _warm_up(forks=forks)
+    finally:
+        gc.enable()
+
+
+def _warm_up(*, forks: bool) -> Warm:
     if forks:
         os.environ.update(fork_rules.HOST_VARIABLES)
         for name in fork_rules.HOST_UNSET:

@@ -32,6 +32,7 @@ _SOON = 0.05
 @dataclass(frozen=True)
 class _Trial:
     pid: int
+    names: tuple[str, ...]
     directory: str
     started: float
 
@@ -44,6 +45,9 @@ class Preload:
         self._wanted: list[str] = []
         self._good: list[str] = []
         self._bad: dict[str, str] = {}
+        self._news: list[str] = []
+        self._judged: set[str] = set()
+        """Every name that a trial has come to: whatever became of it, it is not tried again."""
         self._trial: _Trial | None = None
         self._places = tuple(
             os.path.realpath(sysconfig.get_path(name)) + os.sep
@@ -57,7 +61,7 @@ class Preload:
                 names = json.load(file)
         except (OSError, ValueError):
             return
-        known = {*self._wanted, *self._good}
+        known = {*self._wanted, *self._judged, *(self._trial.names if self._trial else ())}
         self._wanted += [
             name
             for name in names
@@ -70,7 +74,9 @@ class Preload:
     def patience(self) -> float:
         """Return how long the loop may sleep, in seconds."""
         return (
-            _SOON if self._good or (self._wanted and self._trial is None) else (1.0 if self._trial else _IDLE)
+            _SOON
+            if self._news or self._good or (self._wanted and self._trial is None)
+            else (1.0 if self._trial else _IDLE)
         )
 
     def pids(self) -> tuple[int, ...]:
@@ -84,11 +90,14 @@ class Preload:
 
     def go_on(self, baseline: fork_rules.Baseline, close: Iterable[int]) -> list[str]:
         """Do the next small step, while no run is on. Returns lines for the log."""
+        if self._news:
+            news, self._news = self._news, []
+            return news
         if self._good:
             return self._import_good(baseline)
         if self._trial is None and self._wanted:
             names, self._wanted = self._wanted, []
-            self._trial = self._try(names, baseline, close)
+            self._trial = self._try(names, close)
             return [f"trying {len(names)} modules in a child before importing them here"]
         if self._trial is not None and time.monotonic() - self._trial.started > _LIMIT:
             self.stop()
@@ -105,19 +114,32 @@ class Preload:
         if not pid:
             return
         process.kill_group(self._trial.pid)
-        for line in _lines(os.path.join(self._trial.directory, "trial.txt")):
-            verdict, _, name = line.partition(" ")
-            if verdict == "good":
-                self._good.append(name)
-            elif verdict == "retry":
-                self._wanted.append(name)
-            else:
-                package, _, why = name.partition(" ")
-                self._bad[package] = why
+        self._judge(self._trial)
         shutil.rmtree(self._trial.directory, ignore_errors=True)
         self._trial = None
 
-    def _try(self, names: list[str], baseline: fork_rules.Baseline, close: Iterable[int]) -> _Trial:
+    def _judge(self, trial: _Trial) -> None:
+        """Read the verdicts; what the trial did not come to is wanted still."""
+        tried, before = set(), set(self._bad)
+        for line in _lines(os.path.join(trial.directory, "trial.txt")):
+            verdict, _, rest = line.partition(" ")
+            package, _, what = rest.partition(" ")
+            tried.add(package)
+            if verdict == "try":
+                self._bad[package] = "to import it ends the process, or never ends"
+            elif verdict == "bad":
+                self._bad[package] = what
+            else:
+                self._bad.pop(package, None)
+                self._good += what.split()
+        for name in trial.names:
+            (self._judged.add if name.partition(".")[0] in tried else self._wanted.append)(name)
+        for package in self._bad.keys() - before:
+            self._news.append(f"{package} stays out of the host: {self._bad[package]}")
+        if not tried:
+            self._wanted.clear()  # the trial itself did not work: the runs import for themselves
+
+    def _try(self, names: list[str], close: Iterable[int]) -> _Trial:
         directory = tempfile.mkdtemp(prefix="trial-", dir=self._base)
         host = os.getpid()
         pid = os.fork()
@@ -129,40 +151,37 @@ class Preload:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 for descriptor in close:
                     os.close(descriptor)
-                _trial(names, os.path.join(directory, "trial.txt"), baseline, self._places)
+                _trial(names, os.path.join(directory, "trial.txt"), self._places)
             finally:
                 os._exit(0)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
-        return _Trial(pid, directory, time.monotonic())
+        return _Trial(pid, tuple(names), directory, time.monotonic())
 
     def _import_good(self, baseline: fork_rules.Baseline) -> list[str]:
         names, self._good = self._good, []
         start = time.monotonic()
         imported = sum(_imported(name, self._places) for name in names)
         lines = [f"imported {imported} modules ahead of the next run, in {time.monotonic() - start:.1f} s"]
-        lines += [f"{package} stays out of the host: {why}" for package, why in self._bad.items()]
         lines += [f"fork rule broken after that import: {rule}" for rule in fork_rules.violations(baseline)]
         return lines
 
 
-def _trial(names: list[str], path: str, baseline: fork_rules.Baseline, places: tuple[str, ...]) -> None:
-    """Import package by package, writing a verdict for each; the first one that breaks a rule ends the trial."""
+def _trial(names: list[str], path: str, places: tuple[str, ...]) -> None:
+    """Import package by package, writing `try` and then a verdict for each; what breaks a rule ends the trial."""
+    baseline = fork_rules.baseline()  # of this process: threads that the host has are not here
     packages: dict[str, list[str]] = {}
     for name in names:
         packages.setdefault(name.partition(".")[0], []).append(name)
     with open(path, "w", encoding="utf-8", buffering=1) as file:
-        pending = list(packages.items())
-        while pending:
-            package, modules = pending.pop(0)
+        for package, modules in packages.items():
+            file.write(f"try {package}\n")
             good = [name for name in modules if _imported(name, places)]
             broken = fork_rules.violations(baseline)
             if broken:
                 file.write(f"bad {package} {', '.join(broken)}\n")
-                for _, rest in pending:
-                    file.writelines(f"retry {name}\n" for name in rest)
                 return
-            file.writelines(f"good {name}\n" for name in good)
+            file.write(f"good {package} {' '.join(good)}\n")
 
 
 def _imported(name: str, places: tuple[str, ...]) -> bool:

@@ -34,7 +34,7 @@ export function createConsent(state: vscode.Memento): Consent {
   }
 
   async function ask({ folder, summary, interpreter }: ConfirmRun): Promise<ConfirmAnswer> {
-    const message = `Fuselight is about to run code of this folder under torch.compile: ${summary}, with ${interpreter}.`;
+    const message = `Fuselight is about to run code of this folder under torch.compile: ${summary}. Python: ${interpreter}`;
     const chosen = await vscode.window.showInformationMessage(message, ...Object.keys(choices));
     const answer = isChoice(chosen) ? choices[chosen] : "later";
     if (answer !== "later") {

@@ -18,7 +18,7 @@ import {
   statusNotification,
 } from "./protocol";
 import { createReportView, type ReportView } from "./report_view";
-import { createStatusBoard } from "./status";
+import { createStatusBoard, warnOfInterpreters } from "./status";
 import { createTestingApi, type TestingApi } from "./testing_api";
 
 let running: Lifecycle | null = null;
@@ -61,6 +61,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     log,
     messages,
     board,
+    warnOfInterpreters(board),
     report,
     ...registerCommands({ context, lifecycle, board, consent, report, log }),
     vscode.workspace.onDidGrantWorkspaceTrust(() => lifecycle.reconcile("trust granted")),

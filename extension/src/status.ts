@@ -122,15 +122,33 @@ function tooltip(status: Status): vscode.MarkdownString {
   return text;
 }
 
+/** Tells the user, once for each reason, that a folder's interpreter runs nothing, with a way to another one. */
+export function warnOfInterpreters(board: StatusBoard): vscode.Disposable {
+  const told = new Map<string | null, string>();
+  return board.onDidChange(async ({ folder, state, detail }) => {
+    if (state !== "noInterpreter") {
+      told.delete(folder);
+      return;
+    }
+    if (told.get(folder) === detail) {
+      return;
+    }
+    told.set(folder, detail);
+    const actions = { "Select Interpreter": "fuselight.selectInterpreter", "Show Log": "fuselight.showLog" };
+    const chosen = await vscode.window.showErrorMessage(`Fuselight: ${detail}`, ...Object.keys(actions));
+    if (chosen !== undefined && chosen in actions) {
+      await vscode.commands.executeCommand(actions[chosen as keyof typeof actions]);
+    }
+  });
+}
+
 interface MenuEntry extends vscode.QuickPickItem {
-  readonly command?: string;
+  readonly command: string;
 }
 
 /** The menu of the status item; what cannot be done in this state is not offered. */
 export async function showMenu(status: Status, { answered }: { answered: boolean }): Promise<void> {
-  const entries: MenuEntry[] = [
-    { label: status.detail || status.text || words[status.state], kind: vscode.QuickPickItemKind.Separator },
-  ];
+  const entries: MenuEntry[] = [];
   const offer = (icon: string, label: string, command: string, description = "") =>
     entries.push({ label: `$(${icon}) ${label}`, description, command });
   if (status.state === "untrusted") {
@@ -143,7 +161,8 @@ export async function showMenu(status: Status, { answered }: { answered: boolean
     }
     offer("list-tree", "Show the Report", "fuselight.report.focus");
     offer("arrow-down", "Go to Next Finding", "fuselight.nextFinding");
-    offer("symbol-misc", "Select Interpreter", "fuselight.selectInterpreter", status.interpreter ?? "none");
+    const chosen = status.interpreter ? `${status.interpreter} (${status.why ?? ""})` : "none";
+    offer("symbol-misc", "Select Interpreter", "fuselight.selectInterpreter", chosen);
     if (answered) {
       offer("question", "Ask Again Before Running in This Folder", "fuselight.askAgain");
     }
@@ -155,8 +174,8 @@ export async function showMenu(status: Status, { answered }: { answered: boolean
   offer("bug", "Report a Problem", "fuselight.reportProblem");
   offer("book", "Get Started", "fuselight.openWalkthrough");
   const title = `Fuselight: ${status.text || words[status.state]}`;
-  const chosen = await vscode.window.showQuickPick(entries, { title, placeHolder: status.why ?? "" });
-  if (chosen?.command) {
-    await vscode.commands.executeCommand(chosen.command);
+  const entry = await vscode.window.showQuickPick(entries, { title, placeHolder: status.detail });
+  if (entry) {
+    await vscode.commands.executeCommand(entry.command);
   }
 }

@@ -39,6 +39,7 @@ const quiet = {
   "security.workspace.trust.startupPrompt": "never",
   "window.menuBarVisibility": "compact",
   "workbench.colorTheme": "Default Dark Modern",
+  "workbench.editor.useModal": "off",
   "workbench.secondarySideBar.defaultVisibility": "hidden",
   "workbench.startupEditor": "none",
   "workbench.tips.enabled": false,

@@ -14,15 +14,18 @@ import { workbench } from "./workbench.mjs";
 export const root = path.resolve(import.meta.dirname, "../../..");
 
 export const test = base.extend({
-  /** `session({ files, settings, trusted })` opens the first of `files` in a workspace that holds them all. */
+  /** `session({ files, links, settings, trusted })` opens the first of `files` in a workspace that holds them all. */
   session: async ({ page }, use, info) => {
     const undo = [];
-    await use(async ({ files, settings = {}, trusted = true }) => {
+    await use(async ({ files, links = {}, settings = {}, trusted = true }) => {
       const folder = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-workspace-"));
       undo.push(() => fs.rmSync(folder, { recursive: true, force: true }));
       for (const [name, text] of Object.entries(files)) {
         fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
         fs.writeFileSync(path.join(folder, name), text);
+      }
+      for (const [name, target] of Object.entries(links)) {
+        fs.symlinkSync(target, path.join(folder, name));
       }
       const all = { "fuselight.interpreter": tools.python, ...settings };
       const server = await startCodeServer({

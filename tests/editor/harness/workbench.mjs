@@ -21,16 +21,26 @@ export function workbench(page) {
     squiggles: page.locator(".squiggly-warning, .squiggly-info, .squiggly-error"),
     warnings: page.locator(".squiggly-warning"),
     hover: page.locator(".monaco-hover:visible"),
-    problems: page.locator(".markers-panel .monaco-list-row"),
+    problems: page.locator(".markers-panel-container .monaco-list-row"),
+    problemsFilter: page.getByPlaceholder(/Filter \(e\.g\. text/),
     quickFixes: page.locator(".action-widget .monaco-list-row"),
     quickPick: page.locator(".quick-input-widget .monaco-list-row"),
-    status: page.locator("#fuselight\\.fuselight\\.fuselight\\.status, [id*='fuselight.status']"),
+    /** The status item, by what it says to a screen reader. */
+    status: (text) => page.getByRole("button", { name: text }).and(page.locator(".statusbar-item-label")),
     report: page.locator(".pane-body .monaco-list-row"),
-    notification: (text) => page.locator(".notifications-center .notification-list-item", { hasText: text }),
 
-    /** Toasts do not come up in a headless page; the list behind the bell has them all. */
-    async notifications() {
-      await page.locator("#status\\.notifications a").click();
+    /** Toasts do not come up in a headless page; the list behind the bell has them all, and hides at each answer. */
+    async notified(text) {
+      const bell = page.locator("#status\\.notifications a");
+      const list = page.locator(".notifications-center.visible");
+      await expect(async () => {
+        if (!(await list.isVisible())) {
+          await bell.click();
+        }
+        await expect(list.locator(".notification-list-item", { hasText: text })).toBeVisible({
+          timeout: 1000,
+        });
+      }).toPass();
     },
     async open(url) {
       await page.goto(url);
@@ -55,6 +65,13 @@ export function workbench(page) {
       await page.keyboard.press("Enter");
       await page.locator(".quick-input-widget").waitFor({ state: "hidden" });
     },
+    async widenSideBar(pixels) {
+      const edge = await page.locator(".part.sidebar").boundingBox();
+      await page.mouse.move(edge.x + edge.width, 300);
+      await page.mouse.down();
+      await page.mouse.move(edge.x + edge.width + pixels, 300, { steps: 4 });
+      await page.mouse.up();
+    },
     async save() {
       await page.keyboard.press("Control+s");
     },
@@ -65,7 +82,7 @@ export function workbench(page) {
     async screenshot(name) {
       fs.mkdirSync(tools.artifacts, { recursive: true });
       const file = path.join(tools.artifacts, `${name}.png`);
-      await page.screenshot({ path: file });
+      await page.screenshot({ path: file, animations: "disabled" });
       if (process.env.FUSELIGHT_PICTURES && pictures.has(name)) {
         const folder = path.resolve(import.meta.dirname, "../../../docs/images");
         fs.mkdirSync(folder, { recursive: true });

@@ -7,6 +7,7 @@ import { root, test } from "../harness/session.mjs";
 
 const example = fs.readFileSync(path.join(root, "examples/gpt2_breaks.py"), "utf8");
 const lineOf = (text) => example.split("\n").findIndex((line) => line.includes(text)) + 1;
+const analysed = /Fuselight, ready\. .*analysed/;
 
 test("a save shows the findings on their lines, and an edit changes them", async ({ session }) => {
   const { view, file } = await session({ files: { "gpt2_breaks.py": example } });
@@ -15,16 +16,14 @@ test("a save shows the findings on their lines, and an edit changes them", async
     await expect(view.lensAction("Run").first()).toBeVisible();
     await view.goToLine(lineOf("class GPT2"));
     await view.save();
-    await view.notifications();
-    await expect(view.notification("under torch.compile")).toBeVisible();
+    await view.notified("under torch.compile");
     await view.screenshot("consent");
     await view.answer("Run");
   });
 
   await test.step("squiggles and lenses", async () => {
-    await expect(
-      view.lens(/\d+ graphs?, [1-9]\d* breaks?, [1-9]\d* recompilations? - inputs from line \d+/),
-    ).toBeVisible();
+    await expect(view.lens(/^3 graphs, 2 breaks, \d+ recompilations - inputs from line \d+/)).toBeVisible();
+    await expect(view.status(analysed)).toBeVisible();
     await view.goToLine(lineOf("print("));
     await expect(view.warnings.first()).toBeVisible();
     await view.screenshot("findings");
@@ -33,23 +32,26 @@ test("a save shows the findings on their lines, and an edit changes them", async
   await test.step("hover", async () => {
     await view.command("Fuselight: Go to Next Finding");
     await view.command("Show or Focus Hover");
-    await expect(view.hover.filter({ hasText: "GB" }).first()).toBeVisible();
+    await expect(view.hover.filter({ hasText: "GB0059" }).first()).toBeVisible();
     await view.screenshot("hover");
     await view.page.keyboard.press("Escape");
   });
 
   await test.step("Problems", async () => {
-    await view.page.keyboard.press("Escape");
-    await view.page.keyboard.press("Control+Shift+M");
-    await expect(view.problems.filter({ hasText: "GB" }).first()).toBeVisible();
-    await expect(view.problems.filter({ hasText: "FL201" }).first()).toBeVisible();
+    await view.command("Problems: Focus on Problems View");
+    await expect(view.problems.filter({ hasText: "GB0059" }).first()).toBeVisible();
     await view.screenshot("problems");
+    await view.problemsFilter.fill("FL201"); // the list draws only what is in sight
+    await expect(view.problems.filter({ hasText: "FL201" }).first()).toBeVisible();
+    await view.problemsFilter.fill("");
     await view.command("View: Hide Panel");
   });
 
   await test.step("the report", async () => {
     await view.lensAction("Details").first().click();
     await expect(view.report.filter({ hasText: "Graph breaks" }).first()).toBeVisible();
+    await expect(view.report.filter({ hasText: "GB0059" }).first()).toBeVisible();
+    await view.widenSideBar(200);
     await view.screenshot("report");
   });
 
@@ -64,5 +66,17 @@ test("a save shows the findings on their lines, and an edit changes them", async
     await ignore.click();
     await view.save();
     await view.onDisk(file, "# fuselight: ignore[");
+  });
+
+  await test.step("an edit, saved", async () => {
+    await expect(view.status(analysed)).toBeVisible();
+    await view.goToLine(lineOf("print("));
+    await view.command("Delete Line");
+    await expect(view.lens(/\(before your edit\)/).first()).toBeVisible();
+    await view.screenshot("stale");
+    await view.save();
+    await expect(view.lens(/^2 graphs, 1 break, \d+ recompilations - inputs from line \d+$/)).toBeVisible();
+    await expect(view.status(analysed)).toBeVisible();
+    await view.screenshot("edited");
   });
 });

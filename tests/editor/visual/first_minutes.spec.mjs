@@ -1,0 +1,89 @@
+/** The first minutes of a new user, in a folder of theirs: what is found, what is asked, what is remembered. */
+
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "@playwright/test";
+import { tools } from "../harness/code_server.mjs";
+import { test } from "../harness/session.mjs";
+
+const model = `import torch
+
+
+# fuselight: step(f32[4])
+@torch.compile
+def step(x):
+    print("step")
+    return torch.relu(x)
+`;
+const found = /^2 graphs, 1 break, 0 recompilations - inputs from line 4/;
+
+test("from an empty profile to findings, and still there after a reload", async ({ session }) => {
+  const { view, folder, server } = await session({
+    files: { "model.py": model },
+    links: { ".venv": path.dirname(path.dirname(tools.python)) },
+    settings: { "fuselight.interpreter": "" },
+  });
+
+  await test.step("the walkthrough", async () => {
+    await expect(view.status(/Fuselight, ready/)).toBeVisible();
+    await view.command("Fuselight: Get Started");
+    await expect(view.page.getByText("Choose the interpreter that has torch").first()).toBeVisible();
+    await view.page.locator("iframe.webview.ready").waitFor();
+    await view.screenshot("walkthrough");
+    await view.page.keyboard.press("Control+w");
+  });
+
+  await test.step("the interpreter is found, and the menu says why", async () => {
+    await view.status(/Fuselight, ready/).click();
+    await expect(view.quickPick.filter({ hasText: path.join(folder, ".venv") })).toBeVisible();
+    await view.screenshot("menu");
+    await view.page.keyboard.press("Escape");
+  });
+
+  await test.step("an answer that is taken back", async () => {
+    await view.lensAction("Run").first().click();
+    await view.notified("under torch.compile");
+    await view.answer("Not in This Folder");
+    await expect(view.status(/Nothing is run in this folder/)).toBeVisible();
+    await view.lensAction("Run").first().click();
+    await view.notified("runs nothing in this folder");
+    await view.answer("Ask Again");
+    await view.notified("under torch.compile");
+    await view.answer("Run");
+    await expect(view.lens(found)).toBeVisible();
+    await expect(view.warnings.first()).toBeVisible();
+  });
+
+  await test.step("another interpreter, chosen from a list", async () => {
+    await view.command("Fuselight: Select Interpreter");
+    await expect(view.quickPick.filter({ hasText: ".venv in the folder" })).toBeVisible();
+    await view.screenshot("interpreters");
+    await view.page.keyboard.press("Escape");
+  });
+
+  await test.step("a reload asks nothing again", async () => {
+    await view.open(server.at(folder));
+    await expect(view.status(/Fuselight, ready/)).toBeVisible();
+    await expect(view.lensAction("Run").first()).toBeVisible();
+    await view.save();
+    await expect(view.lens(found)).toBeVisible();
+    await expect(view.warnings.first()).toBeVisible();
+    await view.screenshot("reloaded");
+    expect(fs.existsSync(path.join(folder, ".vscode"))).toBe(false);
+  });
+});
+
+test("a stranger's folder runs nothing until it is trusted", async ({ session }) => {
+  const { view } = await session({ files: { "model.py": model }, trusted: false });
+  await expect(view.status(/Fuselight, not trusted/)).toBeVisible();
+  await expect(view.lens("inputs from line 4")).toBeVisible();
+  await expect(view.lensAction("Run")).toHaveCount(0);
+  await view.screenshot("untrusted");
+
+  await view.command("Workspaces: Manage Workspace Trust");
+  await view.page.getByRole("button", { name: "Trust", exact: true }).click();
+  await expect(view.page.getByText("You trust this folder")).toBeVisible();
+  await view.page.keyboard.press("Control+w");
+  await expect(view.status(/Fuselight, ready/)).toBeVisible();
+  await expect(view.lensAction("Run").first()).toBeVisible();
+});

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.context import is_machinery, span_of, trail
+from fuselight_server.findings.steps import first_step
 from fuselight_server.findings.text import compose, counted, listed, paragraphs, place, plain, sentence
 from fuselight_server.findings.titles import title_of
 
@@ -93,10 +94,11 @@ def _broke(one: Break) -> Location | None:
 
 
 def _hints(one: Break) -> tuple[str, ...]:
-    """The hints of torch; the one to report it to PyTorch only where there is no other."""
+    """Our own step, then the hints of torch; the one to report it to PyTorch only where there is no other."""
+    step = first_step(one.ids[0] if one.ids else None)
     hints = tuple(dict.fromkeys(plain(hint) for hint in one.hints if hint.strip()))
     useful = tuple(hint for hint in hints if not hint.startswith(_REPORT))
-    return useful or hints
+    return step + (useful or (() if step else hints))
 
 
 def _chain(one: Break) -> str:

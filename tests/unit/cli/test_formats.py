@@ -59,7 +59,10 @@ def test_text_shows_the_source_with_carets_under_the_span() -> None:
            |
            Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`).
            Cost: this line runs in eager, and nothing is fused across it.
-           What to do: Use `torch.cond` to express dynamic control flow.
+           What to do:
+           - Compute both sides and choose with torch.where (or torch.cond), or take the decision outside of
+             what is compiled, on a Python value that you pass in.
+           - Use `torch.cond` to express dynamic control flow.
            = /project/model.py:12: called from `forward`
            = target Net, directive on line 9: Net()(f32[4, 8]), tier capture, torch VERSION
            = help: https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0170.html

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fuselight.report import Compile, Frame, Graph, Outcome
 from fuselight_server.finding import Severity
 from fuselight_server.findings import findings
+from fuselight_server.findings.steps import _STEPS, first_step
+from fuselight_server.findings.titles import title_of
 from tests.support.golden import expect
 from tests.support.reports import FILE, LIBRARY, at, broken, report
 
@@ -176,7 +180,34 @@ def test_wording() -> None:
 
         Cost: `Net.forward` is split into 2 graphs: 5 operators just before this line, 3 operators behind it; this line runs in eager, and nothing is fused across it.
 
-        What to do: Use `torch.cond` to express dynamic control flow.
+        What to do:
+        - Compute both sides and choose with torch.where (or torch.cond), or take the decision outside of what is compiled, on a Python value that you pass in.
+        - Use `torch.cond` to express dynamic control flow.
         Net | directive on line 9: Net()(f32[4, 8]) | 2.13.0
         """,  # noqa: E501 - the text is as it is
     )
+
+
+def test_our_own_step_comes_before_torchs_hints() -> None:
+    (one,) = findings(
+        report(breaks=(broken(at(30), hints=("Use `torch.cond`.", "Please report an issue to PyTorch.")),))
+    )
+    assert "torch.where" in one.hints[0]
+    assert one.hints[1:] == ("Use `torch.cond`.",)
+
+
+def test_reporting_it_to_pytorch_is_the_last_resort() -> None:
+    last = ("Please report an issue to PyTorch.",)
+    (known,) = findings(report(breaks=(broken(at(30), gb="GB0059", hints=last),)))
+    assert [hint for hint in known.hints if "report" in hint] == []
+    (unknown,) = findings(report(breaks=(broken(at(30), gb="GB9999", hints=last),)))
+    assert unknown.hints == last
+
+
+@pytest.mark.parametrize("gb", sorted(_STEPS))
+def test_each_step_is_for_a_break_with_a_title_and_is_a_sentence_without_its_stop(gb: str) -> None:
+    assert title_of(gb, "torch's own words", "") != "torch's own words"
+    (step,) = first_step(gb)
+    assert step[0].isupper()
+    assert step[-1] not in "., "
+    assert "{" not in step

@@ -132,15 +132,16 @@ def register_command(server: Server, name: str, handler: Callable[[Server, tuple
     """Let `handler` answer the command `name`; it gets the arguments as the client sent them."""
     guarded = _guarded(server, name, handler)
 
+    # `object`: pygls asks whether the annotation is a subclass of its server, and before Python 3.11 Any is no class.
     if inspect.iscoroutinefunction(handler):
 
-        async def command_async(*arguments: Any) -> Any:
+        async def command_async(*arguments: object) -> Any:
             return await guarded(arguments)
 
         server.command(name)(command_async)
     else:
 
-        def command(*arguments: Any) -> Any:
+        def command(*arguments: object) -> Any:
             return guarded(arguments)
 
         server.command(name)(command)

@@ -76,7 +76,7 @@ ROOMS = (
     Room(("fuselight.trace",), ("fuselight.codec", "fuselight.report")),
     Room(("fuselight.target",), ("fuselight.torch_api", *SHARED), ("torch",)),
     Room(("fuselight.worker.wire",), SHARED),
-    Room(("fuselight.worker", "fuselight.program"), COMPILER, ("torch",)),
+    Room(("fuselight.worker", "fuselight.program", "fuselight.growing"), COMPILER, ("torch",)),
     Room(("fuselight_server.finding",), ("fuselight.report",)),
     Room(("fuselight_server.catalogue",), ("fuselight_server.finding",)),
     Room(

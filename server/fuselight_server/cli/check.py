@@ -6,37 +6,34 @@ Invariant: the same reading, plan, worker and findings as the language server; o
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import enum
 import functools
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from fuselight.protocol import Answer, Limits
-from fuselight.report import Culprit, Failure, Problem
+from fuselight.protocol import Limits
+from fuselight.report import Problem
 from fuselight_server.cli import baseline as baselines
 from fuselight_server.cli.formats import Format
 from fuselight_server.cli.outcome import Outcome
 from fuselight_server.cli.progress import shown_progress
 from fuselight_server.cli.sources import python_files, read_text, shown_path
+from fuselight_server.cli.started import StartedWorker, run_once
 from fuselight_server.findings import Thresholds, apply_ignores, findings, static_findings
-from fuselight_server.findings.refusals import refused_report
-from fuselight_server.interpreters import Choice, NoInterpreterError, choose
+from fuselight_server.interpreters import NoInterpreterError
 from fuselight_server.plan import PlannedRun, RunOptions, default_runs, named_runs
-from fuselight_server.static.document import read_source
 from fuselight_server.store import Store, project_root, recorded_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from fuselight.protocol import Analyse, Progress
     from fuselight.report import Report
     from fuselight_server.finding import Finding
     from fuselight_server.static.reading import Reading
-    from fuselight_server.worker_process import Worker
 
 
 class Colour(str, enum.Enum):
@@ -129,16 +126,20 @@ def check(  # noqa: PLR0917 - the parameters are the command's options, given by
 async def analyse(options: CheckOptions, say: Callable[[str], None]) -> Outcome:
     """Read the files, run their targets one after the other in one worker, and project the reports."""
     outcome = Outcome()
-    readings: dict[str, Reading] = {}
-    for path in python_files(options.paths):
-        text = read_text(path)
-        if isinstance(text, Problem):
-            outcome.problems.append(text)
-        else:
-            readings[str(path)] = read_source(str(path), text)
-    jobs = _jobs(readings, options, outcome)
-    if jobs:
-        await _run_all(jobs, options, outcome, say)
+    texts = _texts(options.paths, outcome)
+    worker = None
+    if options.targets or any("compile" in text or "fuselight" in text for text in texts.values()):
+        # torch is imported while the sources are read: nothing else in a run takes as long.
+        worker = StartedWorker(options.python, options.paths[0], verbose=options.verbose)
+        outcome.interpreter, outcome.why = worker.choice.executable, worker.choice.why
+    try:
+        readings = await asyncio.to_thread(_read, texts)
+        jobs = _jobs(readings, options, outcome)
+        if jobs and worker is not None:
+            await _run_all(jobs, worker, outcome, say)
+    finally:
+        if worker is not None:
+            await worker.close()
     found = [item for report in outcome.reports for item in _findings_of(report, options, outcome)]
     for reading in readings.values():
         said = {(one.span.path, one.span.line, one.code) for one in found}
@@ -163,6 +164,24 @@ async def analyse(options: CheckOptions, say: Callable[[str], None]) -> Outcome:
         kept, key=lambda one: (one.span.path, one.span.line, one.span.column or 0, one.code)
     )
     return outcome
+
+
+def _texts(paths: Iterable[Path], outcome: Outcome) -> dict[str, str]:
+    """The text of each file by its path; one that cannot be read is a problem."""
+    texts: dict[str, str] = {}
+    for path in python_files(paths):
+        text = read_text(path)
+        if isinstance(text, Problem):
+            outcome.problems.append(text)
+        else:
+            texts[str(path)] = text
+    return texts
+
+
+def _read(texts: dict[str, str]) -> dict[str, Reading]:
+    from fuselight_server.static.document import read_source  # noqa: PLC0415 - while the worker starts
+
+    return {path: read_source(path, text) for path, text in texts.items()}
 
 
 def _jobs(
@@ -199,57 +218,26 @@ def _jobs(
 
 async def _run_all(
     jobs: list[tuple[PlannedRun, RunOptions]],
-    options: CheckOptions,
+    started: StartedWorker,
     outcome: Outcome,
     say: Callable[[str], None],
 ) -> None:
-    from fuselight_server.worker_process import Interpreter, Worker  # noqa: PLC0415 - not for --help
-
-    choice = choose(options.python, project_root(options.paths[0]), os.environ)
-    outcome.interpreter, outcome.why = choice.executable, choice.why
-    log = (lambda line: typer.echo(line, err=True)) if options.verbose else _ignore
-    worker = Worker(Interpreter(choice.executable), cwd=str(Path.cwd()), log=log)
-    try:
-        say(f"starting {choice.executable} ({choice.why})")
-        for number, (planned, run_options) in enumerate(jobs, 1):
-            request = planned.request(number, number, run_options)
-            head = (
-                f"{number}/{len(jobs)} {shown_path(request.target.path)}: {request.target.name or '__main__'}"
-            )
-            report = await _run(worker, request, choice, functools.partial(_say, say, head))
-            outcome.reports.append(report)
-            if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
-                return  # no other run can do better in this interpreter
-    finally:
-        await worker.close()
+    choice = started.choice
+    say(f"starting {choice.executable} ({choice.why})")
+    worker = await started.ready()
+    for number, (planned, run_options) in enumerate(jobs, 1):
+        request = planned.request(number, number, run_options)
+        if number == len(jobs):  # there is no later run to import anything for
+            request = dataclasses.replace(request, preload=False)
+        head = f"{number}/{len(jobs)} {shown_path(request.target.path)}: {request.target.name or '__main__'}"
+        report = await run_once(worker, request, choice, functools.partial(_say, say, head))
+        outcome.reports.append(report)
+        if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
+            return  # no other run can do better in this interpreter
 
 
 def _say(say: Callable[[str], None], head: str, text: str) -> None:
     say(f"{head}: {text}")
-
-
-async def _run(worker: Worker, request: Analyse, choice: Choice, say: Callable[[str], None]) -> Report:
-    """One run's report; a run that gives none is a report of its failure."""
-
-    def progress(event: Progress) -> None:
-        say(event.detail or event.phase)
-
-    answer = await worker.run(request, progress)
-    if isinstance(answer, Answer):
-        return answer.report
-    failure = answer.failure or Failure(Culprit.FUSELIGHT, "damaged_answer", f"the run was {answer.reason}")
-    if failure.culprit is Culprit.ENVIRONMENT:
-        named = "" if choice.executable in failure.message else f" ({choice.executable})"
-        message = f"{failure.message}{named}; this interpreter was chosen by {choice.why}"
-        step = failure.next_step or "Name an interpreter that has torch with --python PATH"
-        failure = Failure(
-            culprit=failure.culprit,
-            kind=failure.kind,
-            message=message,
-            next_step=step,
-            traceback=failure.traceback,
-        )
-    return refused_report(request, failure, worker.hello.versions if worker.hello else None)
 
 
 def _findings_of(report: Report, options: CheckOptions, outcome: Outcome) -> list[Finding]:
@@ -266,10 +254,6 @@ def _without_repeats(found: list[Finding]) -> list[Finding]:
             seen.add(key)
             out.append(one)
     return out
-
-
-def _ignore(_line: str) -> None:
-    """A log that nobody asked for."""
 
 
 def _sizes(pairs: list[str]) -> dict[str, int]:

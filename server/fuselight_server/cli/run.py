@@ -21,7 +21,6 @@ from fuselight_server.cli.outcome import Outcome
 from fuselight_server.cli.sources import read_text
 from fuselight_server.findings import apply_ignores, findings
 from fuselight_server.interpreters import NoInterpreterError, choose
-from fuselight_server.static.document import read_source
 from fuselight_server.store import Store, project_root, read_report
 
 if TYPE_CHECKING:
@@ -111,6 +110,7 @@ def _show(report: Report) -> None:
     from rich.console import Console  # noqa: PLC0415 - after the program, not before it
 
     from fuselight_server.cli.formats.text import print_text  # noqa: PLC0415
+    from fuselight_server.static.document import read_source  # noqa: PLC0415
 
     outcome = Outcome(reports=[report])
     found = findings(report, read_line=outcome.sources.line)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fuselight.report import Culprit
 from fuselight_server.finding import Related, Span
 from fuselight_server.findings.context import span_of, trail
+from fuselight_server.findings.steps import first_step
 from fuselight_server.findings.text import compose, place, plain
 from fuselight_server.findings.titles import title_of
 
@@ -100,7 +101,8 @@ def _home(context: Context, failure: Failure) -> Location | None:
 def _finding(context: Context, group: list[Failure]) -> Finding:
     failure = group[0]
     code, home = code_of(failure), _home(context, group[0])
-    hints = (_next_step(context, code, failure),)
+    steps = first_step(failure.gb_id) if code == "FL404" else ()
+    hints = (*steps, _next_step(context, code, failure))
     span = span_of(home) if home else _elsewhere(context, failure)
     related = list(trail(failure.stack, without=home, verb="in"))
     if failure.directive_line is not None and failure.kind != "inputs":

@@ -1,0 +1,88 @@
+"""The worker of one command: started before it is needed, and asked for one report at a time.
+
+Invariant: each request gives a report; a worker that cannot start or answer gives one that says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from fuselight.protocol import Answer
+from fuselight.report import Culprit, Failure
+from fuselight_server.findings.refusals import refused_report
+from fuselight_server.interpreters import Choice, NoInterpreterError, choose
+from fuselight_server.store import project_root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight.protocol import Analyse, Progress
+    from fuselight.report import Report
+    from fuselight_server.worker_process import Worker
+
+
+class StartedWorker:
+    """The worker of one command, on its way up from the moment that this is made."""
+
+    def __init__(self, python: str | None, beside: Path, *, verbose: bool) -> None:
+        self._problem: NoInterpreterError | None = None
+        self.choice = Choice("", "")
+        self._worker: Worker | None = None
+        try:
+            self.choice = choose(python, project_root(beside), os.environ)
+        except NoInterpreterError as problem:
+            self._problem = problem
+            return
+        from fuselight_server.worker_process import Interpreter, Worker  # noqa: PLC0415 - not for --help
+
+        log = (lambda line: typer.echo(line, err=True)) if verbose else _ignore
+        self._worker = Worker(Interpreter(self.choice.executable), cwd=str(Path.cwd()), log=log)
+        self._start = asyncio.create_task(self._worker.start())
+
+    async def ready(self) -> Worker:
+        """The worker, once it is there; one that cannot start refuses its runs, which says why."""
+        if self._worker is None:
+            raise self._problem or NoInterpreterError("no Python was found")
+        await asyncio.wait({self._start})
+        return self._worker
+
+    async def close(self) -> None:
+        """End it, started or not."""
+        if self._worker is None:
+            return
+        self._start.cancel()
+        await asyncio.gather(self._start, return_exceptions=True)
+        await self._worker.close()
+
+
+async def run_once(worker: Worker, request: Analyse, choice: Choice, say: Callable[[str], None]) -> Report:
+    """One run's report; a run that gives none is a report of its failure."""
+
+    def progress(event: Progress) -> None:
+        say(event.detail or event.phase)
+
+    answer = await worker.run(request, progress)
+    if isinstance(answer, Answer):
+        return answer.report
+    failure = answer.failure or Failure(Culprit.FUSELIGHT, "damaged_answer", f"the run was {answer.reason}")
+    if failure.culprit is Culprit.ENVIRONMENT:
+        named = "" if choice.executable in failure.message else f" ({choice.executable})"
+        message = f"{failure.message}{named}; this interpreter was chosen by {choice.why}"
+        step = failure.next_step or "Name an interpreter that has torch with --python PATH"
+        failure = Failure(
+            culprit=failure.culprit,
+            kind=failure.kind,
+            message=message,
+            next_step=step,
+            traceback=failure.traceback,
+        )
+    return refused_report(request, failure, worker.hello.versions if worker.hello else None)
+
+
+def _ignore(_line: str) -> None:
+    """A log that nobody asked for."""

@@ -1,0 +1,54 @@
+"""When `fuselight check` starts a worker, and what becomes of one that is not needed or cannot start."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fuselight_server.cli.check import CheckOptions, analyse
+from fuselight_server.cli.outcome import Outcome
+from fuselight_server.interpreters import NoInterpreterError
+
+TARGET = "import torch\n\n@torch.compile\ndef f(x):\n    return x\n"
+WITH_INPUTS = TARGET.replace("@torch", "# fuselight: f(f32[4])\n@torch")
+
+
+def interpreter(folder: Path, script: str) -> str:
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def checked(folder: Path, text: str, python: str) -> Outcome:
+    (folder / "model.py").write_text(text)
+    options = CheckOptions(paths=(folder / "model.py",), python=python)
+    return asyncio.run(analyse(options, lambda _text: None))
+
+
+def test_a_file_without_targets_needs_no_interpreter(tmp_path: Path) -> None:
+    outcome = checked(tmp_path, "import math\n", "/no/such/python")
+    assert (outcome.findings, outcome.problems, outcome.interpreter) == ([], [], "")
+
+
+def test_a_target_needs_one(tmp_path: Path) -> None:
+    with pytest.raises(NoInterpreterError, match="/no/such/python"):
+        checked(tmp_path, TARGET, "/no/such/python")
+
+
+def test_a_worker_that_turns_out_not_to_be_needed_is_ended(tmp_path: Path) -> None:
+    python = interpreter(tmp_path, "exec sleep 600")
+    outcome = checked(tmp_path, "import re\nPATTERN = re.compile('x')\n", python)
+    assert outcome.reports == []
+    children = psutil.Process().children(recursive=True)
+    assert [child for child in children if child.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_a_worker_that_cannot_start_is_told_of_with_why_it_was_chosen(tmp_path: Path) -> None:
+    outcome = checked(tmp_path, WITH_INPUTS, interpreter(tmp_path, "echo broken beyond repair >&2; exit 1"))
+    assert [one.code for one in outcome.findings] == ["FL504"]
+    assert "chosen by --python" in outcome.findings[0].title
+    assert outcome.exit_code == 2

@@ -74,7 +74,7 @@ ROOMS = (
         ("torch",),
     ),
     Room(("fuselight.trace",), ("fuselight.codec", "fuselight.report")),
-    Room(("fuselight.target",), ("fuselight.torch_api", *SHARED), ("torch",)),
+    Room(("fuselight.target",), ("fuselight.torch_api", "fuselight.dynamo", *SHARED), ("torch",)),
     Room(("fuselight.worker.wire",), SHARED),
     Room(("fuselight.worker", "fuselight.program", "fuselight.growing"), COMPILER, ("torch",)),
     Room(("fuselight_server.finding",), ("fuselight.report",)),

@@ -235,8 +235,14 @@ def _dimension_advice(failure: GuardFailure) -> tuple[str, ...]:
     found = DIMENSION.match(failure.difference)
     name = found["name"] if found else "the tensor"
     dimension = (found["size"] or found["shape"]) if found else "0"
+    # What a wrapper takes as *args has no name that the user could write at the call.
+    given = (
+        f"torch._dynamo.mark_dynamic(x, {dimension}) for the x that arrives as `{name}`"
+        if name.startswith(("args[", "kwargs["))
+        else f"torch._dynamo.mark_dynamic({name}, {dimension})"
+    )
     return (
-        f"Say before the first call that it varies: torch._dynamo.mark_dynamic({name}, {dimension})",
+        f"Say before the first call that it varies: {given}",
         "Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",
     )
 

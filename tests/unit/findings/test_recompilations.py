@@ -301,3 +301,8 @@ def test_a_value_carried_over_a_break_is_named_by_its_source_and_rounded() -> No
 )
 def test_floats_are_rounded_unless_that_hides_the_difference(text: str, shown: str) -> None:
     assert rounded(text) == shown
+
+
+def test_an_argument_that_a_wrapper_passes_on_is_not_marked_by_the_wrappers_name() -> None:
+    (first, _) = advice(failed("args[0].size(1) was 64, now 80", source="args[0]"))
+    assert first.endswith("torch._dynamo.mark_dynamic(x, 1) for the x that arrives as `args[0]`")

@@ -28,9 +28,42 @@ INTRODUCTION = """\
   reader takes a newer report of the same `schema`, and the other way round. This page describes schema {schema}.
 * `fuselight run` keeps its last report in the workspace's `.fuselight/` folder. It holds paths and source lines of
   yours: treat it like the source.
-* `fuselight check --format json` prints findings, which are made from a report; they are not the report.
+* `fuselight check --format json` prints [findings](#the-json-of-check), which are made from a report.
 
 ## The whole
+"""
+
+
+CHECK = """\
+## The JSON of check
+
+`fuselight check --format json` prints one object: `schema` (1; within it no key is renamed or taken away), `findings`,
+`targets` and `problems`. Lines and columns are 1-based and count characters, unlike those of a report; the end column
+is the one behind the last character. What is not known is null.
+
+| in `findings` | |
+|---|---|
+| `path`, `line`, `column`, `end_line`, `end_column` | the place, on your own lines |
+| `code` | torch's `GB....` or one of ours, [`FL...`](findings) |
+| `severity` | `error`, `warning`, `information` or `hint` |
+| `title`, `message` | one line, and the whole explanation |
+| `target`, `tier`, `inputs` | what was run, how far (see [Tier](#tier)) and with which inputs |
+| `count` | how often the same cause was met on this line |
+| `related` | other places, each with a `message`: the calls that led there, the earlier compile, ... |
+| `cost`, `hints` | what it costs, and what to do: lists of sentences |
+| `gb_ids` | every id of torch's that is part of it |
+| `link` | the page of the code |
+| `torch` | the version that said so |
+
+| in `targets` | |
+|---|---|
+| `path`, `name`, `line`, `kind`, `tier` | what was run; the name is `__main__` for a file's own main block |
+| `rung`, `calls` | where the inputs came from ([inputs.md](inputs.md)), and the calls that were made |
+| `graphs`, `operators`, `recompilations` | counts over all calls |
+| `python`, `torch` | the versions of the interpreter that ran it |
+| `seconds` | by phase |
+
+A problem has `stage`, `what` could not be learnt, `why`, and the `target` it was met in.
 """
 
 
@@ -57,6 +90,7 @@ def page() -> str:
         if position == 1:
             parts.append("## Its parts\n")
         parts.append(_section(node))
+    parts.append(CHECK)
     return "\n".join(parts)
 
 

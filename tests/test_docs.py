@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib.util
 import inspect
@@ -39,6 +40,22 @@ def test_the_report_page_names_every_field() -> None:
     for name, kind in inspect.getmembers(report, dataclasses.is_dataclass):
         for item in dataclasses.fields(kind):
             assert f"| `{item.name}` |" in sections[name], f"{name}.{item.name} is not in docs/report.md"
+
+
+def test_the_report_page_names_every_key_of_checks_json() -> None:
+    section = (ROOT / "docs" / "report.md").read_text(encoding="utf-8").partition("## The JSON of check")[2]
+    source = (ROOT / "server" / "fuselight_server" / "cli" / "formats" / "json.py").read_text(
+        encoding="utf-8"
+    )
+    keys = {
+        key.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant)
+    }
+    assert len(keys) > 30
+    assert sorted(key for key in keys if f"`{key}`" not in section) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -35,6 +35,7 @@ SERVER_CORE = (
     "fuselight_server.sampling",
     "fuselight_server.static",
     "fuselight_server.store",
+    "fuselight_server.worker_answers",
     "fuselight_server.worker_process",
 )
 """The server without its two faces: no LSP, no terminal."""
@@ -94,7 +95,12 @@ ROOMS = (
         ),
     ),
     Room(
-        ("fuselight_server.worker_process", "fuselight_server.sampling", "fuselight_server.store"),
+        (
+            "fuselight_server.worker_process",
+            "fuselight_server.worker_answers",
+            "fuselight_server.sampling",
+            "fuselight_server.store",
+        ),
         (*SHARED, "fuselight.worker.wire", *SERVER_CORE),
     ),
     Room(("fuselight_server.interpreters",)),

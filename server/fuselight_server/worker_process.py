@@ -12,13 +12,12 @@ import enum
 import itertools
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from fuselight.codec import DecodeError
 from fuselight.protocol import (
     PROTOCOL,
     Analyse,
@@ -33,12 +32,21 @@ from fuselight.protocol import (
     Shutdown,
     Started,
     ToWorker,
-    from_json,
     to_json,
 )
 from fuselight.report import Culprit, Failure, Stack
 from fuselight.worker import wire
 from fuselight_server.sampling import innermost_in, sample
+from fuselight_server.worker_answers import (
+    Unreadable,
+    damaged,
+    ended_early,
+    failure_of_ours,
+    never_ready,
+    platform_problem,
+    read_message,
+    with_stack,
+)
 
 _START_LIMIT = 120.0
 """Seconds from start to hello: importing torch from a cold disk takes long."""
@@ -137,7 +145,7 @@ class Worker:
         """Start the process, if it is not running, and wait for its hello. Raises WorkerFailed."""
         async with self._starting:
             if self.state is WorkerState.CLOSED:
-                raise WorkerFailed(_ours("the worker has been closed", "start another one"))
+                raise WorkerFailed(failure_of_ours("the worker has been closed", "start another one"))
             if self._process is not None and self.hello is not None:
                 return self.hello
             self._become(WorkerState.STARTING, self.interpreter.executable)
@@ -194,13 +202,13 @@ class Worker:
             if self.state is WorkerState.BUSY and not self._runs:
                 self._become(WorkerState.READY, "nothing left to run")
             self._wait_idle()
-        return replace(_with_stack(answer, run), id=request.id), run.lost
+        return replace(with_stack(answer, run.sampled, request.roots), id=request.id), run.lost
 
     async def close(self) -> None:
         """End the worker and everything that it started."""
         if self._idle is not None:
             self._idle.cancel()
-        why = _ours("the worker was closed during the run", "run it again")
+        why = failure_of_ours("the worker was closed during the run", "run it again")
         _refuse_all(self._runs.values(), why, "cancelled")
         await self._stop()
         if self.state is not WorkerState.CLOSED:
@@ -228,6 +236,9 @@ class Worker:
                 await self._stop()
 
     async def _launch(self) -> Hello:
+        problem = platform_problem(sys.platform)
+        if problem is not None:
+            raise WorkerFailed(problem)
         self._greeting = asyncio.get_running_loop().create_future()
         command = [self.interpreter.executable, *self.interpreter.args, "-X", "utf8", str(launch_path())]
         try:
@@ -257,19 +268,15 @@ class Worker:
             hello = await asyncio.wait_for(self._greeting, _START_LIMIT)
         except (TimeoutError, asyncio.TimeoutError):
             raise WorkerFailed(
-                Failure(
-                    Culprit.ENVIRONMENT,
-                    "no_torch",
-                    f"{self.interpreter.executable} did not get ready within {_START_LIMIT:g} s",
-                    "see whether `import torch` ends in that interpreter; the log has what it printed",
-                    traceback=_text(process.stderr),
-                )
+                never_ready(self.interpreter.executable, _START_LIMIT, _text(process.stderr))
             ) from None
         if hello.problem is not None:
             raise WorkerFailed(hello.problem)
         if hello.protocol != PROTOCOL:
             message = f"the worker speaks protocol {hello.protocol}, the server {PROTOCOL}"
-            raise WorkerFailed(_ours(message, "reload the window: two versions of Fuselight are mixed"))
+            raise WorkerFailed(
+                failure_of_ours(message, "reload the window: two versions of Fuselight are mixed")
+            )
         return hello
 
     async def _stop(self) -> None:
@@ -331,19 +338,11 @@ class Worker:
         await self._kill(process)
         printed = _text(process.stderr)
         if greeting is not None and not greeting.done():
-            first = (printed.strip().splitlines() or ["it printed nothing"])[-1]
-            failure = Failure(
-                Culprit.ENVIRONMENT,
-                "no_torch",
-                f"{self.interpreter.executable} ended before it was ready: {first}"[:500],
-                "choose another interpreter, or repair this one; the log has what it printed",
-                traceback=printed,
-            )
-            greeting.set_exception(WorkerFailed(failure))
+            greeting.set_exception(WorkerFailed(ended_early(self.interpreter.executable, printed)))
             return
         for run in runs:
             run.lost = by_itself and run.pid is None and not run.answer.done()
-        _refuse_all(runs, replace(_damaged(why), traceback=printed), "failed")
+        _refuse_all(runs, replace(damaged(why), traceback=printed), "failed")
 
     # Messages
 
@@ -364,14 +363,16 @@ class Worker:
                 for payload in reader.feed(data):
                     # A large report takes long to decode: not on the loop that keystrokes wait for.
                     large = len(payload) > _LARGE
-                    self._handle(await asyncio.to_thread(_read, payload) if large else _read(payload))
+                    self._handle(
+                        await asyncio.to_thread(read_message, payload) if large else read_message(payload)
+                    )
             reader.end()
         except wire.WireError as error:
             why, by_itself = f"its answer is damaged: {error}", False
         await self._ended(process, why, by_itself=by_itself)
 
-    def _handle(self, message: Message | _Unreadable | None) -> None:  # noqa: C901 - one branch a kind of message
-        if isinstance(message, _Unreadable):
+    def _handle(self, message: Message | Unreadable | None) -> None:  # noqa: C901 - one branch a kind of message
+        if isinstance(message, Unreadable):
             self._handle_unreadable(message)
         elif isinstance(message, Hello):
             if self._greeting is not None and not self._greeting.done():
@@ -396,12 +397,12 @@ class Worker:
         else:
             self._log("worker: skipped a message of a type that this version does not know")
 
-    def _handle_unreadable(self, message: _Unreadable) -> None:
+    def _handle_unreadable(self, message: Unreadable) -> None:
         self._log(f"worker: a message cannot be read: {message.error}")
         data = message.data
         run = self._runs.get(data.get("id", -1)) if isinstance(data, dict) else None
         if run is not None and data.get("type") in ("Answer", "Refused") and not run.answer.done():
-            why = _damaged(f"its answer cannot be read: {message.error}")
+            why = damaged(f"its answer cannot be read: {message.error}")
             run.answer.set_result(Refused(run.request.id, "failed", why))
 
     async def _read_stderr(self, process: _Process) -> None:
@@ -461,23 +462,6 @@ class Worker:
             await self._ended(process, "it did not answer to a cancel")
 
 
-@dataclass(frozen=True)
-class _Unreadable:
-    """A message of a known type whose fields do not fit."""
-
-    data: Any
-    error: DecodeError
-
-
-def _read(payload: bytes) -> Message | _Unreadable | None:
-    """Read one payload. Raises WireError for what is no JSON."""
-    data = wire.load(payload)
-    try:
-        return from_json(data)
-    except DecodeError as error:
-        return _Unreadable(data, error)
-
-
 def launch_path() -> Path:
     """Return the script that enters the user's interpreter."""
     return Path(wire.__file__).with_name("launch.py")
@@ -488,35 +472,6 @@ def _refuse_all(runs: Iterable[_Run], failure: Failure, reason: str) -> None:
         if not run.answer.done():
             phase = run.last.phase if run.last else None
             run.answer.set_result(Refused(run.request.id, reason, replace(failure, phase=phase)))
-
-
-def _with_stack(answer: Answer | Refused, run: _Run) -> Answer | Refused:
-    """Give a time limit's failure the sampled stack, where the run itself could not say where it was."""
-    if run.sampled is None or not isinstance(answer, Answer):
-        return answer
-    roots = run.request.roots
-    if innermost_in(run.sampled, roots) is None:
-        return answer
-    failures = tuple(
-        replace(failure, stack=run.sampled)
-        if failure.kind == "timeout" and innermost_in(failure.stack, roots) is None
-        else failure
-        for failure in answer.report.failures
-    )
-    return replace(answer, report=replace(answer.report, failures=failures))
-
-
-def _damaged(why: str) -> Failure:
-    return Failure(
-        Culprit.FUSELIGHT,
-        "damaged_answer",
-        f"the worker gave no answer: {why}",
-        "run it again: a new worker is started; if it stays, use Fuselight: Report a Problem",
-    )
-
-
-def _ours(message: str, next_step: str) -> Failure:
-    return Failure(Culprit.FUSELIGHT, "internal", message, next_step)
 
 
 def _text(data: bytearray) -> str:

@@ -28,7 +28,7 @@ def test_payloads_come_out_however_the_stream_is_cut(payloads: list[bytes], plac
 def test_garbage_is_an_error_or_waits_but_is_never_a_message(data: bytes) -> None:
     reader = FrameReader()
     try:
-        assert reader.feed(data) == []
+        assert list(reader.feed(data)) == []
         reader.end()
     except WireError:
         return
@@ -41,25 +41,25 @@ def test_a_flipped_byte_never_gives_another_message(payload: bytes, at: int, cha
     data[at % len(data)] ^= change
     reader = FrameReader()
     with pytest.raises(WireError):  # noqa: PT012 - either of the two may notice
-        assert reader.feed(bytes(data)) == []
+        assert list(reader.feed(bytes(data))) == []
         reader.end()
 
 
 def test_half_a_frame_is_told_at_the_end() -> None:
     reader = FrameReader()
-    assert reader.feed(frame(b"{}")[:-1]) == []
+    assert list(reader.feed(frame(b"{}")[:-1])) == []
     with pytest.raises(WireError, match="inside a message"):
         reader.end()
 
 
 def test_fifty_megabytes_pass() -> None:
     payload = b"x" * 50_000_000
-    assert FrameReader().feed(frame(payload)) == [payload]
+    assert list(FrameReader().feed(frame(payload))) == [payload]
 
 
 def test_a_length_that_nobody_may_send_is_an_error_at_once() -> None:
     with pytest.raises(WireError, match="above the limit"):
-        FrameReader().feed(HEADER.pack(MAGIC, MAX_FRAME + 1, 0))
+        list(FrameReader().feed(HEADER.pack(MAGIC, MAX_FRAME + 1, 0)))
     with pytest.raises(WireError, match="above the limit"):
         frame(bytes(MAX_FRAME + 1))
 
@@ -70,3 +70,10 @@ def test_json_survives_odd_text_and_damage_is_an_error() -> None:
     for payload in (b"", b"{", b"\xff", b"[" * 100_000):
         with pytest.raises(WireError):
             load(payload)
+
+
+def test_what_came_before_a_damage_counts() -> None:
+    payloads = FrameReader().feed(frame(b"[1]") + frame(b"[2]") + b"garbage")
+    assert [next(payloads), next(payloads)] == [b"[1]", b"[2]"]
+    with pytest.raises(WireError):
+        next(payloads)

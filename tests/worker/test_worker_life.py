@@ -16,7 +16,13 @@ import pytest
 from fuselight.protocol import Answer, Refused
 from fuselight.report import Culprit
 from fuselight.worker import wire
-from fuselight_server.worker_process import Interpreter, WorkerFailed, WorkerState, launch_path
+from fuselight_server.worker_answers import platform_problem
+from fuselight_server.worker_process import (
+    Interpreter,
+    WorkerFailed,
+    WorkerState,
+    launch_path,
+)
 from tests.support.live_worker import LiveWorker, replace, wait_gone
 
 GOOD = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x.sin()\n"
@@ -51,6 +57,21 @@ def test_an_interpreter_that_does_not_exist(folder: Path) -> None:
     assert failed.value.failure.culprit is Culprit.ENVIRONMENT
     assert "/nowhere/python" in failed.value.failure.message
     assert live.worker.state is WorkerState.FAILED
+    live.close()
+
+
+def test_a_system_without_process_groups_says_where_runs_work(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert platform_problem("linux") is platform_problem("darwin") is None
+    live = LiveWorker(folder)
+    monkeypatch.setattr(sys, "platform", "win32")
+    answer = live.run(live.request(GOOD))
+    monkeypatch.undo()
+    assert isinstance(answer, Refused)
+    assert answer.failure is not None
+    assert (answer.failure.culprit, answer.failure.kind) == (Culprit.ENVIRONMENT, "platform")
+    assert "WSL" in answer.failure.next_step
     live.close()
 
 

@@ -153,7 +153,11 @@ def no_inputs(target: Target, reasons: Sequence[str]) -> Failure:
 
 
 def descriptors_failure(request: Analyse, phase: str, call: int | None, calls: Sequence[Call]) -> Failure:
-    """Describe a run whose code closed descriptors that it had not opened."""
+    """Describe a run whose code closed descriptors that it had not opened, on the line of the call that was made.
+
+    The line that closed them is not known: a stand-in for `os.close` would be traced and guarded as the user's, and
+    by the time that the pipe's other end notices, the run is elsewhere.
+    """
     place = Location(request.target.path, request.target.line, function=request.target.name)
     if call is not None and calls[call].location is not None:
         place = calls[call].location or place

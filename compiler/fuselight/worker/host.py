@@ -230,21 +230,22 @@ class Host:
     def _read_progress(self, running: Running) -> None:
         data, ended = children.read_available(running.progress)
         try:
-            payloads = running.reader.feed(data)
+            for payload in running.reader.feed(data):
+                self._pass_on(running, payload)
         except wire.WireError as error:  # user code wrote into our pipe
             self._log("warning", f"run {running.request.id}: progress is damaged: {error}")
-            payloads, ended = [], True
-        for payload in payloads:
-            with contextlib.suppress(wire.WireError, DecodeError):
-                if running.last is None and not self._forks:
-                    running.started = (
-                        time.monotonic()
-                    )  # until then it was importing torch, not running anything
-                running.last = decode(Progress, wire.load(payload))
-                self._send(running.last)
+            ended = True
         if ended:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(running.progress)
+
+    def _pass_on(self, running: Running, payload: bytes) -> None:
+        with contextlib.suppress(wire.WireError, DecodeError):
+            progress = decode(Progress, wire.load(payload))
+            if running.last is None and not self._forks:
+                running.started = time.monotonic()  # until then it was importing torch, not running anything
+            running.last = progress
+            self._send(progress)
 
     def read_output(self, running: Running, descriptor: int) -> None:
         """Keep what a run printed."""

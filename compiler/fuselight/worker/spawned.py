@@ -38,8 +38,7 @@ def _read_job() -> dict[str, Any] | None:
         data = os.read(0, 1 << 20)
         if not data:
             return None
-        payloads = reader.feed(data)
-        payload = payloads[0] if payloads else None
+        payload = next(reader.feed(data), None)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 MAGIC = b"FLs1"
@@ -48,13 +49,11 @@ class FrameReader:
         self._buffer = bytearray()
         self._read = 0
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Return the payloads that `data` completes. Raises WireError."""
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Give the payloads that `data` completes, those before a damage too. Raises WireError when it comes to one."""
         self._buffer += data
-        payloads = []
         while (payload := self._next()) is not None:
-            payloads.append(payload)
-        return payloads
+            yield payload
 
     def end(self) -> None:
         """Raise WireError if the stream ended inside a frame."""

@@ -89,7 +89,7 @@ def package(platform: str | None = None) -> Path:
             "--allow-missing-repository",
             "--no-rewrite-relative-links",
         ]
-        arguments += ["--allow-package-all-secrets", "--allow-package-env-file", "--out", str(vsix)]
+        arguments += ["--out", str(vsix)]
         vsce = ROOT / "node_modules" / "@vscode" / "vsce" / "vsce"
         node.run([vsce, *arguments], directory=stage)
     return vsix

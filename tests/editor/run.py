@@ -1,7 +1,9 @@
 """The editor ring: a real VS Code, driven twice over - from within (mocha) for logic, by a browser for what is seen.
 
-Usage: `run.py PYTHON [--pictures] [--only host|visual]`, where PYTHON has torch. Each suite leaves its results in
-`artifacts/junit/editor-<suite>.xml`. Invariant: the exit code is 0 only if every test passed; a machine that cannot
+The package itself is tried first, with every Python that is here.
+
+Usage: `run.py PYTHON [--pictures] [--only package|host|visual]`, where PYTHON has torch. Each suite leaves its results
+in `artifacts/junit/editor-<suite>.xml`. Invariant: the exit code is 0 only if every test passed; a machine that cannot
 have an editor or a browser ends with 3 and one line that says why.
 """
 
@@ -22,7 +24,7 @@ from editor_tools import EDITOR_TESTS, ensure_browser, ensure_code_server, ensur
 from node_tools import CACHE, Unavailable  # noqa: E402
 
 LEFT_OUT = 3
-RUNNERS = {"host": ("vscode-test",), "visual": ("playwright", "test")}
+KINDS = ("package", "host", "visual")
 
 
 def editor_environment(python: str, *, pictures: bool) -> dict[str, str]:
@@ -55,17 +57,24 @@ def _python_without_torch(python: str) -> Path:
 
 
 def run_editor_tests(python: str, *, pictures: bool = False, only: str | None = None) -> int:
-    """Package the extension and run both kinds of test; returns the exit code. Raises Unavailable."""
+    """Package the extension and run each kind of test; returns the exit code. Raises Unavailable."""
     variables = editor_environment(python, pictures=pictures)
-    package()
-    (ROOT / "artifacts" / "junit").mkdir(parents=True, exist_ok=True)
+    results = ROOT / "artifacts" / "junit"
+    results.mkdir(parents=True, exist_ok=True)
+    variables["FUSELIGHT_VSIX"] = str(package())
     tools = EDITOR_TESTS / "node_modules" / ".bin"
     suffix = ".cmd" if os.name == "nt" else ""
+    pytest = [python, "-m", "pytest", "-q", "tests/editor/test_package.py"]
+    commands = {
+        "package": [*pytest, "--junitxml", str(results / "editor-package.xml")],
+        "host": [str(tools / f"vscode-test{suffix}")],
+        "visual": [str(tools / f"playwright{suffix}"), "test"],
+    }
     codes = [
         subprocess.run(
-            [str(tools / f"{tool}{suffix}"), *arguments], cwd=EDITOR_TESTS, env=variables, check=False
+            commands[kind], cwd=ROOT if kind == "package" else EDITOR_TESTS, env=variables, check=False
         )
-        for kind, (tool, *arguments) in RUNNERS.items()
+        for kind in KINDS
         if only in {None, kind}
     ]
     return max(done.returncode for done in codes)
@@ -76,7 +85,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("python", help="an interpreter with torch")
     parser.add_argument("--pictures", action="store_true", help="make the pictures of the README anew")
-    parser.add_argument("--only", choices=RUNNERS, help="one kind of test")
+    parser.add_argument("--only", choices=KINDS, help="one kind of test")
     options = parser.parse_args()
     try:
         return run_editor_tests(options.python, pictures=options.pictures, only=options.only)

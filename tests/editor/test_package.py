@@ -1,0 +1,100 @@
+"""The packaged extension's server, started as the extension starts it, with every supported Python that is here.
+
+Needs FUSELIGHT_VSIX, the path of the package (tests/editor/run.py sets it). Which compiled libraries travel is checked
+for each supported version, whether or not this machine has it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.lsp_client import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VSIX = os.environ.get("FUSELIGHT_VSIX", "")
+SUPPORTED = ("3.10", "3.11", "3.12", "3.13", "3.14")
+
+pytestmark = pytest.mark.skipif(not VSIX, reason="FUSELIGHT_VSIX names no package; run.py makes one")
+
+
+@pytest.fixture(scope="module")
+def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("vsix")
+    with zipfile.ZipFile(VSIX) as package:
+        package.extractall(home)
+    return home / "extension"
+
+
+def pythons() -> Iterator[tuple[str, str | None]]:
+    """Each supported version and an interpreter of it, from PATH or from pyenv; None where there is none."""
+    installed = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    for version in SUPPORTED:
+        candidates = [shutil.which(f"python{version}"), *map(str, installed.glob(f"{version}.*/bin/python"))]
+        if f"{sys.version_info.major}.{sys.version_info.minor}" == version:
+            candidates.insert(0, sys.executable)
+        yield version, next((one for one in candidates if one and answers(one, version)), None)
+
+
+def answers(python: str, version: str) -> bool:
+    """A pyenv shim is there for every version, and works only for those that are selected."""
+    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    asked = subprocess.run([python, "-I", "-c", ask], capture_output=True, text=True, check=False)
+    return asked.stdout.strip() == version
+
+
+@pytest.mark.parametrize(("version", "python"), list(pythons()), ids=SUPPORTED)
+def test_the_server_answers(extension: Path, version: str, python: str | None, tmp_path: Path) -> None:
+    if python is None:
+        pytest.skip(f"this machine has no Python {version}")
+    file = tmp_path / "model.py"
+    file.write_text("import torch\n\n\n@torch.compile\ndef step(x):\n    return x + 1\n", encoding="utf-8")
+    launcher = extension / "bundled" / "launch.py"
+    cache = f"pycache_prefix={tmp_path / 'pyc'}"
+    client = Client(command=[python, "-I", "-S", "-X", "utf8", "-X", cache, str(launcher)])
+    try:
+        made = client.start(tmp_path, options={"trusted": False})
+        assert made["serverInfo"]["name"] == "fuselight"
+        uri = client.open(file)
+        client.notified("textDocument/publishDiagnostics", lambda shown: "FL502" in str(shown))
+        titles = [action["title"] for action in client.actions(uri, 4)]
+        assert any("input" in title for title in titles), titles
+        assert client.stop() == 0
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("version", SUPPORTED)
+@pytest.mark.parametrize("module", ["libcst/native", "tree_sitter/_binding", "tree_sitter_python/_binding"])
+def test_the_compiled_libraries_travel(extension: Path, version: str, module: str) -> None:
+    tag = version.replace(".", "")
+    folder, name = (extension / "bundled" / "libs" / module).parent, Path(module).name
+    builds = [file.name for file in folder.glob(f"{name}.*")]
+    fitting = re.compile(rf"{name}\.(cpython-{tag}[-.]|cp{tag}-|abi3\.).*(so|pyd)$")
+    assert any(fitting.match(build) for build in builds), builds
+
+
+def test_the_sampler_can_be_run(extension: Path) -> None:
+    program = next((extension / "bundled" / "libs" / "bin").glob("py-spy*"))
+    program.chmod(0o755)  # zipfile drops the bit, which VS Code restores
+    assert subprocess.run([program, "--version"], capture_output=True, check=True).stdout.startswith(
+        b"py-spy"
+    )
+
+
+def test_nothing_else_travels(extension: Path) -> None:
+    present = {file.relative_to(extension).parts[0] for file in extension.rglob("*") if file.is_file()}
+    assert present == {
+        "LICENSE.txt", "bundled", "compiler", "docs", "extension", "package.json", "readme.md", "server",
+    }  # fmt: skip
+    assert not [file for file in extension.rglob("*") if file.suffix in {".pyc", ".map", ".vsix"}]

@@ -1,12 +1,13 @@
-# ruff: noqa: E501 - MODELS is a table
 """Compare Fuselight's graph breaks with torch's own record: no fewer, and no more.
 
     python benchmarks/accuracy.py [--models bert,gpt2] [--json]
 
-For each architecture, in eval and in train mode, one fresh process runs the model under the Recorder and under
-TORCH_TRACE at once: same inputs, grad mode, settings and calls. The universe is the distinct (file, line, first id) of the
-`dynamo_graph_break_reason` records that say "Graph break in user code at". Prints recall and precision per model, of the
-Report's breaks and, where the server is importable, of the findings made from them; both must be 1.00, else it exits with 1.
+For each architecture, in eval and in train mode and with fullgraph=True, one fresh process runs the model under the
+Recorder and under TORCH_TRACE at once: same inputs, grad mode, settings and calls. The universes are
+the distinct (file, line, first id) of the `dynamo_graph_break_reason` records that say "Graph break in user code at",
+the frames for which `compilation_metrics` records a failure, and (file, line, id) of the `dynamo_error` records.
+Prints recall and precision per model, of the Report's facts and, where the server is importable, of the findings made
+from them; both must be 1.00, else it exits with 1.
 """
 
 from __future__ import annotations
@@ -17,63 +18,22 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-for _part in ("compiler", "server"):
+for _part in (".", "compiler", "server"):
     sys.path.insert(0, str(ROOT / _part))
 
-Key = tuple[str, int, str | None]
-SMALL: dict[str, Any] = {
-    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 101,
-}  # fmt: skip
-"""Sizes that most configurations share; what an architecture calls them otherwise stands in MODELS."""
-T5 = {
-    "d_model": 32,
-    "d_kv": 8,
-    "d_ff": 64,
-    "num_layers": 2,
-    "num_decoder_layers": 2,
-    "num_heads": 4,
-    "vocab_size": 101,
-}
-BART = {
-    "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "vocab_size": 101, "max_position_embeddings": 64,
-}  # fmt: skip
-VISION = {**SMALL, "image_size": 32, "patch_size": 8}
-MODELS: dict[str, tuple[str, str, dict[str, Any], str]] = {
-    "bert": ("BertConfig", "BertModel", SMALL, "text"),
-    "roberta": ("RobertaConfig", "RobertaModel", SMALL, "text"),
-    "distilbert": ("DistilBertConfig", "DistilBertModel", {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64, "vocab_size": 101}, "text"),
-    "albert": ("AlbertConfig", "AlbertModel", {**SMALL, "embedding_size": 16}, "text"),
-    "electra": ("ElectraConfig", "ElectraModel", {**SMALL, "embedding_size": 16}, "text"),
-    "deberta_v2": ("DebertaV2Config", "DebertaV2Model", SMALL, "text"),
-    "gpt2": ("GPT2Config", "GPT2LMHeadModel", {"n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 101}, "text"),
-    "gpt_neo": ("GPTNeoConfig", "GPTNeoModel", {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]], "vocab_size": 101}, "text"),
-    "gpt_neox": ("GPTNeoXConfig", "GPTNeoXModel", SMALL, "text"),
-    "opt": ("OPTConfig", "OPTModel", {**SMALL, "ffn_dim": 64, "word_embed_proj_dim": 32}, "text"),
-    "bloom": ("BloomConfig", "BloomModel", {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": 101}, "text"),
-    "llama": ("LlamaConfig", "LlamaForCausalLM", {**SMALL, "num_key_value_heads": 2}, "text"),
-    "mistral": ("MistralConfig", "MistralModel", {**SMALL, "num_key_value_heads": 2}, "text"),
-    "mixtral": ("MixtralConfig", "MixtralModel", {**SMALL, "num_key_value_heads": 2, "num_local_experts": 4}, "text"),
-    "qwen2": ("Qwen2Config", "Qwen2Model", {**SMALL, "num_key_value_heads": 2}, "text"),
-    "gemma": ("GemmaConfig", "GemmaModel", {**SMALL, "num_key_value_heads": 2, "head_dim": 8}, "text"),
-    "phi": ("PhiConfig", "PhiModel", SMALL, "text"),
-    "mamba": ("MambaConfig", "MambaModel", {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 101, "state_size": 4}, "text"),
-    "longformer": ("LongformerConfig", "LongformerModel", {**SMALL, "attention_window": 4}, "text"),
-    "reformer": ("ReformerConfig", "ReformerModel", {"hidden_size": 32, "attention_head_size": 8, "num_attention_heads": 4, "feed_forward_size": 64, "vocab_size": 101, "attn_layers": ["local", "local"], "axial_pos_embds": False, "local_attn_chunk_length": 4, "max_position_embeddings": 64, "is_decoder": False}, "text"),
-    "t5": ("T5Config", "T5Model", T5, "pair"),
-    "bart": ("BartConfig", "BartModel", BART, "pair"),
-    "switch": ("SwitchTransformersConfig", "SwitchTransformersModel", {**T5, "num_experts": 2}, "pair"),
-    "vit": ("ViTConfig", "ViTModel", VISION, "image"),
-    "deit": ("DeiTConfig", "DeiTModel", VISION, "image"),
-    "swin": ("SwinConfig", "SwinModel", {"image_size": 32, "patch_size": 4, "embed_dim": 16, "depths": [1, 1], "num_heads": [2, 2], "window_size": 4}, "image"),
-    "convnext": ("ConvNextConfig", "ConvNextModel", {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2}, "image"),
-}  # fmt: skip
+from benchmarks.architectures import MODELS  # noqa: E402 - the path is set above
+from benchmarks.table import Row  # noqa: E402
+
+Key = tuple[str, int, "str | None"]
+LEVELS = ("breaks", "findings", "refusals", "errors")
+MODES = ("eval", "train", "fullgraph")
 
 
 @dataclass(frozen=True)
@@ -106,39 +66,48 @@ def compare(recorded: set[Key], found: set[Key]) -> Score:
     )
 
 
-def recorded_breaks(folder: Path) -> set[Key]:
-    """The universe: what the logs in the folder say."""
-    from fuselight.trace import Stats, open_log, read_events  # noqa: PLC0415 - the path is set above
-    from fuselight.trace.events import GraphBroke  # noqa: PLC0415
+def recorded(folder: Path) -> dict[str, set[Key]]:
+    """The universes: what the logs in the folder say."""
+    from fuselight.dynamo.stacks import from_text, user_function  # noqa: PLC0415 - torch, where it is needed
+    from fuselight.trace import Stats, open_log, read_events  # noqa: PLC0415
+    from fuselight.trace.events import Errored, GraphBroke, Measured  # noqa: PLC0415
+    from fuselight.trace.reasons import read_reasons  # noqa: PLC0415
 
-    out: set[Key] = set()
+    out: dict[str, set[Key]] = {"breaks": set(), "refusals": set(), "errors": set()}
     for log in folder.glob("*.log"):
         stats = Stats()
         for event in read_events(open_log(log), stats):
-            if isinstance(event.fact, GraphBroke):
-                where = event.fact.where
-                out.add((where.path, where.line, event.fact.chain[0].gb_id))
+            fact = event.fact
+            if isinstance(fact, GraphBroke):
+                out["breaks"].add((fact.where.path, fact.where.line, fact.chain[0].gb_id))
+            elif isinstance(fact, Measured) and fact.fail_type is not None:
+                out["refusals"].add((fact.path or "", 0, user_function(fact.function or "")))
+            elif isinstance(fact, Errored):
+                where = from_text(fact.text)
+                if where:
+                    out["errors"].add((where[-1].path, where[-1].line, read_reasons(fact.text)[0].gb_id))
         if stats.skipped:
             raise SystemExit(f"{log}: {stats.skipped} records could not be read: {stats.skips[:3]}")
     return out
 
 
-def run_model(name: str, *, train: bool) -> dict[str, Any]:
+def run_model(name: str, mode: str) -> dict[str, Any]:
     """In the child: run one model under the Recorder. torch's own log goes to TORCH_TRACE meanwhile."""
     import torch  # noqa: PLC0415 - after TORCH_TRACE is set
     import transformers  # noqa: PLC0415
 
     from fuselight.codec import encode  # noqa: PLC0415
-    from fuselight.dynamo import Recorder, capture_only, versions  # noqa: PLC0415
+    from fuselight.dynamo import Recorder, capture_only, failure_of, versions  # noqa: PLC0415
     from fuselight.report import Report, TargetRef, Tier  # noqa: PLC0415
 
     torch.manual_seed(0)
     config_name, model_name, sizes, kind = MODELS[name]
     model = getattr(transformers, model_name)(getattr(transformers, config_name)(**sizes))
+    train = mode == "train"
     model.train(train)
-    error = None
+    error, failures = None, []
     with Recorder(roots=(str(ROOT),)) as recorder, capture_only():
-        compiled = torch.compile(model)
+        compiled = torch.compile(model, fullgraph=mode == "fullgraph")
         try:
             with torch.enable_grad() if train else torch.no_grad():
                 for index, rows in enumerate((2, 3)):
@@ -148,6 +117,7 @@ def run_model(name: str, *, train: bool) -> dict[str, Any]:
                             _loss(output).backward()
         except Exception as raised:  # noqa: BLE001 - a model that fails still has records to compare
             error = f"{type(raised).__name__}: {str(raised).splitlines()[0]}"
+            failures.append(failure_of(raised, roots=(str(ROOT),)))
     parts = recorder.parts()
     report = Report(
         versions=versions(),
@@ -159,6 +129,7 @@ def run_model(name: str, *, train: bool) -> dict[str, Any]:
         breaks=parts.breaks,
         recompiles=parts.recompiles,
         not_compiled=parts.not_compiled,
+        failures=(*parts.failures, *failures),
         problems=parts.problems,
         roots=(str(ROOT),),
     )
@@ -171,6 +142,8 @@ def _inputs(kind: str, rows: int) -> dict[str, Any]:
     ids = torch.randint(3, 100, (rows, 8))
     if kind == "image":
         return {"pixel_values": torch.randn(rows, 3, 32, 32)}
+    if kind == "speech":
+        return {"input_values": torch.randn(rows, 4000)}
     return {"input_ids": ids, "decoder_input_ids": ids} if kind == "pair" else {"input_ids": ids}
 
 
@@ -181,6 +154,30 @@ def _loss(output: Any) -> Any:
 def break_keys(report: Any) -> set[Key]:
     """What the Report says."""
     return {(one.stack[-1].path, one.stack[-1].line, one.ids[0]) for one in report.breaks}
+
+
+def refusal_keys(report: Any) -> set[Key]:
+    """The frames that the Report says Dynamo began with and did not compile."""
+    from fuselight.dynamo.stacks import user_function  # noqa: PLC0415 - torch, where it is needed
+    from fuselight.report import NotCompiledKind, Outcome  # noqa: PLC0415
+
+    never_begun = (NotCompiledKind.NO_TENSORS, NotCompiledKind.DISABLED)
+    ended = report.compiles[-1:] if report.failures else ()
+    failed = [one for one in report.compiles if one.outcome is Outcome.FAILED]
+    frames = [report.frames[one.frame] for one in (*failed, *ended)]
+    told = [one for one in report.not_compiled if one.kind not in never_begun]
+    return {
+        (one.location.path, 0, user_function(one.function.rpartition(".")[2])) for one in (*frames, *told)
+    }
+
+
+def error_keys(report: Any) -> set[Key]:
+    """The errors of Dynamo that the Report tells: those that ended a call, and those that left a frame to eager."""
+    return {
+        (one.stack[-1].path, one.stack[-1].line, one.gb_id)
+        for one in (*report.failures, *report.not_compiled)
+        if one.stack and one.gb_id is not None
+    }
 
 
 def finding_keys(report: Any) -> set[Key] | None:
@@ -206,8 +203,8 @@ def _told(told: Iterable[Any], places: dict[Key, Any]) -> Iterator[Key]:
             yield (finding.span.path, finding.span.line, finding.code)
 
 
-def measure(name: str, *, train: bool) -> dict[str, Any]:
-    """One model in a fresh process: scores of the breaks and of the findings."""
+def measure(name: str, mode: str) -> dict[str, Any]:
+    """One model in a fresh process: the scores of each level, None where the server is missing."""
     from fuselight.codec import decode  # noqa: PLC0415 - the path is set above
     from fuselight.report import Report  # noqa: PLC0415
 
@@ -222,7 +219,8 @@ def measure(name: str, *, train: bool) -> dict[str, Any]:
             name,
             "--answer",
             str(answer),
-            *(["--train"] if train else []),
+            "--mode",
+            mode,
         ]
         done = subprocess.run(
             command,
@@ -236,15 +234,76 @@ def measure(name: str, *, train: bool) -> dict[str, Any]:
             raise SystemExit(f"{name}: the run itself failed\n{done.stderr[-4000:]}")
         got = json.loads(answer.read_text(encoding="utf-8"))
         report = decode(Report, got["report"])
-        recorded = recorded_breaks(trace)
+        universe = recorded(trace)
     keys = finding_keys(report)
     return {
         "error": got["error"],
         "problems": len(report.problems),
         "compiles": len(report.compiles),
-        "breaks": compare(recorded, break_keys(report)),
-        "findings": None if keys is None else compare(recorded, keys),
+        "breaks": compare(universe["breaks"], break_keys(report)),
+        "findings": None if keys is None else compare(universe["breaks"], keys),
+        "refusals": compare(universe["refusals"], refusal_keys(report)),
+        "errors": compare(universe["errors"], error_keys(report)),
     }
+
+
+def measured(names: Sequence[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Each model in each mode, two at a time, with a line printed for each."""
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [(name, mode, pool.submit(measure, name, mode)) for name in names for mode in MODES]
+        for name, mode, job in jobs:
+            row = job.result()
+            _print_row(name, mode, row)
+            yield name, mode, row
+
+
+@dataclass
+class Total:
+    """The sums of one level."""
+
+    recorded: int = 0
+    missing: int = 0
+    found: int = 0
+    surplus: int = 0
+
+    def add(self, score: Score) -> None:
+        """Take in one run."""
+        self.recorded += score.recorded
+        self.missing += len(score.missing)
+        self.found += score.found
+        self.surplus += len(score.surplus)
+
+    @property
+    def recall(self) -> float:
+        """Share of torch's records that are told."""
+        return 1 - self.missing / self.recorded if self.recorded else 1.0
+
+    @property
+    def precision(self) -> float:
+        """Share of what is told that torch recorded."""
+        return 1 - self.surplus / self.found if self.found else 1.0
+
+
+def totals(names: Sequence[str]) -> dict[str, Total]:
+    """Run the models and add their scores up, level by level."""
+    sums = {level: Total() for level in LEVELS}
+    print(
+        f"{'model':<12} {'mode':<9} {'compiles':>8} {'records':>7}"
+        + "".join(f"{level:>12}" for level in LEVELS)
+    )
+    for _, _, row in measured(names):
+        for level, total in sums.items():
+            if row[level] is not None:
+                total.add(row[level])
+    return sums
+
+
+def rows() -> Iterator[Row]:
+    """The promises: every graph break that torch recorded has its finding, and no finding is without a record."""
+    for level, total in totals(tuple(MODELS)).items():
+        detail = f"{total.recorded} recorded, {total.found} told, {len(MODELS)} architectures"
+        yield Row(f"{level}: recall", total.recall, 1.0, "", at_least=True, detail=detail)
+        yield Row(f"{level}: precision", total.precision, 1.0, "", at_least=True, detail=detail)
 
 
 def main() -> int:
@@ -253,53 +312,35 @@ def main() -> int:
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--child", choices=MODELS)
     parser.add_argument("--answer")
-    parser.add_argument("--train", action="store_true")
+    parser.add_argument("--mode", choices=MODES, default="eval")
     options = parser.parse_args()
     if options.child:
-        Path(options.answer).write_text(
-            json.dumps(run_model(options.child, train=options.train)), encoding="utf-8"
-        )
+        answer = json.dumps(run_model(options.child, options.mode))
+        Path(options.answer).write_text(answer, encoding="utf-8")
         return 0
-    totals = {"breaks": [0, 0, 0, 0], "findings": [0, 0, 0, 0]}
-    print(f"{'model':<14} {'mode':<6} {'compiles':>8} {'records':>8} {'breaks R/P':>12} {'findings R/P':>13}")
-    for name in options.models.split(","):
-        for train in (False, True):
-            row = measure(name, train=train)
-            _print_row(name, row, train=train)
-            for level, sums in totals.items():
-                if row[level] is not None:
-                    score: Score = row[level]
-                    for i, value in enumerate(
-                        (score.recorded, len(score.missing), score.found, len(score.surplus))
-                    ):
-                        sums[i] += value
-    wrong = 0
-    for level, (recorded, missing, found, surplus) in totals.items():
-        if not recorded and not found:
-            print(f"{level}: nothing was recorded or told")
-            continue
-        recall = 1 - missing / recorded if recorded else 1.0
-        precision = 1 - surplus / found if found else 1.0
-        print(f"{level}: recall {recall:.2f} ({recorded - missing} of {recorded}), precision {precision:.2f}")
-        wrong += missing + surplus
-    return 1 if wrong else 0
+    sums = totals(options.models.split(","))
+    for level, total in sums.items():
+        print(
+            f"{level}: recall {total.recall:.2f} ({total.recorded - total.missing} of {total.recorded}), "
+            f"precision {total.precision:.2f} ({total.found - total.surplus} of {total.found})"
+        )
+    return 1 if any(total.missing or total.surplus for total in sums.values()) else 0
 
 
-def _print_row(name: str, row: dict[str, Any], *, train: bool) -> None:
-    scores = [
-        "-" if row[level] is None else f"{row[level].recall:.2f}/{row[level].precision:.2f}"
-        for level in ("breaks", "findings")
-    ]
-    mode = "train" if train else "eval"
-    recorded = row["breaks"].recorded
-    print(
-        f"{name:<14} {mode:<6} {row['compiles']:>8} {recorded:>8} {scores[0]:>12} {scores[1]:>13} {row['error'] or ''}"
+def _print_row(name: str, mode: str, row: dict[str, Any]) -> None:
+    scores = "".join(
+        f"{'-' if row[level] is None else f'{row[level].recall:.2f}/{row[level].precision:.2f}':>12}"
+        for level in LEVELS
     )
-    for level in ("breaks", "findings"):
+    error = (row["error"] or "")[:60]
+    print(
+        f"{name:<12} {mode:<9} {row['compiles']:>8} {row['breaks'].recorded:>7}{scores}  {error}", flush=True
+    )
+    for level in LEVELS:
         if row[level] is not None:
             for word in ("missing", "surplus"):
                 for key in getattr(row[level], word)[:5]:
-                    print(f"    {level} {word}: {key}")
+                    print(f"    {level} {word}: {key}", flush=True)
     if row["problems"]:
         print(f"    {row['problems']} problems in the report")
 

@@ -1,8 +1,7 @@
 """One run: import the file, build the target, make its calls under the recorder, write down what was learnt.
 
-Invariant: `run` never returns control to user code and always ends the process. The answer is a file that is put in
-place whole, opened by path at the very end: user code may have closed every descriptor. What was learnt so far is
-put in place before each step that may not come back.
+Invariant: `run` never returns control to user code and always ends the process, with an answer in its folder. What
+was learnt so far is kept there after each compile, as any step may not come back.
 """
 
 from __future__ import annotations
@@ -16,169 +15,35 @@ import time
 import traceback
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import torch
 
 from fuselight import dynamo, torch_api
 from fuselight.codec import encode
-from fuselight.growing import GrowingJson
-from fuselight.protocol import Analyse, Progress
-from fuselight.report import (
-    Call,
-    Culprit,
-    Failure,
-    Inputs,
-    Location,
-    Note,
-    Problem,
-    Report,
-    Rung,
-    TargetRef,
-    Tier,
-)
+from fuselight.report import Call, Culprit, Failure, Location, Note, Problem, Rung
 from fuselight.target import importing, rungs
-from fuselight.target.calls import PlannedCall, asked_notes, call_mode, compiled_form, make_call, module_of
+from fuselight.target.calls import PlannedCall, call_mode, compiled_form, make_call, module_of
 from fuselight.target.tensors import set_seeds
 from fuselight.worker import endings, process, wire
-
-_PROGRESS_EVERY = 0.1
-
-
-@dataclass(frozen=True)
-class Job:
-    """What one run is given."""
-
-    request: Analyse
-    directory: str
-    """Private folder of this run: answer, partial answer and fault dumps go here."""
-    started_with: frozenset[str]
-    """Modules of Python's own start."""
-    progress: int
-    """Descriptor of the pipe for progress; it may be gone by the time it is used."""
-    threads: int | None = None
-    """Threads that torch would use by itself; the host runs with one."""
-    fake: str | None = None
-    """Why this run must use fake tensors, None if it may use real ones."""
+from fuselight.worker.state import Job, RunState, finish, identity, keep, put
 
 
 class _Stopped(BaseException):
     """A limit was reached: raised where the user's code is, so that what was learnt is kept."""
 
 
-@dataclass
-class _Run:
-    """What one run knows so far."""
-
-    job: Job
-    recorder: dynamo.Recorder
-    sources: importing.Sources
-    pid: int
-    phase: str = "import"
-    phases: dict[str, float] = field(default_factory=dict)
-    rung: Rung | None = None
-    inputs_line: int | None = None
-    calls: list[Call] = field(default_factory=list)
-    planned: int = 0
-    grad: bool | None = None
-    training: bool | None = None
-    fake: bool = False
-    asked: dynamo.CompileCalls = field(default_factory=dynamo.CompileCalls)
-    """What each torch.compile of the user's asked for."""
-    failures: list[Failure] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
-    json: GrowingJson = field(default_factory=GrowingJson)
-    progress_identity: tuple[int, int] | None = None
-    progress_at: float = 0.0
-    frame_count: int = 0
-    """Frames that Dynamo has begun with."""
-    stopped: bool = False
-    """Whether a limit was reached: what is raised from then on is an echo of that."""
-
-    @contextlib.contextmanager
-    def step(self, phase: str, detail: str, location: Location | None = None) -> Iterator[None]:
-        """Announce a phase, time it, and keep its name for the failure that may come."""
-        self.phase = phase
-        self.tell(phase, detail, location.path if location else None, location.line if location else None)
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.phases[phase] = self.phases.get(phase, 0.0) + time.perf_counter() - start
-
-    def frame_started(self, count: int, path: str, line: int) -> None:
-        """Tell that Dynamo begins with a frame; at most ten times a second."""
-        self.frame_count = count
-        now = time.monotonic()
-        if now - self.progress_at >= _PROGRESS_EVERY:
-            self.progress_at = now
-            self.line_reached(path, line)
-
-    def line_reached(self, path: str, line: int) -> None:
-        """Tell which line is being traced; the recorder has seen to it that this is not often."""
-        detail = f"frame {self.frame_count}, {os.path.basename(path)}:{line}"
-        self.tell("trace", detail, path, line, self.frame_count)
-
-    def tell(
-        self, phase: str, detail: str, path: str | None, line: int | None, count: int | None = None
-    ) -> None:
-        """Send progress, if the pipe is still ours: its number may by now be a file of the user's."""
-        if os.getpid() != self.pid:
-            return
-        message = Progress(self.job.request.id, phase, detail[:200], path, line, count)
-        with contextlib.suppress(OSError):
-            if _identity(self.job.progress) == self.progress_identity:
-                os.write(self.job.progress, wire.frame(wire.dump(encode(message))))
-
-    def report(self) -> Report:
-        """Put together what was learnt."""
-        request = self.job.request
-        parts = self.recorder.parts()
-        inputs = None
-        if self.rung is not None:
-            inputs = Inputs(
-                self.rung,
-                request.target.path,
-                self.inputs_line,
-                tuple(self.calls),
-                grad=self.grad,
-                training=self.training,
-                fake=self.fake,
-            )
-        target = request.target
-        return Report(
-            versions=dynamo.versions(),
-            target=TargetRef(target.path, target.name, target.line, target.kind),
-            tier=Tier.CAPTURE,
-            generation=request.generation,
-            inputs=inputs,
-            environment=dynamo.environment(),
-            frames=parts.frames,
-            compiles=parts.compiles,
-            breaks=parts.breaks,
-            recompiles=parts.recompiles,
-            not_compiled=parts.not_compiled,
-            failures=(*parts.failures, *self.failures),
-            notes=(*self.sources.notes, *asked_notes(self.asked, request.roots), *self.notes),
-            problems=(*parts.problems, *self.problems),
-            phases=dict(self.phases),
-            roots=request.roots,
-            texts=dict(parts.texts),
-        )
-
-
 def run(job: Job) -> None:
     """Do the run and end the process. The process must be a fresh one, or a fresh fork of the host."""
-    state: _Run | None = None
+    state: RunState | None = None
     try:
         state = _prepare(job)
         _guarded(state)
-        _finish(state, "answer.json")
+        finish(state, "answer.json")
     except BaseException:  # noqa: BLE001 - the process ends here, and the host must hear why
         if state is None or os.getpid() == state.pid:
             with contextlib.suppress(OSError):
-                _put(
+                put(
                     os.path.join(job.directory, "internal.txt"),
                     traceback.format_exc().encode("utf-8", "replace"),
                 )
@@ -196,7 +61,7 @@ def _leave(status: int) -> None:
 _really_exit = os._exit
 
 
-def _prepare(job: Job) -> _Run:
+def _prepare(job: Job) -> RunState:
     request = job.request
     process.allow_sampling()
     torch_api.use_driver()
@@ -207,7 +72,7 @@ def _prepare(job: Job) -> _Run:
         torch.set_num_threads(job.threads)
     redirect = not torch.cuda.is_available()
     sources = importing.Sources(request.roots, request.overlays, redirect=redirect)
-    state: _Run | None = None
+    state: RunState | None = None
 
     def frame_started(count: int, path: str, line: int) -> None:
         if state is not None:
@@ -219,12 +84,12 @@ def _prepare(job: Job) -> _Run:
 
     def compiled() -> None:
         if state is not None:
-            _keep(state)
+            keep(state)
 
     recorder = dynamo.Recorder(
         roots=request.roots, on_frame=frame_started, on_line=line_reached, on_compiled=compiled
     )
-    state = _Run(job, recorder, sources, os.getpid(), progress_identity=_identity(job.progress))
+    state = RunState(job, recorder, sources, os.getpid(), progress_identity=identity(job.progress))
     stopping = state
     signal.signal(process.SOFT_SIGNAL, lambda _, frame: _stop(stopping, frame))
     faulthandler.register(process.SOFT_SIGNAL, file=faults, chain=True)
@@ -236,7 +101,7 @@ def _prepare(job: Job) -> _Run:
     return state
 
 
-def _stop(state: _Run, frame: types.FrameType | None) -> None:
+def _stop(state: RunState, frame: types.FrameType | None) -> None:
     """Write down where the run is, then end the user's code, which may not let itself be ended."""
     state.stopped = True
     stack = endings.stack_of(traceback.extract_stack(frame), state.job.request.roots)
@@ -249,19 +114,19 @@ def _stop(state: _Run, frame: types.FrameType | None) -> None:
         call=_call_index(state),
         phase=state.phase,
     )
-    _put(os.path.join(state.job.directory, "stopped.json"), wire.dump(encode(where)))
+    put(os.path.join(state.job.directory, "stopped.json"), wire.dump(encode(where)))
     raise _Stopped
 
 
-def _exited(state: _Run, status: int, frame: types.FrameType) -> None:
+def _exited(state: RunState, status: int, frame: types.FrameType) -> None:
     """Keep what was learnt when user code calls `os._exit`, which nothing else survives."""
     if os.getpid() == state.pid:
         stack = endings.stack_of(traceback.extract_stack(frame), state.job.request.roots)
         state.failures.append(endings.exit_failure(status, stack, call=_call_index(state), phase=state.phase))
-        _finish(state, "answer.json")
+        finish(state, "answer.json")
 
 
-def _guarded(state: _Run) -> None:
+def _guarded(state: RunState) -> None:
     """Do the steps; whatever ends them early becomes a failure in the report."""
     roots = state.job.request.roots
     try:
@@ -284,7 +149,7 @@ def _guarded(state: _Run) -> None:
         _really_exit(0)  # a process that user code forked has come back to us
 
 
-def _steps(state: _Run) -> None:
+def _steps(state: RunState) -> None:
     request = state.job.request
     for name, value in request.dynamo_config.items():
         try:
@@ -316,7 +181,7 @@ def _steps(state: _Run) -> None:
             state.failures.append(endings.no_inputs(request.target, reasons))
 
 
-def _run_main(state: _Run) -> None:
+def _run_main(state: RunState) -> None:
     request = state.job.request
     state.rung, state.inputs_line = Rung.MAIN, request.inputs.main_line
     path = request.target.path
@@ -326,7 +191,7 @@ def _run_main(state: _Run) -> None:
         importing.run_as_main(path, state.sources, request.argv)
 
 
-def _make_calls(state: _Run, answered: rungs.Answered) -> None:
+def _make_calls(state: RunState, answered: rungs.Answered) -> None:
     state.rung, state.inputs_line = answered.rung, answered.line
     state.planned = len(answered.calls)
     for index, planned in enumerate(answered.calls):
@@ -336,7 +201,7 @@ def _make_calls(state: _Run, answered: rungs.Answered) -> None:
             return
 
 
-def _one_call(state: _Run, index: int, planned: PlannedCall) -> bool:
+def _one_call(state: RunState, index: int, planned: PlannedCall) -> bool:
     """Build and make one call. Returns whether the next one is worth making."""
     request = state.job.request
     asked = "the directive asks for it (fake=True)" if planned.fake and not state.fake else None
@@ -374,7 +239,7 @@ def _one_call(state: _Run, index: int, planned: PlannedCall) -> bool:
 
 
 @contextlib.contextmanager
-def _fake_tensors(state: _Run, why: str | None) -> Iterator[None]:
+def _fake_tensors(state: RunState, why: str | None) -> Iterator[None]:
     if why is None:
         yield
         return
@@ -385,66 +250,24 @@ def _fake_tensors(state: _Run, why: str | None) -> Iterator[None]:
         yield
 
 
-def _failure(state: _Run, error: BaseException) -> Failure:
+def _failure(state: RunState, error: BaseException) -> Failure:
     roots = state.job.request.roots
     return dynamo.failure_of(error, roots=roots, call=_call_index(state), phase=state.phase)
 
 
-def _call_index(state: _Run) -> int | None:
+def _call_index(state: RunState) -> int | None:
     return state.calls[-1].index if state.calls else None
 
 
-def _identity(descriptor: int) -> tuple[int, int] | None:
-    try:
-        status = os.fstat(descriptor)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _check_descriptors(state: _Run) -> None:
+def _check_descriptors(state: RunState) -> None:
     """Tell, once, that user code has closed a descriptor that was not its own."""
-    if _identity(state.job.progress) == state.progress_identity:
+    if identity(state.job.progress) == state.progress_identity:
         return
     state.progress_identity = None
     if not any(failure.kind == "descriptors" for failure in state.failures):
         state.failures.append(
             endings.descriptors_failure(state.job.request, state.phase, _call_index(state), state.calls)
         )
-
-
-def _finish(state: _Run, name: str) -> None:
-    state.phase = "report"
-    data = state.json.dump(state.report())
-    _put(os.path.join(state.job.directory, "modules.json"), wire.dump(_libraries(state.sources)))
-    _put(os.path.join(state.job.directory, name), data)
-
-
-def _keep(state: _Run) -> None:
-    """Keep what is known so far for the host, should this run end without a word."""
-    if os.getpid() == state.pid and state.phase != "report":
-        _put(os.path.join(state.job.directory, "partial.json"), state.json.dump(state.report()))
-
-
-def _libraries(sources: importing.Sources) -> list[str]:
-    """Name the installed modules that are loaded, in the order of their import."""
-    found = []
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if (
-            isinstance(path, str)
-            and not sources.is_users(path)
-            and getattr(module, "__spec__", None) is not None
-        ):
-            found.append(name)
-    return found
-
-
-def _put(path: str, data: bytes) -> None:
-    """Put a file in place whole."""
-    with open(path + ".new", "wb") as file:
-        file.write(data)
-    os.replace(path + ".new", path)
 
 
 def warm_up() -> None:

@@ -25,7 +25,7 @@ from fuselight.report import Location, Output
 from fuselight.worker import faults, process, wire
 
 if TYPE_CHECKING:
-    from fuselight.worker.child import Job
+    from fuselight.worker.state import Job
 
 _CHUNK = 1 << 16
 

@@ -24,7 +24,8 @@ def main(progress: int, directory: str, started_with: frozenset[str]) -> int:
     data = _read_job()
     if data is None or hello.problem is not None:
         return 1
-    from fuselight.worker.child import Job, run  # noqa: PLC0415 - loads torch
+    from fuselight.worker.child import run  # noqa: PLC0415 - loads torch
+    from fuselight.worker.state import Job  # noqa: PLC0415 - the same
 
     request = decode(Analyse, data["request"])
     run(Job(request, directory, started_with, progress=progress, fake=data["fake"]))

@@ -21,8 +21,8 @@ from fuselight.report import Culprit, Failure, Versions
 from fuselight.worker import children, fork_rules
 
 if TYPE_CHECKING:
-    from fuselight.worker.child import Job
     from fuselight.worker.children import Running
+    from fuselight.worker.state import Job
 
 OLDEST_TORCH = (2, 6)
 
@@ -58,11 +58,12 @@ class Warm:
     ) -> Running:
         """Fork the process of one run from this one."""
         child = importlib.import_module("fuselight.worker.child")
+        state = importlib.import_module("fuselight.worker.state")
 
         def job(directory: str, progress: int) -> Job:
             os.environ.clear()
             os.environ.update(environment)
-            made: Job = child.Job(
+            made: Job = state.Job(
                 request, directory, started_with, progress=progress, threads=self.threads, fake=fake
             )
             return made

@@ -16,7 +16,7 @@ from fuselight_server.static.moves import moved
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight.report import Location, Report
+    from fuselight.report import Frame, Location, Report
     from fuselight_server.finding import Finding, Related
     from fuselight_server.runs import Key
     from fuselight_server.static.moves import Change
@@ -171,10 +171,19 @@ def span(location: Location) -> Span:
     return Span(location.path, location.line, location.column, location.end_line, location.end_column)
 
 
+def resumption(frame: Frame) -> Location:
+    """Return the line from which a resume function goes on; where it starts, for any other frame."""
+    if frame.resumes_at is None:
+        return frame.location
+    return replace(frame.location, line=frame.resumes_at, column=None, end_line=None, end_column=None)
+
+
 def locations(report: Report) -> Iterator[Location]:  # noqa: C901 - one loop a kind of entry
     """Yield every location of `report` that the editor can show or jump to."""
     for frame in report.frames:
         yield frame.location
+        if frame.resumes_at is not None:
+            yield resumption(frame)
     for compile_ in report.compiles:
         for guard in compile_.guards:
             yield from guard.born[-1:]

@@ -60,16 +60,61 @@ def test_a_save_brings_findings_to_their_lines(connect: Start, tmp_path: Path) -
     assert (broken["uri"], broken["range"]["start"]["line"]) == (uri, PRINT)
 
 
+TWICE = """\
+import torch
+
+
+# fuselight: f(f32[4, 8])
+# fuselight: f(f32[7, 8])
+@torch.compile
+def f(x):
+    print(x.sum())
+    return x * 2
+"""
+
+
+def test_a_hover_and_the_report_tell_the_parts_of_a_function(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path, TWICE))
+    client.save(uri)
+    client.idle(1)
+    assert client.lenses(uri)[0] == "2 graphs, 1 break, 2 recompilations - inputs from line 4"
+    client.edit(uri, (0, 0), (0, 0), "import math\n")
+    hover = client.request(
+        "textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 7, "character": 5}}
+    )
+    head, _, *compiles = hover["contents"]["value"].split("\n\n---\n\n")[-1].split("\n")
+    assert head == "`f`: 2 graphs, 4 compiles *(before your edit)*"
+    fact = r": 1 operator, \d+ guards, checked in [\d.]+ µs"
+    for line, part in zip(compiles, ("", " from line 9 on") * 2, strict=True):
+        assert re.fullmatch(rf"- compile \d/\d{part}{fact}", line), hover
+    (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
+    groups = {node["label"]: node["children"] for node in target["children"]}
+    assert [node["label"] for node in groups["Frames (2)"]] == ["f", "f, from line 9 on"]
+    assert [node["range"]["start"]["line"] for node in groups["Frames (2)"]] == [7, 8]
+    (broken,) = groups["Graph breaks (1)"]
+    assert broken["description"] == "model.py:8, 2 times"
+
+
+def progress(client: Client) -> list[Json]:
+    client.request("fuselight/reportTree", {"uri": None})
+    return [one["params"]["value"] for one in client.messages if one.get("method") == "$/progress"]
+
+
 def test_progress_is_begun_moved_on_and_ended(connect: Start, tmp_path: Path) -> None:
     client = connect()
     client.start(tmp_path)
     client.save(client.open(write(tmp_path)))
     client.idle(1)
-    client.request("fuselight/reportTree", {"uri": None})
-    values = [one["params"]["value"]["kind"] for one in client.messages if one.get("method") == "$/progress"]
-    assert values[0] == "begin"
-    assert values[-1] == "end"
-    assert values.count("begin") == values.count("end") == 1
+    begin, *reports, end = progress(client)
+    assert (begin["kind"], begin["message"], begin["cancellable"]) == ("begin", "starting f", True)
+    assert {one["kind"] for one in reports} == {"report"}
+    assert (end["kind"], list(end)) == ("end", ["kind"])
+    words = [one["message"] for one in reports]
+    assert any(one.startswith("importing ") for one in words), words
+    assert any(re.fullmatch(r"tracing frame \d+, model\.py:\d+", one) for one in words), words
+    assert not [one for one in (begin, *reports) if "percentage" in one], "nobody knows how much is left"
 
 
 def test_what_is_fixed_is_cleared_by_the_next_run(connect: Start, tmp_path: Path) -> None:
@@ -132,6 +177,25 @@ def test_progress_has_a_cancel_button_that_cancels(connect: Start, tmp_path: Pat
     begun = client.notified("$/progress", lambda params: params["value"]["kind"] == "begin")
     client.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
     client.idle(1)
+    assert [one["kind"] for one in progress(client)].count("end") == 1
+
+
+def test_saves_during_a_run_leave_one_run_behind(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    path = write(tmp_path, WAITING)
+    uri = client.open(path)
+    client.save(uri)
+    wait_for_call(client)
+    for number in range(4):
+        client.edit(uri, (13, 16), (13, 16), f" + {number}")
+        client.save(uri)
+    Path(f"{path}.go").touch()
+    client.idle(5)
+    lines = [one["params"]["message"] for one in client.messages if one.get("method") == "window/logMessage"]
+    took = [line for line in lines if re.fullmatch(r"run \d of f took [\d.]+ s", line)]
+    assert [line[:5] for line in took] == ["run 5"], lines
+    assert len(breaks(client, uri)) == 1
 
 
 def test_a_newer_save_supersedes_the_run_in_flight(connect: Start, tmp_path: Path) -> None:
@@ -159,6 +223,7 @@ def test_a_killed_worker_is_a_finding_and_the_next_run_works(connect: Start, tmp
     os.kill(worker_pid(client), signal.SIGKILL)
     client.idle(1)
     assert any(code.startswith("FL4") for code in codes(client, uri)), client.diagnostics(uri)
+    assert [one["kind"] for one in progress(client)][-1] == "end"
     Path(f"{path}.go").touch()
     client.save(uri)
     client.idle(2)

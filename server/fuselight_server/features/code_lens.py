@@ -16,6 +16,7 @@ from fuselight_server import convert
 from fuselight_server.features.protocol import Plain
 from fuselight_server.features.status import describe
 from fuselight_server.features.sync import NEEDS_FILE
+from fuselight_server.findings.text import counted
 from fuselight_server.places import span
 from fuselight_server.runs import Key
 
@@ -173,8 +174,8 @@ def counts(result: Result, within: Span | None = None) -> Counts:
 def summary(result: Result, within: Span | None = None) -> str:
     """Say in one line what a run found: `2 graphs, 1 break, 3 recompilations - inputs from line 12`."""
     count = counts(result if result.learnt or result.earlier is None else result.earlier, within)
-    parts = [_number(count.graphs, "graph"), _number(count.breaks, "break")]
-    parts.append(_number(count.recompilations, "recompilation"))
+    parts = [counted(count.graphs, "graph"), counted(count.breaks, "break")]
+    parts.append(counted(count.recompilations, "recompilation"))
     text = ", ".join(parts)
     if result.report.failures and within is None:
         text = (
@@ -201,7 +202,3 @@ def inputs_words(inputs: Inputs) -> str:
     if words == "inputs":
         return f"inputs from line {inputs.line}" if inputs.line else f"inputs from a {inputs.rung.value}"
     return words
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -11,14 +11,21 @@ from lsprotocol import types
 
 from fuselight.report import Outcome
 from fuselight_server import convert
+from fuselight_server.features.code_lens import summary
 from fuselight_server.features.diagnostics import findings_of
-from fuselight_server.places import span
+from fuselight_server.findings.text import counted
+from fuselight_server.places import resumption, span
+from fuselight_server.runs import Key
 
 if TYPE_CHECKING:
+    from fuselight.report import Compile
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Finding
     from fuselight_server.places import Result
     from fuselight_server.state import Snapshot
+
+LISTED = 20
+"""Compiles of a function that a hover lists."""
 
 
 async def hover(server: Server, params: types.HoverParams) -> types.Hover | None:
@@ -36,6 +43,7 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
         for finding, edited in findings_of(server, snapshot.path)
         if _covers(finding, line, column)
     ]
+    parts += targets(snapshot, line)
     parts += frames(snapshot, line)
     if not parts:
         return None
@@ -76,39 +84,65 @@ def _body(finding: Finding, *, edited: bool) -> list[str]:
     return parts
 
 
+def targets(snapshot: Snapshot, line: int) -> list[str]:
+    """Say what the last run of the targets whose name is on `line` found, where no frame of theirs begins."""
+    return [
+        f"`{target.name}`: {summary(result)}"
+        for target in snapshot.reading.targets
+        if target.name_span.line == line
+        and (result := snapshot.results.get(Key(snapshot.path, target.name))) is not None
+        and not _parts(result, snapshot.path, line)
+    ]
+
+
 def frames(snapshot: Snapshot, line: int) -> list[str]:
     """Say of the frames whose `def` is on `line` how often they were compiled and what their guards cost."""
     return [
         text
         for result in snapshot.results.values()
-        for index, frame in enumerate(result.report.frames)
-        if frame.resumes_at is None
-        and frame.location.path == snapshot.path
-        and result.places.now(span(frame.location)).line == line
-        and (text := _frame(result, index))
+        if (text := _frames(result, _parts(result, snapshot.path, line)))
     ]
 
 
-def _frame(result: Result, index: int) -> str:
-    """Make one line for each compile of a frame."""
+def _parts(result: Result, path: str, line: int) -> list[int]:
+    """Return the frames of the function whose `def` is on `line`: itself, and what goes on behind each break."""
+    return [
+        index
+        for index, frame in enumerate(result.report.frames)
+        if frame.location.path == path and result.places.now(span(frame.location)).line == line
+    ]
+
+
+def _frames(result: Result, parts: list[int]) -> str:
+    """Make one line for each compile of a function and of its parts."""
     report = result.report
-    lines = []
-    for one in report.compiles:
-        if one.frame != index or one.outcome is not Outcome.COMPILED:
-            continue
-        facts = []
-        if one.graph is not None:
-            facts.append(f"{one.graph.operators} operators")
-        count = one.guard_count if one.guard_count is not None else len(one.guards) or None
-        if count is not None:
-            facts.append(f"{count} guards")
-        if one.guard_us is not None:
-            facts.append(f"checked in {one.guard_us:.1f} µs")
-        lines.append(f"- compile {one.id}: {', '.join(facts)}" if facts else f"- compile {one.id}")
-    if not lines:
+    compiles = [one for one in report.compiles if one.frame in parts and one.outcome is Outcome.COMPILED]
+    if not compiles:
         return ""
+    graphs = len({one.frame for one in compiles if one.graph is not None})
     stale = " *(before your edit)*" if result.stale else ""
-    return f"`{report.frames[index].function}` in torch.compile{stale}\n\n" + "\n".join(lines)
+    name = report.frames[parts[0]].function
+    head = f"`{name}`: {counted(graphs, 'graph')}, {counted(len(compiles), 'compile')}{stale}"
+    lines = [_compile(result, one) for one in compiles[:LISTED]]
+    if len(compiles) > LISTED:
+        lines.append(f"- and {len(compiles) - LISTED} more")
+    return "\n".join([head, "", *lines])
+
+
+def _compile(result: Result, one: Compile) -> str:
+    frame = result.report.frames[one.frame]
+    facts = []
+    if one.graph is not None:
+        facts.append(counted(one.graph.operators, "operator"))
+    count = one.guard_count if one.guard_count is not None else len(one.guards) or None
+    if count is not None:
+        facts.append(counted(count, "guard"))
+    if one.guard_us is not None:
+        facts.append(f"checked in {one.guard_us:.1f} µs")
+    part = ""
+    if frame.resumes_at is not None:
+        part = f" from line {result.places.now(span(resumption(frame))).line} on"
+    return f"- compile {one.id}{part}" + (f": {', '.join(facts)}" if facts else "")
 
 
 def _escape(text: str) -> str:

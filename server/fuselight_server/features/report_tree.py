@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from fuselight_server import convert
 from fuselight_server.analysis import PROGRAM
 from fuselight_server.features.code_lens import inputs_words, summary
-from fuselight_server.places import span
+from fuselight_server.findings.text import counted
+from fuselight_server.places import resumption, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.report import Compile, Location, Report
+    from fuselight.report import Break, Compile, Location, Report
     from fuselight_server.features.protocol import ReportTreeParams
     from fuselight_server.features.server import Server
     from fuselight_server.places import Result
@@ -148,15 +149,16 @@ def _frames(make: Maker, report: Report) -> list[Node]:
     nodes = []
     for index, frame in enumerate(report.frames):
         compiles = [one for one in report.compiles if one.frame == index]
-        resumed = f", from line {frame.resumes_at} on" if frame.resumes_at else ""
+        start = resumption(frame)
+        resumed = f", from line {make.result.places.now(span(start)).line} on" if frame.resumes_at else ""
         children = [_compile(make, report, one, number) for number, one in enumerate(compiles[:LISTED])]
         nodes.append(
             make.node(
                 f"frame/{index}",
                 f"{frame.function}{resumed}",
                 "symbol-function",
-                description=f"{len(compiles)} compile{'' if len(compiles) == 1 else 's'}",
-                at=frame.location,
+                description=counted(len(compiles), "compile"),
+                at=start,
                 children=children,
             )
         )
@@ -193,7 +195,7 @@ def _compile(make: Maker, report: Report, one: Compile, number: int) -> Node:
     count = one.guard_count if one.guard_count is not None else len(one.guards)
     facts = [one.outcome.value]
     if one.graph is not None:
-        facts.append(f"{one.graph.operators} operators")
+        facts.append(counted(one.graph.operators, "operator"))
     if one.guard_us is not None:
         facts.append(f"guards checked in {one.guard_us:.1f} µs")
     if one.seconds is not None:
@@ -224,7 +226,7 @@ def _graph(make: Maker, report: Report, one: Compile, place: str) -> Node:
     text = report.texts.get(graph.text_key or "", "")
     return make.node(
         f"{place}/graph",
-        f"Graph ({graph.operators} operators)",
+        f"Graph ({counted(graph.operators, 'operator')})",
         "type-hierarchy",
         description=", ".join(graph.inputs[:4]),
         tooltip=text[:4000],
@@ -234,18 +236,26 @@ def _graph(make: Maker, report: Report, one: Compile, place: str) -> Node:
 
 
 def _breaks(make: Maker, report: Report) -> list[Node]:
-    return [
-        make.node(
-            f"break/{index}",
-            (one.ids[0] if one.ids and one.ids[0] else "break")
-            + f": {one.reason.splitlines()[0] if one.reason else ''}",
-            "debug-disconnect",
-            description=_place(one.stack[-1]) if one.stack else "",
-            tooltip="\n".join((one.reason, one.explanation, *one.hints)),
-            at=one.stack[-1] if one.stack else None,
+    """Make one node for each cause and line, as a lens counts them."""
+    groups: dict[object, list[Break]] = {}
+    for one in report.breaks:
+        last = one.stack[-1] if one.stack else None
+        groups.setdefault((last and (last.path, last.line), one.ids[:1]), []).append(one)
+    nodes = []
+    for index, (one, *others) in enumerate(groups.values()):
+        code = one.ids[0] if one.ids and one.ids[0] else "break"
+        times = f", {len(others) + 1} times" if others else ""
+        nodes.append(
+            make.node(
+                f"break/{index}",
+                f"{code}: {one.reason.splitlines()[0] if one.reason else ''}",
+                "debug-disconnect",
+                description=f"{_place(one.stack[-1])}{times}" if one.stack else times.lstrip(", "),
+                tooltip="\n".join((one.reason, one.explanation, *one.hints)),
+                at=one.stack[-1] if one.stack else None,
+            )
         )
-        for index, one in enumerate(report.breaks)
-    ]
+    return nodes
 
 
 def _recompilations(make: Maker, report: Report) -> list[Node]:

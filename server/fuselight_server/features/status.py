@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from fuselight_server.findings.text import counted
+
 if TYPE_CHECKING:
     from fuselight_server.features.server import Server
     from fuselight_server.runs import Running
@@ -73,7 +75,7 @@ def _words(  # noqa: PLR0911 - one return a state
     if not results:
         return "idle", "ready", "Save a file, or run a target from its code lens."
     count = sum(len(result.findings) for result in results)
-    return "idle", f"{count} finding{'' if count == 1 else 's'}", f"{len(results)} targets analysed"
+    return "idle", counted(count, "finding"), f"{counted(len(results), 'target')} analysed"
 
 
 def describe(run: Running) -> str:

@@ -104,7 +104,13 @@ class Analysis:
         self._tasks: set[asyncio.Task[None]] = set()
         self._early: list[Callable[[], None]] | None = []
         self._identity = 0
-        self.runs = Runs(worker=self._worker, deliver=self._deliver, changed=face.runs_changed, log=state.log)
+        self.runs = Runs(
+            worker=self._worker,
+            deliver=self._deliver,
+            changed=face.runs_changed,
+            log=state.log,
+            tell=lambda text: face.say(text, error=True),
+        )
 
     @property
     def ready(self) -> bool:

@@ -2,13 +2,15 @@
 
 Invariant: every request that was accepted ends exactly once - delivered, superseded or cancelled - and `settled`
 says up to which generation that is so. An outcome is delivered only while its run is the newest of its target;
-a late one is dropped. Nothing here knows of LSP or of torch.
+a late one is dropped. A defect of ours ends the run that it befalls and no other. Nothing here knows of LSP or of
+torch.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -119,12 +121,17 @@ class Runs:
         deliver: Callable[[Job, Analyse, Answer | Refused], Awaitable[None]],
         changed: Callable[[], None],
         log: Callable[[str], None],
+        tell: Callable[[str], None],
     ) -> None:
-        """Deliver outcomes to `deliver`; call `changed` whenever a run starts, moves on or ends."""
+        """Deliver outcomes to `deliver`; call `changed` whenever a run starts, moves on or ends.
+
+        `tell` the user of a defect that no outcome can be made of.
+        """
         self._worker = worker
         self._deliver = deliver
-        self._changed = changed
+        self._show = changed
         self._log = log
+        self._tell = tell
         self._lanes: dict[Lane, asyncio.Task[None]] = {}
         self.queue = Queue()
         self.in_flight: dict[Key, Running] = {}
@@ -171,20 +178,40 @@ class Runs:
         if lanes:
             await asyncio.wait(lanes)
 
+    def _changed(self) -> None:
+        try:
+            self._show()
+        except Exception:  # noqa: BLE001 - what cannot be shown stops no run
+            self._log(f"what runs could not be shown:\n{traceback.format_exc()}")
+
     async def _drain(self, lane: Lane) -> None:
         while (job := self.queue.start(lane)) is not None:
             try:
                 await self._run(job)
+            except Exception as error:  # noqa: BLE001 - any defect of ours; the jobs behind this one go on
+                name = f"run {job.generation} of {job.key.name or '__main__'}"
+                self._log(f"{name} came to nothing:\n{traceback.format_exc()}")
+                self._tell(
+                    f"Fuselight failed ({type(error).__name__}) and shows nothing of {name}: see its log."
+                )
             finally:
                 self.queue.finish(job)
                 self.in_flight.pop(job.key, None)
                 self._changed()
 
     async def _run(self, job: Job) -> None:
+        """Make the run of `job` and deliver its outcome: what goes wrong meanwhile is an outcome, too."""
         request = job.make()
         if request is None:
             self._log(f"run {job.generation}: {job.key.name or '__main__'} is no longer there")
             return
+        try:
+            await self._take_to_the_end(job, request)
+        except Exception as error:  # noqa: BLE001 - any defect of ours, an outcome that cannot be taken in among them
+            self._log(f"run {job.generation} of {job.key.name or '__main__'}:\n{traceback.format_exc()}")
+            await self._deliver(job, request, _refused(request, error))
+
+    async def _take_to_the_end(self, job: Job, request: Analyse) -> None:
         running = Running(job=job, since=time.monotonic())
         self.in_flight[job.key] = running
 
@@ -195,7 +222,7 @@ class Runs:
         running.task = asyncio.ensure_future(self._worker(job.lane).run(request, on_progress))
         self._changed()
         await asyncio.wait({running.task})
-        outcome = _outcome(running.task, request.id)
+        outcome = _outcome(running.task, request)
         name = f"run {job.generation} of {job.key.name or '__main__'}"
         if outcome is None or (
             isinstance(outcome, Refused) and outcome.reason in {"cancelled", "superseded"}
@@ -208,21 +235,21 @@ class Runs:
             await self._deliver(job, request, outcome)
 
 
-def _outcome(task: asyncio.Task[Answer | Refused], request_id: int) -> Answer | Refused | None:
+def _outcome(task: asyncio.Task[Answer | Refused], request: Analyse) -> Answer | Refused | None:
     """What a task that is over gave; None when it was cancelled."""
     if task.cancelled():
         return None
     error = task.exception()
-    if error is None:
-        return task.result()
-    return Refused(id=request_id, reason="failed", failure=_own_failure(error))
+    return task.result() if error is None else _refused(request, error)
 
 
-def _own_failure(error: BaseException) -> Failure:
-    return Failure(
+def _refused(request: Analyse, error: BaseException) -> Refused:
+    failure = Failure(
         culprit=Culprit.FUSELIGHT,
         kind="internal",
-        message=f"Fuselight failed while it talked to the worker: {error}",
+        message=f"Fuselight failed in a run: {error or type(error).__name__}",
         next_step="See Fuselight's log, and run again.",
         exception=type(error).__name__,
+        traceback="".join(traceback.format_exception(error)),
     )
+    return Refused(id=request.id, reason="failed", failure=failure)

@@ -54,6 +54,7 @@ def runs_with(worker: Runner) -> tuple[Runs, list[int], asyncio.Queue[int]]:
         deliver=deliver,
         changed=lambda: settled.put_nowait(runs.settled),
         log=print,
+        tell=print,
     )
     return runs, delivered, settled
 
@@ -149,3 +150,73 @@ def test_a_defect_of_ours_ends_that_run_alone() -> None:
         return delivered
 
     assert asyncio.run(scenario()) == [1, 2]
+
+
+class Ready:
+    """A worker that answers at once."""
+
+    async def run(self, request: Analyse, _on_progress: Callable[[Progress], None]) -> Answer | Refused:
+        return Refused(id=request.id, reason="failed")
+
+
+def test_an_outcome_that_cannot_be_taken_in_is_delivered_as_a_failure_of_ours_and_the_rest_goes_on() -> None:
+    async def scenario() -> list[tuple[int, str]]:
+        delivered: list[tuple[int, str]] = []
+        settled: asyncio.Queue[int] = asyncio.Queue()
+
+        async def deliver(job: Job, _request: Analyse, outcome: Answer | Refused) -> None:
+            assert isinstance(outcome, Refused)
+            if job.generation == 1 and outcome.failure is None:
+                raise KeyError("the report")
+            delivered.append((job.generation, outcome.failure.message if outcome.failure else ""))
+
+        runs = Runs(
+            worker=lambda _lane: Ready(),
+            deliver=deliver,
+            changed=lambda: settled.put_nowait(runs.settled),
+            log=print,
+            tell=print,
+        )
+        for name in ("f", "g"):
+            runs.request(job(name, runs.next_generation()), supersede=True)
+        await until(settled, 2)
+        return delivered
+
+    assert asyncio.run(scenario()) == [(1, "Fuselight failed in a run: 'the report'"), (2, "")]
+
+
+def test_what_no_outcome_can_be_made_of_is_told_and_the_rest_goes_on() -> None:
+    def no_request() -> Analyse:
+        raise OSError("the file went away")
+
+    async def scenario() -> tuple[list[int], list[str], int]:
+        delivered: list[int] = []
+        told: list[str] = []
+        done = asyncio.Event()
+
+        async def deliver(job: Job, _request: Analyse, _outcome: Answer | Refused) -> None:
+            delivered.append(job.generation)
+            if job.generation == 2:
+                raise OSError("and again")
+            if job.generation == 3:
+                done.set()
+
+        def show() -> None:
+            raise ZeroDivisionError
+
+        runs = Runs(worker=lambda _lane: Ready(), deliver=deliver, changed=show, log=print, tell=told.append)
+        first = job("f", runs.next_generation())
+        runs.request(Job(first.key, LANE, 1, "saved", no_request), supersede=True)
+        for name in ("g", "h"):
+            runs.request(job(name, runs.next_generation()), supersede=True)
+        await asyncio.wait_for(done.wait(), 10)
+        await runs.close()
+        return delivered, told, runs.settled
+
+    delivered, told, settled = asyncio.run(scenario())
+    assert delivered == [2, 2, 3], "the outcome, then the failure of ours"
+    assert [text.rpartition("and shows ")[2] for text in told] == [
+        "nothing of run 1 of f: see its log.",
+        "nothing of run 2 of g: see its log.",
+    ]
+    assert settled == 3

@@ -132,18 +132,21 @@ def register_command(server: Server, name: str, handler: Callable[[Server, tuple
     """Let `handler` answer the command `name`; it gets the arguments as the client sent them."""
     guarded = _guarded(server, name, handler)
 
-    # `object`: pygls asks whether the annotation is a subclass of its server, and before Python 3.11 Any is no class.
+    # pygls asks of an annotation whether it is a subclass of its server, which Any is no class for before Python 3.11,
+    # and whether the server is an instance of it, when the server goes in first. Without annotations it asks nothing.
     if inspect.iscoroutinefunction(handler):
 
-        async def command_async(*arguments: object) -> Any:
+        async def command_async(*arguments: Any) -> Any:
             return await guarded(arguments)
 
+        command_async.__annotations__.clear()
         server.command(name)(command_async)
     else:
 
-        def command(*arguments: object) -> Any:
+        def command(*arguments: Any) -> Any:
             return guarded(arguments)
 
+        command.__annotations__.clear()
         server.command(name)(command)
 
 

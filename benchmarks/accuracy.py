@@ -107,7 +107,7 @@ def run_model(name: str, mode: str) -> dict[str, Any]:
     model.train(train)
     error, failures = None, []
     with Recorder(roots=(str(ROOT),)) as recorder, capture_only():
-        compiled = torch.compile(model, fullgraph=mode == "fullgraph")
+        compiled: Any = torch.compile(model, fullgraph=mode == "fullgraph")
         try:
             with torch.enable_grad() if train else torch.no_grad():
                 for index, rows in enumerate((2, 3)):
@@ -173,10 +173,9 @@ def refusal_keys(report: Any) -> set[Key]:
 
 def error_keys(report: Any) -> set[Key]:
     """The errors of Dynamo that the Report tells: those that ended a call, and those that left a frame to eager."""
+    left = [one for one in report.not_compiled if one.gb_id is not None]
     return {
-        (one.stack[-1].path, one.stack[-1].line, one.gb_id)
-        for one in (*report.failures, *report.not_compiled)
-        if one.stack and one.gb_id is not None
+        (one.stack[-1].path, one.stack[-1].line, one.gb_id) for one in (*report.failures, *left) if one.stack
     }
 
 

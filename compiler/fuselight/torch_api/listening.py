@@ -233,11 +233,23 @@ def _listen_to_refusals(installed: _Installed) -> None:  # noqa: C901 - one smal
 
         return add_skip_reason
 
+    def wrap_frame(real: Callable[..., Any]) -> Callable[..., Any]:
+        def compile_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return real(code, *args, **kwargs)
+            except torch._dynamo.exc.SkipFrame as skip:
+                installed.tell("skips", listener.frame_skipped, str(skip), code)
+                raise
+
+        return compile_frame
+
     installed.replace("recompile limits", convert_frame, "exceeds_recompile_limit", wrap_limit)
     installed.replace("frames left to eager", convert_frame, "format_error_msg", wrap_error)
     installed.replace("frames without tensors", convert_frame, "has_tensor_in_frame", wrap_tensors)
     if hasattr(convert_frame, "add_skip_reason"):  # newer than 2.11; what it adds is the reason of skip files
         installed.replace("skipped frames", convert_frame, "add_skip_reason", wrap_skip)
+    else:
+        installed.replace("skipped frames", convert_frame, "compile_frame", wrap_frame)
 
 
 def _listen_to_symbols(installed: _Installed) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fuselight.codec import DecodeError, decode, encode
@@ -15,6 +15,7 @@ from fuselight.protocol import (
     Answer,
     Cancel,
     Hello,
+    Locate,
     Message,
     Progress,
     Refused,
@@ -25,7 +26,9 @@ from fuselight.protocol import (
 from fuselight.report import Location, Report
 
 st.register_type_strategy(float, st.floats(allow_nan=False))  # equal to nothing, itself included
-MESSAGES = st.one_of(*(st.from_type(kind) for kind in (Answer, Cancel, Hello, Progress, Refused, Shutdown)))
+MESSAGES = st.one_of(
+    *(st.from_type(kind) for kind in (Answer, Cancel, Hello, Locate, Progress, Refused, Shutdown))
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
@@ -38,6 +41,9 @@ def test_every_message_comes_back_as_it_went(message: Message) -> None:
     assert from_json(json.loads(json.dumps(to_json(message)))) == message
 
 
+@settings(
+    suppress_health_check=[HealthCheck.too_slow], deadline=None
+)  # a report is large, and a machine can be busy
 @given(st.from_type(Report))
 def test_a_report_comes_back_as_it_was_stored(report: Report) -> None:
     assert decode(Report, json.loads(json.dumps(encode(report)))) == report

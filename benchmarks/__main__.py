@@ -10,7 +10,7 @@ import importlib
 import sys
 import traceback
 
-from benchmarks.print_table import print_table
+from benchmarks.print_table import print_header, print_table
 
 NAMES = ("server_bench", "static_bench", "save_to_diagnostics", "check_process", "run_overhead", "accuracy")
 
@@ -24,6 +24,7 @@ def main() -> int:
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
     broken = 0
+    print_header()
     for name in names:
         try:
             broken += print_table(importlib.import_module(f"benchmarks.{name}").rows())

@@ -10,6 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+_COLUMNS = "{:8} {:>9} {:12} {:>9} {:>6}  {}"
+
+
+def print_header() -> None:
+    """Print the names of the columns."""
+    print(_COLUMNS.format("verdict", "measured", "", "limit", "", "what"), flush=True)
+
+
 def print_table(rows: Iterable[Row | tuple[str, float, float, str]]) -> int:
     """Print one line a row; returns the exit code: 0 if every promise holds.
 
@@ -18,12 +26,12 @@ def print_table(rows: Iterable[Row | tuple[str, float, float, str]]) -> int:
     broken = 0
     for given in rows:
         row = given if isinstance(given, Row) else Row(*given)
-        verdict = "ok" if row.holds else "NOT MET"
         broken += not row.holds
+        verdict = "ok" if row.holds else "NOT MET"
         bound = "at least" if row.at_least else "at most"
-        detail = f"  ({row.detail})" if row.detail else ""
+        what = f"{row.name} ({row.detail})" if row.detail else row.name
         print(
-            f"{verdict:8} {row.measured:9.2f} {row.unit:<3} {bound:>8} {row.limit:g} {row.unit:<3} {row.name}{detail}",
+            _COLUMNS.format(verdict, f"{row.measured:.2f}", row.unit, bound, f"{row.limit:g}", what),
             flush=True,
         )
     return 1 if broken else 0

@@ -1,4 +1,4 @@
-"""`make bench [NAMES=...]`: measure what the project promises and print the table (benchmarks/)."""
+"""`make bench`, or `bench.py NAME ...` for some: measure what the project promises, print the table (benchmarks/)."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,72 @@ def test_an_observer_that_raises_costs_a_fact_and_not_the_compile(tmp_path: Path
     assert got.failure is None
     assert [one.outcome.value for one in got.parts.compiles] == ["compiled"]
     assert any("observer" in problem.why for problem in got.parts.problems)
+
+
+def test_the_code_behind_a_break_keeps_its_lines_and_its_ends(tmp_path: Path) -> None:
+    """torch counts each step of a method chain's lines twice where a method is loaded."""
+    got = record(
+        tmp_path,
+        """
+        @torch.compile
+        def step(x):
+            print("first")
+            y = (
+                x.float()
+                .mul(2)
+                .add(1)
+                .relu()
+            )
+            n = y.sum().item()
+            z = torch.nonzero(
+                y
+            )
+            return z * n
+
+        def main():
+            step(torch.ones(3))
+        """,
+    )
+    places = [found.stack[-1] for found in got.parts.breaks]
+    item, nonzero = got.line(".item()"), got.line("torch.nonzero(")
+    assert [place.line for place in places] == [got.line("print"), item, nonzero]
+    assert [frame.resumes_at for frame in got.parts.frames] == [None, got.line("print"), item, nonzero]
+    if COLUMNS:
+        assert (places[1].column, places[1].end_line, places[1].end_column) == (8, item, 22)
+        assert (places[2].column, places[2].end_line, places[2].end_column) == (8, nonzero + 2, 5)
+    assert not got.parts.problems
+
+
+def test_a_traceback_through_the_code_behind_a_break_has_the_lines_of_the_source(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        @torch.compile
+        def step(x):
+            print("first")
+            y = (
+                x.float()
+                .mul(2)
+                .relu()
+            )
+            return y.view(2, 2)
+
+        def main():
+            step(torch.ones(3))
+        """,
+    )
+    assert got.failure is not None
+    assert got.failure.stack[-1].line == got.line("y.view")
+
+
+def test_an_end_that_nobody_knows_is_left_out() -> None:
+    """A call over several lines, in the words of a torch that names no end line."""
+    summary = traceback.FrameSummary("/project/net.py", 7, "forward", lookup_line=False)
+    if COLUMNS:
+        summary.colno, summary.end_colno = 8, 5  # type: ignore[attr-defined] - younger than Python 3.10
+    (place,) = stacks.from_summaries([summary])
+    assert (place.line, place.end_line, place.end_column) == (7, None, None)
+    assert place.column == (8 if COLUMNS else None)
 
 
 def test_columns_are_found_for_a_torch_whose_summaries_lack_them(

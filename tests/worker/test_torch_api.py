@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Mapping, Sequence
 from types import CodeType
 
@@ -19,7 +20,15 @@ from fuselight.torch_api import devices
 
 pytestmark = pytest.mark.torch
 
+PLACES = (
+    ("torch._dynamo.bytecode_transformation", "linetable_311_writer", ("first_lineno",)),
+    ("torch._dynamo.symbolic_convert", "InstructionTranslatorBase.frame_summary", ("self",)),
+    ("torch._guards", "TracingContext._populate_loc_in_frame_summary", ("self",)),
+)
+"""Code has positions from Python 3.11 on."""
+
 SIGNATURES = (
+    *(PLACES if sys.version_info >= (3, 11) else ()),
     ("torch._dynamo.convert_frame", "_compile", ("code", "globals", "locals")),
     ("torch._dynamo.convert_frame", "exceeds_recompile_limit", ("cache_size", "compile_id")),
     ("torch._dynamo.convert_frame", "format_error_msg", ("exc", "code")),

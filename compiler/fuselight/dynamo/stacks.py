@@ -81,6 +81,8 @@ def resumes_at(code: CodeType) -> int | None:
 def _location(  # noqa: PLR0917 - the arguments are the cache's key
     path: str, line: int, column: int | None, end_line: int | None, end_column: int | None, name: str
 ) -> Location:
+    if (end_line or line, end_column or 0) <= (line, column or 0):
+        end_line = end_column = None  # the end is on a later line that nobody told
     return Location(absolute(path), line, column, end_line, end_column, user_function(name))
 
 

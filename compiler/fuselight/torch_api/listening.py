@@ -26,6 +26,7 @@ import torch._dynamo.symbolic_convert
 import torch.fx.experimental.symbolic_shapes
 
 from fuselight.torch_api.artefacts import entry_list
+from fuselight.torch_api.places import mend_places
 
 LINE_EVERY = 0.1
 """Seconds between two calls of `Listener.line_reached`."""
@@ -97,9 +98,10 @@ class _Installed:
 
 @contextlib.contextmanager
 def listen(listener: Listener, *, graphs: bool = True, lines: bool = False) -> Iterator[None]:
-    """Report what Dynamo does to `listener` until the block ends."""
+    """Report what Dynamo does to `listener`, with its places mended (see `places`), until the block ends."""
     installed = _Installed(listener)
     try:
+        mend_places(installed.replace)
         _listen_to_compiles(installed)
         _listen_to_breaks(installed)
         _listen_to_guards(installed)

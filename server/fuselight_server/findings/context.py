@@ -125,7 +125,13 @@ def is_machinery(path: str) -> bool:
 
 
 def span_of(location: Location) -> Span:
-    """The span of a location."""
+    """The span of a location; without its end, where a report has one that is not behind the start."""
+    start, end = (
+        (location.line, location.column or 0),
+        (location.end_line or location.line, location.end_column or 0),
+    )
+    if end <= start:
+        return Span(location.path, location.line, location.column)
     return Span(location.path, location.line, location.column, location.end_line, location.end_column)
 
 

@@ -27,7 +27,12 @@ from tests.support.reports import FILE, LIBRARY, ROOT, broken, report
 
 PATHS = (FILE, f"{ROOT}/other.py", f"{ROOT}/.venv/lib/python3.11/site-packages/lib/a.py", LIBRARY, "<string>")
 LOCATIONS = st.builds(
-    Location, path=st.sampled_from(PATHS), line=st.integers(1, 40), column=st.sampled_from((None, 4))
+    Location,
+    path=st.sampled_from(PATHS),
+    line=st.integers(1, 40),
+    column=st.sampled_from((None, 4)),
+    end_line=st.none() | st.integers(1, 40),
+    end_column=st.none() | st.integers(0, 9),
 )
 STACKS = st.lists(LOCATIONS, max_size=3).map(tuple)
 FRAMES = st.builds(
@@ -78,3 +83,12 @@ def test_no_finding_stands_in_a_library(facts: Report) -> None:
     for one in found:
         assert one.span.path.startswith(f"{ROOT}/")
         assert "site-packages" not in one.span.path
+
+
+@given(reports())
+def test_no_range_ends_before_it_starts(facts: Report) -> None:
+    for one in findings(facts):
+        for span in (one.span, *(related.span for related in one.related)):
+            if span.end_line is None and span.end_column is None:
+                continue
+            assert (span.end_line or span.line, span.end_column or 0) > (span.line, span.column or 0)

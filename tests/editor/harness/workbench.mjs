@@ -72,6 +72,7 @@ export function workbench(page) {
       await page.mouse.down();
       await page.mouse.move(edge.x + edge.width + pixels, 300, { steps: 4 });
       await page.mouse.up();
+      await page.mouse.move(700, 450); // or the edge stays lit
     },
     async save() {
       await page.keyboard.press("Control+s");

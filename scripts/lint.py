@@ -38,6 +38,7 @@ def main() -> int:
             str(tools / "biome"),
             "ci",
             "extension",
+            "tests/editor",
             "package.json",
             "tsconfig.json",
             "biome.json",

@@ -53,7 +53,8 @@ export function createClient(server: Choice, parts: ClientParts): LanguageClient
       confirmRun: true,
       locale: vscode.env.language,
     }),
-    markdown: { isTrusted: { enabledCommands: clientCommands }, supportThemeIcons: true },
+    // What hovers say is partly text of the folder's: it may run no command and load nothing.
+    markdown: { isTrusted: false, supportHtml: false, supportThemeIcons: false },
     middleware: {
       async executeCommand(command, args, next) {
         const folder = command === serverCommand.run ? folderOf(args[0]) : null;

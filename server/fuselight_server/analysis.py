@@ -234,7 +234,12 @@ class Analysis:
         return frozenset(path for result in self._state.results.values() for path in result.paths())
 
     async def load_program(self, store: Store) -> None:
-        """Show what the last `fuselight run` that wrote to `store` found."""
+        """Show what the last `fuselight run` that wrote to `store` found.
+
+        Not while the folder is not trusted: what came with it can say anything of any file, in our name.
+        """
+        if not self._state.trusted:
+            return
         key = Key(str(store.report_path), PROGRAM)
         folder = self._state.folder_of(key.path)
         report = await asyncio.to_thread(store.read_report)

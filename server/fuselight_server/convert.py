@@ -8,6 +8,7 @@ end of its line means the end of the line, in both directions.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ ReadLine = Callable[[str, int], "str | None"]
 """Path and 1-based line to the line's text, None where there is none."""
 
 BEFORE_EDIT = "before your edit: "
+
+_ADDRESS = re.compile(r"(?:https|file)://[^\s<>\\]+")
 
 _SEVERITIES = {
     Severity.ERROR: types.DiagnosticSeverity.Error,
@@ -121,7 +124,7 @@ def diagnostic(finding: Finding, client: Client, *, edited: bool = False) -> typ
         severity=severity,
         source="fuselight",
         code=finding.code,
-        code_description=types.CodeDescription(href=finding.link) if finding.link else None,
+        code_description=types.CodeDescription(href=page) if (page := address(finding)) else None,
         message=(BEFORE_EDIT if edited else "") + message(finding),
         related_information=[
             types.DiagnosticRelatedInformation(
@@ -131,6 +134,12 @@ def diagnostic(finding: Finding, client: Client, *, edited: bool = False) -> typ
         ]
         or None,
     )
+
+
+def address(finding: Finding) -> str | None:
+    """Return where the finding's page is: on the web or a file, and nothing that an editor would run."""
+    href = finding.link
+    return href if href is not None and _ADDRESS.fullmatch(href) else None
 
 
 def message(finding: Finding) -> str:

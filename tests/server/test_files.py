@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fuselight_server.store import Store
 from tests.server.programs import SOURCE, breaks, codes, write
 from tests.support.lsp_client import DEADLINE, ROOT
+from tests.support.reports import at, broken, report
 
 if TYPE_CHECKING:
     from tests.server.conftest import Start
@@ -198,3 +200,32 @@ def test_two_windows_on_one_folder(connect: Start, tmp_path: Path) -> None:
     clients[1].idle(2)
     assert len(breaks(clients[1], path.as_uri())) == 1
     assert path.read_text(encoding="utf-8") == SOURCE
+
+
+LURE = "[press here](command:workbench.action.terminal.new) ![](https://example.org/x.png) <b>x</b> `` ` [y](command:z)"
+
+
+def test_a_report_that_came_with_a_folder_waits_for_trust_and_is_shown_as_text(
+    connect: Start, tmp_path: Path
+) -> None:
+    path = write(tmp_path, PROGRAM)
+    place = at(PRINT + 1, (4, 18), path=str(path))
+    Store.at(tmp_path).write_report(
+        report(breaks=(broken(place, reason=LURE, explanation=LURE),), roots=(str(tmp_path),))
+    )
+    client = connect()
+    client.start(tmp_path, options={"trusted": False})
+    uri = client.open(path)
+    tell(client, tmp_path / ".fuselight" / "last-run.json", 2)
+    assert client.request("fuselight/reportTree", {"uri": None})["nodes"] == []
+    assert breaks(client, uri) == []
+
+    mark = client.mark()
+    client.notify("fuselight/trust", {"trusted": True})
+    client.notified("fuselight/reportChanged", since=mark)
+    assert len(breaks(client, uri)) == 1
+    where = {"textDocument": {"uri": uri}, "position": {"line": PRINT, "character": 6}}
+    shown = client.request("textDocument/hover", where)["contents"]["value"]
+    assert "press here" in shown
+    for active in ("](command:", "![", "<b>"):
+        assert active not in shown.replace("\\" + active[0], ""), shown

@@ -102,3 +102,25 @@ def test_only_files_have_paths() -> None:
     assert convert.path("file:///a%20b/c.py") == "/a b/c.py"
     assert convert.path("untitled:Untitled-1") is None
     assert convert.path(convert.uri("/é/c d.py")) == "/é/c d.py"
+
+
+@pytest.mark.parametrize(
+    ("link", "address"),
+    [
+        ("https://meta-pytorch.github.io/gb0059.html", "https://meta-pytorch.github.io/gb0059.html"),
+        ("file:///opt/docs/FL101%20a.md", "file:///opt/docs/FL101%20a.md"),
+        ("command:workbench.action.terminal.new", None),
+        ("http://example.org", None),
+        ("https://a.org> [x](command:y", None),
+        (None, None),
+    ],
+)
+def test_a_link_leads_to_a_page_and_nowhere_else(link: str | None, address: str | None) -> None:
+    finding = Finding(
+        code="GB0059", severity=Severity.WARNING, title="", message="", span=Span("/a.py", 1), tier=Tier.CAPTURE,
+        target="f", inputs="", torch="", link=link,
+    )  # fmt: skip
+    assert convert.address(finding) == address
+    shown = convert.diagnostic(finding, view("x"))
+    assert (shown.code_description.href if shown.code_description else None) == address
+    assert ("command:" in explanation(finding, edited=False)) is False

@@ -68,12 +68,13 @@ def _actions(
     elif finding.code not in {"FL501", "FL502"}:
         made = edits.insert_ignore(document.path, text, finding.span.line, finding.code)
         yield from _edit(server, f"Ignore {finding.code} on this line", made, shown)
-    if finding.link and server.state.client.commands:  # an editor that runs our own extension
+    page = convert.address(finding)
+    if page is not None and server.state.client.commands:  # an editor that runs our own extension
         yield types.CodeAction(
             title=f"Open the page of {finding.code}",
             kind=types.CodeActionKind.QuickFix,
             diagnostics=[shown],
-            command=types.Command(title="Open the page", command=OPEN, arguments=[finding.link]),
+            command=types.Command(title="Open the page", command=OPEN, arguments=[page]),
         )
 
 

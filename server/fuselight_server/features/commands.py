@@ -12,6 +12,7 @@ from fuselight_server import convert
 from fuselight_server.analysis import PROGRAM
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.hover import markdown
+from fuselight_server.features.markdown import code_block, code_span
 from fuselight_server.features.server import installed
 from fuselight_server.store import Store
 
@@ -82,8 +83,8 @@ def copy_finding(server: Server, arguments: tuple[Any, ...]) -> str | None:
         return None
     parts = [
         markdown(finding, edited=edited)
-        + f"\n\n`{finding.span.path}:{finding.span.line}`\n\n"
-        + f"```python\n{(server.state.read_line(path, finding.span.line) or '').strip()}\n```"
+        + f"\n\n{code_span(f'{finding.span.path}:{finding.span.line}')}\n\n"
+        + code_block((server.state.read_line(path, finding.span.line) or "").strip(), "python")
         for finding, edited in findings_of(server, path)
         if finding.span.line - 1 <= int(line) <= (finding.span.end_line or finding.span.line) - 1
         and code in (None, finding.code)

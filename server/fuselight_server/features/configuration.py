@@ -106,6 +106,11 @@ def add_folders(server: Server, folders: Sequence[types.WorkspaceFolder]) -> Non
 async def start_folders(server: Server) -> None:
     """Read the settings of every folder, and what the last `fuselight run` in it found."""
     await pull(server)
+    await load_programs(server)
+
+
+async def load_programs(server: Server) -> None:
+    """Read what the last `fuselight run` in each folder found."""
     for folder in list(server.state.folders.values()):
         if folder.uri is not None:
             await server.analysis.load_program(Store.at(Path(folder.path)))

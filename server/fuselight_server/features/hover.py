@@ -13,6 +13,7 @@ from fuselight.report import Outcome
 from fuselight_server import convert
 from fuselight_server.features.code_lens import summary
 from fuselight_server.features.diagnostics import findings_of
+from fuselight_server.features.markdown import code_span, link, plain
 from fuselight_server.findings.text import counted
 from fuselight_server.places import resumption, span
 from fuselight_server.runs import Key
@@ -63,31 +64,31 @@ def _covers(finding: Finding, line: int, column: int) -> bool:
 
 def explanation(finding: Finding, *, edited: bool) -> str:
     """Make what the diagnostic, which an editor shows above it, leaves out. Several on one line are told by code."""
-    code = f"[{finding.code}]({finding.link})" if finding.link else finding.code
+    code = link(finding.code, convert.address(finding))
     return "\n\n".join([f"**{code}**", *_body(finding, edited=edited)])
 
 
 def markdown(finding: Finding, *, edited: bool) -> str:
     """Make the whole of a finding, as Markdown that stands alone."""
-    code = f"[{finding.code}]({finding.link})" if finding.link else finding.code
-    return "\n\n".join([f"**{_escape(convert.message(finding))}** {code}", *_body(finding, edited=edited)])
+    code = link(finding.code, convert.address(finding))
+    return "\n\n".join([f"**{plain(convert.message(finding))}** {code}", *_body(finding, edited=edited)])
 
 
 def _body(finding: Finding, *, edited: bool) -> list[str]:
     parts = ["*From before your edit of this line.*"] if edited else []
     if finding.message and finding.message != finding.title:
-        parts.append(_escape(finding.message))
+        parts.append(plain(finding.message))
     if finding.gb_ids:
-        parts.append(f"Related: {', '.join(finding.gb_ids)}")
+        parts.append(plain(f"Related: {', '.join(finding.gb_ids)}"))
     source = [finding.target, finding.inputs, f"torch {finding.torch}" if finding.torch else ""]
-    parts.append(f"*{finding.tier.value}: {'; '.join(_escape(part) for part in source if part)}*")
+    parts.append(f"*{finding.tier.value}: {'; '.join(plain(part) for part in source if part)}*")
     return parts
 
 
 def targets(snapshot: Snapshot, line: int) -> list[str]:
     """Say what the last run of the targets whose name is on `line` found, where no frame of theirs begins."""
     return [
-        f"`{target.name}`: {summary(result)}"
+        f"{code_span(target.name)}: {plain(summary(result))}"
         for target in snapshot.reading.targets
         if target.name_span.line == line
         and (result := snapshot.results.get(Key(snapshot.path, target.name))) is not None
@@ -122,7 +123,7 @@ def _frames(result: Result, parts: list[int]) -> str:
     graphs = len({one.frame for one in compiles if one.graph is not None})
     stale = " *(before your edit)*" if result.stale else ""
     name = report.frames[parts[0]].function
-    head = f"`{name}`: {counted(graphs, 'graph')}, {counted(len(compiles), 'compile')}{stale}"
+    head = f"{code_span(name)}: {counted(graphs, 'graph')}, {counted(len(compiles), 'compile')}{stale}"
     lines = [_compile(result, one) for one in compiles[:LISTED]]
     if len(compiles) > LISTED:
         lines.append(f"- and {len(compiles) - LISTED} more")
@@ -142,11 +143,4 @@ def _compile(result: Result, one: Compile) -> str:
     part = ""
     if frame.resumes_at is not None:
         part = f" from line {result.places.now(span(resumption(frame))).line} on"
-    return f"- compile {one.id}{part}" + (f": {', '.join(facts)}" if facts else "")
-
-
-def _escape(text: str) -> str:
-    """Keep plain text plain in Markdown, line ends included; code in backticks stays code."""
-    for mark in ("*", "_", "<", "#"):
-        text = text.replace(mark, f"\\{mark}") if "`" not in text else text
-    return text.replace("\n", "  \n")
+    return f"- compile {plain(one.id)}{part}" + (f": {', '.join(facts)}" if facts else "")

@@ -87,9 +87,11 @@ async def _begin(server: Server) -> None:
 
 
 def trust(server: Server, params: TrustParams) -> None:
-    """Answer `fuselight/trust`. Trust that is taken back ends every run."""
+    """Answer `fuselight/trust`. Trust that is taken back ends every run; with trust comes what the folders hold."""
     server.state.trusted = params.trusted
-    if not params.trusted:
+    if params.trusted:
+        server.spawn(configuration.load_programs(server), "reading the last runs")
+    else:
         server.spawn(server.analysis.restart(None), "stopping workers")
     server.face.runs_changed()
 

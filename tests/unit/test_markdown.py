@@ -1,0 +1,65 @@
+"""Text in Markdown: shown as it is, and never more than text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuselight_server.features.markdown import code_block, code_span, link, plain
+
+ACTIVE = "\\`*_{}[]()<>#+-!|~&"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[run](command:x)", r"\[run\]\(command:x\)"),
+        ("![x](https://a/b.png)", r"\!\[x\]\(https://a/b.png\)"),
+        ("<img src=x>", r"\<img src=x\>"),
+        ("keep `f(x)` here", "keep `f(x)` here"),
+        ("`a` [b](c) `d`", r"`a` \[b\]\(c\) `d`"),
+        ("an ` alone [b](c)", r"an \` alone \[b\]\(c\)"),
+        ("``a` [b](command:c) `d``", r"\`\`a` [b](command:c) `d\`\`"),
+        (r"a\`b`[c](d)", r"a\\`b`\[c\]\(d\)"),
+        ("1. one\n# two", "1\\. one  \n\\# two"),
+    ],
+)
+def test_text_is_shown_as_it_is(text: str, shown: str) -> None:
+    assert plain(text) == shown
+
+
+@given(st.text(alphabet=ACTIVE + "ab1. \n:/"))
+def test_no_mark_is_active_outside_of_code(text: str) -> None:
+    """Read as CommonMark does: a backslash escapes a mark, a run of backticks opens code that the next such ends."""
+    shown = plain(text)
+    at = 0
+    while at < len(shown):
+        if shown[at] == "\\":
+            assert shown[at + 1] in ACTIVE + "."
+            at += 2
+        elif shown[at] == "`":
+            match = re.match(r"(`+)[^`]+\1(?!`)", shown[at:])
+            assert match is not None, shown
+            assert "\n" not in match[0], shown
+            at += match.end()
+        else:
+            assert shown[at] not in ACTIVE, shown
+            at += 1
+
+
+@given(st.text(alphabet="`ab "))
+def test_a_fence_is_longer_than_what_it_holds(text: str) -> None:
+    for made in (code_span(text), code_block(text, "python")):
+        fence = re.match("`+", made)
+        assert fence is not None
+        inside = made[fence.end() : -fence.end()]
+        assert made.endswith(fence[0])
+        assert all(len(run) < fence.end() for run in re.findall("`+", inside))
+
+
+def test_a_link_without_an_address_is_its_text() -> None:
+    assert link("FL101", "file:///a b.md") == "[FL101](<file:///a b.md>)"
+    assert link("[x](y)", None) == r"\[x\]\(y\)"

@@ -41,6 +41,7 @@ test("from an empty profile to findings, and still there after a reload", async 
   });
 
   await test.step("an answer that is taken back", async () => {
+    await expect(view.lensAction("Run").first()).toBeVisible();
     await view.lensAction("Run").first().click();
     await view.notified("under torch.compile");
     await view.answer("Not in This Folder");

@@ -134,10 +134,12 @@ class Hello:
 
 @dataclass(frozen=True)
 class Started:
-    """A run has a process now. `pid` is what to sample and its group is what to kill."""
+    """A run has a process now, or its time begins anew. `pid` is what to sample and its group is what to kill."""
 
     id: int
     pid: int
+    seconds: float | None = None
+    """From now on, what the worker gives it before it ends it itself; None: no limit."""
 
 
 @dataclass(frozen=True)

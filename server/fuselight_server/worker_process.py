@@ -54,7 +54,7 @@ _CANCEL_LIMIT = 5.0
 """Seconds from Cancel to its answer, before the whole worker is killed."""
 _CLOSE_LIMIT = 3.0
 _OVERTIME = 15.0
-"""Seconds past a run's own limit after which the worker itself is held to be stuck."""
+"""Seconds past the end that the worker sets a run after which the worker itself is held to be stuck."""
 _STDERR_TAIL = 20_000
 _LARGE = 200_000
 """Bytes."""
@@ -101,6 +101,12 @@ class _Run:
     last: Progress | None = None
     moved: float = field(default_factory=time.monotonic)
     sampled: Stack | None = None
+    due: float | None = None
+    """When its answer must be here, by `time.monotonic()`; None: there is no limit."""
+
+    def allow(self, seconds: float | None) -> None:
+        """Let it take `seconds` from now on; None or 0: for ever."""
+        self.due = time.monotonic() + seconds + _OVERTIME if seconds else None
 
 
 @dataclass(frozen=True)
@@ -186,6 +192,7 @@ class Worker:
             return Refused(request.id, "failed", failed.failure), False
         number = next(self._numbers)  # ours on the pipe: the caller's ids may repeat
         run = _Run(request, on_progress, asyncio.get_running_loop().create_future())
+        run.allow(request.limits.seconds)
         self._runs[number] = run
         self._become(WorkerState.BUSY, f"{request.target.name}, generation {request.generation}")
         self._wait_idle()
@@ -383,6 +390,7 @@ class Worker:
             run = self._runs.get(message.id)
             if run is not None:
                 run.pid, run.moved = message.pid, time.monotonic()
+                run.allow(message.seconds)
         elif isinstance(message, Progress):
             run = self._runs.get(message.id)
             if run is not None:
@@ -417,12 +425,10 @@ class Worker:
 
     async def _watch(self, number: int, run: _Run) -> None:
         """Sample a run that shows no progress, and give the worker up when it does not end one in time."""
-        limit = run.request.limits.seconds
-        deadline = time.monotonic() + limit + _OVERTIME if limit else None
         while not run.answer.done():
             silent = time.monotonic() - run.moved
             await asyncio.sleep(max(self._sample_after - silent, 0.05) if self._sample_after > 0 else 1.0)
-            if deadline is not None and time.monotonic() > deadline:
+            if run.due is not None and time.monotonic() > run.due:
                 self._log("worker: it does not end a run that is past its limit; killing it")
                 if self._process is not None:
                     await self._ended(self._process, "it did not answer in time")

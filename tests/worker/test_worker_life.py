@@ -16,6 +16,7 @@ import pytest
 from fuselight.protocol import Answer, Refused
 from fuselight.report import Culprit
 from fuselight.worker import wire
+from fuselight_server import worker_process
 from fuselight_server.worker_answers import platform_problem
 from fuselight_server.worker_process import (
     Interpreter,
@@ -159,6 +160,49 @@ def test_a_damaged_answer_refuses_the_run(folder: Path, tmp_path: Path, then: st
     assert answer.failure is not None
     assert (answer.failure.culprit, answer.failure.kind) == (Culprit.FUSELIGHT, "damaged_answer")
     assert any("does not know" in line for line in live.lines)
+    live.close()
+
+
+STARTED = """\
+def say(**message): os.write(1, wire.frame(wire.dump(message)))
+say(type="Started", id=1, pid=os.getpid(), seconds={seconds})
+{then}
+"""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "then", "why"),
+    [
+        (0.5, "time.sleep(600)", "it did not answer in time"),
+        (
+            600,
+            "say(type='Progress', id=1, phase='trace')\nos.write(1, b'garbage')\ntime.sleep(600)",
+            "is damaged",
+        ),
+        (600, "time.sleep(3)\nsay(type='Refused', id=1, reason='failed')", None),
+        (None, "time.sleep(3)\nsay(type='Refused', id=1, reason='failed')", None),
+    ],
+    ids=["silent", "garbage in the run", "in the time that the worker gives", "no limit"],
+)
+def test_a_run_is_waited_for_as_long_as_the_worker_gives_it(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    seconds: float | None,
+    then: str,
+    why: str | None,
+) -> None:
+    monkeypatch.setattr(worker_process, "_OVERTIME", 0.5)
+    script = HELLO.format(
+        compiler=str(launch_path().parents[2]), then=STARTED.format(seconds=seconds, then=then)
+    )
+    live = LiveWorker(folder, fake_interpreter(tmp_path, script), sample_after=0.5)
+    answer = live.run(live.request(GOOD, seconds=1))
+    assert isinstance(answer, Refused)
+    assert (answer.failure is None) == (why is None), answer
+    if why is not None and answer.failure is not None:
+        assert why in answer.failure.message
     live.close()
 
 

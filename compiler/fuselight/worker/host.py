@@ -203,7 +203,17 @@ class Host:
         self._selector.register(running.progress, selectors.EVENT_READ, lambda: self._read_progress(running))
         for descriptor in (running.stdout, running.stderr):
             self._selector.register(descriptor, selectors.EVENT_READ, _reader(self, running, descriptor))
-        self._send(Started(request.id, running.pid))
+        self._tell_started(running)
+
+    def _tell_started(self, running: Running) -> None:
+        seconds = self._limit(running)
+        self._send(Started(running.request.id, running.pid, seconds + _GRACE if seconds else None))
+
+    def _limit(self, running: Running) -> float:
+        """Return how long the run may take from `running.started` on, in seconds; 0 is for ever."""
+        seconds = running.request.limits.seconds
+        importing_torch = not self._forks and running.last is None
+        return seconds + _READY if seconds and importing_torch else seconds
 
     def _fork(self, request: Analyse, fake: str | None) -> Running:
         for broken in fork_rules.violations(self._warm.baseline):
@@ -242,9 +252,10 @@ class Host:
     def _pass_on(self, running: Running, payload: bytes) -> None:
         with contextlib.suppress(wire.WireError, DecodeError):
             progress = decode(Progress, wire.load(payload))
-            if running.last is None and not self._forks:
+            ready, running.last = running.last is None and not self._forks, progress
+            if ready:
                 running.started = time.monotonic()  # until then it was importing torch, not running anything
-            running.last = progress
+                self._tell_started(running)
             self._send(progress)
 
     def read_output(self, running: Running, descriptor: int) -> None:
@@ -313,8 +324,8 @@ class Host:
                 if now >= running.kill_at:
                     process.kill_group(running.pid)
                 continue
-            ready = 0 if self._forks or running.last is not None else _READY
-            if limits.seconds and now - running.started >= limits.seconds + ready:
+            seconds = self._limit(running)
+            if seconds and now - running.started >= seconds:
                 running.end("timeout", grace=_GRACE)
                 continue
             limit = limits.memory_mb * 1024 * 1024

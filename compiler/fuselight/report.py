@@ -241,6 +241,8 @@ class Frame:
     resumes_at: int | None = None
     """The line where a resume function takes over, None for the function itself."""
     executions_eager: int | None = None
+    parameters: tuple[str, ...] = ()
+    """Names of the user's function's parameters, `*args` and `**kwargs` among them without their stars."""
 
 
 @dataclass(frozen=True)

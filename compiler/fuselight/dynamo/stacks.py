@@ -7,6 +7,7 @@ Fuselight, and what is renamed are resume functions, which get the name of the f
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import linecache
 import os
@@ -69,6 +70,12 @@ def user_function(name: str) -> str:
     while found := torch_api.RESUME.search(name):
         name = found["name"]
     return name
+
+
+def parameters(code: CodeType) -> tuple[str, ...]:
+    """The names of a function's parameters, `*args` and `**kwargs` among them without their stars."""
+    stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]
 
 
 def resumes_at(code: CodeType) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch._dynamo.bytecode_transformation
@@ -20,12 +20,8 @@ _ENTRY = 8
 """Code units that one entry of a line table covers at most (CPython's Objects/locations.md)."""
 
 
-class Replace(Protocol):
-    """Replaces an attribute until a block ends; `feature` is lost where a torch lacks it."""
-
-    def __call__(
-        self, feature: str, owner: object, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
-    ) -> None: ...
+Replace = Callable[[str, object, str, Callable[[Callable[..., Any]], Callable[..., Any]]], None]
+"""Replaces an attribute of an owner until a block ends, for a feature that is lost where a torch lacks the name."""
 
 
 def mend_places(replace: Replace) -> None:
@@ -43,7 +39,7 @@ def _in_entries(real: Callable[..., Any]) -> Callable[..., Any]:
     """Hand an instruction of several entries over one entry at a time.
 
     torch repeats the step to an instruction's line in each of its entries. A LOAD_METHOD has two on Python 3.11, a
-    LOAD_ATTR has two on 3.12: behind `x\\n.float()\\n.relu()` every line of a resume function came out too large.
+    LOAD_ATTR has two on 3.12: every line behind a chain of calls, one a line, came out too large.
     """
 
     def linetable_311_writer(first_lineno: int) -> tuple[list[int], Callable[[Any, int], None]]:

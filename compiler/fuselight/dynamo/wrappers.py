@@ -1,0 +1,103 @@
+"""What a compiled frame runs, as the user knows it: a library's wrapper goes by what it wraps.
+
+torch puts `wrap_inline.inner(*args, **kwargs)` around a module of its own, and transformers decorates `forward` with
+wrappers of that kind. Invariant: only a frame that takes anything and holds exactly one function or module in its
+closure is taken for a wrapper; one that the user wrote keeps its own name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import CodeType, FunctionType, MethodType
+
+import torch
+
+from fuselight.dynamo import stacks
+from fuselight.report import Guard, GuardFailure, Location, Mismatch, Symbol
+
+_ANYTHING = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+_POSITION = re.compile(r"(?<![\w.])args\[(\d+)\]")
+_KEYWORD = re.compile(r"(?<![\w.])kwargs\[(['\"])(\w+)\1\]")
+
+
+@dataclass(frozen=True)
+class Callee:
+    """The function of a frame, and its words for the arguments where the frame itself has none."""
+
+    function: str
+    location: Location
+    positional: tuple[str, ...] = ()
+    """What `args[0]`, `args[1]`, ... of a wrapper are called in what it wraps."""
+    module: str | None = None
+    """The wrapper's variable for the module that it calls: `self` to the module itself."""
+    wraps: bool = False
+
+    def in_its_words(self, text: str) -> str:
+        """`args[0].size(0) was 16, now 12` as `input.size(0) was 16, now 12`."""
+        if not self.wraps:
+            return text
+        text = _POSITION.sub(self._name, _KEYWORD.sub(r"\2", text))
+        return text if self.module is None else re.sub(rf"(?<![\w.]){self.module}(?=[.\[])", "self", text)
+
+    def _name(self, found: re.Match[str]) -> str:
+        index = int(found[1])
+        return self.positional[index] if index < len(self.positional) else found[0]
+
+    def mismatches(self, found: tuple[Mismatch, ...]) -> tuple[Mismatch, ...]:
+        """Failed guards in the callee's words; the expressions stay Dynamo's."""
+        if not self.wraps:
+            return found
+        return tuple(
+            replace(one, failures=tuple(self._failure(failure) for failure in one.failures)) for one in found
+        )
+
+    def _failure(self, one: GuardFailure) -> GuardFailure:
+        source, difference = self.in_its_words(one.source), self.in_its_words(one.difference)
+        return replace(one, source=source, difference=difference)
+
+    def guards(self, found: tuple[Guard, ...]) -> tuple[Guard, ...]:
+        """Guards in the callee's words."""
+        return (
+            tuple(replace(one, source=self.in_its_words(one.source)) for one in found)
+            if self.wraps
+            else found
+        )
+
+    def symbols(self, found: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
+        """Sizes in the callee's words."""
+        return (
+            tuple(replace(one, source=self.in_its_words(one.source)) for one in found)
+            if self.wraps
+            else found
+        )
+
+
+def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[str]) -> Callee:
+    """The callee of a frame that is about to be compiled."""
+    plain = Callee(stacks.qualified_name(code), stacks.def_location(code))
+    held = [
+        name
+        for name in code.co_freevars
+        if isinstance(f_locals.get(name), (FunctionType, MethodType, torch.nn.Module))
+    ]
+    if code.co_flags & _ANYTHING != _ANYTHING or len(held) != 1 or stacks.is_under(code.co_filename, roots):
+        return plain
+    wrapped = f_locals[held[0]]
+    is_module = isinstance(wrapped, torch.nn.Module)
+    function = inspect.unwrap(type(wrapped).forward if is_module else wrapped)  # type: ignore[attr-defined, arg-type]
+    inner = getattr(function, "__code__", None)
+    if inner is None:
+        return plain
+    # a module and a bound method come with their `self`, a decorated function takes it among what the wrapper passes on
+    given = 1 if is_module or isinstance(function, MethodType) else 0
+    taken = code.co_argcount + given
+    return Callee(
+        type(wrapped).__name__ if is_module else stacks.qualified_name(inner),
+        stacks.def_location(inner),
+        inner.co_varnames[taken : inner.co_argcount],
+        held[0] if is_module else None,
+        wraps=True,
+    )

@@ -201,3 +201,74 @@ def test_a_disabled_target_is_told(live: LiveWorker) -> None:
     report = live.analyse(source)
     (found,) = report.not_compiled
     assert (found.kind.value, found.location.line) == ("disabled", 4)
+
+
+DEEP = """\
+import torch
+class Block(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x)
+class Base(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block(4, 4)
+        ...
+    def forward(self, x):
+        for scale in range(3):
+            x = self.run(x, scale)
+        print("end")
+        return x
+    def run(self, x, scale):
+        return self.block(x) * scale
+class Deep(Base):
+    pass
+"""
+DECORATED = DEEP.replace("    def run(", "    @torch.compile\n    def run(")
+
+
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [
+        (DECORATED, "run"),
+        (DEEP.replace("...", "self.run = torch.compile(self.run)"), "run"),
+        (DEEP.replace("...", "self.steps = [torch.compile(self.run)]").replace("self.run(x", "self.steps[0](x"), "steps"),
+        (DEEP.replace("...", "self.block.compile()"), "block"),
+        (DEEP.replace("...", "self.block = torch.compile(self.block)"), "block"),
+    ],
+)  # fmt: skip
+def test_a_class_of_which_the_source_compiles_parts_runs_as_it_is(
+    live: LiveWorker, source: str, part: str
+) -> None:
+    directive = "# fuselight: Deep()(f32[2, 4])\n"
+    report = live.analyse(source.replace("class Deep", directive + "class Deep"), "Deep")
+    assert report.failures == ()
+    assert report.breaks == ()  # the print stands outside of what is compiled
+    assert report.compiles
+    assert [(note.kind, note.text) for note in report.notes] == [
+        ("as_compiled", f"Deep runs as compiled in the source: {part}, not the whole of it")
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        DEEP,
+        DEEP.replace("    def run(", "    @torch.compiler.disable\n    def run("),
+        DEEP.replace("...", "self.block.register_buffer('n', torch.ones(1))"),
+    ],
+)
+def test_a_class_of_which_the_source_compiles_nothing_is_compiled_whole(
+    live: LiveWorker, source: str
+) -> None:
+    directive = "# fuselight: Deep()(f32[2, 4])\n"
+    report = live.analyse(source.replace("class Deep", directive + "class Deep"), "Deep")
+    assert [one.kind for one in report.notes] == []
+    assert len(report.breaks) >= 1
+
+
+def test_a_class_that_the_source_compiles_whole_and_in_parts_is_compiled_whole(live: LiveWorker) -> None:
+    source = DECORATED.replace("class Deep", "# fuselight: Deep()(f32[2, 4])\nclass Deep")
+    request = live.request(source, "Deep")
+    report = live.report(replace(request, target=replace(request.target, compiled=True)))
+    assert report.notes == ()
+    assert len(report.breaks) == 1

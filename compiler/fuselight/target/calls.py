@@ -21,6 +21,9 @@ from fuselight.report import Location, Note
 from fuselight.target.importing import is_users
 from fuselight.target.tensors import tensors_in
 
+_PARTS_SHOWN = 3
+"""Names of compiled parts in one note."""
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -58,21 +61,32 @@ def parameters_of(function: Any) -> tuple[str, ...]:
 
 
 def compiled_form(
-    function: Callable[..., Any], *, by_source: bool, dynamic: bool | None
-) -> Callable[..., Any]:
-    """Return what to call: `function` as the source compiles it, else compiled here.
+    function: Callable[..., Any], *, by_source: bool, dynamic: bool | None, roots: Sequence[str]
+) -> tuple[Callable[..., Any], tuple[Note, ...]]:
+    """Return what to call, `function` as the source compiles it, else compiled here, and what to say of it.
 
     `by_source` says that the source compiles the target itself: then only a module that is not compiled as a whole
-    (the class is what the user pointed at) may still be wrapped.
+    (the class is what the user pointed at) may still be wrapped. Without it, a module of which the source compiles
+    parts stays as it is: a break outside of them costs nothing, and what they recompile for would be hidden.
     """
     if torch_api.is_compiled(function):
-        return function
+        return function, ()
     if by_source and not isinstance(function, torch.nn.Module):
-        return function
+        return function, ()
     if by_source and torch_api.is_compiled(getattr(type(function), "forward", None)):
-        return function
+        return function, ()
+    if not by_source and isinstance(function, torch.nn.Module):
+        parts = torch_api.compiled_parts(function, lambda path: is_users(path, roots))
+        if parts:
+            return function, (_parts_note(type(function).__name__, parts),)
     compiled: Callable[..., Any] = torch.compile(function, dynamic=dynamic)
-    return compiled
+    return compiled, ()
+
+
+def _parts_note(name: str, parts: Sequence[str]) -> Note:
+    shown = ", ".join(parts[:_PARTS_SHOWN])
+    more = f" and {len(parts) - _PARTS_SHOWN} more" if len(parts) > _PARTS_SHOWN else ""
+    return Note("as_compiled", f"{name} runs as compiled in the source: {shown}{more}, not the whole of it")
 
 
 def asked_notes(asked: CompileCalls, roots: Sequence[str]) -> tuple[Note, ...]:

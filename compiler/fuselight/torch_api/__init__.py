@@ -46,7 +46,13 @@ from fuselight.torch_api.frames import (
 from fuselight.torch_api.listening import LINE_EVERY, Listener, listen
 from fuselight.torch_api.preparing import fake_tensors, warm_up
 from fuselight.torch_api.settings import changed_config, set_dynamo_config, setting
-from fuselight.torch_api.targets import code_of, disabled_reason, is_compiled, replaced_compile
+from fuselight.torch_api.targets import (
+    code_of,
+    compiled_parts,
+    disabled_reason,
+    is_compiled,
+    replaced_compile,
+)
 
 __all__ = [
     "LINE_EVERY",
@@ -56,6 +62,7 @@ __all__ = [
     "Positions",
     "changed_config",
     "code_of",
+    "compiled_parts",
     "constraint_violation",
     "current_compile_id",
     "disabled_reason",

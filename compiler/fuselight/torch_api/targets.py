@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from types import CodeType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -45,6 +45,54 @@ def is_compiled(target: object) -> bool:
     return hasattr(function, "_torchdynamo_orig_callable") and not getattr(
         function, "_torchdynamo_disable", False
     )
+
+
+def compiled_parts(module: torch.nn.Module, is_users: Callable[[str], bool]) -> tuple[str, ...]:
+    """Name what of `module`, which itself is not compiled, goes through torch.compile: methods, attributes, submodules.
+
+    A decorated method counts only where its file `is_users`: what a library's class compiles for itself says nothing
+    about what the user wants compiled.
+    """
+    found: list[str] = []
+    for path, one in module.named_modules():
+        if any(path.startswith(f"{above}.") for above in found):
+            continue
+        if one is not module and is_compiled(one):
+            found.append(path)
+            continue
+        own = [name for name, value in vars(one).items() if any(map(_is_compiled_function, _items(value)))]
+        own += [
+            name
+            for name, value in _class_attributes(type(one))
+            if name not in vars(one)
+            and _is_compiled_function(value)
+            and (code := code_of(value)) is not None
+            and is_users(code.co_filename)
+        ]
+        found.extend(f"{path}.{name}" if path else name for name in own)
+    return tuple(found)
+
+
+def _class_attributes(kind: type) -> Iterable[tuple[str, object]]:
+    """What the bodies of a module's class and of its bases hold, each name once: as Python finds it."""
+    seen: dict[str, object] = {}
+    for base in kind.__mro__:
+        if base is torch.nn.Module:
+            break
+        for name, value in vars(base).items():
+            seen.setdefault(name, value)
+    return seen.items()
+
+
+def _items(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return tuple(value.values())
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def _is_compiled_function(value: object) -> bool:
+    kinds = (FunctionType, MethodType, staticmethod, classmethod)
+    return isinstance(value, kinds) and is_compiled(value)
 
 
 def _callables_of(target: object) -> Iterable[object]:

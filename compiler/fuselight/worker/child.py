@@ -216,7 +216,10 @@ def _one_call(state: RunState, index: int, planned: PlannedCall) -> bool:
                 return False
         _check_descriptors(state)
         dynamic, by_source = prepared.options.dynamic, request.target.compiled
-        function = compiled_form(prepared.function, by_source=by_source, dynamic=dynamic)
+        function, notes = compiled_form(
+            prepared.function, by_source=by_source, dynamic=dynamic, roots=request.roots
+        )
+        state.notes.extend(note for note in notes if note not in state.notes)
         with state.step("call", planned.text, planned.location), call_mode(prepared):
             if state.grad is None:
                 module = module_of(prepared.function)

@@ -276,8 +276,8 @@ class Host:
     def _reap(self) -> None:
         for running in list(self._runs.values()):
             with contextlib.suppress(ChildProcessError):
-                pid, status = os.waitpid(running.pid, os.WNOHANG)
-                if pid:
+                status = process.collect(running.pid)
+                if status is not None:
                     self._finish(running, status)
         self._preload.reap()
         if not self._runs:
@@ -285,7 +285,6 @@ class Host:
 
     def _finish(self, running: Running, status: int) -> None:
         request = running.request
-        process.kill_group(running.pid)
         for descriptor in (running.stdout, running.stderr):
             self.read_output(running, descriptor)
         self._read_progress(running)

@@ -108,12 +108,10 @@ class Preload:
         if self._trial is None:
             return
         try:
-            pid, _ = os.waitpid(self._trial.pid, os.WNOHANG)
-        except ChildProcessError:
-            pid = self._trial.pid
-        if not pid:
-            return
-        process.kill_group(self._trial.pid)
+            if process.collect(self._trial.pid) is None:
+                return
+        except ChildProcessError:  # collected by what it imports: there is nothing left to wait for
+            pass
         self._judge(self._trial)
         shutil.rmtree(self._trial.directory, ignore_errors=True)
         self._trial = None

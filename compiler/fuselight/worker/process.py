@@ -128,8 +128,26 @@ def _group_memory(pid: int) -> int | None:
     return sum(sizes) * 1024 or None
 
 
+def collect(pid: int) -> int | None:
+    """Collect our child `pid` if it has ended, and kill what is left of its group. Returns its wait status.
+
+    Its group is killed before it is collected: from then on its number may be another process's. Raises
+    ChildProcessError if it is no child of ours, or was collected already.
+    """
+    if sys.platform == "darwin":  # has no waitid; a group that still has members keeps its number
+        collected, status = os.waitpid(pid, os.WNOHANG)
+        if collected:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+        return status if collected else None
+    if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        return None
+    kill_group(pid)
+    return os.waitpid(pid, 0)[1]
+
+
 def kill_group(pid: int) -> None:
-    """Kill the process group that `pid` leads, and `pid` itself should it not lead one yet."""
+    """Kill the process group that `pid` leads, and `pid` itself should it not lead one yet. It is not collected yet."""
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             kill(pid, signal.SIGKILL)

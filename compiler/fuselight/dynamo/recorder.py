@@ -19,6 +19,7 @@ import torch
 from fuselight import torch_api
 from fuselight.dynamo import breaks, graphs, guards, recompiles, refusals, stacks
 from fuselight.dynamo.symbols import SymbolLog
+from fuselight.dynamo.wrappers import Callee, callee_of
 from fuselight.report import (
     Break,
     Compile,
@@ -53,6 +54,7 @@ class _Running:
     """One compile that is going on."""
 
     code: CodeType
+    callee: Callee
     compile_id: str
     caller: Stack
     graph: Graph | None = None
@@ -96,6 +98,7 @@ class Recorder:
         self._call: int | None = None
         self._frames: dict[tuple[str, str, int, int | None], int] = {}
         self._frame_list: list[Frame] = []
+        self._callees: dict[CodeType, Callee] = {}
         self._compiles: list[Compile] = []
         self._breaks: list[Break] = []
         self._recompiles: list[Recompile] = []
@@ -155,8 +158,9 @@ class Recorder:
     def compile_started(self, code: CodeType, f_locals: Mapping[str, object], compile_id: str) -> None:
         """Dynamo begins with a frame."""
         above = stacks.from_frames(torch_api.frames_above(_caller()))
-        self._running.append(_Running(code, compile_id, stacks.without_resumed(above, code)))
-        self._frame(code)
+        callee = self._callees[code] = callee_of(code, f_locals, self._roots)
+        self._running.append(_Running(code, callee, compile_id, stacks.without_resumed(above, code)))
+        self._frame(code, callee)
         if self._on_frame is not None:
             line = stacks.resumes_at(code) or code.co_firstlineno
             self._on_frame(len(self._compiles) + len(self._running), code.co_filename, line)
@@ -181,15 +185,15 @@ class Recorder:
         self._compiles.append(
             Compile(
                 id=run.compile_id,
-                frame=self._frame(run.code),
+                frame=self._frame(run.code, run.callee),
                 outcome=outcome,
                 call=self._call,
                 graph=run.graph if outcome is Outcome.COMPILED else None,
-                guards=run.guards.kept if run.guards else (),
+                guards=run.callee.guards(run.guards.kept) if run.guards else (),
                 guard_count=run.guards.count if run.guards else None,
                 guard_places=run.guards.places if run.guards else (),
                 guard_us=run.guard_us,
-                symbols=run.symbols.read(),
+                symbols=run.callee.symbols(run.symbols.read()),
                 seconds=seconds,
                 restarts=tuple(run.restarts),
                 caller=run.caller,
@@ -213,16 +217,15 @@ class Recorder:
     def graph_break(self, translator: Any, reason: str, error: Any) -> None:
         """Dynamo handles a graph break."""
         run = self._running[-1] if self._running else None
-        self._breaks.append(
-            breaks.read_break(
-                translator,
-                reason,
-                error,
-                compile_id=run.compile_id if run else torch_api.current_compile_id() or "?",
-                above=run.caller if run else (),
-                call=self._call,
-            )
+        found = breaks.read_break(
+            translator,
+            reason,
+            error,
+            compile_id=run.compile_id if run else torch_api.current_compile_id() or "?",
+            above=run.caller if run else (),
+            call=self._call,
         )
+        self._breaks.append(replace(found, frame_function=run.callee.function) if run else found)
 
     def graph_captured(self, output_graph: Any, module: torch.fx.GraphModule) -> None:  # noqa: ARG002 - Listener's
         """A graph goes to the backend."""
@@ -241,12 +244,12 @@ class Recorder:
     def guards_failed(self, entries: Sequence[Any], frame: Any, backend: object) -> None:
         """A frame is to be compiled again."""
         run = self._running[-1] if self._running else None
-        code = frame.f_code
+        callee = run.callee if run else callee_of(frame.f_code, frame.f_locals, self._roots)
         self._recompiles.append(
             Recompile(
-                function=stacks.qualified_name(code),
-                location=stacks.def_location(code),
-                entries=recompiles.read_mismatches(entries, frame, backend, self._births),
+                function=callee.function,
+                location=callee.location,
+                entries=callee.mismatches(recompiles.read_mismatches(entries, frame, backend, self._births)),
                 compile_id=run.compile_id if run else torch_api.current_compile_id(),
                 caller=run.caller if run else (),
                 call=self._call,
@@ -274,7 +277,8 @@ class Recorder:
         if refusals.is_limit(error):
             return  # told by `limit_checked`, with the reasons
         self._mark_skipping_break(code)
-        self._refuse(refusals.fell_back(error, code, caller=self._caller(code), call=self._call))
+        found = refusals.fell_back(error, code, caller=self._caller(code), call=self._call)
+        self._refuse(self._as_known(found, code))
 
     def frame_without_tensors(self, code: CodeType) -> None:
         """A frame has nothing to compile."""
@@ -311,12 +315,19 @@ class Recorder:
         if isinstance(error, torch_api.recompile_limit_hit()):
             return  # fullgraph=True: the call failed, and did not go on in eager
         why = self._recompiles[run.recompile].entries if run.recompile is not None else ()
-        found = refusals.limit_reached(run.code, limit, why, caller=run.caller, call=self._call)
+        found = self._as_known(
+            refusals.limit_reached(run.code, limit, why, caller=run.caller, call=self._call), run.code
+        )
         if not any((old.kind, old.location) == (found.kind, found.location) for old in self._not_compiled):
             self._refuse(found)
 
     def _refuse(self, found: NotCompiled) -> None:
         self._not_compiled.setdefault(found)
+
+    def _as_known(self, found: NotCompiled, code: CodeType) -> NotCompiled:
+        """A refusal under the name by which the user knows its frame."""
+        callee = self._callees.get(code)
+        return found if callee is None else replace(found, function=callee.function, location=callee.location)
 
     def _caller(self, code: CodeType) -> Stack:
         return stacks.without_resumed(stacks.from_frames(torch_api.frames_above(_caller())), code)
@@ -325,17 +336,19 @@ class Recorder:
         """The newest break of a frame that then fell back is what skipped it."""
         if not self._breaks or not self._compiles or self._breaks[-1].compile_id != self._compiles[-1].id:
             return
-        if self._frame_list[self._compiles[-1].frame].location == stacks.def_location(code):
+        callee = self._callees.get(code)
+        location = callee.location if callee else stacks.def_location(code)
+        if self._frame_list[self._compiles[-1].frame].location == location:
             self._breaks[-1] = replace(self._breaks[-1], frame_skipped=True)
 
-    def _frame(self, code: CodeType) -> int:
+    def _frame(self, code: CodeType, callee: Callee) -> int:
         resumed = stacks.resumes_at(code)
         original = torch_api.original_code(code)
-        name = stacks.qualified_name(code)
-        key = (original.co_filename, name, original.co_firstlineno, resumed)
+        key = (original.co_filename, callee.function, original.co_firstlineno, resumed)
         index = self._frames.setdefault(key, len(self._frame_list))
         if index == len(self._frame_list):
-            self._frame_list.append(Frame(name, stacks.def_location(code), resumed))
+            taken = callee.parameters
+            self._frame_list.append(Frame(callee.function, callee.location, resumed, parameters=taken))
         return index
 
 

@@ -15,6 +15,7 @@ from types import CodeType, FunctionType, MethodType
 
 import torch
 
+from fuselight import torch_api
 from fuselight.dynamo import stacks
 from fuselight.report import Guard, GuardFailure, Location, Mismatch, Symbol
 
@@ -29,6 +30,7 @@ class Callee:
 
     function: str
     location: Location
+    parameters: tuple[str, ...]
     positional: tuple[str, ...] = ()
     """What `args[0]`, `args[1]`, ... of a wrapper are called in what it wraps."""
     module: str | None = None
@@ -40,7 +42,9 @@ class Callee:
         if not self.wraps:
             return text
         text = _POSITION.sub(self._name, _KEYWORD.sub(r"\2", text))
-        return text if self.module is None else re.sub(rf"(?<![\w.]){self.module}(?=[.\[])", "self", text)
+        if self.module is None:
+            return text
+        return re.sub(rf"(?<![\w.]){self.module}(?=[.\[]|$)", "self", text)
 
     def _name(self, found: re.Match[str]) -> str:
         index = int(found[1])
@@ -77,13 +81,18 @@ class Callee:
 
 def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[str]) -> Callee:
     """The callee of a frame that is about to be compiled."""
-    plain = Callee(stacks.qualified_name(code), stacks.def_location(code))
+    original = torch_api.original_code(code)
+    plain = Callee(stacks.qualified_name(code), stacks.def_location(code), stacks.parameters(original))
     held = [
         name
         for name in code.co_freevars
         if isinstance(f_locals.get(name), (FunctionType, MethodType, torch.nn.Module))
     ]
-    if code.co_flags & _ANYTHING != _ANYTHING or len(held) != 1 or stacks.is_under(code.co_filename, roots):
+    if (
+        original.co_flags & _ANYTHING != _ANYTHING
+        or len(held) != 1
+        or stacks.is_under(original.co_filename, roots)
+    ):
         return plain
     wrapped = f_locals[held[0]]
     is_module = isinstance(wrapped, torch.nn.Module)
@@ -92,11 +101,12 @@ def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[st
     if inner is None:
         return plain
     # a module and a bound method come with their `self`, a decorated function takes it among what the wrapper passes on
-    given = 1 if is_module or isinstance(function, MethodType) else 0
-    taken = code.co_argcount + given
+    given = 1 if is_module or isinstance(wrapped, MethodType) else 0
+    taken = original.co_argcount + given
     return Callee(
         type(wrapped).__name__ if is_module else stacks.qualified_name(inner),
         stacks.def_location(inner),
+        stacks.parameters(inner),
         inner.co_varnames[taken : inner.co_argcount],
         held[0] if is_module else None,
         wraps=True,

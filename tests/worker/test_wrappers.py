@@ -1,0 +1,134 @@
+"""Frames of a library's wrapper go by what it wraps, in the words of that."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight.dynamo import wrappers
+from tests.support.recording import record
+
+pytestmark = pytest.mark.torch
+
+COMPILED_MODULE = """
+    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout())
+    compiled = torch.compile(net)
+
+    def main():
+        compiled(torch.ones(2, 4))
+        compiled(torch.ones(3, 4))
+        net.eval()
+        compiled(torch.ones(3, 4))
+    """
+
+
+def test_a_module_of_torchs_own_is_named_and_not_the_wrapper_around_it(tmp_path: Path) -> None:
+    got = record(tmp_path, COMPILED_MODULE)
+    (frame,) = got.parts.frames
+    assert frame.function == "Sequential"
+    assert frame.location.path.endswith("container.py")
+    assert frame.parameters == ("self", "input")
+    sizes, mode = got.parts.recompiles
+    assert {one.function for one in (sizes, mode)} == {"Sequential"}
+    (failure,) = sizes.entries[0].failures
+    assert (failure.source, failure.difference) == ("input", "input.size(0) was 2, now 3")
+    assert "L['args'][0]" in failure.code, "the expression stays Dynamo's"
+    assert mode.entries[0].failures[0].difference == "self[1].training was True, now False"
+    compiled = got.parts.compiles[1]
+    assert [one.source for one in compiled.symbols] == ["input.size(0)"]
+    words = {one.source for one in compiled.guards}
+    assert {"input", "self[0].weight"} <= words
+    assert not any(word.startswith(("args[", "fn")) for word in words), words
+    assert not got.parts.problems
+
+
+def test_two_modules_behind_one_wrapper_are_two_frames(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        first, second = torch.compile(nn.Linear(4, 4)), torch.compile(nn.Sequential(nn.ReLU()))
+
+        def main():
+            first(torch.ones(2, 4))
+            second(torch.ones(2, 4))
+        """,
+    )
+    assert [frame.function for frame in got.parts.frames] == ["Linear", "Sequential"]
+
+
+def test_a_limit_and_a_break_are_told_of_the_module(tmp_path: Path) -> None:
+    got = record(
+        tmp_path,
+        """
+        class Talks(nn.Module):
+            def forward(self, x):
+                print("in between")
+                return x * 2
+
+        net = torch.compile(nn.Sequential(nn.Linear(4, 4), Talks()), dynamic=False)
+
+        def main():
+            for rows in range(2, 12):
+                net(torch.ones(rows, 4))
+        """,
+    )
+    assert "Sequential" in {one.frame_function for one in got.parts.breaks}
+    parts = got.parts
+    names = {
+        *(one.function for one in parts.not_compiled),
+        *(one.function for one in parts.recompiles),
+        *(one.function for one in parts.frames),
+    }
+    assert not any("inner" in name for name in names), names
+
+
+def _library_wrapper(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(self: object, *args: object, **kwargs: object) -> object:
+        return function(self, *args, **kwargs)
+
+    return wrapper
+
+
+@_library_wrapper
+def forward(self: object, ids: object, mask: object = None, *, cache: object = None) -> object:
+    return (self, ids, mask, cache)
+
+
+def _callee(roots: tuple[str, ...]) -> wrappers.Callee:
+    code = forward.__code__
+    assert forward.__closure__ is not None
+    held = {
+        name: cell.cell_contents for name, cell in zip(code.co_freevars, forward.__closure__, strict=True)
+    }
+    return wrappers.callee_of(code, {"self": None, "args": (), "kwargs": {}, **held}, roots)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("args[0].size(1) was 8, now 9", "ids.size(1) was 8, now 9"),
+        ("args[1].size(0) == args[0].size(0) no longer holds", "mask.size(0) == ids.size(0) no longer holds"),
+        ("kwargs['cache'].size(0) was 1, now 2", "cache.size(0) was 1, now 2"),
+        ("args[2] was 1, now 2", "args[2] was 1, now 2"),
+        ("self.args[0] was 1, now 2", "self.args[0] was 1, now 2"),
+        ("function.__defaults__", "function.__defaults__"),
+    ],
+)
+def test_what_a_decorator_passes_on_has_the_names_of_the_function_that_takes_it(
+    text: str, words: str
+) -> None:
+    callee = _callee(roots=())
+    assert callee.function == "forward"
+    assert callee.location.path == __file__
+    assert callee.in_its_words(text) == words
+
+
+def test_a_wrapper_that_the_user_wrote_keeps_its_name_and_its_words() -> None:
+    callee = _callee(roots=(str(Path(__file__).parent),))
+    assert callee.function == "_library_wrapper.wrapper"
+    assert callee.in_its_words("args[0] was 1, now 2") == "args[0] was 1, now 2"

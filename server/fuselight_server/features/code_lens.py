@@ -6,17 +6,16 @@ Invariant: a lens says where its numbers' inputs come from, and when they are fr
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fuselight.report import Outcome, Rung
+from fuselight.report import Rung
 from fuselight_server import convert
 from fuselight_server.features.protocol import Plain
 from fuselight_server.features.status import describe
 from fuselight_server.features.sync import NEEDS_FILE
-from fuselight_server.findings.text import counted
+from fuselight_server.findings.counts import counts
 from fuselight_server.places import span
 from fuselight_server.runs import Key
 
@@ -130,19 +129,8 @@ def _lens(
     )
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What a run found, in numbers."""
-
-    graphs: int
-    breaks: int
-    recompilations: int
-    failures: int
-
-
-def counts(result: Result, within: Span | None = None) -> Counts:
+def _numbers(result: Result, within: Span | None) -> str:
     """Count the graphs, breaks and recompilations of a report, or of those frames that stand in `within`."""
-    report = result.report
 
     def inside(location: Location) -> bool:
         if within is None:
@@ -151,32 +139,12 @@ def counts(result: Result, within: Span | None = None) -> Counts:
         line = result.places.now(span(location)).line
         return location.path == within.path and within.line <= line <= last
 
-    compiled = {
-        one.frame
-        for one in report.compiles
-        if one.graph is not None
-        and one.outcome is Outcome.COMPILED
-        and inside(report.frames[one.frame].location)
-    }
-    broken = {
-        (one.stack[-1].path, one.stack[-1].line, one.ids[:1])
-        for one in report.breaks
-        if one.stack and inside(one.stack[0])
-    }
-    return Counts(
-        graphs=len(compiled),
-        breaks=len(broken),
-        recompilations=sum(inside(one.location) for one in report.recompiles),
-        failures=len(report.failures) if within is None else 0,
-    )
+    return str(counts(result.report, inside))
 
 
 def summary(result: Result, within: Span | None = None) -> str:
     """Say in one line what a run found: `2 graphs, 1 break, 3 recompilations - inputs from line 12`."""
-    count = counts(result if result.learnt or result.earlier is None else result.earlier, within)
-    parts = [counted(count.graphs, "graph"), counted(count.breaks, "break")]
-    parts.append(counted(count.recompilations, "recompilation"))
-    text = ", ".join(parts)
+    text = _numbers(result if result.learnt or result.earlier is None else result.earlier, within)
     if result.report.failures and within is None:
         text = (
             f"failed: {result.report.failures[0].message}"[:120] if not result.learnt else f"{text}, failed"

@@ -8,6 +8,7 @@ spans hold the rest.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Related, Severity
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 ASKED_FOR = frozenset({"GB0025", "GB4297", "GB4636"})
 """The user wrote the break: still shown with its cost, but nothing to warn of."""
 _NO_ID = "FL107"
+_OPTIMIZERS = f"torch{os.sep}optim{os.sep}"
 _REPORT = "Please report an issue to PyTorch"
 
 
@@ -63,12 +65,15 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     ids = [gb_id for gb_id in one.ids if gb_id]
     code = (one.ids[0] if one.ids else None) or _NO_ID
     explanation = paragraphs(one.explanation) or plain(one.reason)
-    hints = _hints(one)
+    broke = _broke(one)
+    librarys = code in ASKED_FOR and broke is not None and not context.is_ours(broke)
+    hints = () if librarys else _hints(one)
     cost = tuple(_costs(context, [item[0] for item in group]))
     what = title_of(
         one.ids[0] if one.ids else None, one.types[0] if one.types else one.reason, one.explanation
     )
-    broke = _broke(one)
+    if librarys and broke is not None:
+        what = _asked_by(broke)
     inside = ""
     if broke is not None and home is not None and (broke.path, broke.line) != (home.path, home.line):
         inside = f"The break is inside a library, at {place(broke)}; this line led there."
@@ -77,7 +82,9 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         code,
         severity=Severity.INFORMATION if code in ASKED_FOR else None,
         title=title,
-        message=compose(sentence(explanation), inside, _chain(one), cost=cost, hints=hints),
+        message=compose(
+            "" if librarys else sentence(explanation), inside, _chain(one), cost=cost, hints=hints
+        ),
         span=span_of(home) if home else context.target_span(),
         call=one.call,
         hints=hints,
@@ -91,6 +98,13 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
 def _broke(one: Break) -> Location | None:
     """The line that broke: the innermost that is not Dynamo's own stand-in for something."""
     return next((frame for frame in reversed(one.stack) if not is_machinery(frame.path)), None)
+
+
+def _asked_by(broke: Location) -> str:
+    """Who asked for a break that the user did not write: nothing in the user's code takes it away."""
+    if _OPTIMIZERS in broke.path:
+        return "torch's optimizers break the graph here by design"
+    return f"`{broke.function}` of a library asks for it" if broke.function else "a library asks for it"
 
 
 def _hints(one: Break) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from fuselight_server.findings.text import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from fuselight.report import GuardFailure
 
 
@@ -43,7 +45,11 @@ class Cause(str, enum.Enum):
     OTHER = "other"
 
 
-DIMENSION = re.compile(r"^(?P<name>[^\s()]+?)\.(?:size\((?P<size>\d+)\)|shape\[(?P<shape>\d+)\])(?= was |$)")
+DIMENSION = re.compile(
+    r"^(?:(?P<name>[^\s()]+?)\.(?:size\((?P<size>\d+)\)|shape\[(?P<shape>\d+)\])"
+    r"|(?:size\(\d+\)|shape\[\d+\]) of (?:the|a) value .+?)(?= was |$)"
+)
+"""A size of a tensor: of one that has a name, or of a value that a break carried over, which has none."""
 _RELATION = re.compile(r"(?:size\(|shape\[).*(?:==|!=|<|>|%)|no longer holds")
 _WHOLE = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
@@ -61,7 +67,6 @@ _WORDS: tuple[tuple[re.Pattern[str], Cause], ...] = (
     (re.compile(r"requires_grad"), Cause.REQUIRES_GRAD),
     (re.compile(r"stride|contiguous|memory.format"), Cause.STRIDE),
     (re.compile(r"\bndim\b|\.dim\(\)|\brank\b|dimensions"), Cause.RANK),
-    (re.compile(r"grad.?mode|inference.?mode|autocast", re.IGNORECASE), Cause.GLOBAL_STATE),
     (re.compile(r"grad.?mode|inference.?mode|autocast|deterministic", re.IGNORECASE), Cause.GLOBAL_STATE),
     (re.compile(r"num_threads|default.dtype|torch.function", re.IGNORECASE), Cause.GLOBAL_STATE),
     (re.compile(r"\.training\b"), Cause.TRAINING),
@@ -99,12 +104,17 @@ _KINDS: tuple[tuple[str, Cause], ...] = (
     ("BACKEND", Cause.BACKEND),
 )
 
+_ROOT = re.compile(r"[^\W\d]\w*")
+_ZERO_OR_ONE = (
+    "Expect this one more compile: torch always compiles a size of 0 or 1 by itself, dynamic or not",
+    "Or pad to a size of 2 or more",
+)
 _ADVICE: dict[Cause, str] = {
     Cause.RANK: "Call it with one number of dimensions, or compile a function for each",
     Cause.DTYPE: "Convert to one dtype before the call, or accept one compile for each dtype that you use",
     Cause.DEVICE: "Move the tensors to one device before the call",
     Cause.REQUIRES_GRAD: "Pass tensors that agree on requires_grad: detach() those that need no gradient",
-    Cause.STRIDE: "Pass tensors of one memory layout, as by .contiguous(), or mark the dimension dynamic",
+    Cause.STRIDE: "Pass tensors of one memory layout, as by .contiguous()",
     Cause.DISPATCH: (
         "Pass tensors of one kind: resolve_conj() or clone() what is a lazy view, and make inputs outside of "
         "inference_mode if the call is outside of it"
@@ -142,9 +152,8 @@ _ADVICE: dict[Cause, str] = {
         "clone() it"
     ),
     Cause.RELATION: (
-        "The compiled code holds only while the sizes keep this relation: mark the dimension dynamic,"
-        " or avoid "
-        "comparing sizes in the code"
+        "The compiled code holds only while the sizes keep this relation, also where they are dynamic: avoid code "
+        "that depends on it, or accept one compile for each way it turns out"
     ),
     Cause.MISSING: "Set the attribute in __init__, so that each call sees the same ones",
     Cause.BACKEND: "Compile with one backend, mode and options; compile once and keep the result",
@@ -195,6 +204,8 @@ def _cause_of_value(failure: GuardFailure) -> Cause:
 def advice(failure: GuardFailure) -> tuple[str, ...]:
     """What to do about it."""
     cause = cause_of(failure)
+    if fixed_by_torch(failure):
+        return _ZERO_OR_ONE
     if cause is Cause.DIMENSION:
         return _dimension_advice(failure)
     if cause is Cause.NUMBER:
@@ -202,18 +213,24 @@ def advice(failure: GuardFailure) -> tuple[str, ...]:
     return (_ADVICE[cause],)
 
 
-def advice_behind_a_break(failure: GuardFailure, line: int) -> tuple[str, ...]:
-    """What to do in a part that lies behind the break on `line`: what it carried over is no argument of the user's."""
+def advice_behind_a_break(failure: GuardFailure, line: int, parameters: Collection[str]) -> tuple[str, ...]:
+    """What to do in a part that lies behind the break on `line`.
+
+    What the break carried over is an input of the part alone; one of the function's `parameters` stays one without it.
+    """
     cause = cause_of(failure)
-    if cause is Cause.DIMENSION and not fixed_by_torch(failure):
-        return (
-            f"Remove the graph break on line {line}: this size then is no input of a compiled part",
-            (
-                "Or compile with torch.compile(..., dynamic=True), or mark the dimension of the input that it comes "
-                "from with torch._dynamo.mark_dynamic"
-            ),
+    if fixed_by_torch(failure):
+        return _ZERO_OR_ONE
+    root = _ROOT.match(failure.source)
+    given = root is not None and root[0] in parameters
+    if cause is Cause.DIMENSION:
+        marked = (
+            "ompile with torch.compile(..., dynamic=True), or mark the dimension of the input that it comes from with "
+            "torch._dynamo.mark_dynamic"
         )
-    if cause is Cause.NUMBER and not failure.source.startswith(("self.", "closure variable")):
+        remove = f"Remove the graph break on line {line}: this size then is no input of a compiled part"
+        return (f"C{marked}",) if given else (remove, f"Or c{marked}")
+    if cause is Cause.NUMBER and not given and not failure.source.startswith(("self.", "closure variable")):
         name = failure.source or "the number"
         return (
             f"Keep {quoted(name)} a tensor, so that the graph break on line {line} carries no Python number over",
@@ -223,18 +240,17 @@ def advice_behind_a_break(failure: GuardFailure, line: int) -> tuple[str, ...]:
 
 def fixed_by_torch(failure: GuardFailure) -> bool:
     """Whether the change is to or from a size of 0 or 1, which torch compiles by itself whatever is marked."""
-    return not {"0", "1"}.isdisjoint((failure.was, failure.now))
+    if {"0", "1"}.isdisjoint((failure.was, failure.now)):
+        return False
+    # Code that is compiled for any size of 2 or more says so in a guard.
+    return cause_of(failure) is Cause.DIMENSION or failure.difference.startswith("2 <= ")
 
 
 def _dimension_advice(failure: GuardFailure) -> tuple[str, ...]:
-    if fixed_by_torch(failure):
-        return (
-            "Expect this one more compile: torch always compiles a size of 0 or 1 by itself, dynamic or not",
-            "Or pad to a size of 2 or more",
-        )
     found = DIMENSION.match(failure.difference)
-    name = found["name"] if found else "the tensor"
-    dimension = (found["size"] or found["shape"]) if found else "0"
+    if found is None or found["name"] is None:
+        return ("Compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",)
+    name, dimension = found["name"], found["size"] or found["shape"]
     # What a wrapper takes as *args has no name that the user could write at the call.
     given = (
         f"torch._dynamo.mark_dynamic(x, {dimension}) for the x that arrives as `{name}`"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
 
+_LONGEST_TITLE = 300
 _HIGHER_ORDER = "UncapturedHigherOrderOpError"
 _BY_KIND = {
     "fullgraph": "FL404",
@@ -130,6 +131,8 @@ def _next_step(context: Context, code: str, failure: Failure) -> str:
     if missing is not None:
         where = context.report.versions.executable or "this interpreter"
         return f"Install {missing[1]} in {where}, or choose another interpreter"
+    if code == "FL405":
+        return _NEXT[code]  # each face has a name of its own for the limit, and the worker knows of none
     return plain(failure.next_step) or _NEXT[code]
 
 
@@ -155,7 +158,12 @@ def _title(code: str, failure: Failure) -> str:
         return f"the compiler failed: {name}{message}"
     if code == "FL403":
         return f"Fuselight failed: {name}{message}"
-    return f"{name}{message}" or "the run failed"
+    return _cut(f"{name}{message}") or "the run failed"
+
+
+def _cut(title: str) -> str:
+    """A title that can be read: a message of the user's code has any length. The report keeps it whole."""
+    return title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE].rstrip()}..."
 
 
 def _inner(failure: Failure) -> str:
@@ -199,6 +207,7 @@ _MODULE = re.compile(r"No module named '([^'.]+)")
 _REFUSAL = re.compile(r"got (\w+(?:Error|Exception))\(['\"](.*?)['\"](?:,\))?\)$", re.MULTILINE)
 _PHASES = {
     "import": "importing the file",
+    "main": "running the `__main__` block",
     "build": "building the object",
     "call": "calling it",
     "trace": "tracing",

@@ -14,7 +14,7 @@ from fuselight_server.findings.causes import advice
 from fuselight_server.findings.context import span_of, trail
 from fuselight_server.findings.recompilations import difference_of
 from fuselight_server.findings.resumptions import in_the_users_words, nearest
-from fuselight_server.findings.text import compose, plain, sentence
+from fuselight_server.findings.text import compose, place, plain, sentence
 from fuselight_server.findings.titles import title_of
 
 if TYPE_CHECKING:
@@ -172,6 +172,9 @@ def _hints(one: NotCompiled, stopped: Recompile | None) -> tuple[str, ...]:
             "Raising torch._dynamo.config.recompile_limit only helps where the number of versions is bounded",
         )
     if one.kind is Kind.SKIPPED and one.stack:
-        where = f"Remove the break on line {one.stack[-1].line}"
+        at = one.stack[-1]
+        where = (
+            f"Remove the break {f'on line {at.line}' if at.path == one.location.path else f'at {place(at)}'}"
+        )
         return (f"{where}, or call the parts that can be compiled from a function of their own",)
     return (_HINTS[one.kind],)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.finding import Related
+from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.causes import (
     DIMENSION,
     Cause,
@@ -27,6 +27,7 @@ from fuselight_server.findings.resumptions import (
     resumed_at,
     roots,
 )
+from fuselight_server.findings.sizes import what_holds_it
 from fuselight_server.findings.text import compose, counted, listed, plain, quoted
 
 if TYPE_CHECKING:
@@ -92,8 +93,10 @@ def _finding(context: Context, group: list[Root]) -> Finding:
     cost = (f"{what} was compiled {_again(len(group))}", *_parts(context, group), *_seconds(context, again))
     hints = _hints(context, group[0], failure)
     fixes, data = _fix(context, one, failure)
+    expected = all(_is_expected(root) for root in group)
     return context.finding(
         "FL201",
+        severity=Severity.INFORMATION if expected else None,
         title=f"recompiled: {difference}",
         message=compose(
             f"{what[0].upper()}{what[1:]} was compiled again because a guard of its compiled code failed.",
@@ -126,13 +129,37 @@ def _hints(context: Context, root: Root, failure: GuardFailure | None) -> tuple[
         if cause in causes or len(causes) == _MOST_CAUSES or Cause.GLOBAL_STATE in causes:
             continue
         causes.append(cause)
-        said = advice(item) if line is None else advice_behind_a_break(item, line)
+        said = what_holds_it(context, one, item)
+        if not said:
+            said = (
+                advice(item) if line is None else advice_behind_a_break(item, line, _parameters(context, one))
+            )
         if item is failure:
             out += said
         elif said:
             named = item.source and item.source not in said[0]
             out.append(f"For {quoted(item.source)}: {said[0]}" if named else said[0])
     return tuple(dict.fromkeys(out))
+
+
+def _parameters(context: Context, one: Recompile) -> tuple[str, ...]:
+    """The names of the function's parameters."""
+    return next(
+        (
+            frame.parameters
+            for frame in context.report.frames
+            if (frame.function, frame.location) == (one.function, one.location)
+        ),
+        (),
+    )
+
+
+def _is_expected(root: Root) -> bool:
+    """Whether nothing but sizes of 0 or 1 differs, which torch compiles by themselves whatever the code does."""
+    failures = [failure for failure in nearest(root.recompile) if failure not in root.explained]
+    return bool(failures) and all(
+        fixed_by_torch(failure) and "; " not in failure.difference for failure in failures
+    )
 
 
 def _parts(context: Context, group: list[Root]) -> Iterator[str]:
@@ -194,10 +221,10 @@ def _fix(
     """`mark_dynamic` where a named argument's size varied; what a break carried over is no argument."""
     if failure is None or cause_of(failure) is not Cause.DIMENSION or fixed_by_torch(failure):
         return (), ()
-    if resumed_at(context, one) is not None:
+    if resumed_at(context, one) is not None or what_holds_it(context, one, failure):
         return (), ()
     found = DIMENSION.match(failure.difference)
-    if found is None or not found["name"].isidentifier():
+    if found is None or not (found["name"] or "").isidentifier():
         return (), ()
     return ("mark_dynamic",), (("parameter", found["name"]), ("dimension", found["size"] or found["shape"]))
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _CARRIED = re.compile(r"\b___stack\d+\b")
 """What compiled code finds on Python's stack when it takes over behind a break."""
+_CARRIED_PROPERTY = re.compile(
+    r"\b___stack\d+\.((?:size|stride)\(\d*\)|shape\[\d+\]|dtype|device|requires_grad|ndim|layout)"
+)
 _ALONE = re.compile(r"\s*(?:(?:return|if|elif|while|assert|await)\s+|[\w.,\s\[\]*]+=\s*)?\(*")
 """What may stand before an expression whose value then lies alone on Python's stack."""
 _LONGEST_EXPRESSION = 60
@@ -60,7 +63,7 @@ def resumed_at(context: Context, one: Recompile) -> int | None:
 
 def break_at(context: Context, one: Recompile, line: int) -> Location:
     """Where the break is that the part lies behind: its exact place where the report holds it."""
-    broke = _break(context, one, line)
+    broke = _break(context, one.location, line)
     return broke.stack[0] if broke else Location(one.location.path, line, function=one.location.function)
 
 
@@ -72,14 +75,25 @@ def in_the_users_words(context: Context, one: Recompile) -> Recompile:
 
     def worded(failure: GuardFailure) -> GuardFailure:
         difference, source, born = rounded(failure.difference), failure.source, failure.born
-        if line is not None and _CARRIED.search(difference):
-            name = _made_by(context, one, line)
-            source, difference = name, _CARRIED.sub(lambda _: name, difference)
-            born = born if context.innermost_ours(born) else (break_at(context, one, line),)
+        if line is not None and _CARRIED.search(f"{source} {difference}"):
+            difference = carried_in_words(context, one.location, line, difference)
+            source = carried_in_words(context, one.location, line, source)
+            # What takes the value over is wherever the line goes on: its maker is what a reader looks for.
+            if _break(context, one.location, line) is not None or not context.innermost_ours(born):
+                born = (break_at(context, one, line),)
         return dataclasses.replace(failure, source=source, difference=difference, born=born)
 
     first = dataclasses.replace(one.entries[0], failures=tuple(map(worded, one.entries[0].failures)))
     return dataclasses.replace(one, entries=(first, *one.entries[1:]))
+
+
+def carried_in_words(context: Context, function: Location, line: int, text: str) -> str:
+    """`text` with what a break on `line` of the function carried over named by what made it."""
+    if not _CARRIED.search(text):
+        return text
+    name = _made_by(context, function, line)
+    text = _CARRIED_PROPERTY.sub(lambda found: f"{found[1]} of {name}", text)
+    return _CARRIED.sub(lambda _: name, text)
 
 
 def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
@@ -123,21 +137,21 @@ def _change(failure: GuardFailure) -> tuple[object, ...]:
     return (cause, failure.source, failure.difference)
 
 
-def _break(context: Context, one: Recompile, line: int) -> Break | None:
+def _break(context: Context, function: Location, line: int) -> Break | None:
     """The break at `line` of the function, None where the report holds none or several that differ."""
     found = {
         item.stack[0]: item
         for item in context.report.breaks
         if item.stack
-        and item.stack[0].path == one.location.path
+        and item.stack[0].path == function.path
         and item.stack[0].line <= line <= (item.stack[0].end_line or item.stack[0].line)
     }
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def _made_by(context: Context, one: Recompile, line: int) -> str:
+def _made_by(context: Context, function: Location, line: int) -> str:
     """The expression whose value the break carried over, where it can only be that one."""
-    broke = _break(context, one, line)
+    broke = _break(context, function, line)
     at = broke.stack[0] if broke else None
     if at is not None and at.column is not None and at.end_line in {None, at.line}:
         source = (context.read_line(at.path, at.line) or "").encode("utf-8", "surrogateescape")

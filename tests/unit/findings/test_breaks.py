@@ -211,3 +211,17 @@ def test_each_step_is_for_a_break_with_a_title_and_is_a_sentence_without_its_sto
     assert step[0].isupper()
     assert step[-1] not in "., "
     assert "{" not in step
+
+
+def test_a_break_that_torchs_optimizers_ask_for_is_no_advice_to_the_user() -> None:
+    step = at(30, (4, 14), function="train_step")
+    inside = at(79, path="/env/lib/python3.11/site-packages/torch/optim/optimizer.py", function="_use_grad")
+    (one,) = findings(report(breaks=(broken(step, inside, gb="GB0025"),)))
+    assert (one.severity, one.span.line, one.hints) == (Severity.INFORMATION, 30, ())
+    assert one.title == "graph break: torch's optimizers break the graph here by design"
+    assert "graph_break()" not in one.message
+    (other,) = findings(report(breaks=(broken(step, at(9, path=LIBRARY, function="scan"), gb="GB0025"),)))
+    assert other.title == "graph break: `scan` of a library asks for it"
+    (own,) = findings(report(breaks=(broken(step, gb="GB0025"),)))
+    assert own.title == "graph break: asked for by torch._dynamo.graph_break()"
+    assert own.hints

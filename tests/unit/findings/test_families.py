@@ -18,10 +18,12 @@ from fuselight.report import (
     NotCompiledKind,
     Note,
     Outcome,
+    Recompile,
     Symbol,
 )
 from fuselight_server.finding import Severity
 from fuselight_server.findings import Thresholds, findings
+from fuselight_server.findings.counts import Counts, counts
 from tests.support.reports import FILE, LIBRARY, at, report
 
 
@@ -246,3 +248,36 @@ def test_only_notes_that_change_the_reading_are_findings() -> None:
         ("FL602", 10),
         ("FL601", 31),
     ]
+
+
+def test_a_phase_is_said_in_words_and_a_title_stays_readable() -> None:
+    long = Failure(
+        Culprit.USER, "exception", "x" * 1_000_000, exception="ValueError", stack=(at(20),), phase="main"
+    )
+    (one,) = findings(report(failures=(long,)))
+    assert len(one.title) < 400
+    assert one.message.startswith("The exception was raised while running the `__main__` block.")
+
+
+def test_the_time_limit_is_named_as_each_face_names_it() -> None:
+    late = Failure(Culprit.USER, "timeout", "killed after 9 s", "use smaller inputs", phase="trace")
+    (one,) = findings(report(failures=(late,)))
+    assert "fuselight.limits.seconds" in one.message
+    assert "--time-limit" in one.message
+
+
+def test_a_break_in_another_file_that_left_a_function_to_eager_is_named_with_its_file() -> None:
+    left = NotCompiled(
+        NotCompiledKind.SKIPPED, "f", at(20), "loop", stack=(at(10, path="/project/layers.py"),)
+    )
+    (one,) = findings(report(not_compiled=(left,)))
+    assert one.hints[0].startswith("Remove the break at layers.py:10")
+
+
+def test_the_lens_and_the_terminal_count_a_graph_once_and_no_recompilation_that_the_limit_stopped() -> None:
+    graph = Graph(operators=1)
+    compiles = tuple(Compile(f"0/{n}", 0, Outcome.COMPILED, graph=graph) for n in range(3))
+    again = tuple(Recompile("f", at(20), (), name) for name in ("0/1", "0/2", None))
+    facts = report(frames=(Frame("f", at(20)),), compiles=compiles, recompiles=again)
+    assert str(counts(facts)) == "1 graph, 0 breaks, 2 recompilations"
+    assert counts(facts, lambda location: location.line > 20) == Counts(0, 0, 0)

@@ -9,6 +9,7 @@ import pytest
 
 from fuselight.report import (
     Compile,
+    Environment,
     Frame,
     GuardFailure,
     Mismatch,
@@ -16,8 +17,9 @@ from fuselight.report import (
     NotCompiledKind,
     Outcome,
     Recompile,
+    Symbol,
 )
-from fuselight_server.finding import Finding
+from fuselight_server.finding import Finding, Severity
 from fuselight_server.findings import findings
 from fuselight_server.findings.causes import Cause, advice, cause_of
 from fuselight_server.findings.text import rounded
@@ -231,10 +233,16 @@ WHOLE = Frame("Net.forward", DEF)
 BREAK = at(25, (8, 20), function="forward")
 
 
+SYMBOLS = tuple(Symbol(f"s{number}", f"{name}.size(0)") for number, name in enumerate(("x", "y", "w")))
+"""Torch makes a size dynamic when it has varied."""
+
+
 def in_parts(*recompiles: Recompile, **changes: Any) -> tuple[Finding, ...]:
     """The findings of a function (compiles 0/*) and of its part behind the break on line 25 (compiles 1/*)."""
     compiles = tuple(
-        Compile(f"{frame}/{number}", frame, Outcome.COMPILED) for frame in (0, 1) for number in (0, 1, 2)
+        Compile(f"{frame}/{number}", frame, Outcome.COMPILED, symbols=SYMBOLS if number else ())
+        for frame in (0, 1)
+        for number in (0, 1, 2)
     )
     facts = report(frames=(WHOLE, PART), compiles=compiles, recompiles=recompiles, **changes)
     return findings(facts, read_line=lambda _path, line: "    y = x.max().item()" if line == 25 else None)
@@ -306,3 +314,106 @@ def test_floats_are_rounded_unless_that_hides_the_difference(text: str, shown: s
 def test_an_argument_that_a_wrapper_passes_on_is_not_marked_by_the_wrappers_name() -> None:
     (first, _) = advice(failed("args[0].size(1) was 64, now 80", source="args[0]"))
     assert first.endswith("torch._dynamo.mark_dynamic(x, 1) for the x that arrives as `args[0]`")
+
+
+def test_a_size_that_a_break_carried_over_is_told_with_the_size_that_it_comes_from() -> None:
+    carried = failed("___stack0.size(0) was 4, now 7", source="___stack0", born=())
+    (one,) = (
+        item
+        for item in in_parts(again(SIZE), again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
+        if item.code == "FL201"
+    )
+    assert one.title == "recompiled: x.size(0) was 4, now 7"
+
+
+def test_a_size_that_a_break_carried_over_is_no_number_of_the_users() -> None:
+    carried = failed("___stack0.size(0) was 4, now 7", source="___stack0", born=())
+    found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
+    (one,) = (item for item in found if item.code == "FL201")
+    assert one.title == "recompiled: size(0) of the value of `x.max().item()` on line 25 was 4, now 7"
+    assert one.hints[0].startswith("Remove the graph break on line 25")
+
+
+def test_an_argument_stays_an_input_without_the_break() -> None:
+    part = dataclasses.replace(PART, parameters=("self", "x"))
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED, symbols=SYMBOLS))
+    (one,) = findings(report(frames=(part,), compiles=compiles, recompiles=(again(SIZE),)))
+    assert one.hints == (
+        (
+            "Compile with torch.compile(..., dynamic=True), or mark the dimension of the input that it comes from with "
+            "torch._dynamo.mark_dynamic"
+        ),
+    )
+
+
+def test_a_carried_number_stands_on_what_made_it_not_on_where_it_is_taken_over() -> None:
+    carried = failed("___stack0 was 3, now 4", kind="EQUALS_MATCH", source="___stack0", born=(at(29),))
+    found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
+    assert {one.span.line for one in found} == {25}
+
+
+def again_with(
+    *symbols: Symbol, difference: str = "x.size(0) was 4, now 7", **changes: Any
+) -> tuple[Finding, ...]:
+    """The findings of a function whose second compile made `symbols`."""
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED, symbols=symbols))
+    failure = failed(difference, source=difference.partition(" was ")[0].partition(".")[0])
+    return findings(report(frames=(WHOLE,), compiles=compiles, recompiles=(again(failure),), **changes))
+
+
+def test_a_size_that_code_fixes_is_not_to_be_marked() -> None:
+    found = again_with(Symbol("s0", "x.size(0)", specialized_to="7", stack=(at(30),)))
+    (one,) = (item for item in found if item.code == "FL201")
+    assert one.hints[0].startswith("Change the code on line 30 that fixes this size (FL301)")
+    assert (one.fixes, one.data, "mark_dynamic" in one.message) == ((), (), False)
+
+
+def test_a_number_that_code_fixes_is_not_kept_symbolic_by_dynamic() -> None:
+    fixed = Symbol("s0", "n", specialized_to="7", stack=(at(30),))
+    (one,) = (item for item in again_with(fixed, difference="n was 4, now 7") if item.code == "FL201")
+    assert one.hints[0].startswith("Change the code on line 30 that fixes this number (FL302)")
+
+
+def test_a_size_of_which_torch_made_no_symbol_is_kept_fixed_by_the_program() -> None:
+    (one,) = again_with()
+    assert one.hints[0].startswith("Take away what keeps this size fixed, dynamic=False")
+    assert one.fixes == ()
+    config = Environment(config={"automatic_dynamic_shapes": "False"})
+    (one,) = again_with(environment=config)
+    assert "automatic_dynamic_shapes back to True" in one.hints[0]
+
+
+def test_a_size_of_one_is_torchs_own_rule_and_told_once() -> None:
+    rule = Symbol("1", "x.size(0)", specialized_to="1", marked=True)
+    relation = failed(
+        "2 <= x.size(0) no longer holds: x.size(0) is 1", kind="LAMBDA_GUARD", source="", now="1"
+    )
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED, symbols=(rule,)))
+    (one,) = findings(report(frames=(WHOLE,), compiles=compiles, recompiles=(again(relation),)))
+    assert (one.code, one.severity) == ("FL201", Severity.INFORMATION)
+    assert "mark" not in one.message
+    (alone,) = findings(report(frames=(WHOLE,), compiles=compiles[1:]))
+    assert (alone.code, alone.severity) == ("FL301", Severity.INFORMATION)
+
+
+def test_one_line_that_fixes_a_size_again_and_again_is_one_finding_with_all_sizes() -> None:
+    compiles = tuple(
+        Compile(
+            f"0/{number}",
+            0,
+            Outcome.COMPILED,
+            symbols=(Symbol("s0", "x.size(0)", specialized_to=size, stack=(READ,)),),
+        )
+        for number, size in enumerate(("5", "6", "8"))
+    )
+    (one,) = findings(report(frames=(WHOLE,), compiles=compiles))
+    assert (one.title, one.count) == ("`x.size(0)` is fixed to 5, 6 and 8", 3)
+
+
+def test_a_fixed_size_of_a_carried_value_is_named_by_what_made_it() -> None:
+    carried = Symbol("s0", "___stack0.size(0)", specialized_to="5")
+    compiles = (Compile("0/0", 0, Outcome.COMPILED, symbols=(carried,)),)
+    found = findings(report(frames=(PART,), compiles=compiles))
+    assert [one.title for one in found] == [
+        "size(0) of a value carried over the graph break on line 25 is fixed to 5"
+    ]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 from rich.text import Text
 
-from fuselight.report import Outcome as CompileOutcome
 from fuselight_server.cli.formats.json import severity_word
 from fuselight_server.cli.outcome import shown_link
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.finding import Severity
+from fuselight_server.findings.counts import counts
 from fuselight_server.findings.text import counted, listed
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _summary(outcome: Outcome) -> Iterator[Text]:
         if not outcome.problems:
             yield Text("No findings.", style="bold green")
         return
-    counts = [
+    totals = [
         counted(number, name)
         for severity, name in (
             (Severity.ERROR, "error"),
@@ -167,21 +167,12 @@ def _summary(outcome: Outcome) -> Iterator[Text]:
         )
         if (number := sum(finding.severity is severity for finding in outcome.findings))
     ]
-    yield Text(f"Found {counted(len(outcome.findings), 'finding')}: {listed(counts)}.", style="bold")
+    yield Text(f"Found {counted(len(outcome.findings), 'finding')}: {listed(totals)}.", style="bold")
 
 
 def _target_line(report: Report) -> str:
     """`Net (model.py): 2 graphs, 1 break, 3 recompilations, 2 calls, 4.0 s`."""
-    graphs = {
-        item.frame
-        for item in report.compiles
-        if item.graph is not None and item.outcome is CompileOutcome.COMPILED
-    }
-    broken = {
-        (item.stack[-1].path, item.stack[-1].line, item.ids[:1]) for item in report.breaks if item.stack
-    }
-    again = sum(item.compile_id is not None for item in report.recompiles)
-    parts = [counted(len(graphs), "graph"), counted(len(broken), "break"), counted(again, "recompilation")]
+    parts = [str(counts(report))]
     if report.inputs is not None and report.inputs.calls:  # a program's own calls are not counted
         parts.append(counted(len(report.inputs.calls), "call"))
     seconds = sum(report.phases.values())

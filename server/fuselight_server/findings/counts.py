@@ -1,0 +1,61 @@
+"""What a run found, in numbers: the same ones in the lens, in the report view and in the terminal.
+
+Invariant: a graph counts once however often it was compiled (each further time is a recompilation), and a break
+once for each line and cause.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.report import Outcome
+from fuselight_server.findings.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight.report import Location, Report
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a run found, in numbers."""
+
+    graphs: int
+    breaks: int
+    recompilations: int
+
+    def __str__(self) -> str:
+        """`2 graphs, 1 break, 3 recompilations`."""
+        named = (
+            counted(self.graphs, "graph"),
+            counted(self.breaks, "break"),
+            counted(self.recompilations, "recompilation"),
+        )
+        return ", ".join(named)
+
+
+def everywhere(_location: Location) -> bool:
+    """The whole report."""
+    return True
+
+
+def counts(report: Report, inside: Callable[[Location], bool] = everywhere) -> Counts:
+    """Count a report, or those functions of it whose `def` line is `inside`."""
+    graphs = {
+        one.frame
+        for one in report.compiles
+        if one.graph is not None
+        and one.outcome is Outcome.COMPILED
+        and one.frame < len(report.frames)
+        and inside(report.frames[one.frame].location)
+    }
+    breaks = {
+        (one.stack[-1].path, one.stack[-1].line, one.ids[:1])
+        for one in report.breaks
+        if one.stack and inside(one.stack[0])
+    }
+    # One that the limit stopped compiled nothing.
+    again = sum(one.compile_id is not None and inside(one.location) for one in report.recompiles)
+    return Counts(graphs=len(graphs), breaks=len(breaks), recompilations=again)

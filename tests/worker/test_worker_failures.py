@@ -161,6 +161,42 @@ def test_a_loop_that_swallows_everything_is_killed(live: LiveWorker) -> None:
     assert failure.stack[-1].line in range(8, 12)
 
 
+def test_one_that_can_no_longer_be_asked_is_not_said_to_be_where_it_was_last_heard_of(
+    live: LiveWorker,
+) -> None:
+    deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\nwhile True: pass"
+    failure = live.failure(spinning(deaf), seconds=3)
+    assert failure.kind == "timeout"
+    assert "killed after 3 s in the call; last heard of at model.py:" in failure.message
+    assert failure.stack, "there is a line to show it on"
+
+
+def test_an_answer_whose_folder_the_code_deletes_is_lost_and_no_exit_of_the_codes(live: LiveWorker) -> None:
+    hunt = "import glob, shutil, tempfile\nfor one in glob.glob(tempfile.gettempdir() + f'/fuselight-worker-*-{os.getppid()}-*/*'):\n    shutil.rmtree(one)"
+    failure = live.failure(body(hunt))
+    assert (failure.culprit, failure.kind) == (Culprit.FUSELIGHT, "damaged_answer")
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "os.replace = os.getpid = os.write = os.fstat = None",
+        "os.getpid = lambda: 1",
+        "json.dumps = json.loads = lambda *_, **__: 1",
+    ],
+)
+def test_what_the_code_puts_in_the_place_of_pythons_own_is_not_ours(live: LiveWorker, patch: str) -> None:
+    source = "import json, os\n" + patch + "\n" + GOOD
+    report = live.analyse(source)
+    assert report.failures == ()
+    assert len(report.compiles) == 1
+
+
+def test_without_open_no_file_can_be_compiled_and_that_is_told(live: LiveWorker) -> None:
+    failure = live.failure("import builtins\nbuiltins.open = None\nraise ValueError('mine')\n")
+    assert (failure.culprit, failure.exception) == (Culprit.USER, "ValueError")
+
+
 def test_a_silent_run_is_sampled_on_the_users_line(live: LiveWorker) -> None:
     live.analyse(body("import time\nwhile True: time.sleep(0.01)"), seconds=6)
     sampled = [one for one in live.progress if one.line == 6 and "model.py:6" in one.detail]

@@ -49,18 +49,20 @@ def _splice(running: Running, report: bytes) -> bytes:
 
 def _failure(running: Running, status: int) -> Failure:
     limits = running.request.limits
-    stack, phase = _stack(running), _phase(running)
+    stack, phase, last = _stack(running), _phase(running), _place(running)
     stopped = _stopped(running)
     call = stopped.call if stopped else None
     if running.ending == "timeout":
-        return replace(endings.timeout_failure(limits.seconds, stack, phase), call=call)
+        return replace(endings.timeout_failure(limits.seconds, stack, phase, last), call=call)
     if running.ending == "memory":
-        return replace(endings.memory_failure(limits.memory_mb, stack, phase), call=call)
+        return replace(endings.memory_failure(limits.memory_mb, stack, phase, last), call=call)
     if os.WIFSIGNALED(status):
-        return endings.signal_failure(os.WTERMSIG(status), stack, phase, _place(running))
+        return endings.signal_failure(os.WTERMSIG(status), stack, phase, last)
     internal = _read(running.path("internal.txt"))
     if internal is not None:
         return endings.internal_failure(internal.decode("utf-8", "replace"))
+    if os.WEXITSTATUS(status) == endings.INTERNAL or not os.path.isdir(running.directory):
+        return endings.lost_failure()
     return endings.exit_failure(os.WEXITSTATUS(status), stack, call=None, phase=phase or "")
 
 
@@ -75,17 +77,13 @@ def _stopped(running: Running) -> Failure | None:
 
 
 def _stack(running: Running) -> Stack:
-    """Say where it was: it said so itself, or `faulthandler` did, or its last progress does."""
+    """Say where it was when it ended: it said so itself, or `faulthandler` did; empty where neither could."""
     stopped = _stopped(running)
     if stopped is not None and stopped.stack:
         return stopped.stack
     dumps = (_read(running.path("faults.txt")) or b"").decode("utf-8", "replace")
     roots = running.request.roots
-    stack = tuple(place for place in faults.read_stack(dumps) if endings.is_shown(place.path, roots))
-    if stack:
-        return stack
-    place = _place(running)
-    return (place,) if place else ()
+    return tuple(place for place in faults.read_stack(dumps) if endings.is_shown(place.path, roots))
 
 
 def _phase(running: Running) -> str | None:

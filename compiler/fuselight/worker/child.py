@@ -26,7 +26,7 @@ from fuselight.target import importing, rungs
 from fuselight.target.calls import PlannedCall, call_mode, compiled_form, make_call, module_of
 from fuselight.target.tensors import set_seeds
 from fuselight.worker import endings, process, wire
-from fuselight.worker.state import Job, RunState, finish, identity, keep, put
+from fuselight.worker.state import Job, RunState, finish, getpid, identity, keep, put
 
 
 class _Stopped(BaseException):
@@ -41,7 +41,7 @@ def run(job: Job) -> None:
         _guarded(state)
         finish(state, "answer.json")
     except BaseException:  # noqa: BLE001 - the process ends here, and the host must hear why
-        if state is None or os.getpid() == state.pid:
+        if state is None or getpid() == state.pid:
             with contextlib.suppress(OSError):
                 put(
                     os.path.join(job.directory, "internal.txt"),
@@ -89,7 +89,7 @@ def _prepare(job: Job) -> RunState:
     recorder = dynamo.Recorder(
         roots=request.roots, on_frame=frame_started, on_line=line_reached, on_compiled=compiled
     )
-    state = RunState(job, recorder, sources, os.getpid(), progress_identity=identity(job.progress))
+    state = RunState(job, recorder, sources, getpid(), progress_identity=identity(job.progress))
     stopping = state
     signal.signal(process.SOFT_SIGNAL, lambda _, frame: _stop(stopping, frame))
     faulthandler.register(process.SOFT_SIGNAL, file=faults, chain=True)
@@ -120,7 +120,7 @@ def _stop(state: RunState, frame: types.FrameType | None) -> None:
 
 def _exited(state: RunState, status: int, frame: types.FrameType) -> None:
     """Keep what was learnt when user code calls `os._exit`, which nothing else survives."""
-    if os.getpid() == state.pid:
+    if getpid() == state.pid:
         stack = endings.stack_of(traceback.extract_stack(frame), state.job.request.roots)
         state.failures.append(endings.exit_failure(status, stack, call=_call_index(state), phase=state.phase))
         finish(state, "answer.json")
@@ -145,7 +145,7 @@ def _guarded(state: RunState) -> None:
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         if not state.stopped:  # else the compiler's wrapping of what stopped it
             state.failures.append(_failure(state, error))
-    if os.getpid() != state.pid:
+    if getpid() != state.pid:
         _really_exit(0)  # a process that user code forked has come back to us
 
 

@@ -172,8 +172,8 @@ def descriptors_failure(request: Analyse, phase: str, call: int | None, calls: S
     )
 
 
-def signal_failure(number: int, stack: Stack, phase: str | None, where: Location | None) -> Failure:
-    """Describe a run that a signal ended."""
+def signal_failure(number: int, stack: Stack, phase: str | None, last: Location | None) -> Failure:
+    """Describe a run that a signal ended. `last` is where it was last heard of, for when there is no stack."""
     try:
         name = signal.Signals(number).name
     except ValueError:
@@ -184,37 +184,36 @@ def signal_failure(number: int, stack: Stack, phase: str | None, where: Location
         if crash
         else "if the system ran out of memory, use smaller inputs, or fake=True in the directive"
     )
-    found = stack or ((where,) if where else ())
     return Failure(
         Culprit.USER,
         "signal",
-        f"the process died of {name}{_at(found, phase)}",
+        f"the process died of {name}{_at(stack, phase, last)}",
         step,
-        stack=found,
+        stack=_or(stack, last),
         phase=phase,
     )
 
 
-def timeout_failure(seconds: float, stack: Stack, phase: str | None) -> Failure:
-    """Describe a run that took longer than it may."""
+def timeout_failure(seconds: float, stack: Stack, phase: str | None, last: Location | None) -> Failure:
+    """Describe a run that took longer than it may. `last` is where it was last heard of."""
     return Failure(
         Culprit.USER,
         "timeout",
-        f"killed after {seconds:g} s{_at(stack, phase)}",
+        f"killed after {seconds:g} s{_at(stack, phase, last)}",
         "use smaller inputs, or raise the setting fuselight.limits.seconds",
-        stack=stack,
+        stack=_or(stack, last),
         phase=phase,
     )
 
 
-def memory_failure(limit_mb: int, stack: Stack, phase: str | None) -> Failure:
-    """Describe a run that used more memory than it may."""
+def memory_failure(limit_mb: int, stack: Stack, phase: str | None, last: Location | None) -> Failure:
+    """Describe a run that used more memory than it may. `last` is where it was last heard of."""
     return Failure(
         Culprit.USER,
         "memory",
-        f"killed for using more than {limit_mb} MB{_at(stack, phase)}",
+        f"killed for using more than {limit_mb} MB{_at(stack, phase, last)}",
         "use smaller inputs, write fake=True in the directive, or raise the setting fuselight.limits.memoryMb",
-        stack=stack,
+        stack=_or(stack, last),
         phase=phase,
     )
 
@@ -242,7 +241,23 @@ def _during(phase: str | None) -> str:
     return words.get(phase or "", "")
 
 
-def _at(stack: Stack, phase: str | None) -> str:
+def lost_failure() -> Failure:
+    """Describe a run that ended as it should and whose answer is not there."""
+    return Failure(
+        Culprit.FUSELIGHT,
+        "damaged_answer",
+        "the run's answer is lost: the folder where it was put is gone, or is full",
+        "have the code leave alone what it did not make in the folder for temporary files, or make room there",
+    )
+
+
+def _or(stack: Stack, last: Location | None) -> Stack:
+    return stack or ((last,) if last else ())
+
+
+def _at(stack: Stack, phase: str | None, last: Location | None) -> str:
+    if not stack and last is not None:
+        return f"{_during(phase)}; last heard of at {os.path.basename(last.path)}:{last.line}"
     if not stack:
         return _during(phase)
     return f" at {os.path.basename(stack[-1].path)}:{stack[-1].line}"

@@ -24,6 +24,10 @@ from fuselight.worker import wire
 
 _PROGRESS_EVERY = 0.1
 
+# As they are before any user code runs, which may put its own in their place, as tests do that mock them.
+getpid = os.getpid
+_fstat, _write, _replace, _open = os.fstat, os.write, os.replace, open
+
 
 @dataclass(frozen=True)
 class Job:
@@ -100,12 +104,12 @@ class RunState:
         self, phase: str, detail: str, path: str | None, line: int | None, count: int | None = None
     ) -> None:
         """Send progress, if the pipe is still ours: its number may by now be a file of the user's."""
-        if os.getpid() != self.pid:
+        if getpid() != self.pid:
             return
         message = Progress(self.job.request.id, phase, detail[:200], path, line, count)
         with contextlib.suppress(OSError):
             if identity(self.job.progress) == self.progress_identity:
-                os.write(self.job.progress, wire.frame(wire.dump(encode(message))))
+                _write(self.job.progress, wire.frame(wire.dump(encode(message))))
 
     def report(self) -> Report:
         """Put together what was learnt."""
@@ -147,7 +151,7 @@ class RunState:
 def identity(descriptor: int) -> tuple[int, int] | None:
     """Say which open file a descriptor is, None for a closed one."""
     try:
-        status = os.fstat(descriptor)
+        status = _fstat(descriptor)
     except OSError:
         return None
     return status.st_dev, status.st_ino
@@ -163,7 +167,7 @@ def finish(state: RunState, name: str) -> None:
 
 def keep(state: RunState) -> None:
     """Keep what is known so far for the host, should this run end without a word."""
-    if os.getpid() == state.pid and state.phase != "report":
+    if getpid() == state.pid and state.phase != "report":
         put(os.path.join(state.job.directory, "partial.json"), state.json.dump(state.report()))
 
 
@@ -183,6 +187,6 @@ def _libraries(sources: importing.Sources) -> list[str]:
 
 def put(path: str, data: bytes) -> None:
     """Put a file in place whole."""
-    with open(path + ".new", "wb") as file:
+    with _open(path + ".new", "wb") as file:
         file.write(data)
-    os.replace(path + ".new", path)
+    _replace(path + ".new", path)

@@ -8,7 +8,7 @@ directives of what they wrap.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fuselight.protocol import Analyse, InputsPlan, Limits, Target
@@ -66,9 +66,7 @@ def default_runs(reading: Reading, options: RunOptions) -> tuple[PlannedRun, ...
     """What to run when the user has pointed at nothing in particular."""
     runs = []
     left_to_main = False
-    for target in reading.targets:
-        if not target.compiled and not target.directives:
-            continue
+    for target in _callable_targets(reading):
         own = bool(target.directives) or reading.provider is not None or target.name in options.recorded
         if not own and reading.main_line is not None and _is_told_elsewhere(reading, target):
             continue
@@ -83,6 +81,20 @@ def default_runs(reading: Reading, options: RunOptions) -> tuple[PlannedRun, ...
     return tuple(runs)
 
 
+def _callable_targets(reading: Reading) -> tuple[StaticTarget, ...]:
+    """What is compiled or has directives, each once; for what only an object of a class has, that class."""
+    wanted = (one for one in reading.targets if one.compiled or one.directives)
+    return tuple(dict.fromkeys(_with_owner(reading, target) for target in wanted))
+
+
+def _with_owner(reading: Reading, target: StaticTarget) -> StaticTarget:
+    """Whom to call for `target`: for `self.fast = torch.compile(...)` the module that has it, which calls it."""
+    if target.attribute_of is None or target.directives:
+        return target
+    owners = (one for one in reading.targets if one.kind == "module" and one.name == target.attribute_of)
+    return next(owners, target)
+
+
 def _is_told_elsewhere(reading: Reading, target: StaticTarget) -> bool:
     """Whether `target` compiles a class or function of the file that has directives: running those tells the same."""
     wrapped = _CALLED.match(target.wraps or "")
@@ -94,7 +106,11 @@ def _is_told_elsewhere(reading: Reading, target: StaticTarget) -> bool:
 def named_runs(reading: Reading, names: Iterable[str], options: RunOptions) -> tuple[PlannedRun, ...]:
     """The runs for the targets that the user named; a name that the file does not have gives none."""
     wanted = set(names)
-    runs = [_run(reading, target, options) for target in reading.targets if target.name in wanted]
+    runs = [
+        _run(reading, _with_owner(reading, target), options)
+        for target in reading.targets
+        if target.name in wanted
+    ]
     if MAIN in wanted and reading.main_line is not None:
         runs.append(main_run(reading))
     return tuple(runs)
@@ -112,7 +128,9 @@ def main_run(reading: Reading) -> PlannedRun:
 def _run(reading: Reading, target: StaticTarget, options: RunOptions) -> PlannedRun:
     recorded = options.recorded.get(target.name, ())
     plan = reading.plan(target, recorded=recorded, default_sizes=dict(options.default_sizes))
-    return PlannedRun(reading.request(target), plan)
+    # Where the file compiles an object of a class, the class is compiled as a whole, whatever else it compiles of it.
+    whole = any(one.compiled and one.holds == target.name for one in reading.targets)
+    return PlannedRun(replace(reading.request(target), compiled=target.compiled or whole), plan)
 
 
 def _provided(targets: Iterable[StaticTarget]) -> list[StaticTarget]:

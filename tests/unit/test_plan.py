@@ -52,6 +52,49 @@ def test_the_main_block_is_not_run_for_a_variable_whose_class_has_directives(
     assert names(text + main) == expected
 
 
+PARTS = """\
+import torch
+class M(torch.nn.Module):
+    def __init__(self):
+        self.first = torch.compile(self.step)
+        self.second = torch.compile(self.step)
+    def step(self, x):
+        return x
+class Plain:
+    def __init__(self):
+        self.fast = torch.compile(self.step)
+"""
+
+
+def test_an_attribute_of_a_module_is_run_by_its_module() -> None:
+    assert names(PARTS) == ["M", "Plain.fast"]
+    reading = read_source("/project/m.py", PARTS)
+    (run,) = named_runs(reading, ["M.second"], OPTIONS)
+    assert (run.target.name, run.target.kind, run.target.compiled) == ("M", "module", False)
+    told = PARTS.replace(
+        "        self.second", "        # fuselight: M().second(f32[2])\n        self.second"
+    )
+    assert names(told) == ["M", "M.second", "Plain.fast"]
+
+
+@pytest.mark.parametrize(
+    ("rest", "compiled"),
+    [
+        ("", False),
+        ("model = torch.compile(M())\n", True),
+        ("model = M().eval()\nmodel.compile()\n", True),
+        ("def main():\n    model = M()\n    fast = torch.compile(model)\n", True),
+        ("model = torch.compile(torch.nn.ReLU())\n", False),
+    ],
+)
+def test_a_class_counts_as_compiled_where_the_file_compiles_an_object_of_it(
+    rest: str, *, compiled: bool
+) -> None:
+    text = PARTS.replace("class M", "# fuselight: M()(f32[2])\nclass M") + rest
+    (run,) = named_runs(read_source("/project/m.py", text), ["M"], OPTIONS)
+    assert run.target.compiled is compiled
+
+
 def test_recorded_calls_serve_before_the_main_block() -> None:
     options = RunOptions(roots=("/project",), recorded={"f": ("f(f32[2])",), "g": ("g(f32[2])",)})
     runs = default_runs(read_source("/project/m.py", COMPILED + MAIN_BLOCK), options)

@@ -272,3 +272,39 @@ def test_a_class_that_the_source_compiles_whole_and_in_parts_is_compiled_whole(l
     report = live.report(replace(request, target=replace(request.target, compiled=True)))
     assert report.notes == ()
     assert len(report.breaks) == 1
+
+
+def test_the_annotations_of_torch_itself_tell_no_shapes(live: LiveWorker) -> None:
+    source = "import torch\nnet = torch.compile(torch.nn.Sequential(torch.nn.ReLU()))\n"
+    failure = live.failure(source, "net")
+    assert failure.kind == "inputs"
+    assert failure.message == (
+        "no inputs are known for net: net is a Sequential of torch.nn.modules.container, whose annotations tell no shapes"
+    )
+
+
+def test_annotations_are_read_through_torch_compile(live: LiveWorker) -> None:
+    source = (
+        "import torch\nfrom jaxtyping import Float\nclass Net(torch.nn.Module):\n"
+        '    def forward(self, x: Float[torch.Tensor, "2 4"]):\n        return x + 1\n'
+        "net = torch.compile(Net())\n"
+    )
+    assert texts(live.analyse(source, "net")) == ["net(x=f32[2, 4])"]
+
+
+def test_an_attribute_of_objects_is_not_looked_for_in_the_class(live: LiveWorker) -> None:
+    source = (
+        "import torch\nclass Plain:\n    def __init__(self):\n"
+        "        self.fast = torch.compile(self.step)\n    def step(self, x):\n        return x\n"
+        "def example_inputs():\n    return torch.ones(2)\n"
+    )
+    request = live.request(source, "Plain.fast", provider="example_inputs")
+    (failure,) = live.report(replace(request, target=replace(request.target, kind="variable"))).failures
+    assert failure.message == (
+        "no inputs are known for Plain.fast: only objects of Plain have fast: a directive calls it as Plain().fast(...)"
+    )
+    assert "# fuselight: Plain().fast(f32[4, 8])" in failure.next_step
+
+
+def test_the_directive_that_is_suggested_for_a_class_makes_an_object_and_calls_it(live: LiveWorker) -> None:
+    assert "`# fuselight: Net()(f32[4, 8])`" in live.failure(NET, "Net").next_step

@@ -75,7 +75,8 @@ def climb(
         try:
             return rung(), reasons
         except Silent as why:
-            reasons.append(str(why))
+            if str(why) not in reasons:
+                reasons.append(str(why))
     return None, reasons
 
 
@@ -216,7 +217,12 @@ def _annotations(target: Target, plan: InputsPlan, names: Mapping[str, Any], dev
     found = resolve(target, names)
     function = found.forward if inspect.isclass(found) and hasattr(found, "forward") else found
     if isinstance(found, torch.nn.Module):
-        function = found.forward
+        inner = getattr(found, "_orig_mod", found)  # what torch.compile wraps
+        function = inner.forward
+        if (library := _torch_owner(function)) is not None:
+            raise Silent(
+                f"{target.name} is a {type(inner).__name__} of {library}, whose annotations tell no shapes"
+            )
     method = inspect.isclass(found) or ("." in target.name and inspect.isfunction(function))
     inputs = annotated_inputs(function, plan.default_sizes, skip_self=method)
     if isinstance(inputs, str):
@@ -224,6 +230,12 @@ def _annotations(target: Target, plan: InputsPlan, names: Mapping[str, Any], dev
     holder = _target_object(target, names, "its annotations give shapes")
     kwargs = {n: make_tensor(v, device) if isinstance(v, TensorSpec) else v for n, v in inputs.items()}
     return Answered(Rung.ANNOTATIONS, target.line, (_ready(target, holder, (), kwargs, None),))
+
+
+def _torch_owner(function: Any) -> str | None:
+    """The module of torch that a function comes from, None for any other: torch's annotations tell no shapes."""
+    module = str(getattr(function, "__module__", ""))
+    return module if module.partition(".")[0] == "torch" else None
 
 
 def _recorded(
@@ -262,9 +274,25 @@ def resolve(target: Target, names: Mapping[str, Any]) -> Any:
     found = names[first]
     for part in rest:
         if not hasattr(found, part):
+            if target.kind == "variable" and inspect.isclass(found):
+                owner = target.name.rpartition(".")[0]
+                raise Silent(
+                    f"only objects of {owner} have {part}: a directive calls it as {owner}().{part}(...)"
+                )
             raise Silent(f"{target.name} does not exist once the file is imported")
         found = getattr(found, part)
     return found
+
+
+def callee_text(target: Target, names: Mapping[str, Any]) -> str:
+    """How a directive names what it calls: a class is made first, so is the class of a method."""
+    owner, _, attribute = target.name.rpartition(".")
+    try:
+        if owner and target.kind != "module" and inspect.isclass(resolve(replace(target, name=owner), names)):
+            return f"{owner}().{attribute}"
+    except Silent:
+        pass
+    return f"{target.name}()" if target.kind == "module" else target.name
 
 
 def _target_object(target: Target, names: Mapping[str, Any], because: str) -> Any:

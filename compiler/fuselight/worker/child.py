@@ -178,7 +178,9 @@ def _steps(state: RunState) -> None:
         elif request.inputs.main_line is not None:
             _run_main(state)
         else:
-            state.failures.append(endings.no_inputs(request.target, reasons))
+            state.failures.append(
+                endings.no_inputs(request.target, reasons, rungs.callee_text(request.target, names))
+            )
 
 
 def _run_main(state: RunState) -> None:

@@ -139,14 +139,14 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     )
 
 
-def no_inputs(target: Target, reasons: Sequence[str]) -> Failure:
-    """Describe a target for which no rung of the ladder answers."""
+def no_inputs(target: Target, reasons: Sequence[str], callee: str) -> Failure:
+    """Describe a target for which no rung of the ladder answers; `callee` is how a directive names it."""
     why = f": {'; '.join(reasons)}" if reasons else ""
     return Failure(
         Culprit.USER,
         "inputs",
         f"no inputs are known for {target.name}{why}"[:1000],
-        f"write a directive above it, as `# fuselight: {target.name}(f32[4, 8])`, or a function example_inputs()",
+        f"write a directive above it, as `# fuselight: {callee}(f32[4, 8])`, or a function example_inputs()",
         stack=(Location(target.path, target.line, function=target.name),),
         phase="build",
     )

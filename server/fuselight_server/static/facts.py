@@ -79,6 +79,8 @@ class CompileCall:
     scope: Scope
     extent: Extent
     name_extent: Extent
+    as_torch: bool = True
+    """Whether its arguments are ones that a module's `compile` takes: keywords of torch.compile only."""
 
 
 @dataclass(frozen=True, slots=True)

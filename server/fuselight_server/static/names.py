@@ -6,7 +6,9 @@ happens to be called `compile` are never taken for torch's.
 
 from __future__ import annotations
 
+import builtins
 import re
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -72,6 +74,8 @@ class Names:
     """Variables that compile what they are called with: `fast = functools.partial(torch.compile, ...)`."""
     instances: dict[tuple[Scope, str], Scope | None] = field(default_factory=dict)
     """Variables that hold a module, `self.layer` under the class's scope, and its class if that is in the file."""
+    unknown: set[tuple[Scope, str]] = field(default_factory=set)
+    """Variables that hold an object of a class from another file."""
     modules: dict[Scope, bool] = field(default_factory=dict, compare=False)
 
     def full(self, dotted: str, scope: Scope) -> str:
@@ -133,6 +137,35 @@ class Names:
             self.modules[path] = False  # a class among its own bases
             self.modules[path] = self._derives(path)
         return self.modules[path]
+
+    def may_be_module(self, path: Scope, depth: int = 0) -> bool:
+        """Whether the class at `path` is an nn.Module, or could be one by a base that is not in this file."""
+        if self.is_module(path):
+            return True
+        for base in self.classes[path].bases if depth < len(self.classes) else ():
+            own = self.class_at(base.dotted, path[:-1]) if base.dotted else None
+            if own is not None and own != path:
+                if self.may_be_module(own, depth + 1):
+                    return True
+            elif base.dotted != "object" and not self._is_known_otherwise(base, path[:-1]):
+                return True
+        return False
+
+    def holds_unknown(self, dotted: str, scope: Scope) -> bool:
+        """Whether the variable `dotted` was made by a class imported from elsewhere, in a file that knows torch."""
+        found = any((around, dotted) in self.unknown for around in self._attribute_scopes(dotted, scope))
+        return found and any(full.partition(".")[0] == "torch" for full in self.imported.values())
+
+    def makes_unknown(self, value: Expression, scope: Scope) -> bool:
+        """Whether `value` makes an object of a class that was imported, and of which this file tells no more."""
+        made = value.function
+        if made is None:
+            return False
+        if made.owner is not None:
+            return made.attribute in _SAME_OBJECT and self.makes_unknown(made.owner, scope)
+        full = self.full(made.dotted, scope) if made.dotted else ""
+        is_class = full.rpartition(".")[2][:1].isupper()
+        return is_class and full.partition(".")[0] != "torch" and not self._is_known_otherwise(made, scope)
 
     def names_module(self, expression: Expression, scope: Scope) -> bool:
         """Whether `expression` names a module class."""
@@ -197,6 +230,15 @@ class Names:
                 else None
             )
         return _compiled_argument(value) if self.compiles(value.function, scope) else None
+
+    def _is_known_otherwise(self, name: Expression, scope: Scope) -> bool:
+        """Whether `name` is known to stand for no module: it is Python's own, or an autograd function."""
+        if not name.dotted:
+            return False
+        full = self.full(name.dotted, scope)
+        if not full:
+            return not self.stars and hasattr(builtins, name.dotted)
+        return _NOT_MODULES.match(full) is not None or full.partition(".")[0] in sys.stdlib_module_names
 
     def _derives(self, path: Scope) -> bool:
         found = self.classes[path]
@@ -311,6 +353,8 @@ def _bind(names: Names, target: str, value: Expression, scope: Scope) -> None:
         names.compilers.add(place)
     elif names.is_instance(value, scope):
         names.instances[place] = names.class_of(value, scope)
+    elif names.makes_unknown(value, scope):
+        names.unknown.add(place)
 
 
 def _compiled_argument(call: Expression) -> Expression | None:

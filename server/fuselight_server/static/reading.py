@@ -35,6 +35,10 @@ class StaticTarget:
     is_generator: bool = False
     reachable: bool = True
     """Whether importing the file is enough to get at it: not inside a function, nor an attribute of an instance."""
+    holds: str | None = None
+    """For a variable that holds a module: the name of its class, if that is in the file."""
+    attribute_of: str | None = None
+    """For an attribute of instances, assigned as `self.name = ...`: the name of their class."""
 
 
 @dataclass(frozen=True)

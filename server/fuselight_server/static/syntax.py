@@ -55,6 +55,8 @@ _VALUES = frozenset(
     {"call", "conditional_expression", "parenthesized_expression", "await", "named_expression"}
 )
 
+_COMPILE_KEYWORDS = frozenset({"fullgraph", "dynamic", "backend", "mode", "options", "disable"})
+
 
 def read_chunk(data: bytes) -> Facts:
     """The facts of `data`, whose lines end in LF or CRLF."""
@@ -182,7 +184,8 @@ class _Collector:
         owner = function and function.child_by_field_name("object")
         dotted = expression(owner).dotted if owner else ""
         if owner and dotted:
-            self.compile_calls.append(CompileCall(dotted, scope, _extent(node), _extent(owner)))
+            as_torch = _takes_torch_keywords(node.child_by_field_name("arguments"))
+            self.compile_calls.append(CompileCall(dotted, scope, _extent(node), _extent(owner), as_torch))
 
 
 def _definition(node: Node, scope: Scope, *, is_generator: bool) -> Definition:
@@ -287,6 +290,16 @@ def _is_comment(root: Node, byte: int) -> bool:
 def _is_main(node: Node) -> bool:
     condition = node.child_by_field_name("condition") if node.type == "if_statement" else None
     return condition is not None and _MAIN.match(flat(condition)) is not None
+
+
+def _takes_torch_keywords(arguments: Node | None) -> bool:
+    """Whether a call could be `nn.Module.compile`: no value by position, no keyword but torch.compile's."""
+    for child in arguments.named_children if arguments else ():
+        name = child.child_by_field_name("name") if child.type == "keyword_argument" else None
+        if child.type == "comment" or (name is not None and text_of(name) in _COMPILE_KEYWORDS):
+            continue
+        return False
+    return True
 
 
 def _in_lambda(node: Node) -> bool:

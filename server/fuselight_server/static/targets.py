@@ -46,6 +46,12 @@ def candidates(facts: Facts, names: Names, *, path: str, line: int, column: int)
     )
 
 
+def assignments(facts: Facts, names: Names, *, path: str, line: int, column: int) -> tuple[StaticTarget, ...]:
+    """The variables of one chunk as targets, none of them compiled by the source: for directives above them."""
+    maker = _Maker(names, path, line, column, facts.main_row)
+    return tuple(maker.assignment(binding).target for binding in facts.bindings)
+
+
 @dataclass(frozen=True)
 class _Maker:
     names: Names
@@ -60,12 +66,14 @@ class _Maker:
         if any(decorator.dotted in _OVERLOAD for decorator in item.decorators):
             return None
         if item.is_class:
-            if not compiled and not self.names.is_module(own):
+            is_module = self.names.is_module(own)
+            if not compiled and not is_module and not self.names.may_be_module(own):
                 return None
             forward = self.names.forward(own)
+            compiled = compiled or (is_module and self._compiles_itself(own, facts))
             kind, parameters = "module", forward.parameters if forward else ()
-            compiled = compiled or self._compiles_itself(own, facts)
         else:
+            is_module = False
             kind = "method" if item.scope in self.names.classes else "function"
             parameters = signature(item, in_class=kind == "method").parameters
         if item.name == PROVIDER and kind == "function":
@@ -83,27 +91,44 @@ class _Maker:
             is_generator=item.is_generator,
             reachable=reachable,
         )
-        return Candidate(target, listed=compiled or (kind != "method" and reachable))
+        listed = reachable and (is_module if item.is_class else kind == "function")
+        return Candidate(target, listed=compiled or listed)
 
     def binding(self, item: Binding) -> Iterator[Candidate]:
         value = self.names.compiled(item.value, item.scope)
         if value is not None:
             yield self._variable(item.target, item.extent, item.name_extent, item.scope, wraps=value)
 
+    def assignment(self, item: Binding) -> Candidate:
+        """Any assignment, which is worth a target only where a directive stands above it."""
+        return self._variable(
+            item.target, item.extent, item.name_extent, item.scope, wraps=item.value, compiled=False
+        )
+
     def compile_call(self, item: CompileCall) -> Iterator[Candidate]:
-        if self.names.holds_module(item.owner, item.scope):
+        known = self.names.holds_module(item.owner, item.scope)
+        if known or (item.as_torch and self.names.holds_unknown(item.owner, item.scope)):
             wraps = Expression(item.owner, dotted=item.owner)
             yield self._variable(item.owner, item.extent, item.name_extent, item.scope, wraps=wraps)
 
     def _variable(
-        self, variable: str, extent: Extent, name_extent: Extent, scope: Scope, *, wraps: Expression
+        self,
+        variable: str,
+        extent: Extent,
+        name_extent: Extent,
+        scope: Scope,
+        *,
+        wraps: Expression,
+        compiled: bool = True,
     ) -> Candidate:
         of_instance = variable.startswith("self.")
         called = self._called(wraps, scope)
+        held = self.names.class_of(wraps, scope)
+        owner = owner_scope(self.names, variable, scope)
         target = StaticTarget(
-            name=self._name((*owner_scope(self.names, variable, scope), variable.removeprefix("self."))),
+            name=self._name((*owner, variable.removeprefix("self."))),
             kind="variable",
-            compiled=True,
+            compiled=compiled,
             span=self._span(extent),
             name_span=self._span(name_extent),
             def_line=self.line + name_extent.row,
@@ -112,8 +137,10 @@ class _Maker:
             is_async=called is not None and called.is_async,
             is_generator=called is not None and called.is_generator,
             reachable=not of_instance and self._reachable(scope, extent),
+            holds=self._name(held) if held else None,
+            attribute_of=self._name(owner) if of_instance and owner in self.names.classes else None,
         )
-        return Candidate(target, listed=True)
+        return Candidate(target, listed=compiled)
 
     def _called(self, wraps: Expression, scope: Scope) -> Signature | None:
         """What runs when the compiled `wraps` is called, if it is in this file."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Span
 from fuselight_server.static.chunks import ChunkCache, cut
@@ -17,7 +18,10 @@ from fuselight_server.static.facts import Comment, Facts
 from fuselight_server.static.names import Names, Outline, collect, outline
 from fuselight_server.static.reading import DirectiveProblem, Reading
 from fuselight_server.static.syntax import read_chunk
-from fuselight_server.static.targets import PROVIDER, Candidate, candidates
+from fuselight_server.static.targets import PROVIDER, Candidate, assignments, candidates
+
+if TYPE_CHECKING:
+    from fuselight.protocol import DirectiveLine
 
 _BOM = b"\xef\xbb\xbf"
 _LONE_CR = re.compile(rb"\r(?!\n)")
@@ -54,6 +58,10 @@ def read_lines(path: str, lines: list[bytes], cache: ReadingCache) -> Reading:
         ((c.line + item.row, _shifted(c, item)) for c in chunks for item in c.facts.comments), path
     )
     owned, orphans = attach(comments.directives, [candidate.target for candidate in found], lines)
+    if orphans:
+        orphans = _above_assignments(
+            path, chunks, cache.names, found=found, owned=owned, orphans=orphans, lines=lines
+        )
     error = next((_error(path, chunk) for chunk in chunks if chunk.facts.error), None)
     problems = list(comments.problems)
     if error is None:
@@ -66,7 +74,7 @@ def read_lines(path: str, lines: list[bytes], cache: ReadingCache) -> Reading:
         path=path,
         targets=tuple(
             dataclasses.replace(item.target, directives=owned[index]) if index in owned else item.target
-            for index, item in enumerate(found)
+            for index, item in sorted(enumerate(found), key=_name_place)
             if item.listed or index in owned
         ),
         ignores=comments.ignores,
@@ -131,6 +139,39 @@ def _candidates(path: str, chunks: list[_Chunk], cache: ReadingCache) -> list[Ca
     return found
 
 
+def _above_assignments(
+    path: str,
+    chunks: list[_Chunk],
+    names: Names,
+    *,
+    found: list[Candidate],
+    owned: dict[int, tuple[DirectiveLine, ...]],
+    orphans: tuple[DirectiveLine, ...],
+    lines: list[bytes],
+) -> tuple[DirectiveLine, ...]:
+    """Give orphaned directives above assignments to their variables, added to `found` and `owned`; return the rest.
+
+    A variable that is compiled on a line of its own, as `model.compile()`, is one target with its assignment.
+    """
+    variables = [
+        variable
+        for chunk in chunks
+        if chunk.facts.bindings
+        for variable in assignments(chunk.facts, names, path=path, line=chunk.line, column=chunk.column)
+    ]
+    adopted, left = attach({one.line: one for one in orphans}, variables, lines)
+    for index, directives in adopted.items():
+        variable = variables[index]
+        same = next(
+            (at for at, one in enumerate(found) if one.listed and one.target.name == variable.name), None
+        )
+        if same is None:
+            same = len(found)
+            found.append(Candidate(variable, listed=False))
+        owned[same] = (*owned.get(same, ()), *directives)
+    return left
+
+
 def _shifted(chunk: _Chunk, comment: Comment) -> Comment:
     if not chunk.column or comment.row:
         return comment
@@ -172,6 +213,11 @@ def _imports(chunks: list[_Chunk]) -> tuple[str, ...]:
         if not item.scope and not item.module.startswith(".")
     )
     return tuple(dict.fromkeys(modules))
+
+
+def _name_place(item: tuple[int, Candidate]) -> tuple[int, int]:
+    span = item[1].target.name_span
+    return span.line, span.column or 0
 
 
 def _place(problem: DirectiveProblem) -> tuple[int, int]:

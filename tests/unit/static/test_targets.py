@@ -148,6 +148,55 @@ CASES = {
         model = AutoModel.from_pretrained("x")
         model.compile()  #! model variable compiled wraps=model
         """,
+    "a directive above a class of unknown bases makes it a target": """
+        import enum, torch
+        from blocks import Blk
+        # fuselight: Sub()(f32[2])
+        class Sub(Blk): ...  #! Sub module
+        # fuselight: Deeper()(f32[2])
+        class Deeper(Sub): ...  #! Deeper module
+        # fuselight: Made()(f32[2])
+        class Made(Blk.of(3)): ...  #! Made module
+        # fuselight: Kind(1)(f32[2])
+        class Kind(enum.Enum): ...
+        # fuselight: Wrong()(f32[2])
+        class Wrong(Exception): ...
+        # fuselight: Plain()(f32[2])
+        class Plain: ...
+        class Quiet(Blk): ...
+        """,
+    "a module from another file that compiles itself": """
+        import re
+        import torch
+        from blocks import Blk, make
+        model = Blk(8).eval()
+        model.compile(dynamic=True)  #! model variable compiled wraps=model
+        other = make(8)
+        other.compile()
+        query = Blk(9)
+        query.compile("sql")
+        keras = Blk(9)
+        keras.compile(optimizer="adam")
+        """,
+    "without torch in the file, compile() is anything": """
+        from sqlalchemy import Select
+        query = Select()
+        query.compile()
+        """,
+    "a directive above an assignment makes its variable a target": """
+        import torch
+        from blocks import Blk, make
+        # fuselight: model(f32[2])
+        model = Blk(8)
+        model.compile()  #! model variable compiled wraps=model
+        # fuselight: comp(f32[2])
+        comp = model  #! comp variable wraps=model
+        # fuselight: made(f32[2])
+        made = make(8)  #! made variable wraps=make(8)
+        plain = make(9)
+        # fuselight: size(f32[2])
+        size = 3
+        """,
     "a module by its annotation": """
         from torch import nn
         def train(model: nn.Module, other):  #! train function (model,other)

@@ -36,6 +36,7 @@ _TRAVELS = (
     "compiler/fuselight",
     "docs/findings",
     "docs/images",
+    "docs/inputs.md",
     "extension/dist",
     "extension/media",
     "package.json",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -81,3 +82,22 @@ def test_the_pages_travel_in_the_wheel(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert {f"fuselight_server/docs/findings/{entry.page}" for entry in catalogue.CATALOGUE.values()} <= names
+    assert "fuselight_server/docs/inputs.md" in names
+
+
+def test_what_the_pages_link_to_travels_with_them() -> None:
+    """A page of a package has a link only to what lies in it too, at the same place relative to it."""
+    root = PAGES.parents[1]
+    linked = {
+        os.path.relpath(page.parent / target, root)
+        for page in PAGES.glob("*.md")
+        for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    }
+    assert "docs/inputs.md" in linked
+    allowed = (root / ".vscodeignore").read_text(encoding="utf-8")
+    wheel = (root / "pyproject.toml").read_text(encoding="utf-8")
+    for path in linked:
+        assert (root / path).is_file(), path
+        if not path.startswith("docs/findings/"):
+            assert f"!{path}\n" in allowed
+            assert f'"{path}" = "fuselight_server/{path}"' in wheel

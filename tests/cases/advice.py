@@ -13,7 +13,59 @@ def varying_size(x):
 # fuselight: size_of_one(f32[1])
 # fuselight: size_of_one(f32[9])
 def size_of_one(x):
-    return x + 1  # warning: [FL201] "torch always compiles a size of 0 or 1 by itself"
+    return x + 1  # info: [FL201] "torch always compiles a size of 0 or 1 by itself"
+
+
+# fuselight: size_of_one_though_dynamic(f32[4])
+# fuselight: size_of_one_though_dynamic(f32[1])
+@torch.compile(dynamic=True)
+def size_of_one_though_dynamic(x):
+    return x + 1  # info: [FL201] "torch always compiles a size of 0 or 1 by itself"
+
+
+# fuselight: kept_fixed(f32[4])
+# fuselight: kept_fixed(f32[5])
+@torch.compile(dynamic=False)
+def kept_fixed(x):
+    return x + 1  # warning: [FL201] "Take away what keeps this size fixed, dynamic=False"
+
+
+# fuselight: fixed_by_a_loop(f32[4])
+# fuselight: fixed_by_a_loop(f32[5])
+# fuselight: fixed_by_a_loop(f32[6])
+def fixed_by_a_loop(x):
+    total = x.sum()  # warning: [FL201] "that fixes this size (FL301)"
+    for i in range(x.size(0)):  # warning: [FL301] "`x.size(0)` is fixed to 5 and 6"
+        total = total + i
+    return total
+
+
+@torch.compiler.disable
+def off(x):
+    return x.sin()
+
+
+# fuselight: a_tensor_comes_from_behind_a_break(f32[4])
+# fuselight: a_tensor_comes_from_behind_a_break(f32[5])
+def a_tensor_comes_from_behind_a_break(x):
+    return off(x) + 1  # warning: [GB0098] "off"
+    # warning: [FL201] "so was the part of it after the graph break"
+
+
+# fuselight: an_argument_behind_a_break(f32[4])
+# fuselight: an_argument_behind_a_break(f32[5])
+def an_argument_behind_a_break(x):
+    print("start")  # warning: [GB0059] "print"
+    return x * 2  # warning: [FL201] "Compile with torch.compile(..., dynamic=True), or mark the dimension of the input"
+
+
+# fuselight: a_number_stands_on_what_made_it(f32[4])
+# fuselight: a_number_stands_on_what_made_it(f32[4] * 2)
+def a_number_stands_on_what_made_it(x):
+    n = x.sum().item()  # warning: [GB0124] "item"
+    # warning: [FL201] "recompiled: the value of `x.sum().item()`"
+    print("between")  # warning: [GB0059] "print"
+    return x * n  # warning: [FL201] "Keep `n` a tensor, so that the graph break"
 
 
 # fuselight: Scaled()(f32[4])

@@ -35,7 +35,7 @@ def last_size(x):
 # fuselight: size_of_one(f32[1])
 # fuselight: size_of_one(f32[5])
 def size_of_one(x):
-    return x + 1  # warning: [FL201] "x.size(0) was 1, now 5"
+    return x + 1  # info: [FL201] "x.size(0) was 1, now 5"
 
 
 # fuselight: rank(f32[4])

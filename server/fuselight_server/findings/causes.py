@@ -201,13 +201,13 @@ def _cause_of_value(failure: GuardFailure) -> Cause:
     return Cause.OTHER
 
 
-def advice(failure: GuardFailure) -> tuple[str, ...]:
-    """What to do about it."""
+def advice(failure: GuardFailure, *, ours: bool = True) -> tuple[str, ...]:
+    """What to do about it. `ours`: the function is in the workspace, so that its names are the user's too."""
     cause = cause_of(failure)
     if fixed_by_torch(failure):
         return _ZERO_OR_ONE
     if cause is Cause.DIMENSION:
-        return _dimension_advice(failure)
+        return _dimension_advice(failure, ours=ours)
     if cause is Cause.NUMBER:
         return _number_advice(failure)
     return (_ADVICE[cause],)
@@ -246,16 +246,16 @@ def fixed_by_torch(failure: GuardFailure) -> bool:
     return cause_of(failure) is Cause.DIMENSION or failure.difference.startswith("2 <= ")
 
 
-def _dimension_advice(failure: GuardFailure) -> tuple[str, ...]:
+def _dimension_advice(failure: GuardFailure, *, ours: bool) -> tuple[str, ...]:
     found = DIMENSION.match(failure.difference)
     if found is None or found["name"] is None:
         return ("Compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",)
     name, dimension = found["name"], found["size"] or found["shape"]
-    # What a wrapper takes as *args has no name that the user could write at the call.
+    # What a library's function or a wrapper's *args take has another name at the user's call.
     given = (
-        f"torch._dynamo.mark_dynamic(x, {dimension}) for the x that arrives as `{name}`"
-        if name.startswith(("args[", "kwargs["))
-        else f"torch._dynamo.mark_dynamic({name}, {dimension})"
+        f"torch._dynamo.mark_dynamic({name}, {dimension})"
+        if ours and not name.startswith(("args[", "kwargs["))
+        else f"torch._dynamo.mark_dynamic(x, {dimension}) for the x that arrives as `{name}`"
     )
     return (
         f"Say before the first call that it varies: {given}",

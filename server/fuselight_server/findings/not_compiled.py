@@ -110,7 +110,7 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     home = one.location if context.is_ours(one.location) else context.innermost_ours(one.stack, one.caller)
     name = plain(one.function) or "this function"
     stopped = _stopped(context, one) if one.kind in _LIMITS else None
-    hints = _hints(one, stopped)
+    hints = _hints(context, one, stopped)
     partly = _partly(context, one)
     title = _TITLES[one.kind].format(name)
     if partly:
@@ -163,10 +163,10 @@ def _stopped(context: Context, one: NotCompiled) -> Recompile | None:
     )
 
 
-def _hints(one: NotCompiled, stopped: Recompile | None) -> tuple[str, ...]:
+def _hints(context: Context, one: NotCompiled, stopped: Recompile | None) -> tuple[str, ...]:
     if one.kind in _LIMITS:
         failures = nearest(stopped) if stopped else ()
-        first = advice(failures[0]) if failures else ()
+        first = advice(failures[0], ours=context.is_ours(one.location)) if failures else ()
         return (
             *first,
             "Raising torch._dynamo.config.recompile_limit only helps where the number of versions is bounded",

@@ -132,7 +132,9 @@ def _hints(context: Context, root: Root, failure: GuardFailure | None) -> tuple[
         said = what_holds_it(context, one, item)
         if not said:
             said = (
-                advice(item) if line is None else advice_behind_a_break(item, line, _parameters(context, one))
+                advice(item, ours=context.is_ours(one.location))
+                if line is None
+                else advice_behind_a_break(item, line, _parameters(context, one))
             )
         if item is failure:
             out += said
@@ -218,10 +220,12 @@ def _no_guard_advice(one: Recompile) -> str:
 def _fix(
     context: Context, one: Recompile, failure: GuardFailure | None
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """`mark_dynamic` where a named argument's size varied; what a break carried over is no argument."""
+    """`mark_dynamic` where a size varied of an argument that the user named; what a break carried over is none."""
     if failure is None or cause_of(failure) is not Cause.DIMENSION or fixed_by_torch(failure):
         return (), ()
     if resumed_at(context, one) is not None or what_holds_it(context, one, failure):
+        return (), ()
+    if not context.is_ours(one.location):
         return (), ()
     found = DIMENSION.match(failure.difference)
     if found is None or not (found["name"] or "").isidentifier():

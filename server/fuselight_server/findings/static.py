@@ -36,16 +36,19 @@ def static_findings(reading: Reading, *, answered: Collection[str] = ()) -> tupl
         for problem in reading.directive_problems
     ]
     given = reading.provider is not None or reading.main_line is not None
+    # Of two definitions of one name, in the branches of an `if`, one alone is there when the file has been imported.
+    told = {target.name for target in reading.targets if target.directives}
     broken = {problem.span.line for problem in reading.directive_problems}
     for target in reading.targets:
         if (
             not target.compiled
-            or target.directives
+            or target.name in told
             or target.name in answered
             or given
             or _has_directive_above(target.def_line, broken)
         ):
             continue
+        told.add(target.name)
         example = f"{target.name.rsplit('.', 1)[-1]}({', '.join('f32[4, 8]' for _ in target.parameters)})"
         if target.kind == "module":
             example = (

@@ -12,6 +12,7 @@ from fuselight.report import (
     Environment,
     Frame,
     GuardFailure,
+    Location,
     Mismatch,
     NotCompiled,
     NotCompiledKind,
@@ -309,6 +310,16 @@ def test_a_value_carried_over_a_break_is_named_by_its_source_and_rounded() -> No
 )
 def test_floats_are_rounded_unless_that_hides_the_difference(text: str, shown: str) -> None:
     assert rounded(text) == shown
+
+
+def test_an_argument_of_a_library_is_not_marked_by_the_librarys_name_for_it() -> None:
+    size = failed("input_ids.size(1) was 64, now 80", source="input_ids", born=())
+    inside = Location(LIBRARY, 647, function="forward")
+    call = at(30, function="main")
+    (one,) = findings(report(recompiles=(again(size, location=inside, caller=(call,)),)))
+    assert one.span.line == call.line
+    assert "mark_dynamic(x, 1) for the x that arrives as `input_ids`" in one.hints[0]
+    assert (one.fixes, one.data) == ((), ())
 
 
 def test_an_argument_that_a_wrapper_passes_on_is_not_marked_by_the_wrappers_name() -> None:

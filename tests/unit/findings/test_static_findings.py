@@ -65,3 +65,12 @@ def test_an_ignore_that_silences_nothing_is_reported_with_the_code_that_is_idle(
     assert (one.code, one.span.line) == ("FL503", 2)
     assert one.data == (("code", "FL201"),)
     assert one.fixes == ("remove_ignore",)
+
+
+def test_of_two_definitions_of_a_name_one_is_hinted_at_and_none_where_the_other_has_inputs() -> None:
+    text = (
+        "import torch\nif torch.cuda.is_available():\n    @torch.compile\n    def f(x):\n        return x\nelse:\n"
+        "    {}@torch.compile\n    def f(x):\n        return x + 1\n"
+    )
+    assert [one.span.line for one in static_findings(read_source(FILE, text.format("")))] == [4]
+    assert static_findings(read_source(FILE, text.format("# fuselight: f(f32[4])\n    "))) == ()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from node_tools import Node
 
 ARTIFACTS = ROOT / "artifacts"
+LEFT_OUT = 3
+"""How a script ends that could run none of its tests on this machine."""
 _PLUGINS = ("pytest_timeout", "pytest_asyncio.plugin", "_hypothesis_pytestplugin")
 """Named one by one, since the interpreter whose torch is borrowed may have plugins of its own."""
 
@@ -105,7 +107,7 @@ def node_ring(ring: str, node: Node, files: Sequence[Path]) -> Outcome:
 def script_ring(ring: str, environment: Environment, script: Path) -> Outcome:
     """Run a script that drives other test runners, given the Python that has torch.
 
-    It leaves `artifacts/junit/<ring>-*.xml`, one file a runner.
+    It leaves `artifacts/junit/<ring>-*.xml`, one file a runner, or ends with LEFT_OUT and one line that says why.
     """
     pattern = f"{ring}-*.xml"
     folder = ARTIFACTS / "junit"
@@ -120,6 +122,8 @@ def script_ring(ring: str, environment: Environment, script: Path) -> Outcome:
         check=False,
     )
     seconds = time.monotonic() - started
+    if done.returncode == LEFT_OUT:
+        return Outcome(ring, seconds=seconds, left_out="the line above says what this machine lacks")
     parts = [read_junit(ring, results, code=0, seconds=0) for results in sorted(folder.glob(pattern))]
     failed = sum(part.failed for part in parts)
     return Outcome(

@@ -191,9 +191,11 @@ def locations(report: Report) -> Iterator[Location]:  # noqa: C901 - one loop a 
             yield from symbol.stack[-1:]
     for break_ in report.breaks:
         yield from break_.stack
+        yield from break_.above
     for recompile in report.recompiles:
         yield recompile.location
-        yield from recompile.caller[-1:]
+        yield from recompile.caller
+        yield from (at for entry in recompile.entries for failed in entry.failures for at in failed.born)
     for frame_left in report.not_compiled:
         yield frame_left.location
     for failure in report.failures:

@@ -94,7 +94,50 @@ def test_a_hover_and_the_report_tell_the_parts_of_a_function(connect: Start, tmp
     assert [node["label"] for node in groups["Frames (2)"]] == ["f", "f, from line 9 on"]
     assert [node["range"]["start"]["line"] for node in groups["Frames (2)"]] == [7, 8]
     (broken,) = groups["Graph breaks (1)"]
-    assert broken["description"] == "model.py:8, 2 times"
+    assert broken["description"] == "model.py:9, 2 times"
+
+
+CARRIED = """\
+import torch
+
+
+# fuselight: f(torch.ones(4))
+# fuselight: f(torch.ones(8))
+@torch.compile
+def f(x):
+    total = x.sum().item()
+    return x * 2 if total > 1 else x
+"""
+
+
+def test_the_report_tells_a_recompilation_as_its_finding_does(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path, CARRIED))
+    client.save(uri)
+    client.idle(1)
+    found = [one for one in client.diagnostics(uri) if one["code"] == "FL201"]
+    assert any("the value of `x.sum().item()`" in one["message"] for one in found), found
+
+    def listed(kind: str) -> list[Json]:
+        (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
+        (group,) = (node for node in target["children"] if node["label"].startswith(kind))
+        children: list[Json] = group["children"]
+        return children
+
+    nodes = listed("Recompilations")
+    assert not [node for node in nodes if "___stack" in node["label"]]
+    for one in found:
+        difference = one["message"].splitlines()[0].removeprefix("recompiled: ")
+        same = [node for node in nodes if node["label"] == f"f: {difference}"]
+        assert same, (difference, nodes)
+        assert same[0]["range"]["start"] == one["range"]["start"]
+    (broken,) = listed("Graph breaks")
+    assert broken["label"] == "GB0124: `.item()` turns a tensor into a Python number"
+    before = [node["range"]["start"]["line"] for node in (*nodes, broken)]
+    client.edit(uri, (0, 0), (0, 0), "import math\n")
+    after = [node["range"]["start"]["line"] for node in (*listed("Recompilations"), *listed("Graph breaks"))]
+    assert after == [line + 1 for line in before]
 
 
 def progress(client: Client) -> list[Json]:
@@ -374,6 +417,32 @@ def test_a_broken_interpreter_is_named_and_another_one_works(
     client.idle(2)
     assert len(breaks(client, uri)) == 1
     assert "FL504" not in codes(client, uri)
+
+
+def test_an_interpreter_changed_during_a_run_ends_it_and_the_next_run_has_the_new_one(
+    connect: Start, tmp_path: Path
+) -> None:
+    client = connect()
+    client.start(tmp_path)
+    path = write(tmp_path, WAITING)
+    uri = client.open(path)
+    client.save(uri)
+    wait_for_call(client)
+    server = psutil.Process(client.process.pid)
+    before = server.children(recursive=True)
+    assert before != []
+    client.settings = settings(resolvedInterpreter=interpreter("-X", "utf8=1"))
+    client.notify("fuselight/interpreterChanged", {"folder": tmp_path.as_uri()})
+    client.idle(1)
+    _, alive = psutil.wait_procs(before, timeout=30)
+    assert alive == [], "the run and its worker are gone"
+    assert breaks(client, uri) == []
+
+    path.with_name("model.py.go").touch()
+    client.save(uri)
+    client.idle(2)
+    assert len(breaks(client, uri)) == 1
+    assert any("utf8=1" in one.cmdline() for one in server.children(recursive=True))
 
 
 def test_a_worker_that_answers_nonsense_ends_the_run_and_not_the_server(

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server import convert
-from fuselight_server.analysis import PROGRAM
 from fuselight_server.features.code_lens import inputs_words, summary
+from fuselight_server.findings.context import Context, Thresholds
+from fuselight_server.findings.recompilations import birthplace, difference_of
+from fuselight_server.findings.resumptions import in_the_users_words
 from fuselight_server.findings.text import counted
+from fuselight_server.outcomes import PROGRAM
 from fuselight_server.places import resumption, span
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ class Maker:
     result: Result
     view: convert.Client
     root: str
+    context: Context
 
     def node(
         self,
@@ -65,6 +69,11 @@ class Maker:
             "children": listed,
         }
 
+    def place(self, location: Location) -> str:
+        """Say where `location` is now, as `model.py:12`."""
+        now = self.result.places.now(span(location))
+        return f"{os.path.basename(now.path)}:{now.line}"  # noqa: PTH119 - paths stay text
+
     def group(
         self, identity: str, label: str, icon: str, nodes: list[Node], total: int | None = None
     ) -> list[Node]:
@@ -92,7 +101,9 @@ def report_tree(server: Server, params: ReportTreeParams) -> Node:
 def target_node(result: Result, view: convert.Client) -> Node:
     """Make the node of one target and all below it."""
     report, key = result.report, result.key
-    make = Maker(result, view, f"{key.path}::{key.name}")
+    # After an edit the lines are not those that ran: what was written on them is then left unsaid.
+    context = Context.of(report, Thresholds(), None if result.stale else view.read_line)
+    make = Maker(result, view, f"{key.path}::{key.name}", context)
     name = PROGRAM if key.name == PROGRAM else key.name or "__main__"
     start = next((one.location for one in report.frames if one.location.line >= report.target.line), None)
     children = [
@@ -236,33 +247,41 @@ def _graph(make: Maker, report: Report, one: Compile, place: str) -> Node:
 
 
 def _breaks(make: Maker, report: Report) -> list[Node]:
-    """Make one node for each cause and line, as a lens counts them."""
+    """Make one node for each cause and line, as a lens counts them, in the words and at the place of its finding."""
     groups: dict[object, list[Break]] = {}
     for one in report.breaks:
         last = one.stack[-1] if one.stack else None
         groups.setdefault((last and (last.path, last.line), one.ids[:1]), []).append(one)
+    titles = {
+        (live.finding.code, live.finding.span.path, live.finding.span.line): live.finding.title
+        for live in make.result.own
+    }
     nodes = []
     for index, (one, *others) in enumerate(groups.values()):
-        code = one.ids[0] if one.ids and one.ids[0] else "break"
+        code = one.ids[0] if one.ids and one.ids[0] else "FL107"
+        home = make.context.innermost_ours(one.stack, one.above) or (one.stack[-1] if one.stack else None)
+        title = titles.get((code, home.path, home.line)) if home else None
+        what = title or (one.reason.splitlines()[0] if one.reason else "torch gives no reason")
         times = f", {len(others) + 1} times" if others else ""
         nodes.append(
             make.node(
                 f"break/{index}",
-                f"{code}: {one.reason.splitlines()[0] if one.reason else ''}",
+                f"{code}: {what.removeprefix('graph break: ')}",
                 "debug-disconnect",
-                description=f"{_place(one.stack[-1])}{times}" if one.stack else times.lstrip(", "),
+                description=f"{make.place(home)}{times}" if home else times.lstrip(", "),
                 tooltip="\n".join((one.reason, one.explanation, *one.hints)),
-                at=one.stack[-1] if one.stack else None,
+                at=home,
             )
         )
     return nodes
 
 
 def _recompilations(make: Maker, report: Report) -> list[Node]:
+    """Make one node for each, in the words and at the place that its finding has."""
     nodes = []
-    for index, one in enumerate(report.recompiles):
-        failures = [failure for entry in one.entries[:1] for failure in entry.failures]
-        difference = failures[0].difference if failures else (one.reasons or ("",))[0]
+    for index, raw in enumerate(report.recompiles):
+        one = in_the_users_words(make.context, raw)
+        home, _ = birthplace(make.context, one)
         entries = [
             make.node(
                 f"entry/{index}/{number}",
@@ -278,11 +297,11 @@ def _recompilations(make: Maker, report: Report) -> list[Node]:
         nodes.append(
             make.node(
                 f"recompilation/{index}",
-                f"{one.function}: {difference}",
+                f"{one.function}: {difference_of(one)}",
                 "sync",
-                description=_place(one.location),
+                description=make.place(home),
                 tooltip="\n".join(one.reasons),
-                at=next((failure.born[-1] for failure in failures if failure.born), one.location),
+                at=home,
                 children=entries,
             )
         )
@@ -329,7 +348,3 @@ def _problems(make: Maker, report: Report) -> list[Node]:
         make.node(f"problem/{index}", one.what, "question", description=one.why)
         for index, one in enumerate(report.problems)
     ]
-
-
-def _place(location: Location) -> str:
-    return f"{os.path.basename(location.path)}:{location.line}"  # noqa: PTH119 - paths stay text

@@ -308,3 +308,38 @@ def test_an_attribute_of_objects_is_not_looked_for_in_the_class(live: LiveWorker
 
 def test_the_directive_that_is_suggested_for_a_class_makes_an_object_and_calls_it(live: LiveWorker) -> None:
     assert "`# fuselight: Net()(f32[4, 8])`" in live.failure(NET, "Net").next_step
+
+
+SEVERAL = """\
+import torch
+
+@torch.compile
+def add(x, y, scale=2):
+    return x + y * scale
+
+class Net(torch.nn.Module):
+    def forward(self, x, mask):
+        return x * mask
+
+    def step(self, x, y, z):
+        return x
+
+net = torch.compile(Net())
+relu = torch.compile(torch.nn.Sequential(torch.nn.ReLU()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        ("add", "add(f32[4, 8], f32[4, 8])"),
+        ("Net", "Net()(f32[4, 8], f32[4, 8])"),
+        ("Net.step", "Net().step(f32[4, 8], f32[4, 8], f32[4, 8])"),
+        ("net", "net(f32[4, 8], f32[4, 8])"),
+        ("relu", "relu(f32[4, 8])"),
+    ],
+)
+def test_the_directive_that_is_suggested_has_an_argument_for_each_parameter(
+    live: LiveWorker, name: str, example: str
+) -> None:
+    assert f"`# fuselight: {example}`" in live.failure(SEVERAL, name).next_step

@@ -295,6 +295,28 @@ def callee_text(target: Target, names: Mapping[str, Any]) -> str:
     return f"{target.name}()" if target.kind == "module" else target.name
 
 
+def example_call(target: Target, names: Mapping[str, Any]) -> str:
+    """A call as a directive would write it, with a tensor for each parameter that has no default."""
+    return f"{callee_text(target, names)}({', '.join(['f32[4, 8]'] * _required(target, names))})"
+
+
+def _required(target: Target, names: Mapping[str, Any]) -> int:
+    """How many arguments the call takes at least; one where the object cannot be asked."""
+    try:
+        found = resolve(target, names)
+        found = getattr(found, "_orig_mod", found)  # what torch.compile wraps
+        of_class = inspect.isclass(found)
+        function = found.forward if of_class or isinstance(found, torch.nn.Module) else found
+        parameters = list(inspect.signature(function).parameters.values())
+    except (Silent, AttributeError, TypeError, ValueError):
+        return 1
+    if of_class or ("." in target.name and inspect.isfunction(function) and target.kind == "method"):
+        parameters = parameters[1:]  # self
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = sum(one.kind in positional and one.default is inspect.Parameter.empty for one in parameters)
+    return required or int(any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters))
+
+
 def _target_object(target: Target, names: Mapping[str, Any], because: str) -> Any:
     """Return what to call for a target without a directive: a class is made without arguments."""
     owner, _, method = target.name.rpartition(".")

@@ -179,7 +179,7 @@ def _steps(state: RunState) -> None:
             _run_main(state)
         else:
             state.failures.append(
-                endings.no_inputs(request.target, reasons, rungs.callee_text(request.target, names))
+                endings.no_inputs(request.target, reasons, rungs.example_call(request.target, names))
             )
 
 

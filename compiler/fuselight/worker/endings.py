@@ -101,7 +101,8 @@ def directive_failure(fault: DirectiveFault, *, call: int | None) -> Failure:
         Culprit.USER,
         "inputs",
         fault.message,
-        "correct the directive; docs/inputs.md has its grammar",
+        "correct the directive: a call in Python's notation, with tensors as `f32[4, 8]`; the page of FL501 leads to "
+        "all that may stand in one",
         stack=(fault.location,),
         call=call,
         phase="build",
@@ -139,14 +140,14 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     )
 
 
-def no_inputs(target: Target, reasons: Sequence[str], callee: str) -> Failure:
-    """Describe a target for which no rung of the ladder answers; `callee` is how a directive names it."""
+def no_inputs(target: Target, reasons: Sequence[str], example: str) -> Failure:
+    """Describe a target for which no rung of the ladder answers; `example` is a call as a directive writes it."""
     why = f": {'; '.join(reasons)}" if reasons else ""
     return Failure(
         Culprit.USER,
         "inputs",
         f"no inputs are known for {target.name}{why}"[:1000],
-        f"write a directive above it, as `# fuselight: {callee}(f32[4, 8])`, or a function example_inputs()",
+        f"write a directive above it, as `# fuselight: {example}`, or a function example_inputs()",
         stack=(Location(target.path, target.line, function=target.name),),
         phase="build",
     )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pygls import uris
 
 from tests.server.programs import PRINT, breaks, codes, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.server.conftest import Start
     from tests.support.lsp_client import Client, Json
 
@@ -100,6 +100,21 @@ def test_inserted_inputs_can_be_run(connect: Start, tmp_path: Path) -> None:
     client.idle(1)
     assert len(breaks(client, uri)) == 1, client.diagnostics(uri)
     assert "FL502" not in codes(client, uri)
+
+
+def test_the_page_of_a_finding_can_be_opened_by_an_editor_that_has_our_extension(
+    connect: Start, tmp_path: Path
+) -> None:
+    for options, opened in ({}, ["vscode.open"]), ({"clientCommands": []}, []):
+        client = connect()
+        client.start(tmp_path, options=options)
+        uri = client.open(write(tmp_path, NO_INPUTS))
+        client.lenses(uri)
+        actions = [one for one in client.actions(uri, 4) if one["title"] == "Open the page of FL502"]
+        assert [one["command"]["command"] for one in actions] == opened
+        for one in actions:
+            (page,) = one["command"]["arguments"]
+            assert Path(uris.to_fs_path(page) or "").read_text().startswith("# FL502")
 
 
 def test_no_fix_is_offered_where_none_can_be_made(connect: Start, tmp_path: Path) -> None:

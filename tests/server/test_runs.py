@@ -419,32 +419,6 @@ def test_a_broken_interpreter_is_named_and_another_one_works(
     assert "FL504" not in codes(client, uri)
 
 
-def test_an_interpreter_changed_during_a_run_ends_it_and_the_next_run_has_the_new_one(
-    connect: Start, tmp_path: Path
-) -> None:
-    client = connect()
-    client.start(tmp_path)
-    path = write(tmp_path, WAITING)
-    uri = client.open(path)
-    client.save(uri)
-    wait_for_call(client)
-    server = psutil.Process(client.process.pid)
-    before = server.children(recursive=True)
-    assert before != []
-    client.settings = settings(resolvedInterpreter=interpreter("-X", "utf8=1"))
-    client.notify("fuselight/interpreterChanged", {"folder": tmp_path.as_uri()})
-    client.idle(1)
-    _, alive = psutil.wait_procs(before, timeout=30)
-    assert alive == [], "the run and its worker are gone"
-    assert breaks(client, uri) == []
-
-    path.with_name("model.py.go").touch()
-    client.save(uri)
-    client.idle(2)
-    assert len(breaks(client, uri)) == 1
-    assert any("utf8=1" in one.cmdline() for one in server.children(recursive=True))
-
-
 def test_a_worker_that_answers_nonsense_ends_the_run_and_not_the_server(
     connect: Start, tmp_path: Path
 ) -> None:

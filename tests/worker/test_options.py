@@ -32,7 +32,12 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
 
 @pytest.mark.parametrize(
     ("options", "training", "grad"),
-    [("", False, False), (", train=True", True, True), (", no_grad=False", False, True)],
+    [
+        ("", False, False),
+        (", no_grad=True", False, False),
+        (", train=True", True, True),
+        (", no_grad=False", False, True),
+    ],
 )
 def test_train_and_gradients(live: LiveWorker, options: str, training: bool, grad: bool) -> None:  # noqa: FBT001 - a table
     report = live.analyse(NET.replace("{options}", options), "Net")

@@ -10,10 +10,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fuselight.protocol import Answer, Refused
+from fuselight.protocol import Answer, Refused, to_json
 from fuselight.report import Culprit
 from fuselight.worker import wire
 from fuselight_server import worker_process
@@ -24,7 +25,7 @@ from fuselight_server.worker_process import (
     WorkerState,
     launch_path,
 )
-from tests.support.live_worker import LiveWorker, replace, wait_gone
+from tests.support.live_worker import LiveWorker, make_request, replace, wait_gone
 
 GOOD = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x.sin()\n"
 ENDLESS = "import time\nprint('imported')\nwhile True: time.sleep(0.01)\n"
@@ -219,7 +220,7 @@ def test_cancel_close_and_states(live: LiveWorker) -> None:
             await task
 
     live.do(cancelled())
-    assert live.worker.state is WorkerState.READY
+    assert live.worker.state.value == "ready"
     assert live.analyse(GOOD, file="good.py").failures == ()
 
     async def closed() -> Answer | Refused:
@@ -296,6 +297,33 @@ def test_when_the_parent_is_killed_worker_and_run_end(folder: Path) -> None:
         parent.kill()
         wait_gone(host)
         wait_gone(int(note.read_text()))
+
+
+def test_a_request_from_the_future_is_answered_by_what_is_known_of_it(folder: Path) -> None:
+    path = folder / "model.py"
+    path.write_text(GOOD)
+    request = to_json(make_request(path, GOOD, "f"))
+    request["from_the_future"] = {"a": 1}
+    request["target"]["mood"] = "good"
+    sent = [wire.frame(wire.dump(one)) for one in ({"type": "Unheard", "id": 1}, request)]
+    messages: list[Any] = []
+    with subprocess.Popen(
+        [sys.executable, str(launch_path())], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as host:
+        assert host.stdin is not None
+        assert host.stdout is not None
+        host.stdin.write(b"".join(sent))
+        host.stdin.flush()
+        reader = wire.FrameReader()
+        while not messages or messages[-1]["type"] not in {"Answer", "Refused"}:
+            data = os.read(host.stdout.fileno(), 1 << 16)
+            assert data, messages
+            messages += [wire.load(payload) for payload in reader.feed(data)]
+        host.stdin.close()
+        assert host.wait(60) == 0
+    answer = messages[-1]
+    assert (answer["type"], answer["id"], answer["report"].get("failures", [])) == ("Answer", 7, [])
+    assert any("unknown type 'Unheard'" in message.get("text", "") for message in messages)
 
 
 def test_a_half_written_request_ends_the_host_with_a_word(folder: Path) -> None:

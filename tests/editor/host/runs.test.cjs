@@ -69,6 +69,15 @@ describe("Runs", () => {
     assert.match(await vscode.env.clipboard.readText(), /GB0059/);
   });
 
+  it("goes back to the previous finding from below it", async () => {
+    const editor = vscode.window.activeTextEditor;
+    const end = editor.document.lineAt(editor.document.lineCount - 1).range.end;
+    assert.ok(end.line > atRun.line);
+    editor.selection = new vscode.Selection(end, end);
+    await vscode.commands.executeCommand("fuselight.previousFinding");
+    assert.equal(vscode.window.activeTextEditor.selection.active.line, atRun.line);
+  });
+
   it("shows the report of the target that is asked for", async () => {
     await vscode.commands.executeCommand("fuselight.showDetails", { uri: model().toString(), target: "Net" });
     const [target] = api.report();

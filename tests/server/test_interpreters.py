@@ -1,0 +1,44 @@
+"""Another interpreter in the middle of things: what ran in the old one ends, what comes after runs in the new one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from tests.server.conftest import interpreter, settings
+from tests.server.programs import WAITING, breaks, wait_for_call, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.server.conftest import Start
+
+pytestmark = pytest.mark.torch
+
+
+def test_an_interpreter_changed_during_a_run_ends_it_and_the_next_run_has_the_new_one(
+    connect: Start, tmp_path: Path
+) -> None:
+    client = connect()
+    client.start(tmp_path)
+    path = write(tmp_path, WAITING)
+    uri = client.open(path)
+    client.save(uri)
+    wait_for_call(client)
+    server = psutil.Process(client.process.pid)
+    before = server.children(recursive=True)
+    assert before != []
+    client.settings = settings(resolvedInterpreter=interpreter("-X", "utf8=1"))
+    client.notify("fuselight/interpreterChanged", {"folder": tmp_path.as_uri()})
+    client.idle(1)
+    _, alive = psutil.wait_procs(before, timeout=30)
+    assert alive == [], "the run and its worker are gone"
+    assert breaks(client, uri) == []
+
+    path.with_name("model.py.go").touch()
+    client.save(uri)
+    client.idle(2)
+    assert len(breaks(client, uri)) == 1
+    assert any("utf8=1" in one.cmdline() for one in server.children(recursive=True))

@@ -82,9 +82,19 @@ def default_runs(reading: Reading, options: RunOptions) -> tuple[PlannedRun, ...
 
 
 def _callable_targets(reading: Reading) -> tuple[StaticTarget, ...]:
-    """What is compiled or has directives, each once; for what only an object of a class has, that class."""
-    wanted = (one for one in reading.targets if one.compiled or one.directives)
-    return tuple(dict.fromkeys(_with_owner(reading, target) for target in wanted))
+    """What is compiled or has directives, each once; for what only an object of a class has, that class.
+
+    A name may be defined twice, in the branches of an `if`: the file has one of the two once it is imported, so that a
+    definition without directives tells nothing that another of its name does not.
+    """
+    wanted = [_with_owner(reading, one) for one in reading.targets if one.compiled or one.directives]
+    told = {one.name for one in wanted if one.directives}
+    first = {one.name: one for one in reversed(wanted)}
+    return tuple(
+        dict.fromkeys(
+            one for one in wanted if one.directives or (one.name not in told and one is first[one.name])
+        )
+    )
 
 
 def _with_owner(reading: Reading, target: StaticTarget) -> StaticTarget:

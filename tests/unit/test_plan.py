@@ -125,3 +125,15 @@ def test_a_request_carries_the_options() -> None:
 
 def test_sizes_that_cannot_be_sizes_are_left_out() -> None:
     assert sizes({"batch": 4, "time": 0, "dim": "x"}) == {"batch": 4}
+
+
+def test_a_name_that_two_branches_define_is_run_once_and_with_its_directives() -> None:
+    text = (
+        "import torch\nif torch.cuda.is_available():\n    @torch.compile\n    def f(x):\n        return x\nelse:\n"
+        "    {}@torch.compile\n    def f(x):\n        return x + 1\n"
+    )
+    lines = [
+        [run.target.line for run in default_runs(read_source("/project/m.py", text.format(above)), OPTIONS)]
+        for above in ("", "# fuselight: f(f32[4])\n    ")
+    ]
+    assert lines == [[4], [9]]

@@ -4,8 +4,8 @@
 
 For each architecture, in eval and in train mode and with fullgraph=True, one fresh process runs the model under the
 Recorder and under TORCH_TRACE at once: same inputs, grad mode, settings and calls. The Recorder has
-torch write true lines for code behind breaks (`fuselight/torch_api/places.py`), in these records too. The universes
-are the distinct (file, line, first id) of the `dynamo_graph_break_reason` records that say "Graph break in user code at",
+torch write true lines for code behind breaks (`fuselight/torch_api/places.py`), in these records too. The universes are
+the distinct (file, line, first id) of the `dynamo_graph_break_reason` records that say "Graph break in user code at",
 the frames for which `compilation_metrics` records a failure, and (file, line, id) of the `dynamo_error` records.
 Prints recall and precision per model, of the Report's facts and, where the server is importable, of the findings made
 from them; both must be 1.00, else it exits with 1.

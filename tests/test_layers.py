@@ -37,11 +37,14 @@ SERVER_CORE = (
     "fuselight_server.store",
     "fuselight_server.worker_answers",
     "fuselight_server.worker_process",
+    "fuselight_server.worker_runs",
 )
 """The server without its two faces: no LSP, no terminal."""
 SERVER = (
     *SERVER_CORE,
     "fuselight_server.analysis",
+    "fuselight_server.face",
+    "fuselight_server.outcomes",
     "fuselight_server.places",
     "fuselight_server.runs",
     "fuselight_server.settings",
@@ -97,6 +100,7 @@ ROOMS = (
     Room(
         (
             "fuselight_server.worker_process",
+            "fuselight_server.worker_runs",
             "fuselight_server.worker_answers",
             "fuselight_server.sampling",
             "fuselight_server.store",
@@ -108,6 +112,8 @@ ROOMS = (
     Room(
         (
             "fuselight_server.analysis",
+            "fuselight_server.face",
+            "fuselight_server.outcomes",
             "fuselight_server.places",
             "fuselight_server.runs",
             "fuselight_server.settings",

@@ -1,33 +1,30 @@
 """What is run, when and in which worker: between what the user does and the queue of runs.
 
 Invariant: user code runs only in a trusted workspace, in a folder where the user has agreed to it, and for a cause
-that is logged. What a run found is placed where the text is now, not where it was when the run began.
+that is logged. What runs found is taken in by `outcomes.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import time
-from collections.abc import Callable, Coroutine, Iterable
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fuselight.protocol import Analyse, Answer, Limits, Refused
-from fuselight.report import Report, TargetRef, Tier, Versions
-from fuselight_server.findings import Thresholds, findings
-from fuselight_server.places import result_of
+from fuselight_server.outcomes import Outcomes, failed_report
 from fuselight_server.plan import MAIN, RunOptions, default_runs, named_runs, sizes
 from fuselight_server.runs import Job, Key, Lane, Runner, Runs
-from fuselight_server.state import disk_text, split_text, within
+from fuselight_server.state import disk_text, within
 from fuselight_server.static.document import read_source
-from fuselight_server.store import Store, recorded_calls
+from fuselight_server.store import recorded_calls
 
 if TYPE_CHECKING:
+    from fuselight.report import Report
+    from fuselight_server.face import Face
     from fuselight_server.settings import ResolvedInterpreter, Settings
     from fuselight_server.state import Folder, State
-    from fuselight_server.static.moves import Change
     from fuselight_server.static.reading import Reading
 
 AUTOSAVE_SECONDS = 10.0
@@ -35,9 +32,6 @@ AUTOSAVE_SECONDS = 10.0
 
 NO_RUN_CAN_WORK = frozenset({"no_torch", "old_torch", "interpreter"})
 """Kinds of failure of the interpreter itself: one such run is enough."""
-
-PROGRAM = "fuselight run"
-"""Name under which the findings of the last `fuselight run` are kept."""
 
 SELECT_INTERPRETER = "fuselight.selectInterpreter"
 """The client's command by which the user chooses another."""
@@ -56,32 +50,8 @@ class OwnedWorker(Runner, Protocol):
         ...
 
 
-class Face(Protocol):
-    """What the user sees; the LSP edge implements it."""
-
-    def findings_changed(self, paths: Iterable[str]) -> None:
-        """Publish what is known of these files."""
-        ...
-
-    def runs_changed(self) -> None:
-        """Show which runs wait, move or ended."""
-        ...
-
-    def results_changed(self, paths: Iterable[str]) -> None:
-        """Draw the reports of these files again."""
-        ...
-
-    def say(self, text: str, *, error: bool) -> None:
-        """Tell the user."""
-        ...
-
-    async def confirm(self, folder: Folder, summary: str, interpreter: str) -> str:
-        """Ask whether code may run in `folder`: `run`, `never` or `later`."""
-        ...
-
-
 class Analysis:
-    """Decides on runs and takes in what they found."""
+    """Decides on runs."""
 
     def __init__(
         self,
@@ -97,13 +67,13 @@ class Analysis:
         self._make_worker = make_worker
         self._find_interpreter = find_interpreter
         self._workers: dict[Lane, OwnedWorker] = {}
-        self._changes: dict[Key, list[tuple[str, Change]]] = {}
         self._began: dict[str, tuple[float, str]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._asking: dict[str, list[Callable[[], None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._early: list[Callable[[], None]] | None = []
         self._identity = 0
+        self.outcomes = Outcomes(state, face, generation=lambda: self.runs.generation)
         self.runs = Runs(
             worker=self._worker,
             deliver=self._deliver,
@@ -186,12 +156,6 @@ class Analysis:
         self._face.findings_changed(self._state.forget(path))
         self._face.results_changed([path])
 
-    def edited(self, path: str, change: Change) -> None:
-        """Take in one change of an open document's text."""
-        self._state.change(path, change)
-        for changes in self._changes.values():
-            changes.append((path, change))
-
     def cancel(self, path: str | None) -> None:
         """Cancel the runs of a file (None: all)."""
         self.runs.cancel(None if path is None else [key for key in self._keys() if key.path == path])
@@ -218,46 +182,6 @@ class Analysis:
         await self.runs.close()
         await asyncio.gather(*(worker.close() for worker in self._workers.values()), return_exceptions=True)
         self._workers.clear()
-
-    def rederive(self) -> None:
-        """Make the findings of every kept report again, as the thresholds have changed."""
-        for key, result in self._state.results.items():
-            settings = self._state.folder_of(key.path).settings
-            made = findings(result.report, thresholds=_thresholds(settings), read_line=self._state.read_line)
-            fresh = result_of(key, result.generation, result.report, made)
-            if not result.stale:
-                result.own, result.places = fresh.own, fresh.places
-        self._face.findings_changed(self.shown_paths())
-
-    def shown_paths(self) -> frozenset[str]:
-        """Return every file that some result says something about."""
-        return frozenset(path for result in self._state.results.values() for path in result.paths())
-
-    async def load_program(self, store: Store) -> None:
-        """Show what the last `fuselight run` that wrote to `store` found.
-
-        Not while the folder is not trusted: what came with it can say anything of any file, in our name.
-        """
-        if not self._state.trusted:
-            return
-        key = Key(str(store.report_path), PROGRAM)
-        folder = self._state.folder_of(key.path)
-        report = await asyncio.to_thread(store.read_report)
-        if report is None:
-            self._face.findings_changed(self._state.forget(key.path))
-            return
-        made = await asyncio.to_thread(
-            findings, report, thresholds=_thresholds(folder.settings), read_line=_reader({})
-        )
-        written = store.report_path.stat().st_mtime if store.report_path.exists() else time.time()
-        result = result_of(key, self.runs.generation, report, made)
-        for live in result.own:
-            if _modified(live.finding.span.path) > written:
-                live.place.edited = result.stale = True
-        before = self._state.results.get(key)
-        self._state.keep(result)
-        self._face.findings_changed(result.paths() | (before.paths() if before else frozenset()))
-        self._face.results_changed(result.depends)
 
     def interpreter(self, folder: Folder) -> ResolvedInterpreter | None:
         """Return the interpreter for a folder: the client's choice, else the first that is found."""
@@ -359,7 +283,7 @@ class Analysis:
             if not planned:
                 return None
             self._identity += 1
-            self._changes[key] = []
+            self.outcomes.begin(key)
             return planned[0].request(self._identity, generation, options)
 
         return make
@@ -383,17 +307,8 @@ class Analysis:
             dynamo_config=settings.dynamo.config,
             environment=settings.environment,
             overlays=self._state.overlays(roots, path) if with_buffers else {},
-            recorded=recorded_calls(self._program(path), path),
+            recorded=recorded_calls(self.outcomes.program(path), path),
         )
-
-    def _program(self, path: str) -> Report | None:
-        """Return what the last `fuselight run` for a file learnt: that of the nearest store at or above it."""
-        stores = {
-            os.path.dirname(os.path.dirname(key.path)): result.report  # noqa: PTH120 - paths stay text
-            for key, result in self._state.results.items()
-            if key.name == PROGRAM
-        }
-        return stores.get(max((root for root in stores if within(path, root)), key=len, default=""))
 
     def _worker(self, lane: Lane) -> Runner:
         worker = self._workers.get(lane)
@@ -407,42 +322,17 @@ class Analysis:
     # Answers
 
     async def _deliver(self, job: Job, request: Analyse, outcome: Answer | Refused) -> None:
-        folder = self._state.folder_of(job.key.path)
-        report = outcome.report if isinstance(outcome, Answer) else self._failed(job, request, outcome)
-        if report is None:
-            return
-        self._note_environment(folder, job, report)
-        made = await asyncio.to_thread(
-            findings, report, thresholds=_thresholds(folder.settings), read_line=_reader(request.overlays)
-        )
-        result = result_of(job.key, job.generation, report, made)
-        for path, change in self._changes.pop(job.key, []):
-            result.change(path, change)
-        before = self._state.results.get(job.key)
-        self._state.keep(result)
-        self._face.findings_changed(result.paths() | (before.paths() if before else frozenset()))
-        self._face.results_changed({job.key.path, *result.depends})
-
-    def _failed(self, job: Job, request: Analyse, outcome: Refused) -> Report | None:
-        """Make a report of a run that gave none: nothing but its failure."""
-        if outcome.failure is None:
+        if isinstance(outcome, Answer):
+            report = outcome.report
+        elif outcome.failure is None:
             self._state.log(f"run {job.generation} was refused: {outcome.reason}")
-            return None
-        worker = self._workers.get(job.lane)
-        hello = worker.hello if worker else None
-        versions = hello.versions if hello else Versions(
-            python="", torch=None, triton=None, fuselight="", platform=platform.platform(),
-            executable=job.lane.executable,
-        )  # fmt: skip
-        target = request.target
-        return Report(
-            versions=versions,
-            target=TargetRef(path=target.path, name=target.name, line=target.line, kind=target.kind),
-            tier=Tier.CAPTURE,
-            generation=job.generation,
-            failures=(outcome.failure,),
-            roots=request.roots,
-        )
+            return
+        else:
+            worker = self._workers.get(job.lane)
+            hello = worker.hello if worker else None
+            report = failed_report(job, request, outcome.failure, hello.versions if hello else None)
+        self._note_environment(self._state.folder_of(job.key.path), job, report)
+        await self.outcomes.take_in(job, report, request.overlays)
 
     def _tell(self, text: str) -> None:
         """Say that an interpreter runs nothing; a client that can offer another one says it with the offer."""
@@ -474,28 +364,3 @@ def _summary(keys: tuple[Key, ...], *, on_save: bool) -> str:
     steps += ["run its __main__ block"] if len(names) < len(keys) else []
     text = " and ".join([", ".join(steps[:-1]), steps[-1]])
     return f"{text}, on each save" if on_save else text
-
-
-def _thresholds(settings: Settings) -> Thresholds:
-    return Thresholds(guard_count=settings.guards.warn_count, guard_us=settings.guards.warn_microseconds)
-
-
-def _reader(overlays: dict[str, str]) -> Callable[[str, int], str | None]:
-    """Read lines of files as a run saw them: the unsaved buffers that went with it, else the disk."""
-    kept: dict[str, list[str]] = {}
-
-    def read_line(path: str, line: int) -> str | None:
-        lines = kept.get(path)
-        if lines is None:
-            text = overlays.get(path, disk_text(path))
-            lines = kept[path] = split_text(text or "")
-        return lines[line - 1] if 0 < line <= len(lines) else None
-
-    return read_line
-
-
-def _modified(path: str) -> float:
-    try:
-        return Path(path).stat().st_mtime
-    except OSError:
-        return 0.0

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
 from fuselight_server import convert
-from fuselight_server.analysis import PROGRAM
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.hover import markdown
 from fuselight_server.features.markdown import code_block, code_span
 from fuselight_server.features.server import installed
+from fuselight_server.outcomes import PROGRAM
 from fuselight_server.store import Store
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def ask_again(server: Server, arguments: tuple[Any, ...]) -> None:
 
 def clear_caches(server: Server, _arguments: tuple[Any, ...]) -> None:
     """Forget every result, here and in the folders' stores."""
-    paths = server.analysis.shown_paths()
+    paths = server.analysis.outcomes.shown_paths()
     stores = {Store(Path(key.path).parent) for key in server.state.results if key.name == PROGRAM}
     stores |= {
         Store.at(Path(folder.path)) for folder in server.state.folders.values() if folder.uri is not None

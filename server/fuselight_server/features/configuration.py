@@ -79,7 +79,7 @@ async def _apply(server: Server, folder: Folder, settings: Any) -> None:
         for one in affected:
             await server.analysis.restart(one.path)
     if before.guards != settings.guards:
-        server.analysis.rederive()
+        server.analysis.outcomes.rederive()
     if before.code_lens != settings.code_lens:
         server.face.refresh_lenses()
 
@@ -113,4 +113,4 @@ async def load_programs(server: Server) -> None:
     """Read what the last `fuselight run` in each folder found."""
     for folder in list(server.state.folders.values()):
         if folder.uri is not None:
-            await server.analysis.load_program(Store.at(Path(folder.path)))
+            await server.analysis.outcomes.load_program(Store.at(Path(folder.path)))

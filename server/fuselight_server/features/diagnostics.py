@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fuselight_server import convert
-from fuselight_server.analysis import PROGRAM
 from fuselight_server.findings import apply_ignores, static_findings
+from fuselight_server.outcomes import PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -28,7 +28,7 @@ ANSWERS = {"Run": "run", "Not in This Folder": "never", "Later": "later"}
 
 
 class Face:
-    """Implements analysis.Face on LSP."""
+    """Implements `fuselight_server.face.Face` on LSP."""
 
     def __init__(self, server: Server) -> None:
         """Show things to the client of `server`."""

@@ -35,7 +35,9 @@ def watched_changed(server: Server, params: types.DidChangeWatchedFilesParams) -
         if path is None:
             continue
         if os.path.basename(path) == REPORT:  # noqa: PTH119 - paths stay text
-            server.spawn(server.analysis.load_program(Store(Path(path).parent)), "reading the last run")
+            server.spawn(
+                server.analysis.outcomes.load_program(Store(Path(path).parent)), "reading the last run"
+            )
         elif event.type == types.FileChangeType.Deleted:
             server.analysis.gone(path)
         elif event.type == types.FileChangeType.Changed:

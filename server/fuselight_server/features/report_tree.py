@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server import convert
-from fuselight_server.analysis import PROGRAM
+from fuselight_server.outcomes import PROGRAM
 from fuselight_server.features.code_lens import inputs_words, summary
 from fuselight_server.findings.context import Context, Thresholds
 from fuselight_server.findings.recompilations import birthplace, difference_of

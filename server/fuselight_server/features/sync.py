@@ -65,7 +65,7 @@ def _change(
             moved = source.edit(
                 (1, 0), (source.line_count, len(source.line_bytes(source.line_count))), change.text
             )
-        server.analysis.edited(document.path, moved)
+        server.analysis.outcomes.edited(document.path, moved)
     document.version = version
     server.face.findings_changed([document.path])
 

@@ -1,0 +1,161 @@
+"""What runs found, taken in: findings made of reports, placed where the text is now, kept and shown.
+
+Invariant: edits made while a run was under way are applied to its result before anybody sees it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.report import Report, TargetRef, Tier, Versions
+from fuselight_server.findings import Thresholds, findings
+from fuselight_server.places import result_of
+from fuselight_server.runs import Key
+from fuselight_server.state import disk_text, split_text, within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight.protocol import Analyse
+    from fuselight.report import Failure
+    from fuselight_server.face import Face
+    from fuselight_server.runs import Job
+    from fuselight_server.settings import Settings
+    from fuselight_server.state import State
+    from fuselight_server.static.moves import Change
+    from fuselight_server.store import Store
+
+PROGRAM = "fuselight run"
+"""Name under which the findings of the last `fuselight run` are kept."""
+
+
+class Outcomes:
+    """Makes results of reports."""
+
+    def __init__(self, state: State, face: Face, *, generation: Callable[[], int]) -> None:
+        """Take in nothing yet; `generation` tells which one runs that are asked for now would have."""
+        self._state = state
+        self._face = face
+        self._generation = generation
+        self._changes: dict[Key, list[tuple[str, Change]]] = {}
+
+    def begin(self, key: Key) -> None:
+        """Collect the edits from now on: the run of `key` sees the text of this moment."""
+        self._changes[key] = []
+
+    def edited(self, path: str, change: Change) -> None:
+        """Take in one change of an open document's text."""
+        self._state.change(path, change)
+        for changes in self._changes.values():
+            changes.append((path, change))
+
+    async def take_in(self, job: Job, report: Report, overlays: dict[str, str]) -> None:
+        """Keep and show what a run found, which saw the unsaved texts `overlays`."""
+        settings = self._state.folder_of(job.key.path).settings
+        made = await asyncio.to_thread(
+            findings, report, thresholds=_thresholds(settings), read_line=_reader(overlays)
+        )
+        result = result_of(job.key, job.generation, report, made)
+        for path, change in self._changes.pop(job.key, []):
+            result.change(path, change)
+        before = self._state.results.get(job.key)
+        self._state.keep(result)
+        self._face.findings_changed(result.paths() | (before.paths() if before else frozenset()))
+        self._face.results_changed({job.key.path, *result.depends})
+
+    def rederive(self) -> None:
+        """Make the findings of every kept report again, as the thresholds have changed."""
+        for key, result in self._state.results.items():
+            settings = self._state.folder_of(key.path).settings
+            made = findings(result.report, thresholds=_thresholds(settings), read_line=self._state.read_line)
+            fresh = result_of(key, result.generation, result.report, made)
+            if not result.stale:
+                result.own, result.places = fresh.own, fresh.places
+        self._face.findings_changed(self.shown_paths())
+
+    def shown_paths(self) -> frozenset[str]:
+        """Return every file that some result says something about."""
+        return frozenset(path for result in self._state.results.values() for path in result.paths())
+
+    async def load_program(self, store: Store) -> None:
+        """Show what the last `fuselight run` that wrote to `store` found.
+
+        Not while the folder is not trusted: what came with it can say anything of any file, in our name.
+        """
+        if not self._state.trusted:
+            return
+        key = Key(str(store.report_path), PROGRAM)
+        folder = self._state.folder_of(key.path)
+        report = await asyncio.to_thread(store.read_report)
+        if report is None:
+            self._face.findings_changed(self._state.forget(key.path))
+            return
+        made = await asyncio.to_thread(
+            findings, report, thresholds=_thresholds(folder.settings), read_line=_reader({})
+        )
+        written = store.report_path.stat().st_mtime if store.report_path.exists() else time.time()
+        result = result_of(key, self._generation(), report, made)
+        for live in result.own:
+            if _modified(live.finding.span.path) > written:
+                live.place.edited = result.stale = True
+        before = self._state.results.get(key)
+        self._state.keep(result)
+        self._face.findings_changed(result.paths() | (before.paths() if before else frozenset()))
+        self._face.results_changed(result.depends)
+
+    def program(self, path: str) -> Report | None:
+        """Return what the last `fuselight run` for a file learnt: that of the nearest store at or above it."""
+        stores = {
+            os.path.dirname(os.path.dirname(key.path)): result.report  # noqa: PTH120 - paths stay text
+            for key, result in self._state.results.items()
+            if key.name == PROGRAM
+        }
+        return stores.get(max((root for root in stores if within(path, root)), key=len, default=""))
+
+
+def failed_report(job: Job, request: Analyse, failure: Failure, versions: Versions | None) -> Report:
+    """Make a report of a run that gave none: nothing but its failure. `versions` are those of the worker, if known."""
+    if versions is None:
+        versions = Versions(
+            python="", torch=None, triton=None, fuselight="", platform=platform.platform(),
+            executable=job.lane.executable,
+        )  # fmt: skip
+    target = request.target
+    return Report(
+        versions=versions,
+        target=TargetRef(path=target.path, name=target.name, line=target.line, kind=target.kind),
+        tier=Tier.CAPTURE,
+        generation=job.generation,
+        failures=(failure,),
+        roots=request.roots,
+    )
+
+
+def _thresholds(settings: Settings) -> Thresholds:
+    return Thresholds(guard_count=settings.guards.warn_count, guard_us=settings.guards.warn_microseconds)
+
+
+def _reader(overlays: dict[str, str]) -> Callable[[str, int], str | None]:
+    """Read lines of files as a run saw them: the unsaved buffers that went with it, else the disk."""
+    kept: dict[str, list[str]] = {}
+
+    def read_line(path: str, line: int) -> str | None:
+        lines = kept.get(path)
+        if lines is None:
+            text = overlays.get(path, disk_text(path))
+            lines = kept[path] = split_text(text or "")
+        return lines[line - 1] if 0 < line <= len(lines) else None
+
+    return read_line
+
+
+def _modified(path: str) -> float:
+    try:
+        return Path(path).stat().st_mtime
+    except OSError:
+        return 0.0

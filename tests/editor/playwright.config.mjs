@@ -6,11 +6,11 @@ export default defineConfig({
   outputDir: `${tools.artifacts}/playwright`,
   workers: 1, // an editor and a browser take more than a gigabyte
   retries: 0,
-  timeout: 150_000,
-  expect: { timeout: 40_000 },
+  timeout: 400_000, // deadlines for a busy machine; a quiet one needs a minute
+  expect: { timeout: 90_000 },
   reporter: [["list"], ["junit", { outputFile: `${tools.artifacts}/../junit/editor-visual.xml` }]],
   use: {
-    actionTimeout: 20_000,
+    actionTimeout: 60_000,
     viewport: { width: 1400, height: 900 },
     launchOptions: {
       executablePath: tools.browser,

@@ -29,6 +29,9 @@ export function workbench(page) {
     status: (text) => page.getByRole("button", { name: text }).and(page.locator(".statusbar-item-label")),
     report: page.locator(".pane-body .monaco-list-row"),
 
+    /** The page beside the walkthrough's step that is open. */
+    walkthrough: page.frameLocator("iframe.webview.ready").frameLocator("#active-frame"),
+
     /** Toasts do not come up in a headless page; the list behind the bell has them all, and hides at each answer. */
     async notified(text) {
       const bell = page.locator("#status\\.notifications a");

@@ -33,6 +33,8 @@ test("a save shows the findings on their lines, and an edit changes them", async
     await view.command("Fuselight: Go to Next Finding");
     await view.command("Show or Focus Hover");
     await expect(view.hover.filter({ hasText: "GB0059" }).first()).toBeVisible();
+    await expect(view.hover.filter({ hasText: /directive on line \d+/ }).first()).toBeVisible();
+    await expect(view.hover.filter({ hasText: "Checking for quick fixes" })).toHaveCount(0);
     await view.screenshot("hover");
     await view.page.keyboard.press("Escape");
   });

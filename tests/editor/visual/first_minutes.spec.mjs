@@ -15,7 +15,12 @@ def step(x):
     print("step")
     return torch.relu(x)
 `;
-const found = /^2 graphs, 1 break, 0 recompilations - inputs from line 4/;
+const found = /^1 graph, 1 break, 0 recompilations - inputs from line 4/;
+const pages = [
+  ["Say what to call it with", "Two lines are two calls on the same object", "walkthrough-inputs"],
+  ["Save, and read the findings", "To keep a finding quiet", "walkthrough-read"],
+  ["See the whole report", "A click on an entry goes to its line", "walkthrough-details"],
+];
 
 test("from an empty profile to findings, and still there after a reload", async ({ session }) => {
   const { view, folder, server } = await session({
@@ -28,8 +33,13 @@ test("from an empty profile to findings, and still there after a reload", async 
     await expect(view.status(/Fuselight, ready/)).toBeVisible();
     await view.command("Fuselight: Get Started");
     await expect(view.page.getByText("Choose the interpreter that has torch").first()).toBeVisible();
-    await view.page.locator("iframe.webview.ready").waitFor();
+    await expect(view.walkthrough.getByText("It takes the first that answers")).toBeVisible();
     await view.screenshot("walkthrough");
+    for (const [step, says, picture] of pages) {
+      await view.page.getByRole("button", { name: step }).first().click();
+      await expect(view.walkthrough.getByText(says)).toBeVisible();
+      await view.screenshot(picture);
+    }
     await view.page.keyboard.press("Control+w");
   });
 

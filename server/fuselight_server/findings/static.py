@@ -38,6 +38,9 @@ def static_findings(reading: Reading, *, answered: Collection[str] = ()) -> tupl
     given = reading.provider is not None or reading.main_line is not None
     # Of two definitions of one name, in the branches of an `if`, one alone is there when the file has been imported.
     told = {target.name for target in reading.targets if target.directives}
+    # What objects of a module hold is called by the module, which is run for it and tells of missing inputs.
+    modules = {target.name for target in reading.targets if target.kind == "module"}
+    told |= {target.name for target in reading.targets if target.attribute_of in modules}
     broken = {problem.span.line for problem in reading.directive_problems}
     for target in reading.targets:
         if (
@@ -49,11 +52,13 @@ def static_findings(reading: Reading, *, answered: Collection[str] = ()) -> tupl
         ):
             continue
         told.add(target.name)
-        example = f"{target.name.rsplit('.', 1)[-1]}({', '.join('f32[4, 8]' for _ in target.parameters)})"
+        arguments = ", ".join("f32[4, 8]" for _ in target.parameters)
+        name = target.name.rsplit(".", 1)[-1]
+        example = (
+            f"{target.attribute_of}().{name}({arguments})" if target.attribute_of else f"{name}({arguments})"
+        )
         if target.kind == "module":
-            example = (
-                f"{target.name.rsplit('.', 1)[-1]}()({', '.join('f32[4, 8]' for _ in target.parameters)})"
-            )
+            example = f"{name}()({arguments})"
         hints = tuple(hint.format(example) for hint in _NO_INPUTS_HINTS)
         out.append(
             dataclasses.replace(

@@ -37,6 +37,16 @@ def test_no_hint_where_a_run_found_inputs_that_the_source_does_not_show() -> Non
     assert static_findings(reading, answered={"f"}) == ()
 
 
+def test_an_attribute_of_objects_is_hinted_as_their_call_and_not_where_a_module_is_run_for_it() -> None:
+    source = (
+        "import torch\nclass A{}:\n    def __init__(self):\n        self.fast = torch.compile(self.step)\n"
+        "    def step(self, x):\n        return x\n"
+    )
+    (one,) = static_findings(read_source(FILE, source.format("")))
+    assert "`# fuselight: A().fast(f32[4, 8])`" in one.message
+    assert static_findings(read_source(FILE, source.format("(torch.nn.Module)"))) == ()
+
+
 def test_what_nobody_compiles_needs_no_inputs() -> None:
     assert static_findings(read_source(FILE, "def f(x):\n    return x\n")) == ()
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import functools
 import itertools
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fuselight.protocol import (
@@ -34,9 +34,8 @@ from fuselight.protocol import (
     ToWorker,
     to_json,
 )
-from fuselight.report import Culprit, Failure, Stack
+from fuselight.report import Culprit, Failure
 from fuselight.worker import wire
-from fuselight_server.sampling import innermost_in, sample
 from fuselight_server.worker_answers import (
     Unreadable,
     damaged,
@@ -47,14 +46,13 @@ from fuselight_server.worker_answers import (
     read_message,
     with_stack,
 )
+from fuselight_server.worker_runs import Run, Watch, refuse_all
 
 _START_LIMIT = 120.0
 """Seconds from start to hello: importing torch from a cold disk takes long."""
 _CANCEL_LIMIT = 5.0
 """Seconds from Cancel to its answer, before the whole worker is killed."""
 _CLOSE_LIMIT = 3.0
-_OVERTIME = 15.0
-"""Seconds past the end that the worker sets a run after which the worker itself is held to be stuck."""
 _STDERR_TAIL = 20_000
 _LARGE = 200_000
 """Bytes."""
@@ -88,27 +86,6 @@ class WorkerFailed(Exception):  # noqa: N818 - the name that its catchers read b
         self.failure = failure
 
 
-@dataclass
-class _Run:
-    """A request that waits for its answer."""
-
-    request: Analyse
-    on_progress: Callable[[Progress], None]
-    answer: asyncio.Future[Answer | Refused]
-    pid: int | None = None
-    lost: bool = False
-    """Whether the host died before this run had a process: whatever killed it, it was not the user's code."""
-    last: Progress | None = None
-    moved: float = field(default_factory=time.monotonic)
-    sampled: Stack | None = None
-    due: float | None = None
-    """When its answer must be here, by `time.monotonic()`; None: there is no limit."""
-
-    def allow(self, seconds: float | None) -> None:
-        """Let it take `seconds` from now on; None or 0: for ever."""
-        self.due = time.monotonic() + seconds + _OVERTIME if seconds else None
-
-
 @dataclass(frozen=True)
 class _Process:
     """One started process and the tasks that belong to it."""
@@ -138,10 +115,10 @@ class Worker:
         self._base_env = dict(os.environ if env is None else env)
         self._env = self._base_env
         self._log = log
-        self._idle_seconds, self._sample_after = idle_seconds, sample_after
-        self._cannot_sample: str | None = None
+        self._idle_seconds = idle_seconds
+        self._watch = Watch(sample_after, log)
         self._process: _Process | None = None
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, Run] = {}
         self._numbers = itertools.count(1)
         self._starting = asyncio.Lock()
         self._greeting: asyncio.Future[Hello] | None = None
@@ -191,12 +168,14 @@ class Worker:
         except WorkerFailed as failed:
             return Refused(request.id, "failed", failed.failure), False
         number = next(self._numbers)  # ours on the pipe: the caller's ids may repeat
-        run = _Run(request, on_progress, asyncio.get_running_loop().create_future())
-        run.allow(request.limits.seconds)
+        run = Run(request, on_progress, asyncio.get_running_loop().create_future())
         self._runs[number] = run
         self._become(WorkerState.BUSY, f"{request.target.name}, generation {request.generation}")
         self._wait_idle()
-        watch = asyncio.create_task(self._watch(number, run))
+        overdue = functools.partial(self._give_up, self._process)
+        watch = asyncio.create_task(
+            self._watch.over(run, ask=lambda: self._send(Locate(number)), overdue=overdue)
+        )
         try:
             await self._send(replace(request, id=number))
             answer = await run.answer
@@ -216,7 +195,7 @@ class Worker:
         if self._idle is not None:
             self._idle.cancel()
         why = failure_of_ours("the worker was closed during the run", "run it again")
-        _refuse_all(self._runs.values(), why, "cancelled")
+        refuse_all(self._runs.values(), why, "cancelled")
         await self._stop()
         if self.state is not WorkerState.CLOSED:
             self._become(WorkerState.CLOSED, "asked to")
@@ -349,7 +328,7 @@ class Worker:
             return
         for run in runs:
             run.lost = by_itself and run.pid is None and not run.answer.done()
-        _refuse_all(runs, replace(damaged(why), traceback=printed), "failed")
+        refuse_all(runs, replace(damaged(why), traceback=printed), "failed")
 
     # Messages
 
@@ -378,7 +357,7 @@ class Worker:
             why, by_itself = f"its answer is damaged: {error}", False
         await self._ended(process, why, by_itself=by_itself)
 
-    def _handle(self, message: Message | Unreadable | None) -> None:  # noqa: C901 - one branch a kind of message
+    def _handle(self, message: Message | Unreadable | None) -> None:
         if isinstance(message, Unreadable):
             self._handle_unreadable(message)
         elif isinstance(message, Hello):
@@ -386,21 +365,11 @@ class Worker:
                 self._greeting.set_result(message)
         elif isinstance(message, Log):
             self._log(f"worker {message.level}: {message.text}")
-        elif isinstance(message, Started):
+        elif isinstance(message, (Started, Progress, Answer, Refused)):
             run = self._runs.get(message.id)
             if run is not None:
-                run.pid, run.moved = message.pid, time.monotonic()
-                run.allow(message.seconds)
-        elif isinstance(message, Progress):
-            run = self._runs.get(message.id)
-            if run is not None:
-                run.last, run.moved = message, time.monotonic()
-                run.on_progress(replace(message, id=run.request.id))
-        elif isinstance(message, (Answer, Refused)):
-            run = self._runs.get(message.id)
-            if run is not None and not run.answer.done():
-                run.answer.set_result(message)
-            elif run is None:
+                run.take(message)
+            elif isinstance(message, (Answer, Refused)):
                 self._log(f"worker: dropped a late answer to run {message.id}")
         else:
             self._log("worker: skipped a message of a type that this version does not know")
@@ -423,40 +392,12 @@ class Worker:
 
     # Runs
 
-    async def _watch(self, number: int, run: _Run) -> None:
-        """Sample a run that shows no progress, and give the worker up when it does not end one in time."""
-        while not run.answer.done():
-            silent = time.monotonic() - run.moved
-            await asyncio.sleep(max(self._sample_after - silent, 0.05) if self._sample_after > 0 else 1.0)
-            if run.due is not None and time.monotonic() > run.due:
-                self._log("worker: it does not end a run that is past its limit; killing it")
-                if self._process is not None:
-                    await self._ended(self._process, "it did not answer in time")
-                return
-            if self._sample_after <= 0 or run.pid is None:
-                continue
-            if time.monotonic() - run.moved >= self._sample_after:
-                await self._sample(number, run, run.pid)
-                run.moved = time.monotonic()
+    async def _give_up(self, process: _Process | None) -> None:
+        if process is not None:
+            self._log("worker: it does not end a run that is past its limit; killing it")
+            await self._ended(process, "it did not answer in time")
 
-    async def _sample(self, number: int, run: _Run, pid: int) -> None:
-        taken = await sample(pid)
-        if taken.why_not is not None and taken.why_not != self._cannot_sample:
-            self._cannot_sample = taken.why_not
-            self._log(f"worker: a silent run cannot be sampled, and is asked itself instead: {taken.why_not}")
-        if run.answer.done():
-            return
-        if not taken.stack:
-            await self._send(Locate(number))  # where it cannot tell, its phase stands alone
-            return
-        run.sampled = taken.stack
-        place = innermost_in(taken.stack, run.request.roots)
-        if place is None:
-            return
-        last = run.last or Progress(run.request.id, "call")
-        run.on_progress(replace(last, id=run.request.id).at(place))
-
-    async def _cancel(self, number: int, run: _Run) -> None:
+    async def _cancel(self, number: int, run: Run) -> None:
         """End a run: ask the host to kill its group, and kill the host should it not do that in time."""
         if run.answer.done() or self._process is None:
             return
@@ -471,13 +412,6 @@ class Worker:
 def launch_path() -> Path:
     """Return the script that enters the user's interpreter."""
     return Path(wire.__file__).with_name("launch.py")
-
-
-def _refuse_all(runs: Iterable[_Run], failure: Failure, reason: str) -> None:
-    for run in runs:
-        if not run.answer.done():
-            phase = run.last.phase if run.last else None
-            run.answer.set_result(Refused(run.request.id, reason, replace(failure, phase=phase)))
 
 
 def _text(data: bytearray) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 from fuselight.protocol import Answer, Refused
 from fuselight.report import Culprit
-from fuselight_server import sampling, worker_process
+from fuselight_server import sampling, worker_process, worker_runs
 from tests.support.live_worker import LiveWorker, replace, wait_gone
 
 GOOD = """\
@@ -210,7 +210,7 @@ async def not_permitted(pid: int) -> sampling.Sample:
 def test_where_py_spy_may_not_look_the_run_itself_says_where_it_is(
     live: LiveWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_process, "sample", not_permitted)
+    monkeypatch.setattr(worker_runs, "sample", not_permitted)
     report = live.analyse(spinning("while True: pass"), seconds=6)
     assert any(one.line == 8 and one.detail.endswith("spin, model.py:8") for one in live.progress), (
         live.progress
@@ -224,7 +224,7 @@ def test_where_py_spy_may_not_look_the_run_itself_says_where_it_is(
 
 
 def test_where_neither_can_the_phase_stands_alone(live: LiveWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_process, "sample", not_permitted)
+    monkeypatch.setattr(worker_runs, "sample", not_permitted)
     deaf = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG))\nwhile True: pass"
     report = live.analyse(spinning(deaf), seconds=4)
     (failure,) = report.failures

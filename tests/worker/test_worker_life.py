@@ -17,7 +17,7 @@ import pytest
 from fuselight.protocol import Answer, Refused, to_json
 from fuselight.report import Culprit
 from fuselight.worker import wire
-from fuselight_server import worker_process
+from fuselight_server import worker_runs
 from fuselight_server.worker_answers import platform_problem
 from fuselight_server.worker_process import (
     Interpreter,
@@ -194,7 +194,7 @@ def test_a_run_is_waited_for_as_long_as_the_worker_gives_it(
     then: str,
     why: str | None,
 ) -> None:
-    monkeypatch.setattr(worker_process, "_OVERTIME", 0.5)
+    monkeypatch.setattr(worker_runs, "_OVERTIME", 0.5)
     script = HELLO.format(
         compiler=str(launch_path().parents[2]), then=STARTED.format(seconds=seconds, then=then)
     )

@@ -63,6 +63,9 @@ def test_marking_a_dimension_dynamic_ends_the_recompilation(connect: Start, tmp_
     client.idle(2)
     assert "FL201" not in codes(client, uri), client.diagnostics(uri)
     assert client.lenses(uri)[0] == "1 graph, 0 breaks, 0 recompilations - inputs from the __main__ block"
+    (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
+    inputs = target["children"][0]
+    assert (inputs["label"], inputs["description"]) == ("Inputs", "inputs from the __main__ block")
 
 
 def test_an_ignored_finding_is_gone_and_an_idle_ignore_can_be_removed(connect: Start, tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server import convert
-from fuselight_server.outcomes import PROGRAM
 from fuselight_server.features.code_lens import inputs_words, summary
 from fuselight_server.findings.context import Context, Thresholds
 from fuselight_server.findings.recompilations import birthplace, difference_of
 from fuselight_server.findings.resumptions import in_the_users_words
 from fuselight_server.findings.text import counted
+from fuselight_server.outcomes import PROGRAM
 from fuselight_server.places import resumption, span
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _inputs(make: Maker, report: Report) -> list[Node]:
     return [
         make.node(
             "inputs",
-            f"Calls ({len(report.inputs.calls)})",
+            f"Calls ({len(report.inputs.calls)})" if calls else "Inputs",
             "symbol-parameter",
             description=", ".join(part for part in (words, modes) if part),
             children=calls,

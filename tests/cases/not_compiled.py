@@ -14,6 +14,7 @@ def has_no_tensors(n):  # hint: [FL106] "nothing to compile"
 
 
 # fuselight: switched_off(f32[4])
+# fuselight: switched_off(f32[5])
 @torch.compiler.disable
 def switched_off(x):  # info: [FL104] "switched off"
     return x + 1

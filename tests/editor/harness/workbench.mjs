@@ -33,7 +33,7 @@ export function workbench(page) {
     walkthrough: page.frameLocator("iframe.webview.ready").frameLocator("#active-frame"),
 
     /** Toasts do not come up in a headless page; the list behind the bell has them all, and hides at each answer. */
-    async notified(text) {
+    async notified(text, milliseconds = 90_000) {
       const bell = page.locator("#status\\.notifications a");
       const list = page.locator(".notifications-center.visible");
       await expect(async () => {
@@ -44,7 +44,14 @@ export function workbench(page) {
         await expect(list.locator(".notification-list-item", { hasText: text })).toBeVisible({
           timeout: 1000,
         });
-      }).toPass();
+      }).toPass({ timeout: milliseconds });
+    },
+    /** Press the lens `action` until `text` is asked: lenses are drawn anew, and a press in between hits none. */
+    async pressUntilAsked(action, text) {
+      await expect(async () => {
+        await this.lensAction(action).first().click({ timeout: 10_000 });
+        await this.notified(text, 15_000);
+      }).toPass({ timeout: 90_000 });
     },
     async open(url) {
       await page.goto(url);

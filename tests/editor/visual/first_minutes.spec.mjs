@@ -52,12 +52,10 @@ test("from an empty profile to findings, and still there after a reload", async 
 
   await test.step("an answer that is taken back", async () => {
     await expect(view.lensAction("Run").first()).toBeVisible();
-    await view.lensAction("Run").first().click();
-    await view.notified("under torch.compile");
+    await view.pressUntilAsked("Run", "under torch.compile");
     await view.answer("Not in This Folder");
     await expect(view.status(/Nothing is run in this folder/)).toBeVisible();
-    await view.lensAction("Run").first().click();
-    await view.notified("runs nothing in this folder");
+    await view.pressUntilAsked("Run", "runs nothing in this folder");
     await view.answer("Ask Again");
     await view.notified("under torch.compile");
     await view.answer("Run");

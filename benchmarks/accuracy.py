@@ -158,18 +158,23 @@ def break_keys(report: Any) -> set[Key]:
 
 
 def refusal_keys(report: Any) -> set[Key]:
-    """The frames that the Report says Dynamo began with and did not compile."""
+    """The frames that the Report says Dynamo began with and did not compile, each as the code object that it is."""
     from fuselight.dynamo.stacks import user_function  # noqa: PLC0415 - torch, where it is needed
     from fuselight.report import NotCompiledKind, Outcome  # noqa: PLC0415
 
-    never_begun = (NotCompiledKind.NO_TENSORS, NotCompiledKind.DISABLED)
+    # torch measures a compile from its begin on, and turns a generator away before
+    never_begun = (NotCompiledKind.NO_TENSORS, NotCompiledKind.DISABLED, NotCompiledKind.GENERATOR)
     ended = report.compiles[-1:] if report.failures else ()
     failed = [one for one in report.compiles if one.outcome is Outcome.FAILED]
     frames = [report.frames[one.frame] for one in (*failed, *ended)]
     told = [one for one in report.not_compiled if one.kind not in never_begun]
-    return {
-        (one.location.path, 0, user_function(one.function.rpartition(".")[2])) for one in (*frames, *told)
-    }
+    keys: set[Key] = set()
+    for one in (*frames, *told):
+        if one.wrapper is None:
+            keys.add((one.location.path, 0, user_function(one.function.rpartition(".")[2])))
+        else:  # torch records the wrapper, the Report names what it wraps
+            keys.add((one.wrapper.path, 0, one.wrapper.function))
+    return keys
 
 
 def error_keys(report: Any) -> set[Key]:

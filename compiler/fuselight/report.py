@@ -243,6 +243,9 @@ class Frame:
     executions_eager: int | None = None
     parameters: tuple[str, ...] = ()
     """Names of the user's function's parameters, `*args` and `**kwargs` among them without their stars."""
+    wrapper: Location | None = None
+    """The `def` line of the code object itself, where that is a library's wrapper and the frame goes by what it
+    wraps."""
 
 
 @dataclass(frozen=True)
@@ -343,6 +346,8 @@ class NotCompiled:
     gb_id: str | None = None
     caller: Stack = ()
     call: int | None = None
+    wrapper: Location | None = None
+    """As `Frame.wrapper`."""
 
 
 @dataclass(frozen=True)

@@ -327,7 +327,9 @@ class Recorder:
     def _as_known(self, found: NotCompiled, code: CodeType) -> NotCompiled:
         """A refusal under the name by which the user knows its frame."""
         callee = self._callees.get(code)
-        return found if callee is None else replace(found, function=callee.function, location=callee.location)
+        if callee is None:
+            return found
+        return replace(found, function=callee.function, location=callee.location, wrapper=callee.wrapper)
 
     def _caller(self, code: CodeType) -> Stack:
         return stacks.without_resumed(stacks.from_frames(torch_api.frames_above(_caller())), code)
@@ -348,7 +350,9 @@ class Recorder:
         index = self._frames.setdefault(key, len(self._frame_list))
         if index == len(self._frame_list):
             taken = callee.parameters
-            self._frame_list.append(Frame(callee.function, callee.location, resumed, parameters=taken))
+            self._frame_list.append(
+                Frame(callee.function, callee.location, resumed, parameters=taken, wrapper=callee.wrapper)
+            )
         return index
 
 

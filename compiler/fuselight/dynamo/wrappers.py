@@ -35,11 +35,12 @@ class Callee:
     """What `args[0]`, `args[1]`, ... of a wrapper are called in what it wraps."""
     module: str | None = None
     """The wrapper's variable for the module that it calls: `self` to the module itself."""
-    wraps: bool = False
+    wrapper: Location | None = None
+    """Where the frame's own code is, None where that is the function itself."""
 
     def in_its_words(self, text: str) -> str:
         """`args[0].size(0) was 16, now 12` as `input.size(0) was 16, now 12`."""
-        if not self.wraps:
+        if self.wrapper is None:
             return text
         text = _POSITION.sub(self._name, _KEYWORD.sub(r"\2", text))
         if self.module is None:
@@ -52,7 +53,7 @@ class Callee:
 
     def mismatches(self, found: tuple[Mismatch, ...]) -> tuple[Mismatch, ...]:
         """Failed guards in the callee's words; the expressions stay Dynamo's."""
-        if not self.wraps:
+        if self.wrapper is None:
             return found
         return tuple(
             replace(one, failures=tuple(self._failure(failure) for failure in one.failures)) for one in found
@@ -66,7 +67,7 @@ class Callee:
         """Guards in the callee's words."""
         return (
             tuple(replace(one, source=self.in_its_words(one.source)) for one in found)
-            if self.wraps
+            if self.wrapper
             else found
         )
 
@@ -74,7 +75,7 @@ class Callee:
         """Sizes in the callee's words."""
         return (
             tuple(replace(one, source=self.in_its_words(one.source)) for one in found)
-            if self.wraps
+            if self.wrapper
             else found
         )
 
@@ -109,5 +110,5 @@ def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[st
         stacks.parameters(inner),
         inner.co_varnames[taken : inner.co_argcount],
         held[0] if is_module else None,
-        wraps=True,
+        wrapper=plain.location,
     )

@@ -32,6 +32,8 @@ def test_a_module_of_torchs_own_is_named_and_not_the_wrapper_around_it(tmp_path:
     assert frame.function == "Sequential"
     assert frame.location.path.endswith("container.py")
     assert frame.parameters == ("self", "input")
+    assert frame.wrapper is not None
+    assert (Path(frame.wrapper.path).name, frame.wrapper.function) == ("external_utils.py", "inner")
     sizes, mode = got.parts.recompiles
     assert {one.function for one in (sizes, mode)} == {"Sequential"}
     (failure,) = sizes.entries[0].failures
@@ -72,12 +74,17 @@ def test_a_limit_and_a_break_are_told_of_the_module(tmp_path: Path) -> None:
         net = torch.compile(nn.Sequential(nn.Linear(4, 4), Talks()), dynamic=False)
 
         def main():
-            for rows in range(2, 12):
-                net(torch.ones(rows, 4))
+            with torch.no_grad():  # with gradients torch warns of its own look at `.grad`, here an error
+                for rows in range(2, 12):
+                    net(torch.ones(rows, 4))
         """,
     )
+    assert got.failure is None
     assert "Sequential" in {one.frame_function for one in got.parts.breaks}
     parts = got.parts
+    (limit,) = parts.not_compiled
+    assert limit.wrapper is not None
+    assert limit.wrapper.function == "inner", "the code object's own place is kept"
     names = {
         *(one.function for one in parts.not_compiled),
         *(one.function for one in parts.recompiles),

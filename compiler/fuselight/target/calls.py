@@ -72,10 +72,8 @@ def compiled_form(
     if torch_api.is_compiled(function):
         return function, ()
     if not by_source and torch_api.disabled_reason(function) is not None:
-        return (
-            function,
-            (),
-        )  # torch.compile would take the disabling off, and what then runs is not the user's
+        # torch.compile would take the disabling off, and what then runs is not the user's.
+        return function, ()
     if by_source and not isinstance(function, torch.nn.Module):
         return function, ()
     if by_source and torch_api.is_compiled(getattr(type(function), "forward", None)):

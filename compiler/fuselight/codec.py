@@ -13,25 +13,49 @@ import enum
 import functools
 import types
 import typing
+from collections.abc import Callable
 from typing import Any, TypeVar, Union
 
 T = TypeVar("T")
 _SHOWN = 60  # characters of an unfit value that an error quotes
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 class DecodeError(ValueError):
     """The data does not fit the type. The message names the path of the value, as in `frames[3].line`."""
 
 
+class _Misfit(Exception):  # noqa: N818 - never leaves this module
+    """What does not fit; the way to it is put together as the exception goes up."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.where = ""
+        self.what = what
+
+    def inside(self, step: str) -> _Misfit:
+        """The same misfit, seen from one level up."""
+        dot = "." if self.where and not self.where.startswith("[") else ""
+        self.where = f"{step}{dot}{self.where}"
+        return self
+
+
+Reader = Callable[[Any], Any]
+"""Builds one value from JSON. Raises _Misfit."""
+
+
 def encode(value: Any) -> Any:
     """Turn a dataclass tree into JSON values. Fields that hold their default are left out."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    kind: Any = type(value)
+    if kind in _PLAIN:
+        return value
+    plan = _fields_of(kind)
+    if plan is not None:
         out = {}
-        for field in dataclasses.fields(value):
-            item = getattr(value, field.name)
-            default = field.default
-            if default is dataclasses.MISSING or type(item) is not type(default) or item != default:
-                out[field.name] = encode(item)
+        for name, default in plan:
+            item = getattr(value, name)
+            if type(item) is not type(default) or item != default:
+                out[name] = encode(item)
         return out
     if isinstance(value, enum.Enum):
         return value.value
@@ -42,83 +66,157 @@ def encode(value: Any) -> Any:
     return value
 
 
+@functools.cache
+def _fields_of(kind: Any) -> tuple[tuple[str, Any], ...] | None:
+    """Name and default (MISSING, which equals no value, without one) of a dataclass's fields, None for other types."""
+    if not dataclasses.is_dataclass(kind):
+        return None
+    return tuple((field.name, field.default) for field in dataclasses.fields(kind))
+
+
 def decode(kind: type[T], data: Any) -> T:
     """Build a `kind` from JSON values. Raises DecodeError."""
-    result = _decode(kind, data, "")
-    return typing.cast("T", result)
+    try:
+        reads: Any = kind
+        return typing.cast("T", _reader(reads)(data))
+    except _Misfit as misfit:
+        raise DecodeError(f"{misfit.where or 'the value'} {misfit.what}") from None
 
 
 @functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-def _decode(kind: Any, data: Any, where: str) -> Any:  # noqa: C901, PLR0911, PLR0912 - one branch a kind of type
+def _reader(kind: Any) -> Reader:  # noqa: PLR0911 - one a kind of type
+    """What reads a type, made once: a report has tens of thousands of values."""
     if kind is Any:
-        return data
-    origin = typing.get_origin(kind)
+        return lambda data: data
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
-        return _decode_union(typing.get_args(kind), data, where)
+        return _union_reader(arguments)
     if origin is typing.Literal:
-        if data in typing.get_args(kind):
-            return data
-        raise _misfit(where, f"one of {typing.get_args(kind)}", data)
+        return _literal_reader(arguments)
     if origin is tuple:
-        if not isinstance(data, list):
-            raise _misfit(where, "a list", data)
-        item = typing.get_args(kind)[0]
-        return tuple(_decode(item, element, f"{where}[{i}]") for i, element in enumerate(data))
+        return _tuple_reader(_reader(arguments[0]))
     if origin is dict:
-        if not isinstance(data, dict):
-            raise _misfit(where, "an object", data)
-        item = typing.get_args(kind)[1]
-        return {str(key): _decode(item, element, f"{where}.{key}") for key, element in data.items()}
+        return _dict_reader(_reader(arguments[1]))
     if dataclasses.is_dataclass(kind):
-        return _decode_dataclass(typing.cast("type", kind), data, where)
+        return _dataclass_reader(typing.cast("type", kind))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return _enum_reader(kind)
+    return _plain_reader(kind)
+
+
+def _plain_reader(kind: Any) -> Reader:
+    wanted = "NoneType" if kind is None else getattr(kind, "__name__", str(kind))
+
+    def read(data: Any) -> Any:
+        if type(data) is kind:
+            return data
+        if kind is float and type(data) is int:
+            return float(data)
+        raise _misfit(wanted, data)
+
+    return read
+
+
+def _literal_reader(choices: tuple[Any, ...]) -> Reader:
+    def read(data: Any) -> Any:
+        if data in choices:
+            return data
+        raise _misfit(f"one of {choices}", data)
+
+    return read
+
+
+def _enum_reader(kind: type[enum.Enum]) -> Reader:
+    def read(data: Any) -> Any:
         try:
             return kind(data)
         except ValueError:
-            raise _misfit(where, f"one of {[member.value for member in kind]}", data) from None
-    if kind is float and type(data) is int:
-        return float(data)
-    if kind is type(None) and data is None:
-        return None
-    if isinstance(kind, type) and type(data) is kind:
-        return data
-    raise _misfit(where, getattr(kind, "__name__", str(kind)), data)
+            raise _misfit(f"one of {[member.value for member in kind]}", data) from None
+
+    return read
 
 
-def _decode_union(kinds: tuple[Any, ...], data: Any, where: str) -> Any:
-    if data is None and type(None) in kinds:
-        return None
-    error: DecodeError | None = None
-    for kind in kinds:
-        if kind is type(None):
-            continue
+def _tuple_reader(item: Reader) -> Reader:
+    def read(data: Any) -> Any:
+        if not isinstance(data, list):
+            raise _misfit("a list", data)
+        out: list[Any] = []
         try:
-            return _decode(kind, data, where)
-        except DecodeError as misfit:
-            error = misfit
-    raise error or _misfit(where, "null", data)
+            for element in data:
+                out.append(item(element))  # noqa: PERF401 - its length is the place of a misfit
+        except _Misfit as misfit:
+            raise misfit.inside(f"[{len(out)}]") from None
+        return tuple(out)
+
+    return read
 
 
-def _decode_dataclass(kind: type, data: Any, where: str) -> Any:
-    if not isinstance(data, dict):
-        raise _misfit(where, f"an object ({kind.__name__})", data)
-    hints = _hints(kind)
-    values = {}
-    for field in dataclasses.fields(kind):
-        path = f"{where}.{field.name}" if where else field.name
-        if field.name in data:
-            values[field.name] = _decode(hints[field.name], data[field.name], path)
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise DecodeError(f"{path} is missing")
-    return kind(**values)
+def _dict_reader(item: Reader) -> Reader:
+    def read(data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise _misfit("an object", data)
+        out = {}
+        for key, element in data.items():
+            try:
+                out[str(key)] = item(element)
+            except _Misfit as misfit:
+                raise misfit.inside(str(key)) from None
+        return out
+
+    return read
 
 
-def _misfit(where: str, wanted: str, data: Any) -> DecodeError:
+def _union_reader(kinds: tuple[Any, ...]) -> Reader:
+    readers = tuple(_reader(kind) for kind in kinds if kind is not type(None))
+    optional = type(None) in kinds
+
+    def read(data: Any) -> Any:
+        if data is None and optional:
+            return None
+        error = None
+        for reader in readers:
+            try:
+                return reader(data)
+            except _Misfit as misfit:
+                error = misfit
+        raise error or _misfit("null", data)
+
+    return read
+
+
+def _dataclass_reader(kind: type) -> Reader:
+    @functools.cache
+    def plan() -> tuple[tuple[str, Reader, bool], ...]:
+        """Name, reader, and whether it must be there; not before it is needed, as types may hold one another."""
+        hints = typing.get_type_hints(kind)
+        return tuple(
+            (
+                field.name,
+                _reader(hints[field.name]),
+                field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
+            )
+            for field in dataclasses.fields(kind)
+        )
+
+    def read(data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise _misfit(f"an object ({kind.__name__})", data)
+        values = {}
+        for name, reader, needed in plan():
+            if name in data:
+                try:
+                    values[name] = reader(data[name])
+                except _Misfit as misfit:
+                    raise misfit.inside(name) from None
+            elif needed:
+                raise _Misfit("is missing").inside(name)
+        return kind(**values)
+
+    return read
+
+
+def _misfit(wanted: str, data: Any) -> _Misfit:
     shown = repr(data)
     if len(shown) > _SHOWN:
         shown = shown[:_SHOWN] + "..."
-    return DecodeError(f"{where or 'the value'} should be {wanted}, not {shown}")
+    return _Misfit(f"should be {wanted}, not {shown}")

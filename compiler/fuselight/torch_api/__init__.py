@@ -46,6 +46,7 @@ from fuselight.torch_api.frames import (
 from fuselight.torch_api.listening import LINE_EVERY, Listener, listen
 from fuselight.torch_api.preparing import fake_tensors, warm_up
 from fuselight.torch_api.settings import changed_config, set_dynamo_config, setting
+from fuselight.torch_api.sparing import name_functions, named_files
 from fuselight.torch_api.targets import (
     code_of,
     compiled_parts,
@@ -86,6 +87,8 @@ __all__ = [
     "local_name",
     "local_scope",
     "managers",
+    "name_functions",
+    "named_files",
     "original_code",
     "positions",
     "real_stack",

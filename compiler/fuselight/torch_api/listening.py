@@ -27,6 +27,7 @@ import torch.fx.experimental.symbolic_shapes
 
 from fuselight.torch_api.artefacts import entry_list
 from fuselight.torch_api.places import mend_places
+from fuselight.torch_api.sparing import spare_stack_texts
 
 LINE_EVERY = 0.1
 """Seconds between two calls of `Listener.line_reached`."""
@@ -102,6 +103,7 @@ def listen(listener: Listener, *, graphs: bool = True, lines: bool = False) -> I
     installed = _Installed(listener)
     try:
         mend_places(installed.replace)
+        spare_stack_texts(installed.replace)
         _listen_to_compiles(installed)
         _listen_to_breaks(installed)
         _listen_to_guards(installed)

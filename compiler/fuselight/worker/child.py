@@ -24,6 +24,7 @@ from fuselight.codec import encode
 from fuselight.report import Call, Culprit, Failure, Location, Note, Problem, Rung
 from fuselight.target import importing, rungs
 from fuselight.target.calls import PlannedCall, call_mode, compiled_form, make_call, module_of
+from fuselight.target.filling import quick_random
 from fuselight.target.tensors import set_seeds
 from fuselight.worker import endings, process, wire
 from fuselight.worker.state import Job, RunState, finish, getpid, identity, keep, put
@@ -210,7 +211,9 @@ def _one_call(state: RunState, index: int, planned: PlannedCall) -> bool:
     with _fake_tensors(state, asked):
         with state.step("build", planned.text, planned.location):
             try:
-                prepared = planned.build()
+                with quick_random() as filled:
+                    prepared = planned.build()
+                state.notes.extend(filled.notes())
             except endings.UserCallError as error:
                 if not state.fake and endings.is_out_of_memory(error.__cause__):
                     _leave(endings.OUT_OF_MEMORY)

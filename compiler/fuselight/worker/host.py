@@ -300,7 +300,7 @@ class Host:
             self._log("debug", f"run {request.id} ended with {answers.describe_status(status)}")
             self._write(answers.answer(running, status, self._warm.versions))
             if request.preload:
-                self._preload.want(running.path("modules.json"))
+                self._preload.want(running.path("ahead.json"))
         finally:
             running.remove()
 

@@ -1,4 +1,6 @@
-"""Import in the host what earlier runs imported from installed packages, so that the next run has it already.
+"""Do in the host what runs did with installed packages, so that the next run finds it done.
+
+That is to import them, and to have Dynamo list the functions of their files.
 
 Invariant: the host imports nothing that has not been imported first in a throw-away child, with the fork rules
 holding afterwards. A package that breaks a rule there is left to the runs for good. Only idle time is used.
@@ -7,6 +9,7 @@ holding afterwards. A package that breaks a rule there is left to the runs for g
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import importlib.util
 import json
@@ -44,6 +47,8 @@ class Preload:
         self._base = base
         self._wanted: list[str] = []
         self._good: list[str] = []
+        self._files: dict[str, bool] = {}
+        """Installed files whose functions are to be listed, and whether they have been."""
         self._bad: dict[str, str] = {}
         self._news: list[str] = []
         self._judged: set[str] = set()
@@ -55,12 +60,16 @@ class Preload:
         )
 
     def want(self, path: str) -> None:
-        """Take in the list of modules that a run has left at `path`."""
+        """Take in what a run has left at `path`: the modules that it imported, and the files that Dynamo has listed."""
         try:
             with open(path, "rb") as file:
-                names = json.load(file)
-        except (OSError, ValueError):
+                ahead = json.load(file)
+            names, files = ahead["modules"], ahead["files"]
+        except (OSError, ValueError, KeyError, TypeError):
             return
+        for file_name in files:
+            if isinstance(file_name, str) and os.path.realpath(file_name).startswith(self._places):
+                self._files.setdefault(file_name, False)
         known = {*self._wanted, *self._judged, *(self._trial.names if self._trial else ())}
         self._wanted += [
             name
@@ -75,7 +84,7 @@ class Preload:
         """Return how long the loop may sleep, in seconds."""
         return (
             _SOON
-            if self._news or self._good or (self._wanted and self._trial is None)
+            if self._news or self._good or self._unlisted() or (self._wanted and self._trial is None)
             else (1.0 if self._trial else _IDLE)
         )
 
@@ -101,7 +110,14 @@ class Preload:
             return [f"trying {len(names)} modules in a child before importing them here"]
         if self._trial is not None and time.monotonic() - self._trial.started > _LIMIT:
             self.stop()
+        unlisted = self._unlisted()
+        if unlisted is not None:
+            self._files[unlisted] = True
+            importlib.import_module("fuselight.torch_api").name_functions(unlisted)
         return []
+
+    def _unlisted(self) -> str | None:
+        return next((path for path, done in self._files.items() if not done), None)
 
     def reap(self) -> None:
         """Take in the result of a trial that has ended."""
@@ -160,6 +176,7 @@ class Preload:
         names, self._good = self._good, []
         start = time.monotonic()
         imported = sum(_imported(name, self._places) for name in names)
+        gc.freeze()  # as after the warm-up
         lines = [f"imported {imported} modules ahead of the next run, in {time.monotonic() - start:.1f} s"]
         lines += [f"fork rule broken after that import: {rule}" for rule in fork_rules.violations(baseline)]
         return lines

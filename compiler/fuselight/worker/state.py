@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fuselight import dynamo
+from fuselight import dynamo, torch_api
 from fuselight.codec import encode
 from fuselight.growing import GrowingJson
 from fuselight.protocol import Analyse, Progress
@@ -161,7 +161,8 @@ def finish(state: RunState, name: str) -> None:
     """Write down all that was learnt, for the host and for what it imports ahead."""
     state.phase = "report"
     data = state.json.dump(state.report())
-    put(os.path.join(state.job.directory, "modules.json"), wire.dump(_libraries(state.sources)))
+    ahead = {"modules": _libraries(state.sources), "files": list(torch_api.named_files())}
+    put(os.path.join(state.job.directory, "ahead.json"), wire.dump(ahead))
     put(os.path.join(state.job.directory, name), data)
 
 

@@ -1,0 +1,91 @@
+"""Large random tensors of a build are filled from a block: same distribution, same in each run, and only those."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from fuselight.target.filling import LARGE, Filled, quick_random
+
+pytestmark = pytest.mark.torch
+ROWS, COLUMNS = 2500, 2048
+"""More values than the block has, in rows whose length is a power of two."""
+
+
+def filled(make: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, Filled]:
+    torch.manual_seed(0)
+    with quick_random() as done:
+        return make(), done
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_a_normal_fill_has_the_mean_and_the_deviation_asked_for(dtype: torch.dtype) -> None:
+    made, done = filled(lambda: torch.empty(ROWS, COLUMNS, dtype=dtype).normal_(3.0, 0.5))
+    assert done.values == ROWS * COLUMNS
+    assert abs(made.double().mean().item() - 3.0) < 0.01
+    assert abs(made.double().std().item() - 0.5) < 0.01
+
+
+def test_a_uniform_fill_stays_in_its_bounds_and_reaches_into_all_of_them() -> None:
+    made, done = filled(lambda: torch.nn.init.uniform_(torch.empty(ROWS, COLUMNS), -2.0, 6.0))
+    assert done.values == ROWS * COLUMNS
+    assert made.min() >= -2.0
+    assert made.max() <= 6.0
+    assert torch.histc(made, bins=8, min=-2, max=6).div(made.numel()).sub(1 / 8).abs().max() < 0.01
+
+
+def test_no_two_rows_of_a_matrix_are_equal() -> None:
+    made, _ = filled(lambda: torch.empty(ROWS, COLUMNS).normal_())
+    assert len(torch.unique(made, dim=0)) == ROWS
+
+
+def test_two_runs_give_the_same_and_two_tensors_of_one_run_do_not() -> None:
+    def two() -> torch.Tensor:
+        return torch.stack([torch.empty(LARGE).normal_(), torch.empty(LARGE).normal_()])
+
+    first, second = filled(two)[0], filled(two)[0]
+    assert torch.equal(first, second)
+    assert not torch.equal(first[0], first[1])
+
+
+def small() -> torch.Tensor:
+    return torch.empty(LARGE - 1).normal_()
+
+
+def own_generator() -> torch.Tensor:
+    return torch.empty(LARGE).normal_(generator=torch.Generator().manual_seed(1))
+
+
+def strided() -> torch.Tensor:
+    return torch.empty(1024, 2048).t().normal_()
+
+
+@pytest.mark.parametrize("make", [small, own_generator, strided])
+def test_all_else_is_drawn_as_torch_draws_it(make: Callable[[], torch.Tensor]) -> None:
+    made, done = filled(make)
+    assert done.values == 0
+    torch.manual_seed(0)
+    assert torch.equal(made, make())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: torch.empty(LARGE).normal_(0.0, -1.0),
+        lambda: torch.empty(LARGE).uniform_(1.0, 0.0),
+        lambda: torch.empty(LARGE, requires_grad=True).normal_(),
+    ],
+)
+def test_what_torch_refuses_is_refused(wrong: Callable[[], torch.Tensor]) -> None:
+    with pytest.raises(RuntimeError), quick_random():
+        wrong()
+
+
+def test_afterwards_torch_is_as_it_was() -> None:
+    before = dict(vars(torch.Tensor))
+    with pytest.raises(ZeroDivisionError), quick_random():
+        math.fmod(1 / 0, 1)
+    assert dict(vars(torch.Tensor)) == before

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "compiler" / "fuselight" / "report.py"
+SOURCE = ROOT / "compiler" / "fuselight" / "report"
+PARTS = ("place", "kernels", "device")
 PAGE = ROOT / "docs" / "report.md"
 
 INTRODUCTION = """\
 # The Report
 
-<!-- Written by scripts/report_page.py from compiler/fuselight/report.py: change that, then run the script. -->
+<!-- Written by scripts/report_page.py from compiler/fuselight/report/: change that, then run the script. -->
 
 {module}
 
@@ -79,8 +80,14 @@ class Member:
 
 def page() -> str:
     """The text of docs/report.md."""
-    module = ast.parse(SOURCE.read_text(encoding="utf-8"))
-    classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
+    module = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    parts_of_it = [ast.parse((SOURCE / f"{name}.py").read_text(encoding="utf-8")) for name in PARTS]
+    classes = [
+        node
+        for source in (*parts_of_it[:1], module, *parts_of_it[1:])
+        for node in source.body
+        if isinstance(node, ast.ClassDef)
+    ]
     # The root of the tree first, then its parts in the order in which the module builds them up.
     classes.sort(key=lambda node: node.name != "Report")
     parts = [

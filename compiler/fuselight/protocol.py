@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight.report import Failure, Location, Report, Versions
+from fuselight.report import Device, Failure, Location, Report, Tier, Versions
 
 PROTOCOL = 1
 
@@ -80,7 +80,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Analyse:
-    """Run `target` under the recorder (tier capture) and answer with a Report."""
+    """Run `target` under the recorder and answer with a Report, of tier capture or kernels."""
 
     id: int
     generation: int
@@ -96,6 +96,10 @@ class Analyse:
     environment: dict[str, str] = field(default_factory=dict)
     argv: tuple[str, ...] = ()
     """Arguments for the `__main__` rung."""
+    tier: Tier = Tier.CAPTURE
+    """`kernels` also generates kernels for `device`, and launches none."""
+    device: Device | None = None
+    """What kernels are generated for; None: the CPU of the worker."""
     preload: bool = True
     """Whether third-party modules that the file imports may be imported in the host for later runs."""
 

@@ -13,6 +13,62 @@ import enum
 import hashlib
 from dataclasses import dataclass, field
 
+from fuselight.report.device import Device
+from fuselight.report.kernels import (
+    CudagraphSkip,
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Phase,
+    Refusal,
+    SavedTensor,
+)
+from fuselight.report.place import Location, Stack
+
+__all__ = [
+    "SCHEMA",
+    "Break",
+    "Call",
+    "Compile",
+    "CudagraphSkip",
+    "Culprit",
+    "Device",
+    "Environment",
+    "Failure",
+    "Frame",
+    "FusedOperator",
+    "GeneratedGraph",
+    "Graph",
+    "Guard",
+    "GuardFailure",
+    "GuardPlace",
+    "Inputs",
+    "Kernel",
+    "KernelKind",
+    "Location",
+    "Mismatch",
+    "NotCompiled",
+    "NotCompiledKind",
+    "Note",
+    "Outcome",
+    "Output",
+    "Phase",
+    "Problem",
+    "Recompile",
+    "Recorded",
+    "Refusal",
+    "Report",
+    "Rung",
+    "SavedTensor",
+    "Stack",
+    "Symbol",
+    "TargetRef",
+    "Tier",
+    "Versions",
+    "text_key",
+]
+
 SCHEMA = 1
 """Version of this schema. Readers accept any report whose number is not larger than theirs."""
 
@@ -38,25 +94,6 @@ class Culprit(str, enum.Enum):
     COMPILER = "compiler"
     FUSELIGHT = "fuselight"
     ENVIRONMENT = "environment"
-
-
-@dataclass(frozen=True)
-class Location:
-    """A place in a source file, in a frame of a stack where `function` is set."""
-
-    path: str
-    line: int
-    column: int | None = None
-    end_line: int | None = None
-    end_column: int | None = None
-    function: str | None = None
-    """The function's name without resume-function decoration: `forward`, never
-    `torch_dynamo_resume_in_forward_at_23`.
-    """
-
-
-Stack = tuple[Location, ...]
-"""Outermost frame first."""
 
 
 @dataclass(frozen=True)
@@ -445,3 +482,7 @@ class Report:
     texts: dict[str, str] = field(default_factory=dict)
     recorded: tuple[Recorded, ...] = ()
     """`fuselight run` only: the inputs that later runs may use."""
+    target_device: Device | None = None
+    """Tier kernels: what the kernels were generated for."""
+    generated: tuple[GeneratedGraph, ...] = ()
+    """Tier kernels: forward graphs and their backward graphs, in the order in which they were compiled."""

@@ -15,14 +15,17 @@ from fuselight.worker import wire
 
 
 class GrowingJson:
-    """Remembers the JSON of every entry that it has seen, and the entry, so that no other one gets its identity."""
+    """Remembers the JSON of every entry of the last report, and the entry, so that no other one gets its identity."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, bytes]] = {}
+        self._used: dict[int, tuple[Any, bytes]] = {}
 
     def dump(self, report: Report) -> bytes:
         """Write the whole report. Costs what is new in it, and a copy of the rest."""
-        return self._members(report)
+        data = self._members(report)
+        self._known, self._used = self._used, {}
+        return data
 
     def _members(self, value: Any) -> bytes:
         parts = []
@@ -43,7 +46,9 @@ class GrowingJson:
         return wire.dump(encode(value))
 
     def _entry(self, value: Any) -> bytes:
-        known = self._known.get(id(value))
+        identity = id(value)
+        known = self._used.get(identity) or self._known.get(identity)
         if known is None:
-            known = self._known[id(value)] = (value, wire.dump(encode(value)))
+            known = (value, wire.dump(encode(value)))
+        self._used[identity] = known
         return known[1]

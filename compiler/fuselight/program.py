@@ -195,11 +195,16 @@ class _Session:
         try:
             folder, name = os.path.split(self._path)
             handle, temporary = tempfile.mkstemp(dir=folder, prefix=name)  # mode 0600
-            with open(handle, "wb") as file:
-                file.write(self._json.dump(self._report()))
-            os.replace(temporary, self._path)
+            try:
+                with open(handle, "wb") as file:
+                    file.write(self._json.dump(self._report()))
+                os.replace(temporary, self._path)
+            except BaseException:
+                os.unlink(temporary)
+                raise
         except Exception as error:  # noqa: BLE001 - the program must not fail for our report
-            self._problems.append(Problem("report", "the report could not be written", str(error)))
+            if not any(one.stage == "report" for one in self._problems):  # a full disk is met at each compile
+                self._problems.append(Problem("report", "the report could not be written", str(error)))
 
     def _report(self) -> Report:
         if self._versions is None:

@@ -77,7 +77,7 @@ class Analysis:
         self.runs = Runs(
             worker=self._worker,
             deliver=self._deliver,
-            changed=face.runs_changed,
+            changed=self._runs_changed,
             log=state.log,
             tell=lambda text: face.say(text, error=True),
         )
@@ -253,9 +253,11 @@ class Analysis:
             environment=tuple(sorted(folder.settings.environment.items())),
         )
         generation = self.runs.next_generation()
+        self._began = {path: began for path, began in self._began.items() if self._state.at(path) is not None}
         for key in keys:
             document = self._state.at(key.path)
-            self._began[key.path] = (time.monotonic(), document.source.text if document else "")
+            if document is not None:
+                self._began[key.path] = (time.monotonic(), document.source.text)
             make = self._maker(key, folder, generation)
             self.runs.request(Job(key, lane, generation, cause, make), supersede=supersede)
 
@@ -316,10 +318,22 @@ class Analysis:
             folder = self._state.folders.get(lane.folder)
             settings = folder.settings if folder else self._state.outside_settings()
             self._state.log(f"worker for {lane.folder}: {lane.executable}")
+            self._end_idle_workers(lane.folder)
             worker = self._workers[lane] = self._make_worker(lane, settings, self._state.log)
         return worker
 
+    def _end_idle_workers(self, folder: str) -> None:
+        """End the workers of a folder that have nothing to do: another interpreter was found for it meanwhile."""
+        queue = self.runs.queue
+        busy = {job.lane for job in (*queue.waiting.values(), *queue.running.values())}
+        for lane in [one for one in self._workers if one.folder == folder and one not in busy]:
+            self._spawn(self._workers.pop(lane).close())
+
     # Answers
+
+    def _runs_changed(self) -> None:
+        self.outcomes.collect_for(self.runs.in_flight)
+        self._face.runs_changed()
 
     async def _deliver(self, job: Job, request: Analyse, outcome: Answer | Refused) -> None:
         if isinstance(outcome, Answer):

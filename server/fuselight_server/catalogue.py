@@ -15,6 +15,8 @@ from fuselight_server.finding import Severity
 
 _GB_SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
 _GB_ID = re.compile(r"GB(\d{4,})")
+_CODES = 1024
+"""Codes whose links are kept: a report that came with a folder may hold any number of them."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def _pages() -> Path | None:
     return None
 
 
-@functools.cache  # links are made with each publication of diagnostics, which is at each keystroke
+@functools.lru_cache(maxsize=_CODES)  # links are made with each publication of diagnostics, at each keystroke
 def page_path(code: str) -> Path | None:
     """The page of one of our codes on this machine, None where the pages did not travel along."""
     folder, entry = _pages(), CATALOGUE.get(code)
@@ -93,7 +95,7 @@ def page_path(code: str) -> Path | None:
     return path if path.is_file() else None
 
 
-@functools.cache
+@functools.lru_cache(maxsize=_CODES)
 def link(code: str) -> str | None:
     """URI of the page that explains `code`: torch's for a GB id, ours (a file) for the rest."""
     match = _GB_ID.fullmatch(code)

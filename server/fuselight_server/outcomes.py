@@ -19,7 +19,7 @@ from fuselight_server.runs import Key
 from fuselight_server.state import disk_text, split_text, within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from fuselight.protocol import Analyse
     from fuselight.report import Failure
@@ -48,6 +48,10 @@ class Outcomes:
         """Collect the edits from now on: the run of `key` sees the text of this moment."""
         self._changes[key] = []
 
+    def collect_for(self, running: Container[Key]) -> None:
+        """Collect edits for the runs of `running` alone: of one that was cancelled nothing will be taken in."""
+        self._changes = {key: changes for key, changes in self._changes.items() if key in running}
+
     def edited(self, path: str, change: Change) -> None:
         """Take in one change of an open document's text."""
         self._state.change(path, change)
@@ -64,8 +68,8 @@ class Outcomes:
         for path, change in self._changes.pop(job.key, []):
             result.change(path, change)
         before = self._state.results.get(job.key)
-        self._state.keep(result)
-        self._face.findings_changed(result.paths() | (before.paths() if before else frozenset()))
+        let_go = self._state.keep(result)
+        self._face.findings_changed(result.paths() | let_go | (before.paths() if before else frozenset()))
         self._face.results_changed({job.key.path, *result.depends})
 
     def rederive(self) -> None:
@@ -104,8 +108,8 @@ class Outcomes:
             if _modified(live.finding.span.path) > written:
                 live.place.edited = result.stale = True
         before = self._state.results.get(key)
-        self._state.keep(result)
-        self._face.findings_changed(result.paths() | (before.paths() if before else frozenset()))
+        let_go = self._state.keep(result)
+        self._face.findings_changed(result.paths() | let_go | (before.paths() if before else frozenset()))
         self._face.results_changed(result.depends)
 
     def program(self, path: str) -> Report | None:

@@ -198,6 +198,9 @@ class Runs:
                 self.queue.finish(job)
                 self.in_flight.pop(job.key, None)
                 self._changed()
+        del self._lanes[
+            lane
+        ]  # in the step that found nothing to do: a job that comes later starts another task
 
     async def _run(self, job: Job) -> None:
         """Make the run of `job` and deliver its outcome: what goes wrong meanwhile is an outcome, too."""

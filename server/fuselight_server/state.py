@@ -151,16 +151,21 @@ class State:
         for result in self.results.values():
             result.change(path, change)
 
-    def keep(self, result: Result) -> None:
-        """Put a result in place of the older one of its target, which stands on if the new one learnt nothing."""
+    def keep(self, result: Result) -> frozenset[str]:
+        """Put a result in place of the older one of its target, which stands on if the new one learnt nothing.
+
+        Returns the files of results that had to go, as there are too many.
+        """
         older = self.results.pop(result.key, None)
         if older is not None and not result.learnt:
             result.earlier = older if older.learnt else older.earlier
             if result.earlier is not None:
                 result.earlier.stale = True
         self.results[result.key] = result
+        gone: set[str] = set()
         while len(self.results) > RESULTS:
-            del self.results[next(iter(self.results))]
+            gone |= self.results.pop(next(iter(self.results))).paths()
+        return frozenset(gone)
 
     def forget(self, path: str) -> frozenset[str]:
         """Drop what is known of a file or folder that is gone; return the files that showed it."""

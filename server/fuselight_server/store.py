@@ -7,10 +7,12 @@ repository. Invariant: files are replaced as a whole and bounded in size; a dama
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
 import tempfile
+import time
 from pathlib import Path
 
 from fuselight.codec import DecodeError, decode, encode
@@ -19,6 +21,9 @@ from fuselight.report import Report
 FOLDER = ".fuselight"
 REPORT = "last-run.json"
 _MAX_BYTES = 32 * 1024 * 1024
+_LEFT = ".new"
+_LEFT_SECONDS = 3600
+"""Age from which a file that is being written is taken for one whose writer was killed."""
 _ROOT_MARKS = (FOLDER, ".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 
 
@@ -62,6 +67,10 @@ class Store:
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
             _write(ignore, b"*\n")
+        for left in self._left():
+            with contextlib.suppress(OSError):
+                if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
+                    left.unlink()
 
     def write_report(self, report: Report) -> None:
         """Keep a run's report in place of the last one; texts are left out where it would be too large."""
@@ -78,10 +87,14 @@ class Store:
 
     def clear(self) -> None:
         """Remove what the store holds."""
-        for name in (REPORT, ".gitignore"):
-            (self.folder / name).unlink(missing_ok=True)
+        for path in (self.report_path, self.folder / ".gitignore", *self._left()):
+            path.unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
+
+    def _left(self) -> list[Path]:
+        """What writers that were killed have left, and what one that is at it has so far."""
+        return [path for name in (REPORT, ".gitignore") for path in self.folder.glob(f"{name}*{_LEFT}")]
 
 
 def read_report(path: Path) -> Report | None:
@@ -115,7 +128,7 @@ def _dump(report: Report) -> bytes:
 
 def _write(path: Path, data: bytes) -> None:
     """Replace a file as a whole: a reader sees the old one or the new one. mkstemp makes it 0600."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=_LEFT)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

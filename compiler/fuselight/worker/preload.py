@@ -30,6 +30,8 @@ _LIMIT = 120.0
 _IDLE = 30.0
 """Seconds that the host's loop may sleep when there is nothing to do."""
 _SOON = 0.05
+_MOST = 20_000
+"""Names, and files, that the host hears of: far more than torch and its friends have. The rest is left to the runs."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,12 @@ class Preload:
         except (OSError, ValueError, KeyError, TypeError):
             return
         for file_name in files:
+            if len(self._files) >= _MOST:
+                break
             if isinstance(file_name, str) and os.path.realpath(file_name).startswith(self._places):
                 self._files.setdefault(file_name, False)
         known = {*self._wanted, *self._judged, *(self._trial.names if self._trial else ())}
-        self._wanted += [
+        new = [
             name
             for name in names
             if isinstance(name, str)
@@ -79,6 +83,7 @@ class Preload:
             and name not in known
             and name.partition(".")[0] not in self._bad
         ]
+        self._wanted += new[: max(0, _MOST - len(known))]
 
     def patience(self) -> float:
         """Return how long the loop may sleep, in seconds."""

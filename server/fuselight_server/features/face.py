@@ -78,7 +78,10 @@ class Face:
         self._status_due = False
         if not self._server.analysis.ready:
             return
-        for status in statuses(self._server):
+        now = statuses(self._server)
+        folders = {status["folder"] for status in now}
+        self._statuses = {folder: shown for folder, shown in self._statuses.items() if folder in folders}
+        for status in now:
             if self._statuses.get(status["folder"]) != status:
                 self._statuses[status["folder"]] = status
                 self._server.protocol.notify(STATUS, status)

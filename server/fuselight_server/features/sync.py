@@ -94,6 +94,7 @@ def closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:
 
 
 def _close(server: Server, uri: str) -> None:
+    server.automatic_saves.discard(uri)
     document = server.state.close(uri)
     if document is not None:
         server.face.findings_changed([document.path])

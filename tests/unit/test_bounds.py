@@ -1,0 +1,355 @@
+"""What is kept has a bound: a server that is open for weeks, and a program that trains for days, stay as they were.
+
+Each cache of `functools` is found by syntax tree. One without a size is named in `FINITE`, with what bounds it.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import errno
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fuselight import program
+from fuselight.growing import GrowingJson
+from fuselight.protocol import Analyse, Answer, Progress, Refused
+from fuselight.report import Culprit, Failure, Note, Problem
+from fuselight.worker import preload
+from fuselight.worker.children import Tail
+from fuselight_server import catalogue, state
+from fuselight_server.analysis import Analysis
+from fuselight_server.places import result_of
+from fuselight_server.runs import Key, Lane
+from fuselight_server.settings import ResolvedInterpreter, Settings
+from fuselight_server.state import Document, Folder, State
+from fuselight_server.static.document import SourceDocument
+from fuselight_server.store import Store
+from tests.support.reports import at, broken, report
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted([*ROOT.glob("compiler/**/*.py"), *ROOT.glob("server/**/*.py")])
+
+FINITE = {
+    ("fuselight/codec.py", "_fields_of"): "the types of the shared data",
+    ("fuselight/codec.py", "_reader"): "the types of the shared data",
+    ("fuselight/codec.py", "plan"): "it takes nothing, and there is one for each type of the shared data",
+    ("fuselight/environment.py", "_installed"): "the packages that we ask for by name",
+    ("fuselight/target/filling.py", "_normals"): "it lives for one build",
+    ("fuselight/target/filling.py", "_uniforms"): "it lives for one build",
+    ("fuselight/torch_api/errors.py", "gb_ids"): "it takes nothing",
+    ("fuselight/version.py", "version"): "it takes nothing",
+    ("fuselight_server/catalogue.py", "_pages"): "it takes nothing",
+}
+"""Caches without a size: where, and what bounds them."""
+
+GROWING = {("fuselight_server/state.py", "_DISK"): "the last files that were read"}
+"""Containers of a module that begin empty: what bounds them, which a test below holds."""
+
+TEXT = "import torch\n\n# fuselight: f(f32[4])\n@torch.compile\ndef f(x):\n    return x + 1\n"
+
+
+def _caches(tree: ast.Module) -> Iterator[tuple[str, bool]]:
+    """Each cache of `functools` as (name of the function, whether it has a size)."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from (
+                (node.name, sized) for one in node.decorator_list if (sized := _sized(one)) is not None
+            )
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "functools.cache":
+            yield ast.unparse(node.args[0]), False
+
+
+def _sized(decorator: ast.expr) -> bool | None:
+    """Whether a decorator that caches has a size; None for any other."""
+    name = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
+    if not name.endswith(("functools.cache", "lru_cache")):
+        return None
+    sizes = [one.value for one in decorator.keywords] if isinstance(decorator, ast.Call) else []
+    return bool(sizes) and ast.unparse(sizes[0]) != "None"
+
+
+def _empty_containers(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+            continue
+        if ast.unparse(node.value).rpartition(".")[2] in {
+            "{}", "[]", "dict()", "list()", "set()", "OrderedDict()", "deque()", "WeakKeyDictionary()",
+        }:  # fmt: skip
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            yield ast.unparse(target)
+
+
+def _place(path: Path) -> str:
+    return Path(*path.relative_to(ROOT).parts[1:]).as_posix()
+
+
+def test_each_cache_has_a_size_or_something_that_bounds_it() -> None:
+    found = [(_place(path), *cache) for path in SOURCES for cache in _caches(ast.parse(path.read_bytes()))]
+    assert any(sized for *_, sized in found)
+    assert {(place, name) for place, name, sized in found if not sized} == FINITE.keys()
+
+
+def test_a_module_keeps_nothing_that_grows_but_what_is_known_to_be_bounded() -> None:
+    found = {
+        (_place(path), name) for path in SOURCES for name in _empty_containers(ast.parse(path.read_bytes()))
+    }
+    assert found == GROWING.keys()
+
+
+def test_links_are_kept_for_so_many_codes_as_there_can_be_in_a_report_that_is_sound() -> None:
+    for number in range(3000):
+        catalogue.link(f"FL9{number}")
+    assert catalogue.link.cache_info().currsize <= 1024
+    assert catalogue.page_path.cache_info().currsize <= 1024
+
+
+def test_the_oldest_results_go_and_their_files_are_named() -> None:
+    kept = State()
+    let_go: list[str] = []
+    for number in range(state.RESULTS + 3):
+        key = Key(f"/m{number}.py", "f")
+        let_go += kept.keep(result_of(key, number, report(), []))
+    assert len(kept.results) == state.RESULTS
+    assert {"/m0.py", "/m1.py", "/m2.py"} <= set(let_go)
+    assert "/m3.py" not in let_go
+
+
+def test_of_results_that_learnt_nothing_one_earlier_stands() -> None:
+    kept = State()
+    key = Key("/m.py", "f")
+    failed = report(failures=(_failure(),))
+    kept.keep(result_of(key, 0, report(), []))
+    for number in range(1, 5):
+        kept.keep(result_of(key, number, failed, []))
+    earlier = kept.results[key].earlier
+    assert earlier is not None
+    assert earlier.earlier is None
+
+
+def test_lines_of_so_many_files_are_kept(tmp_path: Path) -> None:
+    for number in range(100):
+        path = tmp_path / f"m{number}.py"
+        path.write_text("x = 1\n")
+        assert state.disk_lines(str(path)) == ["x = 1", ""]
+    assert len(state._DISK) == state._DISK_FILES
+
+
+def test_the_log_keeps_its_last_lines() -> None:
+    kept = State()
+    for number in range(2 * state.LOG_LINES):
+        kept.log(f"line {number}")
+    assert len(kept.log_lines) == state.LOG_LINES
+
+
+def test_what_a_document_remembers_is_as_large_as_its_text() -> None:
+    document = SourceDocument("/m.py", TEXT)
+    sizes = set()
+    for number in range(50):
+        document.edit((6, 0), (6, len(document.line_bytes(6))), f"    return x + {number}")
+        document.reading()
+        cache = document._cache
+        sizes.add(
+            tuple(
+                map(
+                    len,
+                    (cache.pieces.known, cache.pieces.used, cache.facts, cache.outlines, cache.candidates),
+                )
+            )
+        )
+    assert len(sizes) <= 2, sizes  # the first reading has none before it
+
+
+def test_edits_that_do_not_parse_do_not_pile_up() -> None:
+    document = SourceDocument("/m.py", TEXT)
+    document.reading()
+    for _ in range(50):
+        document.edit((6, 4), (6, 4), "(")
+        assert document.reading().syntax_error is not None
+    assert document._changes == []
+
+
+def test_a_tail_keeps_the_end_of_what_was_printed() -> None:
+    tail = Tail(1000)
+    for _ in range(100):
+        tail.add(b"x" * 700)
+    assert len(tail._kept) <= 2000 + 700
+    assert (tail.total, tail.text()) == (70_000, "x" * 1000)
+
+
+def test_the_host_hears_of_so_many_modules_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preload, "_MOST", 10)
+    ahead = preload.Preload(str(tmp_path))
+    path = tmp_path / "ahead.json"
+    installed = Path(json.__file__).parent
+    for run in range(5):
+        names = [f"package{run}.module{number}" for number in range(4)]
+        files = [str(installed / f"made_{run}_{number}.py") for number in range(4)]
+        path.write_text(json.dumps({"modules": names, "files": files}))
+        ahead.want(str(path))
+    assert len(ahead._wanted) == 10
+    assert len(ahead._files) == 10
+
+
+def test_a_report_that_grows_forgets_what_it_no_longer_has() -> None:
+    growing = GrowingJson()
+    for number in range(100):
+        growing.dump(report(breaks=(broken(at(3)),), notes=(Note("rung", f"text {number}"),)))
+    now = report(notes=(Note("rung", "the last"),))
+    growing.dump(now)
+    growing.dump(replace(now, notes=(Note("rung", "one more"),)))
+    assert len(growing._known) < 10
+
+
+def test_a_report_that_cannot_be_written_leaves_no_file_and_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_old: str, _new: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    session = program._Session(str(tmp_path / "report.json"), [str(tmp_path)], "train.py")
+    session._problems.append(Problem("dynamo", "the program could not be recorded", "a reason"))
+    monkeypatch.setattr(os, "replace", full)
+    for _ in range(5):
+        session._write()
+    assert list(tmp_path.iterdir()) == []
+    assert [one.stage for one in session._problems] == ["dynamo", "report"]
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_report(tmp_path: Path) -> None:
+    store = Store.at(tmp_path)
+    store.prepare()
+    old, young = (store.folder / f"last-run.json{name}.new" for name in ("old", "young"))
+    for path in (old, young):
+        path.write_text("{")
+    long_ago = time.time() - 24 * 3600
+    os.utime(old, (long_ago, long_ago))
+    store.write_report(report())
+    assert sorted(path.name for path in store.folder.iterdir()) == [
+        ".gitignore", "last-run.json", "last-run.jsonyoung.new",
+    ]  # fmt: skip
+    store.clear()
+    assert not store.folder.exists()
+
+
+class _Stuck:
+    """A worker whose runs end when they are cancelled."""
+
+    hello = None
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.closed = asyncio.Event()
+
+    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:  # noqa: ARG002 - Runner's
+        self.started.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def close(self) -> None:
+        self.closed.set()
+
+
+class _Blind:
+    """A face that shows nothing."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self.analysis: Analysis
+
+    def findings_changed(self, paths: Iterable[str]) -> None: ...
+
+    def results_changed(self, paths: Iterable[str]) -> None: ...
+
+    def say(self, text: str, *, error: bool) -> None: ...
+
+    def runs_changed(self) -> None:
+        if not self.analysis.runs.in_flight:
+            self.ended.set()
+
+    async def confirm(self, folder: Folder, summary: str, interpreter: str) -> str:
+        raise AssertionError((folder, summary, interpreter))
+
+
+class _Desk:
+    """An analysis of one folder, whose workers are stuck, and whose interpreter can be changed."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.state.folders["/w"] = Folder("/w", "file:///w", consent="run")
+        self.workers: list[_Stuck] = []
+        self.face = _Blind()
+        self.python = "/python"
+        self.analysis = self.face.analysis = Analysis(
+            self.state,
+            self.face,
+            make_worker=self._worker,
+            find_interpreter=lambda _folder: ResolvedInterpreter(self.python),
+        )
+        self.analysis.begin()
+
+    def _worker(self, _lane: Lane, _settings: Settings, _log: Callable[[str], None]) -> _Stuck:
+        self.workers.append(_Stuck())
+        return self.workers[-1]
+
+    def open(self, path: str) -> None:
+        self.state.open(Document(f"file://{path}", path, 1, SourceDocument(path, TEXT), runnable=True))
+
+    async def run_and_cancel(self, path: str) -> None:
+        self.analysis.saved(path, automatic=False)
+        await asyncio.sleep(0)
+        await self.workers[-1].started.wait()
+        self.workers[-1].started.clear()
+        self.face.ended.clear()
+        self.analysis.cancel(None)
+        await self.face.ended.wait()
+
+
+def _failure() -> Failure:
+    return Failure(Culprit.USER, "exception", "it failed", "mend it")
+
+
+@pytest.mark.asyncio
+async def test_a_cancelled_run_collects_no_more_edits_and_has_no_task() -> None:
+    desk = _Desk()
+    desk.open("/w/m.py")
+    await desk.run_and_cancel("/w/m.py")
+    document = desk.state.at("/w/m.py")
+    assert document is not None
+    for _ in range(10):
+        desk.analysis.outcomes.edited("/w/m.py", document.source.edit((1, 0), (1, 0), "#\n"))
+    assert desk.analysis.outcomes._changes == {}
+    assert desk.analysis.runs._lanes == {}
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_texts_of_runs_are_kept_for_open_files_alone() -> None:
+    desk = _Desk()
+    for number in range(5):
+        path = f"/w/m{number}.py"
+        desk.open(path)
+        await desk.run_and_cancel(path)
+        desk.state.close(f"file://{path}")
+    assert len(desk.analysis._began) <= 1
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_a_folder_has_one_worker_however_often_another_interpreter_is_found() -> None:
+    desk = _Desk()
+    desk.open("/w/m.py")
+    for number in range(4):
+        desk.python = f"/python{number}"
+        await desk.run_and_cancel("/w/m.py")
+    await asyncio.gather(*(worker.closed.wait() for worker in desk.workers[:-1]))
+    assert len(desk.workers) == 4
+    assert len(desk.analysis._workers) == 1
+    assert not desk.workers[-1].closed.is_set()
+    await desk.analysis.close()

@@ -68,3 +68,39 @@ class Mode(enum.Enum):
 # fuselight: no_such_mode(f32[4])
 def no_such_mode(x):
     return x * Mode(7).value  # error: [FL402] "7 is not a valid Mode"
+
+
+# fuselight: finds_no_such_row(i64[4] % 1000)
+@torch.compile
+def finds_no_such_row(i):
+    table = torch.ones(2, 4)
+    rows = nn.functional.embedding(i, table)  # error: [FL401] "IndexError"
+    return rows + 1
+
+
+# fuselight: asserts(f32[4])
+@torch.compile
+def asserts(x):
+    y = x + 1
+    assert x.sum() > 1e9, "too small"  # error: [FL401] "too small"
+    return x + y
+
+
+# fuselight: fails_behind_a_break(f32[4])
+@torch.compile
+def fails_behind_a_break(x):
+    print("here")  # warning: [GB0059] "`print` cannot be traced"
+    return picks(x)
+
+
+def picks(x):
+    y = x + 1
+    return y[torch.tensor([88])]  # error: [FL401] "index 88"
+
+
+# fuselight: fails_where_it_breaks(f32[4])
+@torch.compile
+def fails_where_it_breaks(x):
+    y = x.sin()
+    z = x.cos().no_such_method()  # error: [FL401] "no_such_method"  # warning: [GB6270] "Unhandled tensor method"
+    return y, z

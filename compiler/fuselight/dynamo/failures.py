@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from fuselight import torch_api
-from fuselight.dynamo import breaks, refusals, stacks
+from fuselight.dynamo import breaks, refusals, stacks, tracebacks
 from fuselight.report import Culprit, Failure, Stack
 from fuselight.trace import reasons
 from fuselight.trace.sources import in_user_words
@@ -142,9 +142,11 @@ def _judge_python(  # noqa: PLR0911 - one return a kind of exception
             "internal",
             "This is a defect of Fuselight. Please report it with the traceback.",
         )
-    in_user_code = any(stacks.is_under(place.path, roots) for place in stacks.from_traceback(exc))
+    in_user_code = any(stacks.is_under(place.path, roots) for place in tracebacks.from_traceback(exc))
     where = (
-        "The code raised this in eager too" if in_user_code else "A library raised this on the inputs given"
+        "The code raised this, not the compiler"
+        if in_user_code
+        else "A library raised this on the inputs given"
     )
     return Culprit.USER, "exception", f"{where}: check the inputs first, then the line."
 
@@ -175,7 +177,7 @@ def _is_dynamo(exc: BaseException) -> bool:
 
 def _stack(exc: BaseException) -> Stack:
     """Down to the line: the Python frames above the compile, then the frames that Dynamo had traced."""
-    above = stacks.from_traceback(exc)
+    above = tracebacks.from_traceback(exc)
     traced = stacks.from_summaries(torch_api.real_stack(exc), exc)
     if not traced and isinstance(exc, torch_api.constraint_violation()):
         traced = stacks.from_text(str(exc))

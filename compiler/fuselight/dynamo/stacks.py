@@ -85,9 +85,10 @@ def resumes_at(code: CodeType) -> int | None:
 
 
 @functools.lru_cache(maxsize=16384)
-def _location(  # noqa: PLR0917 - the arguments are the cache's key
+def location(  # noqa: PLR0917 - the arguments are the cache's key
     path: str, line: int, column: int | None, end_line: int | None, end_column: int | None, name: str
 ) -> Location:
+    """A place as Python gives it, in the user's function."""
     if (end_line or line, end_column or 0) <= (line, column or 0):
         end_line = end_column = None  # the end is on a later line that nobody told
     return Location(absolute(path), line, column, end_line, end_column, user_function(name))
@@ -107,7 +108,7 @@ def from_summaries(summaries: Sequence[Any], error: BaseException | None = None,
         )
         if column is None:
             column, end_line, end_column = positions.get((frame.filename, line, frame.name), (None,) * 3)
-        out.append(_location(frame.filename, line, column, end_line, end_column, frame.name))
+        out.append(location(frame.filename, line, column, end_line, end_column, frame.name))
     return tuple(out)
 
 
@@ -124,26 +125,7 @@ def _frame_location(frame: FrameType) -> Location:
         found = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), None)
         if found is not None and found[0] == line:
             _, end_line, column, end_column = found
-    return _location(code.co_filename, line, column, end_line, end_column, code.co_name)
-
-
-def from_traceback(error: BaseException) -> Stack:
-    """The frames of an exception's traceback, outermost first; user and third-party frames only."""
-    out = []
-    entry = error.__traceback__
-    while entry is not None:
-        code = entry.tb_frame.f_code
-        if is_shown(code.co_filename):
-            column = end_line = end_column = None
-            if hasattr(code, "co_positions"):
-                found = next(itertools.islice(code.co_positions(), entry.tb_lasti // 2, None), None)
-                if found is not None and found[0] == entry.tb_lineno:
-                    _, end_line, column, end_column = found
-            out.append(
-                _location(code.co_filename, entry.tb_lineno, column, end_line, end_column, code.co_name)
-            )
-        entry = entry.tb_next
-    return tuple(out)
+    return location(code.co_filename, line, column, end_line, end_column, code.co_name)
 
 
 def without_resumed(above: Stack, code: CodeType) -> Stack:

@@ -67,6 +67,11 @@ def original_code(code: CodeType) -> CodeType:
     return code
 
 
+def is_generated(code: CodeType) -> bool:
+    """Whether Dynamo wrote this code object, in the place of a function of the user's."""
+    return code in getattr(torch._dynamo.convert_frame, "orig_code_map", ())
+
+
 def frames_above(start: FrameType | None = None) -> Iterator[FrameType]:
     """Python frames outside Dynamo, innermost first: everything above the outermost frame of the running compile."""
     frame = start or sys._getframe(1)

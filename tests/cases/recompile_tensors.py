@@ -103,3 +103,19 @@ def same_tensor_twice(x, y):  # warning: [FL201] "same"
 # fuselight: no_longer_the_same(f32[4], f32[4])
 def no_longer_the_same(x, y):
     return x + y  # warning: [FL201] "same"
+
+
+# fuselight: nearest_of_three(f32[4])
+# fuselight: nearest_of_three(f64[4])
+# fuselight: nearest_of_three(f32[2, 4])
+def nearest_of_three(x):
+    return x + 1  # warning: [FL201] "x.dtype was float32, now float64"
+    # warning: [FL201] "x.dim() was 1, now 2"
+
+
+# fuselight: nearest_by_its_layout(f32[2, 4])
+# fuselight: nearest_by_its_layout(f64[2, 4])
+# fuselight: nearest_by_its_layout(transposed(4, 2))
+def nearest_by_its_layout(x):
+    return x + 1  # warning: [FL201] "x.dtype was float32, now float64"
+    # warning: [FL201] "x.stride(0) was 4, now 1"

@@ -28,14 +28,16 @@ _FAILURES = 50
 def read_mismatches(
     entries: Sequence[Any], frame: Any, backend: object, births: Mapping[Any, Births]
 ) -> tuple[Mismatch, ...]:
-    """Each cache entry against the new call, the one with the fewest failures first, of equals the newest."""
+    """Each cache entry against the new call, the one with the fewest differences first, of equals the newest."""
     found = [Mismatch(str(entry.compile_id), _read_entry(entry, frame, backend, births)) for entry in entries]
     order = sorted(range(len(found)), key=lambda i: (_weight(found[i]), -_age(found[i].compile_id)))
     return tuple(found[i] for i in order)
 
 
-def _weight(mismatch: Mismatch) -> int:
-    return len(mismatch.failures) if mismatch.failures else _FAILURES + 1
+def _weight(mismatch: Mismatch) -> tuple[int, int]:
+    """Failing guards, then differences: one guard checks dtype, device, sizes and strides of a tensor."""
+    failures = mismatch.failures
+    return (len(failures) or _FAILURES + 1, sum(one.difference.count("; ") for one in failures))
 
 
 def _age(compile_id: str) -> int:

@@ -32,6 +32,11 @@ class Row:
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
 
+def times_faster(name: str, ours: float, theirs: float, limit: float) -> Row:
+    """The promise that `theirs` takes `limit` times as many seconds as `ours`."""
+    return Row(name, theirs / ours, limit, at_least=True, detail=f"{ours:.2f} s against {theirs:.2f} s")
+
+
 def median(values: Sequence[float]) -> float:
     """The middle value: one preempted round must not decide."""
     return statistics.median(values)

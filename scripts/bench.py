@@ -6,19 +6,14 @@ import os
 import subprocess
 import sys
 
-from bootstrap import ensure_environment
-from node_tools import ROOT, Unavailable
+from bootstrap import environment_with_torch
+from node_tools import ROOT
 
 
 def main() -> int:
     """Run the benchmarks named on the command line, by default all; returns the exit code."""
-    try:
-        environment = ensure_environment()
-    except Unavailable as why:
-        print(why, file=sys.stderr)
-        return 1
-    if environment.no_torch:
-        print(f"nothing to measure without torch: {environment.no_torch}", file=sys.stderr)
+    environment = environment_with_torch("nothing to measure without torch")
+    if environment is None:
         return 1
     variables = environment.variables()
     variables["PYTHONPATH"] = os.pathsep.join([str(ROOT), variables.get("PYTHONPATH", "")]).rstrip(os.pathsep)

@@ -62,6 +62,19 @@ def ensure_environment(*, torch: bool = True) -> Environment:
     return Environment(python, _ensure_torch(home, python, outer) if torch else None)
 
 
+def environment_with_torch(without: str) -> Environment | None:
+    """The environment; None where it or its torch cannot be had, which is said: `without` is what that means here."""
+    try:
+        environment = ensure_environment()
+    except Unavailable as why:
+        print(why, file=sys.stderr)
+        return None
+    if environment.no_torch:
+        print(f"{without}: {environment.no_torch}", file=sys.stderr)
+        return None
+    return environment
+
+
 @dataclass(frozen=True)
 class OuterTorch:
     """The torch of the interpreter that runs this script, and the folders of its packages."""

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from bootstrap import ensure_environment
+from bootstrap import environment_with_torch
 from demo_editor import open_editor
 from node_tools import ROOT, Unavailable
 
@@ -26,13 +26,8 @@ _FOUND_SOMETHING = 1
 
 def main() -> int:
     """Show both parts; returns the exit code."""
-    try:
-        environment = ensure_environment()
-    except Unavailable as why:
-        print(why, file=sys.stderr)
-        return 1
-    if environment.no_torch:
-        print(f"the demo compiles a model, and there is no torch: {environment.no_torch}", file=sys.stderr)
+    environment = environment_with_torch("the demo compiles a model, and there is no torch")
+    if environment is None:
         return 1
     code = show_in_terminal(environment)
     if code != 0:

@@ -152,16 +152,7 @@ def _playwright_browser() -> Browser:
     environment = node.environment()
     environment["PLAYWRIGHT_BROWSERS_PATH"] = str(CACHE / "playwright")
     try:
-        asked = subprocess.run(
-            [str(node.executable), "-e", ask],
-            cwd=EDITOR_TESTS,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=30,
-        )
-        executable = Path(asked.stdout.strip())
+        executable = _ask(node, ask, EDITOR_TESTS, environment, timeout=30)
         if not executable.is_file():
             cli = EDITOR_TESTS / "node_modules" / "playwright-core" / "cli.js"
             # 30 seconds without a connection, five minutes with one: its server is not reachable everywhere.
@@ -195,21 +186,28 @@ def _npm_browser() -> Browser:
     environment = node.environment()
     environment["TMPDIR"] = str(home)  # it unpacks there, and a shared /tmp is swept
     try:
-        asked = subprocess.run(
-            [str(node.executable), "-e", ask],
-            cwd=home,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=120,
-        )
+        executable = _ask(node, ask, home, environment, timeout=120)
     except (OSError, subprocess.SubprocessError) as error:
         raise Unavailable("npm's could not be unpacked") from error
-    executable = Path(asked.stdout.strip())
     if not _works(executable):
         raise Unavailable("npm's does not start on this system")
-    return Browser(executable, (*_flags(), "--single-process", "--no-zygote"), "npm's @sparticuz/chromium")
+    # It carries no sandbox of its own. Its makers start it as one process, which ends with the first page that closes.
+    flags = dict.fromkeys((*_flags(), "--no-sandbox", "--no-zygote"))
+    return Browser(executable, tuple(flags), "npm's @sparticuz/chromium")
+
+
+def _ask(node: Node, question: str, folder: Path, environment: dict[str, str], *, timeout: float) -> Path:
+    """The path that a line of JavaScript prints, with the packages of `folder` at hand."""
+    asked = subprocess.run(
+        [str(node.executable), "-e", question],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=timeout,
+    )
+    return Path(asked.stdout.strip())
 
 
 def _apt_browser() -> Browser:

@@ -46,6 +46,25 @@ def write(folder: Path, text: str = SOURCE, name: str = "model.py") -> Path:
     return path
 
 
+def saved(client: Client, folder: Path, text: str = SOURCE) -> str:
+    """Start in `folder`, open a program in it and save that; returns its URI."""
+    client.start(folder)
+    uri = client.open(write(folder, text))
+    client.save(uri)
+    return uri
+
+
+def caught(client: Client, folder: Path) -> tuple[Path, str]:
+    """Start a run in `folder` that waits in the user's file until `let_go`; returns the file and its URI."""
+    uri = saved(client, folder, WAITING)
+    wait_for_call(client)
+    return folder / "model.py", uri
+
+
+def let_go(path: Path) -> None:
+    path.with_name(f"{path.name}.go").touch()
+
+
 def breaks(client: Client, uri: str) -> list[Json]:
     return [one for one in client.diagnostics(uri) if str(one["code"]).startswith("GB")]
 

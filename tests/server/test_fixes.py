@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pygls import uris
 
-from tests.server.programs import PRINT, breaks, codes, write
+from tests.server.programs import PRINT, breaks, codes, saved, write
 
 if TYPE_CHECKING:
     from tests.server.conftest import Start
@@ -51,9 +51,7 @@ def fix(client: Client, uri: str, line: int, title: str) -> Json:
 
 def test_marking_a_dimension_dynamic_ends_the_recompilation(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path, TWO_SIZES))
-    client.save(uri)
+    uri = saved(client, tmp_path, TWO_SIZES)
     client.idle(1)
     (found,) = [one for one in client.diagnostics(uri) if one["code"] == "FL201"]
     action = fix(client, uri, found["range"]["start"]["line"], "Mark dimension 0 of x as dynamic")
@@ -70,9 +68,7 @@ def test_marking_a_dimension_dynamic_ends_the_recompilation(connect: Start, tmp_
 
 def test_an_ignored_finding_is_gone_and_an_idle_ignore_can_be_removed(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path))
-    client.save(uri)
+    uri = saved(client, tmp_path)
     client.idle(1)
     (found,) = breaks(client, uri)
     client.apply(fix(client, uri, PRINT, f"Ignore {found['code']} on this line")["edit"])
@@ -123,9 +119,7 @@ def test_the_page_of_a_finding_can_be_opened_by_an_editor_that_has_our_extension
 def test_no_fix_is_offered_where_none_can_be_made(connect: Start, tmp_path: Path) -> None:
     text = TWO_SIZES.replace("        f(x)", "        f(torch.ones(rows, 8))")
     client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path, text))
-    client.save(uri)
+    uri = saved(client, tmp_path, text)
     client.idle(1)
     (found,) = [one for one in client.diagnostics(uri) if one["code"] == "FL201"]
     titles = [one["title"] for one in client.actions(uri, found["range"]["start"]["line"])]

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.server.conftest import interpreter, settings
-from tests.server.programs import WAITING, breaks, wait_for_call, write
+from tests.server.programs import breaks, caught, let_go
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,11 +22,7 @@ def test_an_interpreter_changed_during_a_run_ends_it_and_the_next_run_has_the_ne
     connect: Start, tmp_path: Path
 ) -> None:
     client = connect()
-    client.start(tmp_path)
-    path = write(tmp_path, WAITING)
-    uri = client.open(path)
-    client.save(uri)
-    wait_for_call(client)
+    path, uri = caught(client, tmp_path)
     server = psutil.Process(client.process.pid)
     before = server.children(recursive=True)
     assert before != []
@@ -37,7 +33,7 @@ def test_an_interpreter_changed_during_a_run_ends_it_and_the_next_run_has_the_ne
     assert alive == [], "the run and its worker are gone"
     assert breaks(client, uri) == []
 
-    path.with_name("model.py.go").touch()
+    let_go(path)
     client.save(uri)
     client.idle(2)
     assert len(breaks(client, uri)) == 1

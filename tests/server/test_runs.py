@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.server.conftest import interpreter, settings
-from tests.server.programs import PRINT, WAITING, breaks, codes, wait_for_call, write
+from tests.server.programs import PRINT, breaks, caught, codes, let_go, saved, write
 from tests.support.lsp_client import DEADLINE, Client, Json
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ def worker_pid(client: Client) -> int:
 
 def test_a_save_brings_findings_to_their_lines(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path))
-    client.save(uri)
+    uri = saved(client, tmp_path)
     status = client.idle(1)
     assert status["torch"]
     (found,) = breaks(client, uri)
@@ -75,9 +73,7 @@ def f(x):
 
 def test_a_hover_and_the_report_tell_the_parts_of_a_function(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path, TWICE))
-    client.save(uri)
+    uri = saved(client, tmp_path, TWICE)
     client.idle(1)
     assert client.lenses(uri)[0] == "2 graphs, 1 break, 2 recompilations - inputs from line 4"
     client.edit(uri, (0, 0), (0, 0), "import math\n")
@@ -112,9 +108,7 @@ def f(x):
 
 def test_the_report_tells_a_recompilation_as_its_finding_does(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path, CARRIED))
-    client.save(uri)
+    uri = saved(client, tmp_path, CARRIED)
     client.idle(1)
     found = [one for one in client.diagnostics(uri) if one["code"] == "FL201"]
     assert any("the value of `x.sum().item()`" in one["message"] for one in found), found
@@ -147,8 +141,7 @@ def progress(client: Client) -> list[Json]:
 
 def test_progress_is_begun_moved_on_and_ended(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    client.save(client.open(write(tmp_path)))
+    saved(client, tmp_path)
     client.idle(1)
     begin, *reports, end = progress(client)
     assert (begin["kind"], begin["message"], begin["cancellable"]) == ("begin", "starting f", True)
@@ -162,9 +155,7 @@ def test_progress_is_begun_moved_on_and_ended(connect: Start, tmp_path: Path) ->
 
 def test_what_is_fixed_is_cleared_by_the_next_run(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path))
-    client.save(uri)
+    uri = saved(client, tmp_path)
     client.idle(1)
     assert breaks(client, uri)
     client.edit(uri, (PRINT, 4), (PRINT, 18), "y = x.sum()")
@@ -181,13 +172,9 @@ def test_what_is_fixed_is_cleared_by_the_next_run(connect: Start, tmp_path: Path
 
 def test_findings_of_a_run_land_where_edits_have_moved_their_lines(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    path = write(tmp_path, WAITING)
-    uri = client.open(path)
-    client.save(uri)
-    wait_for_call(client)
+    path, uri = caught(client, tmp_path)
     client.edit(uri, (0, 0), (0, 0), "# one\n# two\n# three\n")
-    Path(f"{path}.go").touch()
+    let_go(path)
     client.idle(1)
     (found,) = breaks(client, uri)
     assert found["range"]["start"]["line"] == 12 + 3
@@ -197,16 +184,12 @@ def test_findings_of_a_run_land_where_edits_have_moved_their_lines(connect: Star
 
 def test_a_cancelled_run_ends_and_the_next_one_works(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    path = write(tmp_path, WAITING)
-    uri = client.open(path)
-    client.save(uri)
-    wait_for_call(client)
+    path, uri = caught(client, tmp_path)
     assert "Cancel" in client.lenses(uri)
     client.command("fuselight.server.cancel", {"uri": uri})
     client.idle(1)
     assert breaks(client, uri) == []
-    Path(f"{path}.go").touch()
+    let_go(path)
     client.command("fuselight.server.run", {"uri": uri, "target": "f"})
     client.idle(2)
     assert len(breaks(client, uri)) == 1
@@ -214,9 +197,7 @@ def test_a_cancelled_run_ends_and_the_next_one_works(connect: Start, tmp_path: P
 
 def test_progress_has_a_cancel_button_that_cancels(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    client.save(client.open(write(tmp_path, WAITING)))
-    wait_for_call(client)
+    caught(client, tmp_path)
     begun = client.notified("$/progress", lambda params: params["value"]["kind"] == "begin")
     client.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
     client.idle(1)
@@ -225,15 +206,11 @@ def test_progress_has_a_cancel_button_that_cancels(connect: Start, tmp_path: Pat
 
 def test_saves_during_a_run_leave_one_run_behind(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    path = write(tmp_path, WAITING)
-    uri = client.open(path)
-    client.save(uri)
-    wait_for_call(client)
+    path, uri = caught(client, tmp_path)
     for number in range(4):
         client.edit(uri, (13, 16), (13, 16), f" + {number}")
         client.save(uri)
-    Path(f"{path}.go").touch()
+    let_go(path)
     client.idle(5)
     lines = [one["params"]["message"] for one in client.messages if one.get("method") == "window/logMessage"]
     took = [line for line in lines if re.fullmatch(r"run \d of f took [\d.]+ s", line)]
@@ -243,31 +220,23 @@ def test_saves_during_a_run_leave_one_run_behind(connect: Start, tmp_path: Path)
 
 def test_a_newer_save_supersedes_the_run_in_flight(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    path = write(tmp_path, WAITING)
-    uri = client.open(path)
-    client.save(uri)
-    wait_for_call(client)
+    path, uri = caught(client, tmp_path)
     client.edit(uri, (12, 4), (12, 18), "y = x.sum()")
     client.save(uri)
     client.notified("window/logMessage", lambda params: params["message"] == "run 1 of f cancelled")
-    Path(f"{path}.go").touch()
+    let_go(path)
     client.idle(2)
     assert breaks(client, uri) == []
 
 
 def test_a_killed_worker_is_a_finding_and_the_next_run_works(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    path = write(tmp_path, WAITING)
-    uri = client.open(path)
-    client.save(uri)
-    wait_for_call(client)
+    path, uri = caught(client, tmp_path)
     os.kill(worker_pid(client), signal.SIGKILL)
     client.idle(1)
     assert any(code.startswith("FL4") for code in codes(client, uri)), client.diagnostics(uri)
     assert [one["kind"] for one in progress(client)][-1] == "end"
-    Path(f"{path}.go").touch()
+    let_go(path)
     client.save(uri)
     client.idle(2)
     assert len(breaks(client, uri)) == 1
@@ -276,9 +245,7 @@ def test_a_killed_worker_is_a_finding_and_the_next_run_works(connect: Start, tmp
 
 def test_a_failed_run_lets_earlier_findings_stand(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path))
-    client.save(uri)
+    uri = saved(client, tmp_path)
     client.idle(1)
     client.edit(uri, (0, 0), (0, 0), "1 / 0\n")
     client.save(uri)
@@ -289,9 +256,7 @@ def test_a_failed_run_lets_earlier_findings_stand(connect: Start, tmp_path: Path
 
 def test_shutdown_in_the_middle_of_a_run_leaves_no_process(connect: Start, tmp_path: Path) -> None:
     client = connect()
-    client.start(tmp_path)
-    client.save(client.open(write(tmp_path, WAITING)))
-    wait_for_call(client)
+    caught(client, tmp_path)
     children = psutil.Process(client.process.pid).children(recursive=True)
     assert len(children) >= 1
     assert client.stop() == 0
@@ -347,9 +312,7 @@ def test_an_untrusted_workspace_runs_nothing_until_it_is_trusted(connect: Start,
 
 def test_a_folder_where_the_user_refused_runs_nothing(connect: Start, tmp_path: Path) -> None:
     client = connect(confirm="never")
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path))
-    client.save(uri)
+    uri = saved(client, tmp_path)
     asked = client.wait(lambda one: one.get("method") == "fuselight/confirmRun", "the question")["params"]
     assert asked["interpreter"] == sys.executable
     assert "model.py" in asked["summary"]
@@ -403,9 +366,7 @@ def test_a_broken_interpreter_is_named_and_another_one_works(
     connect: Start, tmp_path: Path, chosen: Json, word: str
 ) -> None:
     client = connect(settings=settings(resolvedInterpreter=chosen))
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path))
-    client.save(uri)
+    uri = saved(client, tmp_path)
     status = client.notified("fuselight/status", lambda one: one["state"] == "noInterpreter")
     assert word in status["detail"]
     client.idle(1)
@@ -425,9 +386,7 @@ def test_a_worker_that_answers_nonsense_ends_the_run_and_not_the_server(
     babble = tmp_path / "babble.py"
     babble.write_text("import os\nos.write(1, b'\\xff' * 64)\n", encoding="utf-8")
     client = connect(settings=settings(resolvedInterpreter=interpreter(str(babble))))
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path))
-    client.save(uri)
+    uri = saved(client, tmp_path)
     client.idle(1)
     assert any(code in {"FL403", "FL409", "FL504"} for code in codes(client, uri)), client.diagnostics(uri)
     assert client.lenses(uri)[-1] == "Details"

@@ -185,38 +185,31 @@ def signal_failure(number: int, stack: Stack, phase: str | None, last: Location 
         if crash
         else "if the system ran out of memory, use smaller inputs, or fake=True in the directive"
     )
-    return Failure(
-        Culprit.USER,
-        "signal",
-        f"the process died of {name}{_at(stack, phase, last)}",
-        step,
-        stack=_or(stack, last),
-        phase=phase,
-    )
+    return _ended("signal", f"the process died of {name}", step, stack=stack, phase=phase, last=last)
 
 
 def timeout_failure(seconds: float, stack: Stack, phase: str | None, last: Location | None) -> Failure:
     """Describe a run that took longer than it may. `last` is where it was last heard of."""
-    return Failure(
-        Culprit.USER,
-        "timeout",
-        f"killed after {seconds:g} s{_at(stack, phase, last)}",
-        "use smaller inputs, or raise the setting fuselight.limits.seconds",
-        stack=_or(stack, last),
-        phase=phase,
-    )
+    step = "use smaller inputs, or raise the setting fuselight.limits.seconds"
+    return _ended("timeout", f"killed after {seconds:g} s", step, stack=stack, phase=phase, last=last)
 
 
 def memory_failure(limit_mb: int, stack: Stack, phase: str | None, last: Location | None) -> Failure:
     """Describe a run that used more memory than it may. `last` is where it was last heard of."""
-    return Failure(
-        Culprit.USER,
-        "memory",
-        f"killed for using more than {limit_mb} MB{_at(stack, phase, last)}",
-        "use smaller inputs, write fake=True in the directive, or raise the setting fuselight.limits.memoryMb",
-        stack=_or(stack, last),
-        phase=phase,
+    step = (
+        "use smaller inputs, write fake=True in the directive, or raise the setting fuselight.limits.memoryMb"
     )
+    return _ended(
+        "memory", f"killed for using more than {limit_mb} MB", step, stack=stack, phase=phase, last=last
+    )
+
+
+def _ended(
+    kind: str, what: str, step: str, *, stack: Stack, phase: str | None, last: Location | None
+) -> Failure:
+    """A run that did not end by itself, where it was when it was ended."""
+    place = stack or ((last,) if last else ())
+    return Failure(Culprit.USER, kind, f"{what}{_at(stack, phase, last)}", step, stack=place, phase=phase)
 
 
 def internal_failure(text: str) -> Failure:
@@ -250,10 +243,6 @@ def lost_failure() -> Failure:
         "the run's answer is lost: the folder where it was put is gone, or is full",
         "have the code leave alone what it did not make in the folder for temporary files, or make room there",
     )
-
-
-def _or(stack: Stack, last: Location | None) -> Stack:
-    return stack or ((last,) if last else ())
 
 
 def _at(stack: Stack, phase: str | None, last: Location | None) -> str:

@@ -146,3 +146,21 @@ def no_break_can_be_here(x):
     if x.sum() > 0:  # error: [FL404] "drop fullgraph=True"
         return x + 1
     return x - 1
+
+
+# fuselight: two_sizes(f32[4], f32[4])
+# fuselight: two_sizes(f32[5], f32[5])
+def two_sizes(a, b):
+    return a + b  # warning: [FL201] "that they vary, all of them"
+
+
+COUNT = 2
+
+
+# fuselight: counts(f32[4])
+# fuselight: counts(f32[4])
+@torch.compile(dynamic=True)
+def counts(x):
+    global COUNT
+    COUNT += 1  # warning: [FL201] "Pass it as an argument, as a tensor if it varies often"
+    return x * COUNT

@@ -60,8 +60,9 @@ def _actions(
             title = f"Insert a line with inputs for {target.name}"
             yield from _edit(server, title, edits.insert_inputs_stub(text, target), shown, preferred=True)
     if "mark_dynamic" in finding.fixes:
-        title = f"Mark dimension {data.get('dimension')} of {data.get('parameter')} as dynamic"
-        yield from _edit(server, title, _mark_dynamic(server, finding, data), shown, preferred=True)
+        sizes = _sizes(finding)
+        title = f"Mark {' and '.join(f'dimension {size} of {name}' for name, size in sizes)} as dynamic"
+        yield from _edit(server, title, _mark_dynamic(server, finding, sizes), shown, preferred=True)
     if "remove_ignore" in finding.fixes:
         made = edits.remove_ignore(document.path, text, finding.span.line, data.get("code"))
         yield from _edit(server, "Remove this ignore comment", made, shown, preferred=True)
@@ -78,11 +79,17 @@ def _actions(
         )
 
 
-def _mark_dynamic(server: Server, finding: Finding, data: dict[str, str]) -> list[TextEdit]:
-    """Make the edit at the call that brought the new size; nothing where that is not a plain call in Python."""
+def _sizes(finding: Finding) -> list[tuple[str, str]]:
+    """Parameter and dimension of each size that is to be marked."""
+    values = [value for key, value in finding.data if key in {"parameter", "dimension"}]
+    return list(zip(values[::2], values[1::2], strict=False))
+
+
+def _mark_dynamic(server: Server, finding: Finding, sizes: list[tuple[str, str]]) -> list[TextEdit]:
+    """Make the edits at the call that brought the new sizes: all of them, or none where one is no plain name there."""
     from fuselight_server.static import edits  # noqa: PLC0415 - as above
 
-    if not finding.related or not data.get("dimension", "").isdigit():
+    if not finding.related or not all(size.isdigit() for _, size in sizes):
         return []
     call = finding.related[0].span
     document = server.state.at(call.path)
@@ -91,18 +98,23 @@ def _mark_dynamic(server: Server, finding: Finding, data: dict[str, str]) -> lis
     owner = server.state.at(finding.span.path)
     reading = owner.reading() if owner else read_source(finding.span.path, "")
     target = next((one for one in reading.targets if one.name == finding.target), None)
-    parameters = target.parameters if target else (data["parameter"],)
-    return edits.insert_mark_dynamic(
-        call.path,
-        document.source.text,
-        call.line,
-        parameter=data["parameter"],
-        dimension=int(data["dimension"]),
-        parameters=parameters,
-        callee=target.name.rpartition(".")[2] if target and target.kind != "module" else None,
-        column=call.column,
-        end_column=call.end_column,
-    )
+    made: dict[TextEdit, None] = {}  # an import that both need is made once
+    for name, size in sizes:
+        found = edits.insert_mark_dynamic(
+            call.path,
+            document.source.text,
+            call.line,
+            parameter=name,
+            dimension=int(size),
+            parameters=target.parameters if target else tuple(name for name, _ in sizes),
+            callee=target.name.rpartition(".")[2] if target and target.kind != "module" else None,
+            column=call.column,
+            end_column=call.end_column,
+        )
+        if not found:
+            return []
+        made |= dict.fromkeys(found)
+    return list(made)
 
 
 def _edit(

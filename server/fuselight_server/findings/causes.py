@@ -51,6 +51,9 @@ DIMENSION = re.compile(
 )
 """A size of a tensor: of one that has a name, or of a value that a break carried over, which has none."""
 _RELATION = re.compile(r"(?:size\(|shape\[).*(?:==|!=|<|>|%)|no longer holds")
+_CHANGED = re.compile(r" was (?P<was>\d+), now (?P<now>\d+)$")
+_MARKS = 4
+"""Most calls of mark_dynamic that one advice spells out."""
 _WHOLE = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
@@ -201,13 +204,28 @@ def _cause_of_value(failure: GuardFailure) -> Cause:
     return Cause.OTHER
 
 
-def advice(failure: GuardFailure, *, ours: bool = True) -> tuple[str, ...]:
-    """What to do about it. `ours`: the function is in the workspace, so that its names are the user's too."""
+def varying_sizes(*failures: GuardFailure) -> tuple[tuple[str, str], ...]:
+    """Tensor and dimension of each size that differs and that torch can keep symbolic; a guard may tell of several."""
+    out: dict[tuple[str, str], None] = {}
+    for part in (part for failure in failures for part in failure.difference.split("; ")):
+        found, values = DIMENSION.match(part), _CHANGED.search(part)
+        if found and found["name"] and values and {"0", "1"}.isdisjoint(values.groups()):
+            out[found["name"], found["size"] or found["shape"]] = None
+    return tuple(out)
+
+
+def advice(
+    failure: GuardFailure, *, ours: bool = True, also: Collection[GuardFailure] = ()
+) -> tuple[str, ...]:
+    """What to do about it. `ours`: the function is in the workspace, so that its names are the user's too.
+
+    `also`: other sizes that changed with it.
+    """
     cause = cause_of(failure)
     if fixed_by_torch(failure):
         return _ZERO_OR_ONE
     if cause is Cause.DIMENSION:
-        return _dimension_advice(failure, ours=ours)
+        return _dimension_advice(failure, ours=ours, also=also)
     if cause is Cause.NUMBER:
         return _number_advice(failure)
     return (_ADVICE[cause],)
@@ -246,21 +264,33 @@ def fixed_by_torch(failure: GuardFailure) -> bool:
     return cause_of(failure) is Cause.DIMENSION or failure.difference.startswith("2 <= ")
 
 
-def _dimension_advice(failure: GuardFailure, *, ours: bool) -> tuple[str, ...]:
+def _dimension_advice(
+    failure: GuardFailure, *, ours: bool, also: Collection[GuardFailure]
+) -> tuple[str, ...]:
+    sizes = varying_sizes(failure, *also)
     found = DIMENSION.match(failure.difference)
-    if found is None or found["name"] is None:
+    if found is None or found["name"] is None or not sizes:
         return ("Compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",)
-    name, dimension = found["name"], found["size"] or found["shape"]
-    # What a library's function or a wrapper's *args take has another name at the user's call.
-    given = (
-        f"torch._dynamo.mark_dynamic({name}, {dimension})"
-        if ours and not name.startswith(("args[", "kwargs["))
-        else f"torch._dynamo.mark_dynamic(x, {dimension}) for the x that arrives as `{name}`"
+    marks = [_mark(name, dimension, ours=ours) for name, dimension in sizes]
+    if len(marks) > _MARKS:
+        marks[_MARKS - 1 :] = [f"and so on for {len(marks) - _MARKS + 1} more"]
+    say = (
+        "Say before the first call that it varies"
+        if len(sizes) == 1
+        else "Say before the first call that they vary, all of them (one alone is an error where torch finds it equal "
+        "to another)"
     )
     return (
-        f"Say before the first call that it varies: {given}",
+        f"{say}: {', '.join(marks)}",
         "Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",
     )
+
+
+def _mark(name: str, dimension: str, *, ours: bool) -> str:
+    # What a library's function or a wrapper's *args take has another name at the user's call.
+    if ours and not name.startswith(("args[", "kwargs[")):
+        return f"torch._dynamo.mark_dynamic({name}, {dimension})"
+    return f"torch._dynamo.mark_dynamic(x, {dimension}) for the x that arrives as `{name}`"
 
 
 def _number_advice(failure: GuardFailure) -> tuple[str, ...]:
@@ -273,6 +303,13 @@ def _number_advice(failure: GuardFailure) -> tuple[str, ...]:
     if name.startswith("closure variable"):
         return (
             "Pass it as an argument, as a tensor if it varies often: what a function closes over is fixed",
+        )
+    if failure.code.startswith("G["):
+        return (
+            (
+                "Pass it as an argument, as a tensor if it varies often: a number that is read from the module is "
+                "fixed, with dynamic=True too"
+            ),
         )
     keep = f"Pass `{name}` as a tensor, whose value no guard checks"
     whole = all(_WHOLE.fullmatch(value or "") for value in (failure.was, failure.now))

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.causes import (
-    DIMENSION,
     Cause,
     advice,
     advice_behind_a_break,
     cause_of,
     fixed_by_torch,
+    varying_sizes,
 )
 from fuselight_server.findings.context import span_of
 from fuselight_server.findings.resumptions import (
@@ -132,7 +132,7 @@ def _hints(context: Context, root: Root, failure: GuardFailure | None) -> tuple[
         said = what_holds_it(context, one, item)
         if not said:
             said = (
-                advice(item, ours=context.is_ours(one.location))
+                advice(item, ours=context.is_ours(one.location), also=_other_sizes(context, one, item))
                 if line is None
                 else advice_behind_a_break(item, line, _parameters(context, one))
             )
@@ -142,6 +142,17 @@ def _hints(context: Context, root: Root, failure: GuardFailure | None) -> tuple[
             named = item.source and item.source not in said[0]
             out.append(f"For {quoted(item.source)}: {said[0]}" if named else said[0])
     return tuple(dict.fromkeys(out))
+
+
+def _other_sizes(context: Context, one: Recompile, shown: GuardFailure) -> tuple[GuardFailure, ...]:
+    """The sizes that changed with the one that is shown, less those that something keeps fixed."""
+    return tuple(
+        other
+        for other in nearest(one)
+        if other is not shown
+        and cause_of(other) is Cause.DIMENSION
+        and not what_holds_it(context, one, other)
+    )
 
 
 def _parameters(context: Context, one: Recompile) -> tuple[str, ...]:
@@ -220,17 +231,21 @@ def _no_guard_advice(one: Recompile) -> str:
 def _fix(
     context: Context, one: Recompile, failure: GuardFailure | None
 ) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """`mark_dynamic` where a size varied of an argument that the user named; what a break carried over is none."""
+    """`mark_dynamic` where sizes varied of arguments that the user named; what a break carried over is none.
+
+    It is for all sizes that varied together or for none: torch refuses to mark one that has to equal a fixed one.
+    """
     if failure is None or cause_of(failure) is not Cause.DIMENSION or fixed_by_torch(failure):
         return (), ()
     if resumed_at(context, one) is not None or what_holds_it(context, one, failure):
         return (), ()
     if not context.is_ours(one.location):
         return (), ()
-    found = DIMENSION.match(failure.difference)
-    if found is None or not (found["name"] or "").isidentifier():
+    sizes = varying_sizes(failure, *_other_sizes(context, one, failure))
+    if not sizes or not all(name.isidentifier() for name, _ in sizes):
         return (), ()
-    return ("mark_dynamic",), (("parameter", found["name"]), ("dimension", found["size"] or found["shape"]))
+    data = [pair for name, size in sizes for pair in (("parameter", name), ("dimension", size))]
+    return ("mark_dynamic",), tuple(data)
 
 
 def _related(context: Context, one: Recompile, home: Location) -> Iterator[Related]:

@@ -428,3 +428,35 @@ def test_a_fixed_size_of_a_carried_value_is_named_by_what_made_it() -> None:
     assert [one.title for one in found] == [
         "size(0) of a value carried over the graph break on line 25 is fixed to 5"
     ]
+
+
+def test_sizes_that_vary_together_are_marked_together() -> None:
+    other = failed("y.size(0) was 4, now 7", source="y")
+    (one,) = findings(report(recompiles=(again(SIZE, other),)))
+    assert "they vary, all of them" in one.hints[0]
+    assert one.hints[0].endswith("torch._dynamo.mark_dynamic(x, 0), torch._dynamo.mark_dynamic(y, 0)")
+    assert one.fixes == ("mark_dynamic",)
+    assert one.data == (("parameter", "x"), ("dimension", "0"), ("parameter", "y"), ("dimension", "0"))
+
+
+def test_each_size_of_a_tensor_that_varied_is_marked_but_for_those_that_torch_fixes() -> None:
+    (one,) = findings(
+        report(
+            recompiles=(
+                again(failed("x.size(0) was 4, now 7; x.size(1) was 3, now 1; x.size(2) was 5, now 6")),
+            )
+        )
+    )
+    assert one.data == (("parameter", "x"), ("dimension", "0"), ("parameter", "x"), ("dimension", "2"))
+
+
+def test_a_size_that_cannot_be_named_beside_another_leaves_no_fix() -> None:
+    (one,) = findings(report(recompiles=(again(SIZE, failed("xs[0].size(0) was 4, now 7", source="xs[0]")),)))
+    assert one.fixes == ()
+    assert "mark_dynamic(xs[0], 0)" in one.hints[0]
+
+
+def test_a_number_of_the_module_is_not_made_symbolic_by_dynamic() -> None:
+    count = failed("COUNT was 2, now 3", kind="EQUALS_MATCH", source="COUNT", code="G['COUNT'] == 2")
+    (hint,) = advice(count)
+    assert hint.startswith("Pass it as an argument")

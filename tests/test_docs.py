@@ -34,6 +34,11 @@ def test_the_report_page_is_the_module() -> None:
     assert written == _script("report_page").page(), "run scripts/report_page.py"
 
 
+def test_the_page_of_devices_is_the_catalogue() -> None:
+    written = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
+    assert written == _script("devices_page").page(), "run scripts/devices_page.py"
+
+
 def test_the_report_page_names_every_field() -> None:
     text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL))

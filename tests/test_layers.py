@@ -19,6 +19,7 @@ SOURCES = sorted([*ROOT.glob("compiler/**/*.py"), *ROOT.glob("server/**/*.py")])
 
 SHARED = (
     "fuselight.codec",
+    "fuselight.devices",
     "fuselight.inputs",
     "fuselight.protocol",
     "fuselight.report",
@@ -71,6 +72,7 @@ ROOMS = (
     Room(("fuselight.environment",), ("fuselight.report", "fuselight.torch_api", "fuselight.version")),
     Room(("fuselight.protocol",), ("fuselight.codec", "fuselight.report")),
     Room(("fuselight.inputs",), ("fuselight.report",)),
+    Room(("fuselight.devices",), ("fuselight.report",)),
     Room(("fuselight.torch_api",), ("fuselight.report",), ("torch",)),
     Room(
         ("fuselight.dynamo",),

@@ -1,0 +1,323 @@
+"""The catalogue: what vendors publish of their devices.
+
+Invariant: each figure is from the document that `source` names, or from the table of an architecture below; what is not
+published is None or 0. Rates are dense: a data sheet that gives them with sparsity only is halved. Of two rates for
+one dtype it is the one with FP32 accumulation, which is how PyTorch multiplies matrices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuselight.report import Device
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What one multiprocessor of an architecture can hold."""
+
+    shared_sm_kb: int
+    shared_kb: int
+    """Of one block: the driver keeps 1 KiB of each block from Ampere on."""
+    threads: int
+    blocks: int
+
+
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". Registers: 65,536 in each of them.
+_LIMITS = {
+    "7.5": _Limits(64, 64, 1024, 16),
+    "8.0": _Limits(164, 163, 2048, 32),
+    "8.6": _Limits(100, 99, 1536, 16),
+    "8.9": _Limits(100, 99, 1536, 24),
+    "9.0": _Limits(228, 227, 2048, 32),
+    "10.0": _Limits(228, 227, 2048, 32),
+    "12.0": _Limits(100, 99, 1536, 24),
+}
+
+# FP64 of GeForce and inference cards is 1/64 of FP32 (1/32 before Ampere), as their white papers say.
+_A100 = {"f64": 19.5, "f32": 19.5, "tf32": 156.0, "f16": 312.0, "bf16": 312.0, "i8": 624.0}
+_HOPPER_SXM = {
+    "f64": 66.9,
+    "f32": 66.9,
+    "tf32": 494.7,
+    "f16": 989.4,
+    "bf16": 989.4,
+    "f8": 1978.9,
+    "i8": 1978.9,
+}
+_A100_SHEET = "NVIDIA A100 Tensor Core GPU data sheet (2021); NVIDIA A100 Tensor Core GPU Architecture (2020)"
+_HOPPER_PAPER = "NVIDIA H100 Tensor Core GPU Architecture (2022)"
+
+
+def _nvidia(
+    key: str,
+    name: str,
+    arch: str,
+    *,
+    multiprocessors: int,
+    clock_mhz: int | None,
+    memory: tuple[float, float, float],
+    tflops: dict[str, float],
+    source: str,
+) -> Device:
+    """One of NVIDIA's; `memory` is capacity (GB), bandwidth (GB/s) and L2 (MB)."""
+    limits = _LIMITS[arch]
+    return Device(
+        key=key,
+        name=name,
+        backend="cuda",
+        arch=arch,
+        multiprocessors=multiprocessors,
+        clock_mhz=clock_mhz,
+        memory_gb=memory[0],
+        bandwidth_gbs=memory[1],
+        tflops=tflops,
+        shared_kb=limits.shared_kb,
+        shared_sm_kb=limits.shared_sm_kb,
+        threads=limits.threads,
+        blocks=limits.blocks,
+        l2_mb=memory[2],
+        source=source,
+    )
+
+
+DEVICES: tuple[Device, ...] = (
+    _nvidia(
+        "t4",
+        "Tesla T4",
+        "7.5",
+        multiprocessors=40,
+        clock_mhz=1590,
+        memory=(16.0, 320.0, 4.0),
+        tflops={"f64": 0.25, "f32": 8.1, "f16": 65.0, "i8": 130.0},
+        source="NVIDIA Turing GPU Architecture (2018)",
+    ),
+    _nvidia(
+        "a10",
+        "NVIDIA A10",
+        "8.6",
+        multiprocessors=72,
+        clock_mhz=1695,
+        memory=(24.0, 600.0, 6.0),
+        tflops={"f64": 0.49, "f32": 31.2, "tf32": 62.5, "f16": 125.0, "bf16": 125.0, "i8": 250.0},
+        source="NVIDIA A10 Tensor Core GPU data sheet (2021)",
+    ),
+    _nvidia(
+        "a100-40gb-sxm",
+        "NVIDIA A100-SXM4-40GB",
+        "8.0",
+        multiprocessors=108,
+        clock_mhz=1410,
+        memory=(40.0, 1555.0, 40.0),
+        tflops=_A100,
+        source=_A100_SHEET,
+    ),
+    _nvidia(
+        "a100-40gb-pcie",
+        "NVIDIA A100-PCIE-40GB",
+        "8.0",
+        multiprocessors=108,
+        clock_mhz=1410,
+        memory=(40.0, 1555.0, 40.0),
+        tflops=_A100,
+        source=_A100_SHEET,
+    ),
+    _nvidia(
+        "a100-80gb-sxm",
+        "NVIDIA A100-SXM4-80GB",
+        "8.0",
+        multiprocessors=108,
+        clock_mhz=1410,
+        memory=(80.0, 2039.0, 40.0),
+        tflops=_A100,
+        source=_A100_SHEET,
+    ),
+    _nvidia(
+        "a100-80gb-pcie",
+        "NVIDIA A100 80GB PCIe",
+        "8.0",
+        multiprocessors=108,
+        clock_mhz=1410,
+        memory=(80.0, 1935.0, 40.0),
+        tflops=_A100,
+        source=_A100_SHEET,
+    ),
+    _nvidia(
+        "l4",
+        "NVIDIA L4",
+        "8.9",
+        multiprocessors=58,
+        clock_mhz=2040,
+        memory=(24.0, 300.0, 48.0),
+        tflops={
+            "f64": 0.47,
+            "f32": 30.3,
+            "tf32": 60.0,
+            "f16": 121.0,
+            "bf16": 121.0,
+            "f8": 242.5,
+            "i8": 242.5,
+        },
+        source="NVIDIA L4 Tensor Core GPU data sheet (2023); NVIDIA Ada GPU Architecture, v2.01 (2023)",
+    ),
+    _nvidia(
+        "l40s",
+        "NVIDIA L40S",
+        "8.9",
+        multiprocessors=142,
+        clock_mhz=2520,
+        memory=(48.0, 864.0, 96.0),
+        tflops={
+            "f64": 1.43,
+            "f32": 91.6,
+            "tf32": 183.0,
+            "f16": 362.05,
+            "bf16": 362.05,
+            "f8": 733.0,
+            "i8": 733.0,
+        },
+        source="NVIDIA L40S data sheet (2023)",
+    ),
+    _nvidia(
+        "h100-sxm",
+        "NVIDIA H100 80GB HBM3",
+        "9.0",
+        multiprocessors=132,
+        clock_mhz=1980,
+        memory=(80.0, 3350.0, 50.0),
+        tflops=_HOPPER_SXM,
+        source=f"NVIDIA H100 Tensor Core GPU data sheet (2023); {_HOPPER_PAPER}",
+    ),
+    _nvidia(
+        "h100-pcie",
+        "NVIDIA H100 PCIe",
+        "9.0",
+        multiprocessors=114,
+        clock_mhz=1755,
+        memory=(80.0, 2000.0, 50.0),
+        tflops={
+            "f64": 51.2,
+            "f32": 51.2,
+            "tf32": 378.0,
+            "f16": 756.0,
+            "bf16": 756.0,
+            "f8": 1513.0,
+            "i8": 1513.0,
+        },
+        source=f"NVIDIA H100 Tensor Core GPU data sheet (2023); {_HOPPER_PAPER}",
+    ),
+    _nvidia(
+        "h200",
+        "NVIDIA H200",
+        "9.0",
+        multiprocessors=132,
+        clock_mhz=1980,
+        memory=(141.0, 4800.0, 60.0),
+        tflops=_HOPPER_SXM,
+        source=f"NVIDIA H200 Tensor Core GPU data sheet (2024); rates: {_HOPPER_PAPER}; L2 and clock: from CUDA",
+    ),
+    _nvidia(
+        "b200",
+        "NVIDIA B200",
+        "10.0",
+        multiprocessors=148,
+        clock_mhz=None,
+        memory=(192.0, 8000.0, 126.0),
+        tflops={
+            "f64": 40.0,
+            "f32": 80.0,
+            "tf32": 1100.0,
+            "f16": 2250.0,
+            "bf16": 2250.0,
+            "f8": 4500.0,
+            "f4": 9000.0,
+            "i8": 4500.0,
+        },
+        source="NVIDIA Blackwell Architecture Technical Brief (2024), HGX B200; multiprocessors and L2: from CUDA",
+    ),
+    _nvidia(
+        "rtx-3090",
+        "NVIDIA GeForce RTX 3090",
+        "8.6",
+        multiprocessors=82,
+        clock_mhz=1695,
+        memory=(24.0, 936.0, 6.0),
+        tflops={"f64": 0.56, "f32": 35.6, "tf32": 35.6, "f16": 71.0, "bf16": 71.0, "i8": 284.0},
+        source="NVIDIA Ampere GA102 GPU Architecture (2020)",
+    ),
+    _nvidia(
+        "rtx-4090",
+        "NVIDIA GeForce RTX 4090",
+        "8.9",
+        multiprocessors=128,
+        clock_mhz=2520,
+        memory=(24.0, 1008.0, 72.0),
+        tflops={
+            "f64": 1.29,
+            "f32": 82.6,
+            "tf32": 82.6,
+            "f16": 165.2,
+            "bf16": 165.2,
+            "f8": 330.3,
+            "i8": 660.6,
+        },
+        source="NVIDIA Ada GPU Architecture (2022)",
+    ),
+    _nvidia(
+        "rtx-5090",
+        "NVIDIA GeForce RTX 5090",
+        "12.0",
+        multiprocessors=170,
+        clock_mhz=2407,
+        memory=(32.0, 1792.0, 96.0),
+        tflops={
+            "f64": 1.64,
+            "f32": 104.8,
+            "tf32": 104.8,
+            "f16": 209.5,
+            "bf16": 209.5,
+            "f8": 419.0,
+            "f4": 1676.0,
+            "i8": 838.0,
+        },
+        source="NVIDIA RTX Blackwell GPU Architecture (2025)",
+    ),
+    Device(
+        key="mi300x",
+        name="AMD Instinct MI300X",
+        backend="hip",
+        arch="gfx942",
+        multiprocessors=304,
+        clock_mhz=2100,
+        memory_gb=192.0,
+        bandwidth_gbs=5300.0,
+        tflops={
+            "f64": 163.4,
+            "f32": 163.4,
+            "tf32": 653.7,
+            "f16": 1307.4,
+            "bf16": 1307.4,
+            "f8": 2614.9,
+            "i8": 2614.9,
+        },
+        shared_kb=64,
+        shared_sm_kb=64,
+        registers=131072,  # a vector register file of 512 KiB
+        threads=2048,
+        l2_mb=32.0,  # 4 in each of 8 dies
+        warp=64,
+        source="AMD Instinct MI300X data sheet (2023); AMD GPU specifications, ROCm documentation (2025)",
+    ),
+    Device(
+        key="cpu",
+        name="CPU",
+        backend="cpu",
+        arch="",
+        multiprocessors=0,
+        registers=0,
+        threads=0,
+        blocks=0,
+        warp=0,
+        source="depends on the machine: kernels are C++, and there are no estimates",
+    ),
+)

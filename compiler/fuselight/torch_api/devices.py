@@ -44,6 +44,11 @@ def leave_driver_alone() -> None:
         torch.cuda._device_count_nvml = _count
 
 
+def leaves_driver_alone() -> bool:
+    """Whether this process answers for the driver, so that nobody here may ask it anything."""
+    return _replaced.real is not None
+
+
 def use_driver() -> None:
     """Have torch ask the driver again, and forget what it was told before. For a fork of such a process."""
     if _replaced.real is not None:

@@ -154,6 +154,15 @@ def test_an_endless_loop_is_stopped_on_its_line_with_what_was_learnt(live: LiveW
     assert report.breaks[0].stack[-1].line == 4
 
 
+def test_to_be_stopped_breaks_no_graph(live: LiveWorker) -> None:
+    source = "import time, torch\n# fuselight: f(f32[4])\ndef f(x):\n    while True:\n        time.sleep(0.01)\n"
+    report = live.analyse(source, seconds=3)
+    (failure,) = report.failures
+    assert (failure.kind, failure.stack[-1].line) == ("timeout", 5)
+    assert report.breaks
+    assert all("sleep" in one.explanation for one in report.breaks), "our own handler was traced"
+
+
 def test_an_endless_call_in_c_is_killed_on_its_line(live: LiveWorker) -> None:
     failure = live.failure(
         body("import ctypes\nlibc = ctypes.PyDLL(None)\nwhile True: libc.pause()"), seconds=3

@@ -92,7 +92,9 @@ def _prepare(job: Job) -> RunState:
     )
     state = RunState(job, recorder, sources, getpid(), progress_identity=identity(job.progress))
     stopping = state
-    signal.signal(process.SOFT_SIGNAL, lambda _, frame: _stop(stopping, frame))
+    # Disabled, or Dynamo would compile our handler where it interrupts code of the user's that runs in eager.
+    stop = torch.compiler.disable(lambda _, frame: _stop(stopping, frame))  # type: ignore[no-untyped-call]
+    signal.signal(process.SOFT_SIGNAL, stop)
     faulthandler.register(process.SOFT_SIGNAL, file=faults, chain=True)
     faulthandler.register(process.SAMPLE_SIGNAL, file=faults)
     # Disabled, or Dynamo would try to compile it when compiled code calls `os._exit`.

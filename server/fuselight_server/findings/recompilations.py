@@ -33,7 +33,7 @@ from fuselight_server.findings.text import compose, counted, listed, plain, quot
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.report import GuardFailure, Location, Recompile
+    from fuselight.report import Call, GuardFailure, Location, Recompile
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
 
@@ -253,22 +253,20 @@ def _related(context: Context, one: Recompile, home: Location) -> Iterator[Relat
     call = context.innermost_ours(one.caller)
     calls = context.report.inputs.calls if context.report.inputs else ()
     made = next((item for item in calls if item.index == one.call), None)
+    before, identity = _earlier_call(context, one, calls)
+    if before is not None and (before.path, before.line) == (home.path, home.line):
+        before = None
     if call is not None and (call.path, call.line) != (home.path, home.line):
-        yield Related(span_of(call), "this call brought the new value")
+        if before == call:
+            text = f"this call brought the new value; the earlier compile [{identity}] was for it too"
+            yield Related(span_of(call), text)
+            before = None
+        else:
+            yield Related(span_of(call), "this call brought the new value")
     elif made is not None and made.location is not None:
         yield Related(span_of(made.location), f"this call brought the new value, {made.text}")
-    if one.entries:
-        earlier = next(
-            (item for item in context.report.compiles if item.id == one.entries[0].compile_id), None
-        )
-        before = context.innermost_ours(earlier.caller) if earlier else None
-        first = next((item for item in calls if earlier is not None and item.index == earlier.call), None)
-        if before is None and first is not None and earlier is not None and earlier.call != one.call:
-            before = first.location
-        if before is not None and (before.path, before.line) != (home.path, home.line):
-            yield Related(
-                span_of(before), f"the earlier compile [{one.entries[0].compile_id}] was for this call"
-            )
+    if before is not None:
+        yield Related(span_of(before), f"the earlier compile [{identity}] was for this call")
     line = resumed_at(context, one)
     if line is not None and line != home.line:
         yield Related(
@@ -279,3 +277,17 @@ def _related(context: Context, one: Recompile, home: Location) -> Iterator[Relat
         yield Related(span_of(failure.born[-1]), "the guard comes from this read in a library")
     if (one.location.path, one.location.line) != (home.path, home.line):
         yield Related(span_of(one.location), f"`{plain(one.function)}` is what was compiled again")
+
+
+def _earlier_call(context: Context, one: Recompile, calls: tuple[Call, ...]) -> tuple[Location | None, str]:
+    """The call that the compile it is compared with was for, where it is known, and that compile's name."""
+    if not one.entries:
+        return None, ""
+    identity = one.entries[0].compile_id
+    earlier = next((item for item in context.report.compiles if item.id == identity), None)
+    if earlier is None:
+        return None, identity
+    before = context.innermost_ours(earlier.caller)
+    if before is None and earlier.call != one.call:
+        before = next((item.location for item in calls if item.index == earlier.call), None)
+    return before, identity

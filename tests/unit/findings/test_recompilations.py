@@ -97,6 +97,21 @@ def test_the_same_value_changing_again_is_one_finding_with_the_later_changes_lis
     assert "It changed again:\n- x.size(0) was 4, now 9" in one.message
 
 
+def test_the_calls_of_a_loop_stand_on_one_line_and_are_one_place() -> None:
+    loop = at(40, (8, 20), function="main")
+    compiles = (Compile("0/0", 0, Outcome.COMPILED, caller=(loop,)),)
+
+    def told(*caller: Location) -> list[tuple[int, str]]:
+        (one,) = findings(report(compiles=compiles, recompiles=(again(SIZE, caller=caller),)))
+        return [(item.span.line, item.message) for item in one.related if item.span.line > 30]
+
+    assert told(loop) == [(40, "this call brought the new value; the earlier compile [0/0] was for it too")]
+    assert told(at(41)) == [
+        (41, "this call brought the new value"),
+        (40, "the earlier compile [0/0] was for this call"),
+    ]
+
+
 def test_two_values_read_on_one_line_are_two_findings() -> None:
     other = failed("self.scale was 2, now 3", kind="EQUALS_MATCH", source="self.scale")
     assert len(findings(report(recompiles=(again(SIZE), again(other, compile_id="0/2"))))) == 2

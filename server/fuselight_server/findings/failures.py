@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from fuselight.report import Culprit
+from fuselight.report import Culprit, Rung
 from fuselight_server.finding import Related, Span
 from fuselight_server.findings.context import span_of, trail
 from fuselight_server.findings.steps import first_step
@@ -68,6 +68,11 @@ _NEXT = {
     "FL502": "Write the call above it, as a `# fuselight:` comment",
     "FL504": "Choose an interpreter that has torch 2.6 or newer",
 }
+_NEEDS_GRADIENTS = "does not require grad"
+_ASK_FOR_GRADIENTS = (
+    "Add no_grad=False to the call in the `# fuselight:` comment: without it Fuselight calls as for inference, "
+    "with gradients off"
+)
 
 
 def failure_findings(context: Context) -> Iterator[Finding]:
@@ -131,9 +136,20 @@ def _next_step(context: Context, code: str, failure: Failure) -> str:
     if missing is not None:
         where = context.report.versions.executable or "this interpreter"
         return f"Install {missing[1]} in {where}, or choose another interpreter"
+    if code == "FL401" and _NEEDS_GRADIENTS in failure.message and _without_gradients(context, failure):
+        return _ASK_FOR_GRADIENTS
     if code == "FL405":
         return _NEXT[code]  # each face has a name of its own for the limit, and the worker knows of none
     return plain(failure.next_step) or _NEXT[code]
+
+
+def _without_gradients(context: Context, failure: Failure) -> bool:
+    """Whether Fuselight made the call as inference, which is what it does where nobody asks for more."""
+    inputs = context.report.inputs
+    if inputs is None or inputs.rung in {Rung.MAIN, Rung.PROGRAM}:
+        return False
+    made = next((one.text for one in inputs.calls if one.index == failure.call), "")
+    return not any(option in made for option in ("train=True", "no_grad=False"))
 
 
 def _elsewhere(context: Context, failure: Failure) -> Span:

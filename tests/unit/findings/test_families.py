@@ -7,18 +7,21 @@ import dataclasses
 import pytest
 
 from fuselight.report import (
+    Call,
     Compile,
     Culprit,
     Failure,
     Frame,
     Graph,
     GuardPlace,
+    Inputs,
     Location,
     NotCompiled,
     NotCompiledKind,
     Note,
     Outcome,
     Recompile,
+    Rung,
     Symbol,
 )
 from fuselight_server.finding import Severity
@@ -229,6 +232,25 @@ def test_a_module_that_is_not_there_is_the_files_need_and_not_a_broken_interpret
     assert one.hints == ("Install einops in /env/bin/python, or choose another interpreter",)
     torch = dataclasses.replace(missing, kind="no_torch", message="No module named 'torch'")
     assert [one.code for one in findings(report(failures=(torch,)))] == ["FL504"]
+
+
+@pytest.mark.parametrize(
+    ("rung", "text", "asked_for"),
+    [
+        (Rung.DIRECTIVE, "step(f32[4])", True),
+        (Rung.DIRECTIVE, "step(f32[4], no_grad=False)", False),
+        (Rung.DIRECTIVE, "step(f32[4], train=True)", False),
+        (Rung.MAIN, "", False),
+    ],
+)
+def test_a_training_step_that_is_called_as_inference_is_told_how_to_ask_for_gradients(
+    rung: Rung, text: str, *, asked_for: bool
+) -> None:
+    said = "element 0 of tensors does not require grad and does not have a grad_fn"
+    failure = Failure(Culprit.USER, "exception", said, exception="RuntimeError", stack=(at(24),), call=0)
+    inputs = Inputs(rung=rung, path=FILE, line=9, calls=(Call(0, text, at(9)),))
+    (one,) = findings(report(failures=(failure,), inputs=inputs))
+    assert ("no_grad=False" in one.hints[0]) is asked_for
 
 
 def test_an_operators_refusal_is_told_in_its_own_words() -> None:

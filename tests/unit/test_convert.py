@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,10 +94,13 @@ def test_a_diagnostic_is_one_line_and_leaves_the_explanation_to_the_hover() -> N
         hints=("Take it out.", "Or log it."), cost=("2 graphs", "1 operator in eager"), count=3,
     )  # fmt: skip
     assert convert.message(finding) == "graph break (3 times)"
-    shown = explanation(finding, edited=False)
-    assert shown.startswith("**GB0059**")
+    shown = explanation(finding, edited=False, alone=True)
+    assert "GB0059" not in shown, "so does it the code"
     assert "a long explanation" in shown
     assert "graph break" not in shown, "the diagnostic above it says so"
+    assert explanation(finding, edited=False, alone=False).startswith("**GB0059**"), "which of several it is"
+    longer = dataclasses.replace(finding, message="graph break.\n\nAnd what it means.")
+    assert explanation(longer, edited=False, alone=True).startswith("And what it means.")
 
 
 def test_only_files_have_paths() -> None:
@@ -123,4 +128,4 @@ def test_a_link_leads_to_a_page_and_nowhere_else(link: str | None, address: str 
     assert convert.address(finding) == address
     shown = convert.diagnostic(finding, view("x"))
     assert (shown.code_description.href if shown.code_description else None) == address
-    assert ("command:" in explanation(finding, edited=False)) is False
+    assert ("command:" in explanation(finding, edited=False, alone=False)) is False

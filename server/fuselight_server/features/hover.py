@@ -39,11 +39,8 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     if snapshot is None:
         return None
     line, column = convert.position(params.position, document.line, server.encoding)
-    parts = [
-        explanation(finding, edited=edited)
-        for finding, edited in findings_of(server, snapshot.path)
-        if _covers(finding, line, column)
-    ]
+    found = [one for one in findings_of(server, snapshot.path) if _covers(one[0], line, column)]
+    parts = [explanation(finding, edited=edited, alone=len(found) == 1) for finding, edited in found]
     parts += targets(snapshot, line)
     parts += frames(snapshot, line)
     if not parts:
@@ -62,10 +59,10 @@ def _covers(finding: Finding, line: int, column: int) -> bool:
     return after_start and before_end
 
 
-def explanation(finding: Finding, *, edited: bool) -> str:
-    """Make what the diagnostic, which an editor shows above it, leaves out. Several on one line are told by code."""
-    code = link(finding.code, convert.address(finding))
-    return "\n\n".join([f"**{code}**", *_body(finding, edited=edited)])
+def explanation(finding: Finding, *, edited: bool, alone: bool) -> str:
+    """Make what the diagnostic, which an editor shows above it, leaves out. Several at one place are told by code."""
+    head = [] if alone else [f"**{link(finding.code, convert.address(finding))}**"]
+    return "\n\n".join([*head, *_body(finding, edited=edited)])
 
 
 def markdown(finding: Finding, *, edited: bool) -> str:
@@ -76,8 +73,9 @@ def markdown(finding: Finding, *, edited: bool) -> str:
 
 def _body(finding: Finding, *, edited: bool) -> list[str]:
     parts = ["*From before your edit of this line.*"] if edited else []
-    if finding.message and finding.message != finding.title:
-        parts.append(plain(finding.message))
+    rest = finding.message.removeprefix(finding.title).removeprefix(".").lstrip()
+    if rest:
+        parts.append(plain(rest))
     if finding.gb_ids:
         parts.append(plain(f"Related: {', '.join(finding.gb_ids)}"))
     source = [finding.target, finding.inputs, f"torch {finding.torch}" if finding.torch else ""]

@@ -67,6 +67,9 @@ def default_runs(reading: Reading, options: RunOptions) -> tuple[PlannedRun, ...
     runs = []
     left_to_main = False
     for target in _callable_targets(reading):
+        if not target.directives and target.maker is not None:
+            left_to_main |= reading.main_line is not None  # no input of ours gets at it
+            continue
         own = bool(target.directives) or reading.provider is not None or target.name in options.recorded
         if not own and reading.main_line is not None and _is_told_elsewhere(reading, target):
             continue
@@ -98,8 +101,17 @@ def _callable_targets(reading: Reading) -> tuple[StaticTarget, ...]:
 
 
 def _with_owner(reading: Reading, target: StaticTarget) -> StaticTarget:
-    """Whom to call for `target`: for `self.fast = torch.compile(...)` the module that has it, which calls it."""
-    if target.attribute_of is None or target.directives:
+    """Whom to call for `target`: what makes it and calls it, where that is known.
+
+    For `self.fast = torch.compile(...)` that is the module that has it, for what a function makes that function, where
+    it has directives.
+    """
+    if target.directives:
+        return target
+    if target.maker is not None:
+        makers = (one for one in reading.targets if one.name == target.maker and one.directives)
+        return next(makers, target)
+    if target.attribute_of is None:
         return target
     owners = (one for one in reading.targets if one.kind == "module" and one.name == target.attribute_of)
     return next(owners, target)
@@ -139,8 +151,11 @@ def _run(reading: Reading, target: StaticTarget, options: RunOptions) -> Planned
     recorded = options.recorded.get(target.name, ())
     plan = reading.plan(target, recorded=recorded, default_sizes=dict(options.default_sizes))
     # Where the file compiles an object of a class, the class is compiled as a whole, whatever else it compiles of it.
-    whole = any(one.compiled and one.holds == target.name for one in reading.targets)
-    return PlannedRun(replace(reading.request(target), compiled=target.compiled or whole), plan)
+    # A function that compiles something itself is called as it is: to compile that function is not what it asks for.
+    by_source = target.compiled or any(
+        one.compiled and target.name in {one.holds, one.maker} for one in reading.targets
+    )
+    return PlannedRun(replace(reading.request(target), compiled=by_source), plan)
 
 
 def _provided(targets: Iterable[StaticTarget]) -> list[StaticTarget]:

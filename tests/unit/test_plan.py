@@ -52,6 +52,18 @@ def test_the_main_block_is_not_run_for_a_variable_whose_class_has_directives(
     assert names(text + main) == expected
 
 
+MAKER = "import torch\n{}def train(x):\n    model = torch.compile(torch.nn.ReLU())\n    model(x)\n"
+
+
+def test_what_a_function_makes_is_run_by_that_function_or_by_nobody() -> None:
+    assert names(MAKER.format("")) == []
+    assert names(MAKER.format("") + PROVIDER) == []
+    assert names(MAKER.format("") + MAIN_BLOCK) == [""]
+    told = MAKER.format("# fuselight: train(f32[4])\n")
+    (run,) = default_runs(read_source("/project/m.py", told), OPTIONS)
+    assert (run.target.name, run.target.compiled) == ("train", True), "called as it is, not compiled itself"
+
+
 PARTS = """\
 import torch
 class M(torch.nn.Module):

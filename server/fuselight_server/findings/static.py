@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from fuselight_server.finding import Span
-    from fuselight_server.static.reading import Ignore, Reading
+    from fuselight_server.static.reading import Ignore, Reading, StaticTarget
 
 _NO_INPUTS_HINTS = (
     "Write the call above it, as `# fuselight: {}`",
@@ -35,14 +35,15 @@ def static_findings(reading: Reading, *, answered: Collection[str] = ()) -> tupl
         _finding("FL501", problem.span, title=problem.message, message=compose(hints=(_DIRECTIVE_HELP,)))
         for problem in reading.directive_problems
     ]
-    given = reading.provider is not None or reading.main_line is not None
     # Of two definitions of one name, in the branches of an `if`, one alone is there when the file has been imported.
     told = {target.name for target in reading.targets if target.directives}
     # What objects of a module hold is called by the module, which is run for it and tells of missing inputs.
     modules = {target.name for target in reading.targets if target.kind == "module"}
     told |= {target.name for target in reading.targets if target.attribute_of in modules}
+    told |= {target.name for target in reading.targets if target.maker in told}
     broken = {problem.span.line for problem in reading.directive_problems}
     for target in reading.targets:
+        given = reading.main_line is not None or (reading.provider is not None and target.maker is None)
         if (
             not target.compiled
             or target.name in told
@@ -52,31 +53,43 @@ def static_findings(reading: Reading, *, answered: Collection[str] = ()) -> tupl
         ):
             continue
         told.add(target.name)
-        arguments = ", ".join("f32[4, 8]" for _ in target.parameters)
-        name = target.name.rsplit(".", 1)[-1]
-        example = (
-            f"{target.attribute_of}().{name}({arguments})" if target.attribute_of else f"{name}({arguments})"
-        )
-        if target.kind == "module":
-            example = f"{name}()({arguments})"
-        hints = tuple(hint.format(example) for hint in _NO_INPUTS_HINTS)
-        out.append(
-            dataclasses.replace(
-                _finding(
-                    "FL502",
-                    target.name_span,
-                    title=f"no inputs are known for `{target.name}`",
-                    message=compose(
-                        "torch.compile traces a real call, so Fuselight needs the inputs of one.", hints=hints
-                    ),
-                ),
-                target=target.name,
-                hints=hints,
-                fixes=("insert_inputs",),
-                data=(("target", target.name),),
-            )
-        )
+        out.append(_made_inside(reading, target, target.maker) if target.maker else _without_inputs(target))
     return tuple(out)
+
+
+def _without_inputs(target: StaticTarget) -> Finding:
+    arguments = ", ".join("f32[4, 8]" for _ in target.parameters)
+    name = target.name.rsplit(".", 1)[-1]
+    example = (
+        f"{target.attribute_of}().{name}({arguments})" if target.attribute_of else f"{name}({arguments})"
+    )
+    if target.kind == "module":
+        example = f"{name}()({arguments})"
+    return _no_inputs(target, target, tuple(hint.format(example) for hint in _NO_INPUTS_HINTS))
+
+
+def _made_inside(reading: Reading, target: StaticTarget, outer: str) -> Finding:
+    """For what a function makes inside: no call from outside gets at it, so it is that function that wants one."""
+    maker = next((one for one in reading.targets if one.name == outer), None)
+    arguments = ", ".join("f32[4, 8]" for _ in maker.parameters) if maker else ""
+    hints = (
+        f"`{outer}` makes it: write a call of that above it, as `# fuselight: {outer}({arguments})`",
+        'Or call it under `if __name__ == "__main__":`, or run the program once with `fuselight run`',
+    )
+    return _no_inputs(target, maker, hints)
+
+
+def _no_inputs(target: StaticTarget, called: StaticTarget | None, hints: tuple[str, ...]) -> Finding:
+    message = compose("torch.compile traces a real call, so Fuselight needs the inputs of one.", hints=hints)
+    return dataclasses.replace(
+        _finding(
+            "FL502", target.name_span, title=f"no inputs are known for `{target.name}`", message=message
+        ),
+        target=target.name,
+        hints=hints,
+        fixes=("insert_inputs",) if called else (),
+        data=(("target", called.name),) if called else (),
+    )
 
 
 _DIRECTIVE_HELP = (

@@ -40,6 +40,12 @@ class StaticTarget:
     attribute_of: str | None = None
     """For an attribute of instances, assigned as `self.name = ...`: the name of their class."""
 
+    @property
+    def maker(self) -> str | None:
+        """The function in whose body it is made, where no call from outside gets at it; None for all else."""
+        outer, inside, _ = self.name.partition(".<locals>.")
+        return outer if inside else None
+
 
 @dataclass(frozen=True)
 class Ignore:

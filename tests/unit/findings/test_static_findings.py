@@ -47,6 +47,20 @@ def test_an_attribute_of_objects_is_hinted_as_their_call_and_not_where_a_module_
     assert static_findings(read_source(FILE, source.format("(torch.nn.Module)"))) == ()
 
 
+MADE_INSIDE = "import torch\n{}def train(x, n=2):\n    model = torch.compile(torch.nn.ReLU())\n    model(x)\n"
+
+
+def test_what_a_function_makes_is_hinted_as_a_call_of_that_function() -> None:
+    (one,) = static_findings(read_source(FILE, MADE_INSIDE.format("")))
+    assert (one.code, one.span.line, one.target) == ("FL502", 3, "train.<locals>.model")
+    assert "`# fuselight: train(f32[4, 8], f32[4, 8])`" in one.message
+    assert one.data == (("target", "train"),)
+    told = MADE_INSIDE.format("# fuselight: train(f32[4])\n")
+    assert static_findings(read_source(FILE, told)) == ()
+    main = MADE_INSIDE.format("") + "if __name__ == '__main__':\n    train(1)\n"
+    assert static_findings(read_source(FILE, main)) == ()
+
+
 def test_what_nobody_compiles_needs_no_inputs() -> None:
     assert static_findings(read_source(FILE, "def f(x):\n    return x\n")) == ()
 

@@ -39,17 +39,21 @@ SERVER_CORE = (
     "fuselight_server.worker_answers",
     "fuselight_server.worker_process",
     "fuselight_server.worker_runs",
+    "fuselight_server.worker_start",
 )
 """The server without its two faces: no LSP, no terminal."""
 SERVER = (
     *SERVER_CORE,
     "fuselight_server.analysis",
+    "fuselight_server.consent",
     "fuselight_server.face",
     "fuselight_server.outcomes",
+    "fuselight_server.pace",
     "fuselight_server.places",
     "fuselight_server.runs",
     "fuselight_server.settings",
     "fuselight_server.state",
+    "fuselight_server.target_device",
 )
 
 
@@ -79,6 +83,11 @@ ROOMS = (
         ("fuselight.torch_api", "fuselight.environment", "fuselight.report", "fuselight.trace"),
         ("torch",),
     ),
+    Room(
+        ("fuselight.inductor",),
+        ("fuselight.torch_api", "fuselight.dynamo", "fuselight.report", "fuselight.devices"),
+        ("torch",),
+    ),
     Room(("fuselight.trace",), ("fuselight.codec", "fuselight.report")),
     Room(("fuselight.target",), ("fuselight.torch_api", "fuselight.dynamo", *SHARED), ("torch",)),
     Room(("fuselight.worker.wire",), SHARED),
@@ -103,6 +112,7 @@ ROOMS = (
         (
             "fuselight_server.worker_process",
             "fuselight_server.worker_runs",
+            "fuselight_server.worker_start",
             "fuselight_server.worker_answers",
             "fuselight_server.sampling",
             "fuselight_server.store",
@@ -114,12 +124,15 @@ ROOMS = (
     Room(
         (
             "fuselight_server.analysis",
+            "fuselight_server.consent",
             "fuselight_server.face",
             "fuselight_server.outcomes",
+            "fuselight_server.pace",
             "fuselight_server.places",
             "fuselight_server.runs",
             "fuselight_server.settings",
             "fuselight_server.state",
+            "fuselight_server.target_device",
         ),
         (*SHARED, *SERVER),
     ),

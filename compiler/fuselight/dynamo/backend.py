@@ -50,14 +50,21 @@ def capture_backend(
 
 
 @contextlib.contextmanager
-def capture_only() -> Iterator[CompileCalls]:
-    """Inside, every torch.compile uses `capture_backend`, whatever backend, mode and options it was given."""
+def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[CompileCalls]:
+    """Inside, every torch.compile uses `backend`, whatever backend, mode and options it was given."""
     made = CompileCalls()
-    with torch_api.replaced_compile(functools.partial(_compile, made), capture_backend):
+    with torch_api.replaced_compile(functools.partial(_compile, made, backend), backend):
         yield made
 
 
-def _compile(made: CompileCalls, real: Callable[..., Any], model: Any = None, /, **asked: Any) -> Any:
+def _compile(
+    made: CompileCalls,
+    backend: Callable[..., Any],
+    real: Callable[..., Any],
+    model: Any = None,
+    /,
+    **asked: Any,
+) -> Any:
     """`torch.compile` with the backend replaced. As the original: without a model it is a decorator."""
     model = asked.pop("model", model)
     made.calls.append(_read_call(asked))
@@ -66,8 +73,8 @@ def _compile(made: CompileCalls, real: Callable[..., Any], model: Any = None, /,
     if options:
         kept["options"] = options
     if model is None:
-        return lambda function: real(function, backend=capture_backend, **kept)
-    return real(model, backend=capture_backend, **kept)
+        return lambda function: real(function, backend=backend, **kept)
+    return real(model, backend=backend, **kept)
 
 
 def _told_apart(asked: dict[str, Any]) -> dict[str, Any]:

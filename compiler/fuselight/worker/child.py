@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib
 import os
 import signal
 import sys
 import time
 import traceback
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 
 from fuselight import dynamo, torch_api
 from fuselight.codec import encode
-from fuselight.report import Call, Culprit, Failure, Location, Note, Problem, Rung
+from fuselight.report import Call, Culprit, Failure, Location, Note, Problem, Rung, Tier
 from fuselight.target import importing, rungs
 from fuselight.target.calls import PlannedCall, call_mode, compiled_form, make_call, module_of
 from fuselight.target.filling import quick_random
@@ -133,7 +135,7 @@ def _guarded(state: RunState) -> None:
     """Do the steps; whatever ends them early becomes a failure in the report."""
     roots = state.job.request.roots
     try:
-        with dynamo.capture_only() as state.asked, state.recorder:
+        with dynamo.capture_only(_backend(state)) as state.asked, state.recorder:
             _steps(state)
     except _Stopped:
         pass  # the host knows which limit it was
@@ -150,6 +152,20 @@ def _guarded(state: RunState) -> None:
             state.failures.append(_failure(state, error))
     if getpid() != state.pid:
         _really_exit(0)  # a process that user code forked has come back to us
+
+
+def _backend(state: RunState) -> Callable[..., Any]:
+    """What becomes of a captured graph: nothing, or kernels for the device that is asked for."""
+    request = state.job.request
+    if request.tier is not Tier.KERNELS or request.device is None:
+        return dynamo.capture_backend
+    inductor = importlib.import_module("fuselight.inductor")  # takes most of a second: not for a capture
+
+    def told(count: int) -> None:
+        state.tell("kernels", f"graph {count}", None, None, count)
+
+    state.generation = inductor.Generation(request.device, told)
+    return state.generation
 
 
 def _steps(state: RunState) -> None:

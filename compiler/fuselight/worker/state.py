@@ -12,15 +12,19 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fuselight import dynamo, torch_api
 from fuselight.codec import encode
 from fuselight.growing import GrowingJson
 from fuselight.protocol import Analyse, Progress
-from fuselight.report import Call, Failure, Inputs, Location, Note, Problem, Report, Rung, TargetRef, Tier
+from fuselight.report import Call, Failure, Inputs, Location, Note, Problem, Report, Rung, TargetRef
 from fuselight.target import importing
 from fuselight.target.calls import asked_notes
 from fuselight.worker import wire
+
+if TYPE_CHECKING:
+    from fuselight.inductor import Generation
 
 _PROGRESS_EVERY = 0.1
 
@@ -63,6 +67,8 @@ class RunState:
     grad: bool | None = None
     training: bool | None = None
     fake: bool = False
+    generation: Generation | None = None
+    """Tier kernels: what generates them."""
     asked: dynamo.CompileCalls = field(default_factory=dynamo.CompileCalls)
     """What each torch.compile of the user's asked for."""
     failures: list[Failure] = field(default_factory=list)
@@ -114,7 +120,7 @@ class RunState:
     def report(self) -> Report:
         """Put together what was learnt."""
         request = self.job.request
-        parts = self.recorder.parts()
+        parts, made = self.recorder.parts(), self.generation
         inputs = None
         if self.rung is not None:
             inputs = Inputs(
@@ -130,8 +136,11 @@ class RunState:
         return Report(
             versions=dynamo.versions(),
             target=TargetRef(target.path, target.name, target.line, target.kind),
-            tier=Tier.CAPTURE,
+            tier=request.tier,
             generation=request.generation,
+            device=request.device.key if request.device else "cpu",
+            target_device=request.device,
+            generated=() if made is None else tuple(made.graphs),
             inputs=inputs,
             environment=dynamo.environment(),
             frames=parts.frames,
@@ -141,10 +150,10 @@ class RunState:
             not_compiled=parts.not_compiled,
             failures=(*parts.failures, *self.failures),
             notes=(*self.sources.notes, *asked_notes(self.asked, request.roots), *self.notes),
-            problems=(*parts.problems, *self.problems),
+            problems=(*parts.problems, *(made.problems if made else ()), *self.problems),
             phases=dict(self.phases),
             roots=request.roots,
-            texts=dict(parts.texts),
+            texts={**parts.texts, **(made.texts if made else {})},
         )
 
 

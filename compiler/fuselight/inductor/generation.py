@@ -1,0 +1,180 @@
+"""Generates the kernels of each captured graph for a device, and writes down what was decided.
+
+Invariant: a graph whose generation fails is told as a graph with a failure; the user's program goes on with the
+captured graph either way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from fuselight import torch_api
+from fuselight.dynamo import stacks
+from fuselight.inductor import launches, saved
+from fuselight.report import (
+    CudagraphSkip,
+    Device,
+    GeneratedGraph,
+    Kernel,
+    Phase,
+    Problem,
+    Refusal,
+    SavedTensor,
+    text_key,
+)
+from fuselight.torch_api import generation
+
+_REFUSALS = 500
+"""Kinds of refusals kept per graph, those said most often."""
+
+
+@dataclass
+class _Open:
+    """A graph whose code is being generated."""
+
+    aten_key: str | None = None
+    kernels: list[Kernel] = field(default_factory=list)
+    refusals: tuple[Refusal, ...] = ()
+    skips: dict[CudagraphSkip, None] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)
+    """Scheduler nodes whose bytes are counted already."""
+    started: float = field(default_factory=time.perf_counter)
+
+
+class Generation:
+    """A Dynamo backend that generates code for `device` and runs the graph as it was captured.
+
+    `on_graph(count)` is called when a graph is done.
+    """
+
+    def __init__(self, device: Device, on_graph: Callable[[int], None] | None = None) -> None:
+        self.device = device
+        self.graphs: list[GeneratedGraph] = []
+        self.texts: dict[str, str] = {}
+        self.problems: dict[Problem, None] = {}
+        self._on_graph = on_graph
+        self._open = _Open()
+        self._saved: tuple[SavedTensor, ...] = ()
+        self._captured = 0
+
+    def __call__(
+        self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **asked: Any
+    ) -> Callable[..., Any]:
+        """Take a captured graph from Dynamo."""
+        self._open, self._saved = _Open(), ()
+        options = dict(asked.get("options") or {})
+        options.pop("backend", None)
+        options = {**generation.mode_options(options.pop("mode", None)), **options}
+        for name in sorted(generation.UNDECIDABLE & {key for key, value in options.items() if value}):
+            what = f"{name} times kernels against each other"
+            self._problem(what, "that needs the device itself: what Inductor takes without it is shown")
+        before = len(self.graphs)
+        try:
+            generation.generate(gm, example_inputs, self.device, self, options)
+        except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
+            self._fail(error, before)
+        self._captured += 1
+        forward: Callable[..., Any] = gm.forward
+        return forward
+
+    def _fail(self, error: Exception, before: int) -> None:
+        words = _words(error)
+        if len(self.graphs) > before:  # the forward graph is there: it was the backward one
+            phase = Phase.BACKWARD
+        else:
+            phase = Phase.FORWARD if torch.is_grad_enabled() else Phase.INFERENCE
+        self.graphs.append(GeneratedGraph(self._compile_id(), phase, graph=self._captured, failure=words))
+
+    def _compile_id(self) -> str:
+        return torch_api.current_compile_id() or "?"
+
+    def _problem(self, what: str, why: str) -> None:
+        self.problems.setdefault(Problem("kernels", what, why))
+
+    def _text(self, text: str) -> str:
+        key = text_key(text)
+        self.texts.setdefault(key, text)
+        return key
+
+    # What follows is torch_api's GenerationObserver.
+
+    def partitioned(self, forward: torch.fx.GraphModule, num_outputs: int) -> None:
+        """The joint graph is cut."""
+        self._saved = saved.read_saved(forward, num_outputs)
+
+    def lowered(self, graph: Any, module: torch.fx.GraphModule) -> None:
+        """Code generation of a graph begins."""
+        del graph
+        self._open = _Open(aten_key=self._text(str(module.code).strip()), refusals=self._open.refusals)
+
+    def launched(self, name: str, nodes: Sequence[Any], scheduled: Any) -> None:
+        """A launch is written."""
+        counts = id(scheduled) not in self._open.seen
+        self._open.seen.add(id(scheduled))
+        kernel = launches.read_launch(
+            name, nodes, scheduled if counts else None, len(self._open.kernels), self.device
+        )
+        self._open.kernels.append(kernel)
+
+    def refused(self, counts: Mapping[tuple[Any, Any, str], int]) -> None:
+        """A schedule is made."""
+        folded: dict[Refusal, int] = {}
+        for (first, second, reason), count in counts.items():
+            one = Refusal(reason, launches.place_of(first), launches.place_of(second))
+            folded[one] = folded.get(one, 0) + count
+        most = sorted(folded.items(), key=lambda item: -item[1])[:_REFUSALS]
+        self._open.refusals = tuple(replace(one, count=count) for one, count in most)
+
+    def not_replayed(self, reason: str, nodes: Sequence[Any]) -> None:
+        """Something is kept out of CUDA graphs."""
+        stack = launches.place_of_nodes(nodes) if nodes else stacks.from_text(reason)
+        self._open.skips.setdefault(CudagraphSkip(reason.split("Found from", 1)[0].strip(), stack))
+
+    def written(self, graph: Any, text: str) -> None:
+        """A graph is done."""
+        phase = Phase(generation.phase(graph))
+        found = launches.with_calls(self._open.kernels, text)
+        kernels = []
+        for kernel, source in found:
+            kernels.append(kernel if source is None else replace(kernel, text_key=self._text(source)))
+        self.graphs.append(
+            GeneratedGraph(
+                compile_id=self._compile_id(),
+                phase=phase,
+                graph=self._captured,
+                text_key=self._text(text),
+                aten_key=self._open.aten_key,
+                kernels=tuple(kernels),
+                refusals=self._open.refusals,
+                cudagraph_skips=tuple(self._open.skips),
+                saved=self._saved if phase is Phase.FORWARD else (),
+                seconds={"codegen": time.perf_counter() - self._open.started},
+            )
+        )
+        self._open = _Open()
+        if self._on_graph is not None:
+            self._on_graph(len(self.graphs))
+
+    def broke(self, stage: str, error: Exception) -> None:
+        """A hook of ours failed."""
+        self._problem(f"a fact was lost at {stages(stage, error)}", f"{type(error).__name__}: {error}"[:500])
+
+
+def stages(stage: str, error: Exception) -> str:
+    """Where a hook failed: `launched (launches.py:88)`."""
+    return f"{stage} ({stacks.innermost_of_ours(error)})"
+
+
+def _words(error: BaseException) -> str:
+    """The compiler's words, less the graph and the stack that it prints behind them."""
+    inner = error
+    while inner.__cause__ is not None:
+        inner = inner.__cause__
+    text = str(inner).split("\nWhile executing", 1)[0].strip()
+    first = "\n".join(text.splitlines()[:6])
+    return f"{type(inner).__name__}: {first}"[:1000]

@@ -1,0 +1,122 @@
+"""One launch of a kernel in Inductor's wrapper, to a Kernel: what went into it, what it moves, its source.
+
+Invariant: bytes of a node of the scheduler are counted at its first launch alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from fuselight.dynamo import stacks
+from fuselight.report import Device, FusedOperator, Kernel, KernelKind, Stack
+from fuselight.torch_api import generation
+
+_DEFINITION = re.compile(r"^(?P<name>\w+) = async_compile\.(?:triton|cpp_pybinding|cpp)\(", re.MULTILINE)
+_QUOTED = re.compile(r"'''(?P<text>.*?)'''", re.DOTALL)
+_DTYPES = {
+    torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int8: "i8",
+    torch.float8_e4m3fn: "f8", torch.float8_e5m2: "f8",
+}  # fmt: skip
+
+
+def read_launch(name: str, nodes: Sequence[Any], scheduled: Any, launch: int, device: Device) -> Kernel:
+    """The Kernel of a launch, without source and line yet; `scheduled` is None where its bytes are counted already."""
+    moved = generation.traffic(scheduled) if scheduled is not None else None
+    flops = generation.flops(scheduled) if scheduled is not None else None
+    dtype = _dtype(nodes, flops)
+    return Kernel(
+        name=name,
+        kind=_kind(name, nodes, device),
+        launch=launch,
+        operators=tuple(map(_operator, generation.origins(nodes))),
+        bytes_read=None if moved is None else moved[0],
+        bytes_written=None if moved is None else moved[1],
+        flops=flops,
+        dtype=dtype,
+    )
+
+
+def with_calls(kernels: Sequence[Kernel], wrapper: str) -> list[tuple[Kernel, str | None]]:
+    """Each kernel with its line of the wrapper, and its source where the wrapper holds it."""
+    sources = _sources(wrapper)
+    calls = _Calls(wrapper)
+    out = []
+    for kernel in kernels:
+        number, text = calls.next(kernel.name)
+        out.append((replace(kernel, call=text, wrapper_line=number), sources.get(kernel.name)))
+    return out
+
+
+def place_of(scheduled: Any) -> Stack:
+    """Where the first operator of a node of the scheduler comes from."""
+    return place_of_nodes(generation.nodes_of(scheduled))
+
+
+def place_of_nodes(nodes: Iterable[Any]) -> Stack:
+    """Where the first operator of IR nodes comes from."""
+    return next((stack for node in generation.origins(nodes) if (stack := _stack(node))), ())
+
+
+def _operator(node: torch.fx.Node) -> FusedOperator:
+    name, original = generation.operator_names(node)
+    return FusedOperator(name, original, _stack(node))
+
+
+def _stack(node: torch.fx.Node) -> Stack:
+    trace = node.meta.get("stack_trace")
+    return stacks.from_text(trace) if isinstance(trace, str) else ()
+
+
+def _kind(name: str, nodes: Sequence[Any], device: Device) -> KernelKind:
+    if any(generation.is_user_triton(node) for node in nodes):
+        return KernelKind.USER_TRITON
+    if any(generation.is_template(node) for node in nodes):
+        return KernelKind.TEMPLATE
+    if any(generation.is_fallback(node) for node in nodes):
+        return KernelKind.FALLBACK
+    if any(generation.is_extern(node) for node in nodes):
+        return KernelKind.EXTERN
+    return KernelKind.CPP if device.backend == "cpu" or name.startswith("cpp_") else KernelKind.TRITON
+
+
+def _dtype(nodes: Sequence[Any], flops: int | None) -> str | None:
+    found = generation.compute_dtype(nodes)
+    name = _DTYPES.get(found) if found is not None else None
+    if name == "f32" and flops and torch.get_float32_matmul_precision() != "highest":
+        return "tf32"
+    return name
+
+
+def _sources(wrapper: str) -> dict[str, str]:
+    """The text of each kernel that the wrapper defines."""
+    found = {}
+    for match in _DEFINITION.finditer(wrapper):
+        text = _QUOTED.search(wrapper, match.end())
+        if text is not None:
+            found[match["name"]] = text["text"].strip("\n")
+    return found
+
+
+class _Calls:
+    """The lines of a wrapper on which kernels are launched, taken in the order of the launches."""
+
+    def __init__(self, wrapper: str) -> None:
+        self._lines = wrapper.splitlines()
+        self._from: dict[str, int] = {}
+        self._start = next(
+            (i for i, line in enumerate(self._lines) if line.strip().startswith("def call(")), 0
+        )
+
+    def next(self, name: str) -> tuple[int | None, str]:
+        """The next line that launches `name`, 1-based, and its text."""
+        called = re.compile(rf"(?<![\w.]){re.escape(name)}(?:\.run)?\(")
+        for index in range(self._from.get(name, self._start), len(self._lines)):
+            if called.search(self._lines[index]):
+                self._from[name] = index + 1
+                return index + 1, self._lines[index].strip()
+        return None, ""

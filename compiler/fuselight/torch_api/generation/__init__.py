@@ -1,0 +1,44 @@
+"""Private names of AOTAutograd and Inductor: code generation for a device, present or not.
+
+Not imported with the rest of torch_api: Inductor takes most of a second, and a capture needs none of it.
+"""
+
+from fuselight.torch_api.generation.generating import (
+    UNDECIDABLE,
+    GenerationObserver,
+    generate,
+    mode_options,
+)
+from fuselight.torch_api.generation.scheduled import (
+    compute_dtype,
+    flops,
+    is_extern,
+    is_fallback,
+    is_template,
+    is_user_triton,
+    nodes_of,
+    operator_names,
+    origins,
+    phase,
+    traffic,
+)
+from fuselight.torch_api.generation.virtual import why_no_triton
+
+__all__ = [
+    "UNDECIDABLE",
+    "GenerationObserver",
+    "compute_dtype",
+    "flops",
+    "generate",
+    "is_extern",
+    "is_fallback",
+    "is_template",
+    "is_user_triton",
+    "mode_options",
+    "nodes_of",
+    "operator_names",
+    "origins",
+    "phase",
+    "traffic",
+    "why_no_triton",
+]

@@ -1,0 +1,300 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""Runs AOTAutograd and Inductor on a captured graph as far as source text, and tells what they decide on the way.
+
+Invariant: no kernel is compiled, loaded or launched; the graph that is given is not changed. Hooks observe: what they
+raise is told to the observer and changes nothing of what is generated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+import torch._dynamo.utils
+import torch._functorch.config
+import torch._inductor.codegen.cpp
+import torch._inductor.codegen.triton
+import torch._inductor.compile_fx
+import torch._inductor.config
+import torch._inductor.debug
+import torch._inductor.graph
+import torch._inductor.ir
+import torch._inductor.scheduler
+from torch._inductor.virtualized import V
+
+from fuselight.report import Device
+from fuselight.torch_api.generation.attention import target_attention
+from fuselight.torch_api.generation.retargeting import retarget
+from fuselight.torch_api.generation.virtual import answering, virtual_gpu
+
+UNDECIDABLE = frozenset(
+    {"max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning"}
+)
+"""Options by which kernels are timed against each other: a GPU decides, and there is none."""
+
+
+class GenerationObserver(Protocol):
+    """What is told of one graph; `graph` is Inductor's GraphLowering."""
+
+    def partitioned(self, forward: torch.fx.GraphModule, num_outputs: int) -> None:
+        """AOTAutograd has cut the joint graph: behind `num_outputs` outputs, `forward` gives what it saves."""
+
+    def lowered(self, graph: Any, module: torch.fx.GraphModule) -> None:
+        """A graph of ATen operators goes to code generation."""
+
+    def launched(self, name: str, nodes: Sequence[Any], scheduled: Any) -> None:
+        """A launch of kernel `name` is written, for these IR nodes; `scheduled` is the scheduler's node."""
+
+    def refused(self, counts: Mapping[tuple[Any, Any, str], int]) -> None:
+        """Pairs of scheduler nodes that were not fused, with torch's reason, and how often it was said."""
+
+    def not_replayed(self, reason: str, nodes: Sequence[Any]) -> None:
+        """A graph, or the part with these IR nodes, is kept out of CUDA graphs."""
+
+    def written(self, graph: Any, text: str) -> None:
+        """The wrapper of a graph is there."""
+
+    def broke(self, stage: str, error: Exception) -> None:
+        """A hook failed: a fact is lost."""
+
+
+def generate(
+    gm: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    device: Device,
+    observer: GenerationObserver,
+    options: Mapping[str, Any],
+) -> None:
+    """Generate the code of `gm`, forward and (with gradients on) backward, for `device`. Raises what torch raises."""
+    gm = copy.deepcopy(gm)
+    virtual = device.backend != "cpu"
+    compile_fx = torch._inductor.compile_fx
+    with contextlib.ExitStack() as stack:
+        enter = stack.enter_context
+        if virtual:
+            target_attention(gm, device)
+            enter(virtual_gpu(device))
+            enter(_patched(compile_fx, "_recursive_joint_graph_passes", _passes_then_retarget))
+        enter(_patched(torch._inductor.graph.GraphLowering, "compile_to_module", _text_only(observer)))
+        enter(
+            _patched(
+                torch._inductor.debug, "set_kernel_post_grad_provenance_tracing", _telling_launches(observer)
+            )
+        )
+        mine = torch._inductor.debug.set_kernel_post_grad_provenance_tracing
+        for module in (torch._inductor.codegen.triton, torch._inductor.codegen.cpp):
+            enter(_patched(module, "set_kernel_post_grad_provenance_tracing", lambda _: mine))
+        enter(
+            _patched(torch._inductor.ir.ExternKernel, "codegen_comment", _telling_extern_launches(observer))
+        )
+        enter(_patched(compile_fx, "min_cut_rematerialization_partition", _telling_partition(observer)))
+        enter(_telling_refusals(observer))
+        enter(
+            _patched(torch._inductor.scheduler.Scheduler, "should_partition", _telling_partitions(observer))
+        )
+        enter(_patched(torch._dynamo.utils, "preserve_rng_state", lambda _: contextlib.nullcontext))
+        enter(
+            torch._functorch.config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True)
+        )
+        decided = {name: value for name, value in options.items() if name not in UNDECIDABLE}
+        enter(torch._inductor.config.patch({"fx_graph_cache": False, "compile_threads": 1, **decided}))
+        compile_fx.compile_fx(
+            gm, inputs, inner_compile=functools.partial(_inner, device if virtual else None)
+        )
+
+
+def mode_options(mode: str | None) -> dict[str, Any]:
+    """What a mode of torch.compile stands for, as Inductor's options."""
+    if mode in (None, "default"):
+        return {}
+    found: dict[str, Any] = torch._inductor.list_mode_options(mode)
+    return found
+
+
+def _inner(device: Device | None, gm: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
+    if device is None:
+        return torch._inductor.compile_fx.compile_fx_inner(gm, inputs, **options)
+    values = [node.meta["val"] for node in gm.graph.find_nodes(op="placeholder")]
+    with answering(device):
+        return torch._inductor.compile_fx.compile_fx_inner(gm, values, **options)
+
+
+@contextlib.contextmanager
+def _patched(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
+    real = getattr(owner, name)
+    setattr(owner, name, wrap(real))
+    try:
+        yield
+    finally:
+        setattr(owner, name, real)
+
+
+def _passes_then_retarget(real: Callable[..., Any]) -> Callable[..., Any]:
+    """The joint passes fold constants with real tensors and trace patterns with autograd: on the CPU, so before."""
+
+    def passes(gm: torch.fx.GraphModule, *args: Any, **named: Any) -> Any:
+        return retarget(real(gm, *args, **named))
+
+    return passes
+
+
+def _text_only(observer: GenerationObserver) -> Callable[[Any], Any]:
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        del real
+
+        def compile_to_module(self: Any) -> Any:
+            _tell(observer, observer.lowered, self, self.module)
+            code, _ = self.codegen()
+            text = str(getattr(code, "value", code))
+            if self.disable_cudagraphs_reason:
+                _tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
+            _tell(observer, observer.written, self, text)
+            self.cache_key, self.cache_path, self.cache_linemap = "virtual", __file__, []
+            return _Unloaded(text)
+
+        return compile_to_module
+
+    return wrap
+
+
+class _Unloaded:
+    """In the place of the module of generated code."""
+
+    __file__ = __file__
+    key = "virtual"
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self.runner = self
+        self.partitions: list[Any] = []
+
+    def call(self, _args: Sequence[Any]) -> Any:
+        """Nothing may call it: the user's program goes on with the captured graph."""
+        raise RuntimeError("kernels that were generated for another device are not launched")
+
+    def recursively_apply_fns(self, _functions: Any) -> None:
+        """Wrap no part: there is none."""
+
+
+def _tell(observer: GenerationObserver, notify: Callable[..., None], *args: Any) -> None:
+    try:
+        notify(*args)
+    except Exception as error:  # noqa: BLE001 - an observer must not change what it observes
+        observer.broke(getattr(notify, "__name__", "?"), error)
+
+
+def _telling_launches(observer: GenerationObserver) -> Callable[[Any], Any]:
+    """Of generated kernels: Inductor names the scheduler's nodes of each launch, for its own record of provenance."""
+
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def set_kernel_post_grad_provenance_tracing(
+            node_schedule: Any, kernel_name: str, *args: Any, **named: Any
+        ) -> Any:
+            if isinstance(node_schedule, (list, tuple)):
+                nodes = [item.node for item in node_schedule if getattr(item, "node", None) is not None]
+                _tell(observer, observer.launched, kernel_name, nodes, _scheduled())
+            return real(node_schedule, kernel_name, *args, **named)
+
+        return set_kernel_post_grad_provenance_tracing
+
+    return wrap
+
+
+def _telling_extern_launches(observer: GenerationObserver) -> Callable[[Any], Any]:
+    """Of everything else: not each of them has a name by then that the record of provenance would take."""
+
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def codegen_comment(self: Any, wrapper: Any, kernel_name: str | None = None) -> None:
+            real(self, wrapper, kernel_name)
+            name = kernel_name or self.try_get_kernel_name()
+            if not name:
+                overload = getattr(self, "op_overload", None)
+                name = f"torch.ops.{overload}" if overload is not None else type(self).__name__
+            _tell(observer, observer.launched, name, [self], _scheduled())
+
+        return codegen_comment
+
+    return wrap
+
+
+def _scheduled() -> Any:
+    return getattr(V.graph.scheduler, "current_node", None)
+
+
+def _telling_partition(observer: GenerationObserver) -> Callable[[Any], Any]:
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def partition(joint: Any, inputs: Any, *args: Any, **named: Any) -> Any:
+            forward, backward = real(joint, inputs, *args, **named)
+            _tell(
+                observer,
+                observer.partitioned,
+                forward,
+                int(named.get("num_fwd_outputs", args[0] if args else 0)),
+            )
+            return forward, backward
+
+        return partition
+
+    return wrap
+
+
+@contextlib.contextmanager
+def _telling_refusals(observer: GenerationObserver) -> Iterator[None]:
+    """Scheduler nodes are compared by the thousand: they are counted as they are, and told when a schedule is done."""
+    scheduler = torch._inductor.scheduler
+    pairs: dict[int, tuple[Any, Any]] = {}
+    counts: dict[tuple[Any, Any, str], int] = {}
+
+    def wrap_init(real: Callable[..., Any]) -> Callable[..., Any]:
+        def init(self: Any, node1: Any, node2: Any) -> None:
+            real(self, node1, node2)
+            pairs[id(self)] = (node1, node2)
+
+        return init
+
+    def wrap_call(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, reason: str, *args: Any) -> None:
+            real(self, reason, *args)
+            pair = pairs.get(id(self))
+            if pair is not None:
+                key = (pair[0], pair[1], reason)
+                counts[key] = counts.get(key, 0) + 1
+
+        return call
+
+    def wrap_fuse(real: Callable[..., Any]) -> Callable[..., Any]:
+        def fuse_nodes(self: Any, nodes: Any) -> Any:
+            pairs.clear()
+            counts.clear()
+            fused = real(self, nodes)
+            _tell(observer, observer.refused, dict(counts))
+            pairs.clear()
+            counts.clear()
+            return fused
+
+        return fuse_nodes
+
+    with (
+        _patched(scheduler.WhyNoFuse, "__init__", wrap_init),
+        _patched(scheduler.WhyNoFuse, "__call__", wrap_call),
+        _patched(scheduler.Scheduler, "fuse_nodes", wrap_fuse),
+    ):
+        yield
+
+
+def _telling_partitions(observer: GenerationObserver) -> Callable[[Any], Any]:
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def should_partition(self: Any, node: Any, *args: Any, **named: Any) -> Any:
+            reason = real(self, node, *args, **named)
+            if reason and torch._inductor.config.triton.cudagraphs:
+                nodes = [item.node for item in node.get_nodes() if item.node is not None]
+                _tell(observer, observer.not_replayed, str(reason), nodes)
+            return reason
+
+        return should_partition
+
+    return wrap

@@ -1,0 +1,167 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""What Inductor's scheduler knows of a kernel: where its operators come from, what it moves, what it computes.
+
+Invariant: sizes are those of the inputs that the graph was generated for (hints, where a size is symbolic); what cannot
+be known is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+import torch._inductor.ir
+import torch.fx
+from torch._inductor.utils import get_dtype_size
+from torch._inductor.virtualized import V
+
+
+def origins(nodes: Iterable[Any]) -> list[torch.fx.Node]:
+    """The nodes of the ATen graph that IR nodes were made of, in the graph's order.
+
+    What calls a library has one node of its own, where Inductor knows it; its `origins` hold those of its inputs too.
+    """
+    found: dict[torch.fx.Node, None] = {}
+    for node in nodes:
+        own = getattr(node, "origin_node", None) if is_extern(node) else None
+        get = getattr(node, "get_origins", None)
+        every = get() if get is not None else getattr(node, "origins", ())
+        for origin in (own,) if own is not None else every:
+            if origin.op == "call_function":
+                found.setdefault(origin)
+    order = {node: index for index, node in enumerate(V.graph.graph.nodes)}
+    return sorted(found, key=lambda node: order.get(node, len(order)))
+
+
+def operator_names(node: torch.fx.Node) -> tuple[str, str]:
+    """The operator of a node, and the one of the captured graph that it was decomposed from (empty: itself)."""
+    name = str(node.target)
+    original = node.meta.get("original_aten")
+    before = "" if original is None else str(original)
+    return name, "" if before == name else before
+
+
+def traffic(scheduled: Any) -> tuple[int, int] | None:
+    """Bytes that a kernel reads and writes of device memory, each buffer once; None where that is not known."""
+    members = _members(scheduled)
+    if not members:
+        return None
+    written = {dep.name for member in members for dep in member.read_writes.writes}
+    reads: dict[str, int] = {}
+    writes: dict[str, int] = {}
+    for member in members:
+        for dep in member.read_writes.reads:
+            if dep.name not in written:
+                reads[dep.name] = max(reads.get(dep.name, 0), _bytes(member, dep))
+        for dep in member.read_writes.writes:
+            if _is_used_outside(member, dep.name, members):
+                writes[dep.name] = max(writes.get(dep.name, 0), _bytes(member, dep))
+    return sum(reads.values()), sum(writes.values())
+
+
+def flops(scheduled: Any) -> int | None:
+    """Floating-point operations of the matrix multiplications, convolutions and attention in a kernel."""
+    counted = [member.estimate_flops() for member in _members(scheduled)]
+    known = [int(count) for count in counted if count]
+    return sum(known) if known else None
+
+
+def compute_dtype(nodes: Iterable[Any]) -> torch.dtype | None:
+    """The widest dtype among what a kernel's nodes make."""
+    found = [dtype for node in nodes if (dtype := _dtype(node)) is not None]
+    return max(found, key=lambda dtype: (dtype.is_floating_point, dtype.itemsize)) if found else None
+
+
+def is_fallback(node: Any) -> bool:
+    """Whether an IR node calls ATen because Inductor has no lowering for the operator."""
+    ir = torch._inductor.ir
+    return isinstance(node, ir.FallbackKernel)
+
+
+def is_extern(node: Any) -> bool:
+    """Whether an IR node calls a library's kernel."""
+    return isinstance(node, torch._inductor.ir.ExternKernel)
+
+
+def is_template(node: Any) -> bool:
+    """Whether an IR node is one of Inductor's templates."""
+    return isinstance(node, torch._inductor.ir.TemplateBuffer)
+
+
+def is_user_triton(node: Any) -> bool:
+    """Whether an IR node launches a Triton kernel of the user's."""
+    return isinstance(node, torch._inductor.ir.UserDefinedTritonKernel)
+
+
+def phase(graph: Any) -> str:
+    """`inference`, `forward` or `backward`, of a GraphLowering."""
+    return "backward" if graph.is_backward else "inference" if graph.is_inference else "forward"
+
+
+def nodes_of(scheduled: Any) -> list[Any]:
+    """The IR nodes of a node of the scheduler."""
+    return [member.node for member in _members(scheduled) if member.node is not None]
+
+
+def _members(scheduled: Any) -> Sequence[Any]:
+    return scheduled.get_nodes() if scheduled is not None else ()
+
+
+def _dtype(node: Any) -> torch.dtype | None:
+    try:
+        dtype: torch.dtype | None = node.get_dtype()
+    except (AttributeError, NotImplementedError, AssertionError):  # several outputs, or none
+        return None
+    return dtype
+
+
+def _bytes(member: Any, dep: Any) -> int:
+    """Bytes behind one access: no more than the buffer, and no more than the loop touches."""
+    buffer: Any = V.graph.name_to_buffer.get(dep.name)
+    if buffer is None:
+        buffer = V.graph.graph_inputs.get(dep.name)
+    if buffer is None:
+        constant = V.graph.constants.get(dep.name)
+        return 0 if constant is None else constant.numel() * constant.element_size()
+    try:
+        size, dtype = buffer.get_size(), buffer.get_dtype()
+    except (
+        AttributeError,
+        NotImplementedError,
+        AssertionError,
+    ):  # several outputs: each is read by its own name
+        return _outputs_bytes(buffer)
+    whole = _hint(size)
+    touched = whole
+    if hasattr(dep, "size") and not getattr(member, "is_extern", lambda: False)():
+        touched = _hint(dep.size) or whole
+    return min(whole, touched) * int(get_dtype_size(dtype))
+
+
+def _outputs_bytes(buffer: Any) -> int:
+    outputs = getattr(buffer, "outputs", None) or ()
+    total = 0
+    for output in outputs:
+        try:
+            total += _hint(output.get_size()) * int(get_dtype_size(output.get_dtype()))
+        except (AttributeError, NotImplementedError, AssertionError):
+            continue
+    return total
+
+
+def _hint(sizes: Iterable[Any]) -> int:
+    sizevars: Any = V.graph.sizevars
+    hint = getattr(sizevars, "optimization_hint", None) or sizevars.size_hint
+    product = 1
+    for size in sizes:
+        product *= int(hint(size, fallback=1))
+    return product
+
+
+def _is_used_outside(member: Any, name: str, members: Sequence[Any]) -> bool:
+    buffer = member.scheduler.name_to_buf.get(name)
+    if buffer is None:
+        return True
+    inside = set(members)
+    return any(user.node not in inside for user in buffer.users)

@@ -1,0 +1,193 @@
+"""Kernels for a GPU that is not there: each on its line, forward and backward, and what autograd keeps."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from fuselight.report import Device, GeneratedGraph, Kernel, KernelKind, Phase, Report, Tier
+from tests.support.live_worker import LiveWorker
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="this environment has no Triton"),
+]
+H100 = Device(
+    "h100-sxm", "NVIDIA H100 80GB HBM3", "cuda", "9.0", 132,
+    clock_mhz=1980, memory_gb=80, bandwidth_gbs=3350, tflops={"f32": 67.0, "bf16": 989.0},
+    shared_kb=227, shared_sm_kb=228, l2_mb=50,
+)  # fmt: skip
+CPU = Device("cpu", "CPU", "cpu", "", 2)
+BLOCK = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+# fuselight: Block()(f32[8, 16, 64]{options})
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(64)
+        self.up = nn.Linear(64, 256)
+    def forward(self, x):
+        h = self.norm(x)
+        h = self.up(h)
+        return F.gelu(h) * 2
+"""
+NORM, UP, GELU = 12, 13, 14
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
+    live = LiveWorker(tmp_path_factory.mktemp("workspace"))
+    yield live
+    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
+    live.close()
+
+
+def kernels(live: LiveWorker, source: str, name: str = "f", device: Device = H100) -> Report:
+    request = replace(live.request(source, name), tier=Tier.KERNELS, device=device)
+    report = live.report(request)
+    assert report.failures == ()
+    assert (report.tier, report.target_device) == (Tier.KERNELS, device)
+    return report
+
+
+def lines(kernel: Kernel) -> set[int]:
+    return {
+        place.line for one in kernel.operators for place in one.stack if place.path.endswith("model.py")
+    }
+
+
+def only(report: Report, phase: Phase) -> GeneratedGraph:
+    found = [graph for graph in report.generated if graph.phase is phase]
+    assert len(found) == 1, report.generated
+    assert found[0].failure is None
+    return found[0]
+
+
+def test_inference_gives_triton_kernels_on_their_lines(live: LiveWorker) -> None:
+    report = kernels(live, BLOCK.format(options=""), "Block")
+    graph = only(report, Phase.INFERENCE)
+    norm, up, gelu = graph.kernels
+    assert [norm.kind, up.kind, gelu.kind] == [KernelKind.TRITON, KernelKind.EXTERN, KernelKind.TRITON]
+    assert lines(norm) == {NORM}
+    assert lines(up) == {UP}
+    assert GELU in lines(gelu)
+    assert "native_layer_norm" in norm.name
+    assert norm.text_key is not None
+    assert "tl.load" in report.texts[norm.text_key]
+    wrapper = report.texts[graph.text_key or ""].splitlines()
+    assert norm.call.startswith(f"{norm.name}.run(")
+    assert wrapper[(norm.wrapper_line or 0) - 1].strip() == norm.call
+    assert {one.original for one in norm.operators} == {"aten.native_layer_norm.default"}
+
+
+def test_bytes_and_operations_are_those_of_the_tensors(live: LiveWorker) -> None:
+    norm, up, gelu = only(kernels(live, BLOCK.format(options=""), "Block"), Phase.INFERENCE).kernels
+    rows, inner, outer = 8 * 16, 64, 256
+    assert norm.bytes_read == 4 * (rows * inner + 2 * inner)
+    assert norm.bytes_written == 4 * rows * inner
+    assert up.flops == 2 * rows * inner * outer
+    assert gelu.bytes_written == 4 * rows * outer
+    assert gelu.flops is None
+
+
+def test_backward_kernels_are_on_the_forward_lines_that_caused_them(live: LiveWorker) -> None:
+    report = kernels(live, BLOCK.format(options=", train=True"), "Block")
+    forward, backward = only(report, Phase.FORWARD), only(report, Phase.BACKWARD)
+    assert forward.kernels
+    assert backward.kernels
+    assert set().union(*map(lines, backward.kernels)) == {NORM, UP, GELU}
+    assert all(kernel.operators and lines(kernel) for kernel in backward.kernels)
+
+
+def test_what_is_saved_for_backward_is_what_autograd_itself_saves(live: LiveWorker) -> None:
+    report = kernels(live, BLOCK.format(options=", train=True"), "Block")
+    saved = only(report, Phase.FORWARD).saved
+    rows, inner, outer = 8 * 16, 64, 256
+    by_line: dict[int, int] = {}
+    for tensor in saved:
+        if tensor.bytes:
+            line = next(place.line for place in tensor.stack if place.path.endswith("model.py"))
+            by_line[line] = by_line.get(line, 0) + tensor.bytes
+    # The mean is folded into the normalised input: what is kept is x_hat and 1/sigma, and what GELU was given.
+    assert sum(by_line.values()) == sum(tensor.bytes for tensor in saved)
+    assert by_line[UP] >= 4 * rows * outer
+    assert by_line[NORM] <= 4 * (rows * inner + 2 * rows)
+    assert {tensor.kind for tensor in saved} <= {"activation", "input"}
+
+
+def test_a_second_size_is_generated_with_symbols(live: LiveWorker) -> None:
+    source = "import torch\n# fuselight: f(f32[4, 8])\n# fuselight: f(f32[6, 8])\ndef f(x):\n    return x.sin() + 1\n"
+    static, dynamic = kernels(live, source).generated
+    assert (static.compile_id, dynamic.compile_id) == ("0/0", "0/1")
+    assert "xnumel = 32" in static.kernels[0].call or ", 32, " in static.kernels[0].call
+    assert "s" in dynamic.kernels[0].call
+
+
+def test_the_cpu_gets_cpp_kernels(live: LiveWorker) -> None:
+    report = kernels(live, BLOCK.format(options=""), "Block", CPU)
+    found = only(report, Phase.INFERENCE).kernels
+    assert KernelKind.CPP in {kernel.kind for kernel in found}
+    cpp = next(kernel for kernel in found if kernel.kind is KernelKind.CPP)
+    assert "#pragma omp" in report.texts[cpp.text_key or ""] or "extern" in report.texts[cpp.text_key or ""]
+
+
+def test_a_graph_that_cannot_be_generated_says_why_and_the_others_are_shown(live: LiveWorker) -> None:
+    source = (
+        "import torch\n"
+        "@torch.library.custom_op('mine::odd', mutates_args=())\n"
+        "def odd(x: torch.Tensor) -> torch.Tensor:\n"
+        "    return x.clone()\n"
+        "# fuselight: f(f32[4])\n"
+        "def f(x):\n"
+        "    y = x.sin()\n"
+        "    print('break')\n"
+        "    return y.cos()\n"
+    )
+    found = kernels(live, source).generated
+    assert [len(graph.kernels) for graph in found] == [1, 1]
+    assert [lines(graph.kernels[0]) for graph in found] == [{7}, {9}]
+
+
+def test_attention_is_the_one_of_the_device(live: LiveWorker) -> None:
+    source = (
+        "import torch\nfrom torch.nn import functional as F\n"
+        "# fuselight: f(bf16[2, 4, 128, 64])\n"
+        "def f(q):\n"
+        "    return F.scaled_dot_product_attention(q, q, q, is_causal=True)\n"
+    )
+    (graph,) = kernels(live, source).generated
+    assert any("flash_attention" in kernel.name for kernel in graph.kernels), graph.kernels
+    turing = replace(H100, key="t4", arch="7.5")
+    (graph,) = kernels(live, source.replace("bf16", "f16"), device=turing).generated
+    assert any("efficient_attention" in kernel.name for kernel in graph.kernels), graph
+    (graph,) = kernels(live, source, device=turing).generated
+    assert graph.failure is not None
+    assert "BF16" in graph.failure or "bfloat16" in graph.failure
+
+
+def test_a_fallback_and_a_refused_fusion_are_told(live: LiveWorker) -> None:
+    source = (
+        "import torch\n"
+        "# fuselight: f(f32[64, 64])\n"
+        "def f(x):\n"
+        "    y = x.relu().sum(0)\n"
+        "    z = torch.linalg.svdvals(x)\n"
+        "    return (x + 1).sum(1), y, z\n"
+    )
+    (graph,) = kernels(live, source).generated
+    assert any(kernel.kind is KernelKind.FALLBACK and lines(kernel) == {5} for kernel in graph.kernels)
+    assert graph.refusals
+    assert all(refusal.reason and refusal.count > 0 for refusal in graph.refusals)
+
+
+def test_a_later_capture_knows_nothing_of_the_device(live: LiveWorker) -> None:
+    kernels(live, BLOCK.format(options=""), "Block")
+    source = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x * torch.cuda.is_available()\n"
+    report = live.analyse(source)
+    assert (report.tier, report.generated, report.failures) == (Tier.CAPTURE, (), ())

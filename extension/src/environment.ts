@@ -189,8 +189,24 @@ function fromPath(): readonly Candidate[] {
   return windows ? [...found, launcher] : found;
 }
 
-const question =
-  "import sys,sysconfig;print(*sys.version_info[:2],sys.implementation.name,int(bool(sysconfig.get_config_var('Py_GIL_DISABLED'))))";
+/** Nothing that is installed is imported: torch's version is in its metadata, which may lie with the user's own packages. */
+const question = `
+import json, site, sys, sysconfig
+if sys.prefix == sys.base_prefix:
+    sys.path.append(site.getusersitepackages())
+try:
+    from importlib.metadata import version
+    torch = version("torch")
+except ImportError:
+    torch = None
+print(json.dumps({
+    "version": sys.version_info[:2],
+    "implementation": sys.implementation.name,
+    "freeThreaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    "prefix": sys.prefix,
+    "torch": torch,
+}))
+`;
 
 function probe(interpreter: { executable: string; args: readonly string[] }): Promise<Probe> {
   return new Promise((done) => {
@@ -199,20 +215,21 @@ function probe(interpreter: { executable: string; args: readonly string[] }): Pr
       [...interpreter.args, "-I", "-c", question],
       { timeout: probeMilliseconds, windowsHide: true },
       (error, stdout, stderr) => {
-        const [major, minor, implementation, freeThreaded] = stdout.trim().split(" ");
-        if (error || !implementation) {
-          done({ ok: false, problem: problemOf(error, stderr) });
-          return;
-        }
-        done({
-          ok: true,
-          version: [Number(major), Number(minor)],
-          implementation,
-          freeThreaded: freeThreaded === "1",
-        });
+        const answer = error ? null : answerOf(stdout);
+        done(answer ?? { ok: false, problem: problemOf(error, stderr) });
       },
     );
   });
+}
+
+function answerOf(stdout: string): Probe | null {
+  try {
+    // A `sitecustomize` may print before it.
+    const answer = JSON.parse(stdout.trim().split("\n").at(-1) ?? "");
+    return typeof answer.implementation === "string" ? { ok: true, ...answer } : null;
+  } catch {
+    return null;
+  }
 }
 
 function problemOf(error: (Error & { code?: unknown; killed?: boolean }) | null, stderr: string): string {

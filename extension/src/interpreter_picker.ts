@@ -1,12 +1,13 @@
 /**
- * "Select Interpreter": the Pythons that were found, each with the reason it was found, or one from the disk.
+ * "Select Interpreter": the Pythons that were found, each with its torch and the reason it was found, or one from the
+ * disk.
  *
  * Invariant: the choice is written to `fuselight.interpreter`, where the user can see it and take it back.
  */
 
 import * as vscode from "vscode";
 import { look } from "./environment";
-import { key } from "./resolve";
+import { offers } from "./resolve";
 import { readSettings, section } from "./settings";
 
 interface Entry extends vscode.QuickPickItem {
@@ -23,17 +24,11 @@ export async function selectInterpreter(log: vscode.LogOutputChannel): Promise<v
   const environment = await look(readSettings(), { trust: true, bundled: false, log });
   const facts = environment.folders.find((one) => one.uri === (folder?.uri.toString() ?? ""));
   const found = [...(facts?.found ?? []), ...environment.shared];
-  const entries = found.flatMap((candidate): Entry[] => {
-    const probe = environment.probes.get(key(candidate.interpreter));
-    // The setting holds a path alone, so that a launcher with arguments cannot be chosen here.
-    if (!probe?.ok || candidate.interpreter.args.length > 0) {
-      return [];
-    }
+  const entries = offers(found, environment.probes).map(({ candidate, version, torch }): Entry => {
+    const label = `$(symbol-misc) Python ${version}, ${torch === null ? "no torch" : `torch ${torch}`}`;
     const { executable } = candidate.interpreter;
-    const label = `$(symbol-misc) Python ${probe.version.join(".")}`;
-    return [{ label, description: executable, detail: candidate.why, executable }];
+    return { label, description: executable, detail: candidate.why, executable };
   });
-  const unique = [...new Map(entries.map((entry) => [entry.executable, entry])).values()];
   const chosen = await vscode.window.showQuickPick<Entry>(
     [
       {
@@ -41,7 +36,7 @@ export async function selectInterpreter(log: vscode.LogOutputChannel): Promise<v
         description: "follow the Python extension, the folder, PATH",
         act: "automatic",
       },
-      ...unique,
+      ...entries,
       { label: "$(folder-opened) Browse...", act: "browse" },
     ],
     { title: "Fuselight: the Python that has torch", matchOnDescription: true },

@@ -36,6 +36,10 @@ export type Probe =
       readonly version: readonly [number, number];
       readonly implementation: string;
       readonly freeThreaded: boolean;
+      /** The folder of its environment: two names of one Python have it in common. */
+      readonly prefix: string;
+      /** The version of its torch, null where it has none. */
+      readonly torch: string | null;
     }
   | { readonly ok: false; readonly problem: string };
 
@@ -244,4 +248,30 @@ function unfitForServer(probe: Probe | undefined, bundled: boolean): string | nu
 
 function older(left: readonly [number, number], right: readonly [number, number]): boolean {
   return left[0] < right[0] || (left[0] === right[0] && left[1] < right[1]);
+}
+
+/** One line of the list to choose from: an environment, by the first of its names that was found. */
+export interface Offer {
+  readonly candidate: Candidate;
+  readonly version: string;
+  readonly torch: string | null;
+}
+
+/** What a user may choose among: each environment once, those with torch first. */
+export function offers(found: readonly Candidate[], probes: Environment["probes"]): readonly Offer[] {
+  const byEnvironment = new Map<string, Offer>();
+  for (const candidate of found) {
+    const probe = probes.get(key(candidate.interpreter));
+    // The setting holds a path alone, so that a launcher with arguments cannot be chosen here.
+    if (!probe?.ok || candidate.interpreter.args.length > 0) {
+      continue;
+    }
+    const version = probe.version.join(".");
+    const at = JSON.stringify([probe.prefix, version]);
+    if (!byEnvironment.has(at)) {
+      byEnvironment.set(at, { candidate, version, torch: probe.torch });
+    }
+  }
+  const all = [...byEnvironment.values()];
+  return [...all.filter((one) => one.torch !== null), ...all.filter((one) => one.torch === null)];
 }

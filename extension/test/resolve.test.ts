@@ -8,6 +8,7 @@ import {
   changedFolders,
   type Environment,
   key,
+  offers,
   type Probe,
   type Resolution,
   type Rung,
@@ -17,13 +18,15 @@ import {
 } from "../src/resolve.ts";
 
 const folder = "file:///work";
+type Answer = Extract<Probe, { ok: true }>;
 
 function candidate(rung: Rung, executable: string): Candidate {
   return { rung, interpreter: { executable, args: [] }, why: `from ${rung}` };
 }
 
-function python(minor: number, { implementation = "cpython", freeThreaded = false } = {}): Probe {
-  return { ok: true, version: [3, minor], implementation, freeThreaded };
+function python(minor: number, given: Partial<Answer> = {}): Probe {
+  const usual = { implementation: "cpython", freeThreaded: false, prefix: "/usr", torch: null };
+  return { ok: true, version: [3, minor], ...usual, ...given };
 }
 
 function settings(own: { interpreter?: string; serverInterpreter?: string } = {}): Settings {
@@ -135,4 +138,19 @@ test("the server restarts when its own setting changes, and starts when it can",
   assert.equal(serverStep(null, without), "none");
   assert.equal(serverStep(without, before), "start");
   assert.equal(serverStep(before, without), "keep");
+});
+
+test("an environment is offered once, with its torch, and those that have one come first", () => {
+  const found = [candidate("PATH", "/usr/bin/python3"), candidate("PATH", "/usr/bin/python")];
+  found.push(candidate("folder", "/env/bin/python"), candidate("folder", "/broken"));
+  const { probes } = machine(found, {
+    "/usr/bin/python": python(11),
+    "/env/bin/python": python(11, { prefix: "/env", torch: "2.13.0" }),
+    "/broken": { ok: false, problem: "there is no such file" },
+  });
+  const offered = offers(found, probes).map((one) => [one.candidate.interpreter.executable, one.torch]);
+  assert.deepEqual(offered, [
+    ["/env/bin/python", "2.13.0"],
+    ["/usr/bin/python3", null],
+  ]);
 });

@@ -11,6 +11,8 @@ from typing import Any, get_type_hints
 
 import pytest
 
+from fuselight.devices import AUTO, DEVICES
+from fuselight.devices.choose import BACKENDS, DTYPES, KEYS
 from fuselight.version import version
 from fuselight_server.findings import Thresholds
 from fuselight_server.settings import Settings, key_of, parse_settings
@@ -57,6 +59,14 @@ def test_the_server_takes_every_value_that_the_manifest_offers_and_no_other(name
     for value in PROPERTIES[name]["enum"]:
         assert parsed(value) == ()
     assert len(parsed("no such value")) == 1
+
+
+def test_the_manifest_names_every_device_and_every_key_of_ones_own() -> None:
+    assert PROPERTIES["fuselight.device"]["examples"] == [AUTO, *(device.key for device in DEVICES)]
+    own = PROPERTIES["fuselight.devices"]["additionalProperties"]["properties"]
+    assert set(own) == set(KEYS)
+    assert own["backend"]["enum"] == list(BACKENDS)
+    assert own["tflops"]["propertyNames"]["enum"] == list(DTYPES)
 
 
 def test_every_setting_is_described() -> None:

@@ -6,6 +6,7 @@
 
 import * as vscode from "vscode";
 import type { Consent } from "./consent";
+import { chooseDevice } from "./device_picker";
 import { selectInterpreter } from "./interpreter_picker";
 import type { Lifecycle } from "./lifecycle";
 import { codeOf, findingsAt, goToFinding } from "./navigation";
@@ -59,6 +60,8 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.reportProblem": () =>
       reportProblem({ context, client: lifecycle.client(), resolution: lifecycle.resolution(), board }),
     "fuselight.selectInterpreter": () => selectInterpreter(log),
+    "fuselight.chooseDevice": (folder) =>
+      chooseDevice(typeof folder === "string" ? folder : activeFolder(), ask),
     "fuselight.showLog": () => log.show(),
     "fuselight.showMenu": () => {
       const folder = activeFolder();
@@ -66,13 +69,24 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
       return showMenu(board.of(vscode.window.activeTextEditor?.document.uri), { answered });
     },
     "fuselight.showDetails": showDetails,
-    "fuselight.openWalkthrough": () =>
-      vscode.commands.executeCommand(
-        "workbench.action.openWalkthrough",
-        `${context.extension.id}#start`,
-        false,
-      ),
+    "fuselight.openWalkthrough": openWalkthrough,
   };
+
+  /** VS Code ticks no step for what was so before it first read the walkthrough, so it is told once it has. */
+  async function openWalkthrough(): Promise<void> {
+    await vscode.commands.executeCommand(
+      "workbench.action.openWalkthrough",
+      `${context.extension.id}#start`,
+      false,
+    );
+    const done = {
+      interpreter: board.all().some((status) => status.interpreter !== null),
+      inputs: report.nodes().length > 0,
+    };
+    for (const [step, isDone] of Object.entries(done)) {
+      await vscode.commands.executeCommand("setContext", `fuselight.done.${step}`, isDone);
+    }
+  }
 
   async function run({ atCursor, uri }: { atCursor: boolean; uri?: vscode.Uri | undefined }): Promise<void> {
     const editor = vscode.window.activeTextEditor;

@@ -7,6 +7,7 @@
 import * as vscode from "vscode";
 import { registerCommands } from "./commands";
 import { createConsent } from "./consent";
+import { createDeviceItem, warnOfDevices } from "./device_picker";
 import { onInterpreterSelected } from "./environment";
 import { createLifecycle, type Lifecycle } from "./lifecycle";
 import { createMessageLog } from "./message_log";
@@ -62,6 +63,8 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     messages,
     board,
     warnOfInterpreters(board),
+    createDeviceItem(board),
+    warnOfDevices(board),
     report,
     ...registerCommands({ context, lifecycle, board, consent, report, log }),
     vscode.workspace.onDidGrantWorkspaceTrust(() => lifecycle.reconcile("trust granted")),

@@ -8,6 +8,22 @@ import { NotificationType, type Range, RequestType } from "vscode-languageclient
 
 export type RunState = "untrusted" | "idle" | "starting" | "running" | "failed" | "noInterpreter";
 
+/** The device that `fuselight.device` comes to, and why another than was written. */
+export interface TargetDevice {
+  readonly key: string;
+  readonly words: string;
+  readonly problem: string | null;
+}
+
+/** One device to choose from. */
+export interface OfferedDevice {
+  readonly key: string;
+  readonly name: string;
+  readonly detail: string;
+  readonly own: boolean;
+  readonly current: boolean;
+}
+
 /** What a folder is doing. `idle` with generation N: every run of generation N and before is published. */
 export interface Status {
   readonly folder: string | null;
@@ -18,6 +34,8 @@ export interface Status {
   readonly interpreter: string | null;
   readonly why: string | null;
   readonly torch: string | null;
+  /** What kernels are for; null while no server speaks. */
+  readonly device: TargetDevice | null;
   readonly running: readonly string[];
 }
 
@@ -85,6 +103,7 @@ export const serverCommand = {
   askAgain: "fuselight.server.askAgain",
   restartWorker: "fuselight.server.restartWorker",
   clearCaches: "fuselight.server.clearCaches",
+  devices: "fuselight.server.devices",
   copyFinding: "fuselight.server.copyFinding",
   problemReport: "fuselight.server.problemReport",
 } as const;
@@ -93,5 +112,6 @@ export const serverCommand = {
 export const clientCommands = [
   "fuselight.showDetails",
   "fuselight.selectInterpreter",
+  "fuselight.chooseDevice",
   "fuselight.showLog",
 ] as const;

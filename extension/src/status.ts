@@ -38,7 +38,7 @@ export interface StatusBoard extends vscode.Disposable {
 
 /** `noServer` has no folder; it stands in for every folder that the server has not spoken of. */
 function noServer(state: RunState, detail: string): Status {
-  const nothing = { interpreter: null, why: null, torch: null, running: [] };
+  const nothing = { interpreter: null, why: null, torch: null, device: null, running: [] };
   return { folder: null, state, text: words[state], detail, generation: 0, ...nothing };
 }
 
@@ -163,6 +163,7 @@ export async function showMenu(status: Status, { answered }: { answered: boolean
     offer("arrow-down", "Go to Next Finding", "fuselight.nextFinding");
     const chosen = status.interpreter ? `${status.interpreter} (${status.why ?? ""})` : "none";
     offer("symbol-misc", "Select Interpreter", "fuselight.selectInterpreter", chosen);
+    offer("circuit-board", "Choose Target Device", "fuselight.chooseDevice", status.device?.key);
     if (answered) {
       offer("question", "Ask Again Before Running in This Folder", "fuselight.askAgain");
     }

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from fuselight.devices import AUTO, UnfitDevice, from_settings
+from fuselight.report import Device
+
 T = TypeVar("T")
 
 
@@ -88,6 +91,10 @@ class Settings:
     dynamo: DynamoSettings = field(default_factory=DynamoSettings)
     environment: dict[str, str] = field(default_factory=dict)
     """Variables to set in the worker."""
+    device: str = AUTO
+    """What kernels are generated for: `auto` or a name; `target_device.choose` says which device that is."""
+    devices: dict[str, Device] = field(default_factory=dict)
+    """The user's own, by key, beside those of the catalogue."""
     trace: TraceSettings = TraceSettings()
     resolved_interpreter: ResolvedInterpreter | None = None
     """Put in by the client; not a setting of the user's."""
@@ -127,6 +134,8 @@ def _parse(kind: type[T], data: Any, where: str, warnings: list[str]) -> T:
             values[item.name] = _parse(hint, data[key], name, warnings)  # type: ignore[arg-type]  # mypy sees an instance
         elif item.name == "resolved_interpreter":
             values[item.name] = _interpreter(data[key], name, warnings)
+        elif item.name == "devices":
+            values[item.name] = _devices(data[key], name, warnings)
         else:
             try:
                 values[item.name] = _value(hint, data[key])
@@ -146,6 +155,20 @@ def _interpreter(data: Any, name: str, warnings: list[str]) -> ResolvedInterpret
         )
     warnings.append(f"{name} should be an interpreter, not {_short(data)}; it is passed over")
     return None
+
+
+def _devices(data: Any, name: str, warnings: list[str]) -> dict[str, Device]:
+    """Those that fit; of the others, what is wrong with them."""
+    if not isinstance(data, Mapping):
+        warnings.append(f"{name} should be an object, not {_short(data)}; its default is used")
+        return {}
+    devices: dict[str, Device] = {}
+    for key, value in data.items():
+        try:
+            devices[str(key)] = from_settings(str(key), value)
+        except UnfitDevice as unfit:
+            warnings.append(f"{name}.{str(unfit).rstrip('.')}; the device is passed over")
+    return devices
 
 
 def _value(hint: Any, value: Any) -> Any:

@@ -47,6 +47,16 @@ def test_what_fits_is_taken() -> None:
         ({"limits": {"memoryMb": float("inf")}}, "fuselight.limits.memoryMb "),
         ({"hints": {"noInputs": "no"}}, "fuselight.hints.noInputs "),
         ({"inputs": {"defaultSizes": {"n": "x"}}}, "fuselight.inputs.defaultSizes "),
+        ({"device": 3}, "fuselight.device "),
+        ({"devices": 3}, "fuselight.devices "),
+        (
+            {"devices": {"mine": {"like": "h10"}}},
+            "fuselight.devices.mine.like: There is no device 'h10'. Nearest: ",
+        ),
+        (
+            {"devices": {"mine": {"bandwidthGbs": 3}}},
+            "fuselight.devices.mine needs backend, arch, multiprocessors",
+        ),
         ({"resolvedInterpreter": "/p"}, "fuselight.resolvedInterpreter "),
     ],
 )
@@ -57,12 +67,28 @@ def test_what_does_not_fit_warns_and_falls_back(data: Any, named: str) -> None:
     assert warnings[0].startswith(named)
 
 
+def test_one_device_that_does_not_fit_leaves_the_others() -> None:
+    settings, warnings = parse_settings({"devices": {"bad": {}, "good": {"like": "t4"}}})
+    assert list(settings.devices) == ["good"]
+    assert len(warnings) == 1
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(max_size=5),
         lambda inner: st.dictionaries(
             st.sampled_from(
-                ["run", "limits", "seconds", "guards", "inputs", "defaultSizes", "environment", "dynamo"]
+                [
+                    "run",
+                    "limits",
+                    "seconds",
+                    "guards",
+                    "inputs",
+                    "defaultSizes",
+                    "environment",
+                    "dynamo",
+                    "devices",
+                ]
             ),
             inner,
         ),

@@ -15,6 +15,7 @@ from fuselight_server.features.markdown import code_block, code_span
 from fuselight_server.features.server import installed
 from fuselight_server.outcomes import PROGRAM
 from fuselight_server.store import Store
+from fuselight_server.target_device import offered
 
 if TYPE_CHECKING:
     from fuselight_server.features.server import Server
@@ -76,6 +77,13 @@ def clear_caches(server: Server, _arguments: tuple[Any, ...]) -> None:
     server.face.runs_changed()
 
 
+def devices(server: Server, arguments: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """List the devices that kernels can be generated for, the current one of a folder marked."""
+    path = _path(arguments, "folder")
+    settings = server.state.folder_of(path).settings if path is not None else server.state.outside_settings()
+    return offered(settings)
+
+
 def copy_finding(server: Server, arguments: tuple[Any, ...]) -> str | None:
     """Return the finding of a code on a line as Markdown; without a code, every finding of the line."""
     path, line, code = _path(arguments), argument(arguments, "line"), argument(arguments, "code")
@@ -132,6 +140,7 @@ COMMANDS = {
     "fuselight.server.askAgain": ask_again,
     "fuselight.server.restartWorker": restart_worker,
     "fuselight.server.clearCaches": clear_caches,
+    "fuselight.server.devices": devices,
     "fuselight.server.copyFinding": copy_finding,
     "fuselight.server.problemReport": problem_report,
 }

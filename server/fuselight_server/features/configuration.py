@@ -15,6 +15,7 @@ from fuselight_server import convert
 from fuselight_server.settings import parse_settings
 from fuselight_server.state import Folder
 from fuselight_server.store import Store
+from fuselight_server.target_device import choose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from fuselight_server.features.server import Server
 
 SECTION = "fuselight"
+CHOOSE_DEVICE = "fuselight.chooseDevice"
+"""The client's command."""
 
 
 def changed(server: Server, params: types.DidChangeConfigurationParams) -> None:
@@ -43,15 +46,27 @@ async def pull(server: Server) -> None:
     if "" not in server.state.folders:
         server.state.folders[""] = Folder(path="", uri=None, consent="unknown")
     folders = [folder for key, folder in server.state.folders.items() if folder.uri is not None or key == ""]
+    told: set[str] = set()
     for folder, data in zip(folders, await _ask(server, folders), strict=False):
         settings, warnings = parse_settings(data)
         for warning in warnings:
-            server.state.log(f"settings: {warning}")
-            server.face.say(f"Fuselight: {warning}.", error=False)
+            if warning not in told:  # the folders share the user's own settings
+                server.state.log(f"settings: {warning}")
+                server.face.say(f"Fuselight: {warning}.", error=False)
+            told.add(warning)
         await _apply(server, folder, settings)
+    _say_of_devices(server, {choose(folder.settings).problem for folder in folders} - {None})
     server.analysis.begin()
     server.face.runs_changed()
     server.face.findings_changed([document.path for document in server.state.documents.values()])
+
+
+def _say_of_devices(server: Server, problems: set[str | None]) -> None:
+    """Tell of device names that are none, unless the client does so itself, of the status, with a way to choose."""
+    for problem in problems:
+        server.state.log(f"settings: {problem}")
+        if CHOOSE_DEVICE not in server.state.client.commands:
+            server.face.say(f"Fuselight: {problem}", error=False)
 
 
 async def _ask(server: Server, folders: Sequence[Folder]) -> Sequence[Any]:

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.findings.text import counted
+from fuselight_server.target_device import choose
 
 if TYPE_CHECKING:
     from fuselight_server.features.server import Server
@@ -40,6 +41,7 @@ def _status(server: Server, folder: Folder) -> dict[str, Any]:
         "interpreter": interpreter.executable if interpreter else None,
         "why": interpreter.why if interpreter else None,
         "torch": folder.torch,
+        "device": choose(folder.settings).status(),
         "running": [run.job.key.name or "__main__" for run in running],
     }
 

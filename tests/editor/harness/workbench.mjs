@@ -29,6 +29,8 @@ export function workbench(page) {
     status: (text) => page.getByRole("button", { name: text }).and(page.locator(".statusbar-item-label")),
     report: page.locator(".pane-body .monaco-list-row"),
 
+    /** A step of the walkthrough that counts as done. */
+    ticked: (text) => page.locator('.getting-started-step[aria-checked="true"]', { hasText: text }),
     /** The page beside the walkthrough's step that is open. */
     walkthrough: page.frameLocator("iframe.webview.ready").frameLocator("#active-frame"),
 

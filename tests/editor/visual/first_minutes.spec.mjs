@@ -52,7 +52,8 @@ test("from an empty profile to findings, and still there after a reload", async 
 
   await test.step("another interpreter, chosen from a list", async () => {
     await view.command("Fuselight: Select Interpreter");
-    await expect(view.quickPick.filter({ hasText: ".venv in the folder" })).toBeVisible();
+    const mine = view.quickPick.filter({ hasText: ".venv in the folder" });
+    await expect(mine.filter({ hasText: /torch \d/ })).toBeVisible();
     await view.screenshot("interpreters");
     await view.page.keyboard.press("Escape");
   });
@@ -72,6 +73,7 @@ test("from an empty profile to findings, and still there after a reload", async 
     await view.command("Fuselight: Get Started");
     await expect(view.page.getByText("Choose the interpreter that has torch").first()).toBeVisible();
     await expect(view.walkthrough.getByText("It takes the first that answers")).toBeVisible();
+    await expect(view.ticked("Choose the interpreter that has torch")).toBeVisible();
     await view.screenshot("walkthrough");
     for (const [step, says, picture] of pages) {
       await view.page.getByRole("button", { name: step }).first().click();

@@ -37,6 +37,34 @@ def test_a_uniform_fill_stays_in_its_bounds_and_reaches_into_all_of_them() -> No
     assert torch.histc(made, bins=8, min=-2, max=6).div(made.numel()).sub(1 / 8).abs().max() < 0.01
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-1.0, 1.0), (-0.02, 0.02), (3.0, 3.0)])
+def test_the_upper_bound_of_a_uniform_fill_is_left_out(
+    dtype: torch.dtype, bounds: tuple[float, float]
+) -> None:
+    made, done = filled(lambda: torch.empty(ROWS, COLUMNS, dtype=dtype).uniform_(*bounds))
+    assert done.values == ROWS * COLUMNS
+    high = torch.tensor(bounds[1], dtype=dtype)
+    assert bool(made.max() < high) == (bounds[0] < bounds[1])
+
+
+def test_bounds_given_by_name_are_kept() -> None:
+    made, _ = filled(lambda: torch.empty(LARGE).uniform_(**{"from": 0.0, "to": 0.0}))  # type: ignore[arg-type]
+    assert made.max() == 0
+
+
+@pytest.mark.parametrize("draw", ["normal_", "uniform_"])
+def test_another_default_device_changes_nothing(draw: str) -> None:
+    def make() -> torch.Tensor:
+        with torch.device("meta"):
+            made: torch.Tensor = getattr(torch.empty(LARGE, device="cpu"), draw)()
+            return made
+
+    made, done = filled(make)
+    assert done.values == LARGE
+    assert made.std() > 0.1
+
+
 def test_no_two_rows_of_a_matrix_are_equal() -> None:
     made, _ = filled(lambda: torch.empty(ROWS, COLUMNS).normal_())
     assert len(torch.unique(made, dim=0)) == ROWS
@@ -76,11 +104,15 @@ def test_all_else_is_drawn_as_torch_draws_it(make: Callable[[], torch.Tensor]) -
     [
         lambda: torch.empty(LARGE).normal_(0.0, -1.0),
         lambda: torch.empty(LARGE).uniform_(1.0, 0.0),
+        lambda: torch.empty(LARGE).uniform_(-math.inf, math.inf),
+        lambda: torch.empty(LARGE, dtype=torch.float16).uniform_(0.0, 1e6),
         lambda: torch.empty(LARGE, requires_grad=True).normal_(),
+        lambda: torch.empty(LARGE, dtype=torch.float8_e4m3fn).normal_(),
+        lambda: torch.empty(LARGE).uniform_(junk=None),  # type: ignore[call-arg]
     ],
 )
 def test_what_torch_refuses_is_refused(wrong: Callable[[], torch.Tensor]) -> None:
-    with pytest.raises(RuntimeError), quick_random():
+    with pytest.raises((RuntimeError, TypeError)), quick_random():
         wrong()
 
 

@@ -21,10 +21,10 @@ export async function selectInterpreter(log: vscode.LogOutputChannel): Promise<v
     return;
   }
   const folder = await chooseFolder();
-  const environment = await look(readSettings(), { trust: true, bundled: false, log });
-  const facts = environment.folders.find((one) => one.uri === (folder?.uri.toString() ?? ""));
-  const found = [...(facts?.found ?? []), ...environment.shared];
-  const entries = offers(found, environment.probes).map(({ candidate, version, torch }): Entry => {
+  const settings = readSettings();
+  const environment = await look(settings, { trust: true, bundled: false, log });
+  const offered = offers(settings, environment, folder?.uri.toString() ?? "");
+  const entries = offered.map(({ candidate, version, torch }): Entry => {
     const label = `$(symbol-misc) Python ${version}, ${torch === null ? "no torch" : `torch ${torch}`}`;
     const { executable } = candidate.interpreter;
     return { label, description: executable, detail: candidate.why, executable };

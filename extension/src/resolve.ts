@@ -257,11 +257,12 @@ export interface Offer {
   readonly torch: string | null;
 }
 
-/** What a user may choose among: each environment once, those with torch first. */
-export function offers(found: readonly Candidate[], probes: Environment["probes"]): readonly Offer[] {
+/** What a user may choose among for a folder: each environment once, the present choice too, those with torch first. */
+export function offers(settings: Settings, environment: Environment, uri: string): readonly Offer[] {
+  const folder = environment.folders.find((one) => one.uri === uri) ?? { uri, found: [] };
   const byEnvironment = new Map<string, Offer>();
-  for (const candidate of found) {
-    const probe = probes.get(key(candidate.interpreter));
+  for (const candidate of ladder(settings, environment, folder)) {
+    const probe = environment.probes.get(key(candidate.interpreter));
     // The setting holds a path alone, so that a launcher with arguments cannot be chosen here.
     if (!probe?.ok || candidate.interpreter.args.length > 0) {
       continue;

@@ -141,16 +141,20 @@ test("the server restarts when its own setting changes, and starts when it can",
 });
 
 test("an environment is offered once, with its torch, and those that have one come first", () => {
-  const found = [candidate("PATH", "/usr/bin/python3"), candidate("PATH", "/usr/bin/python")];
-  found.push(candidate("folder", "/env/bin/python"), candidate("folder", "/broken"));
-  const { probes } = machine(found, {
+  const found = [candidate("variable", "/usr/bin/python"), candidate("folder", "/env/bin/python3")];
+  found.push(candidate("folder", "/broken"));
+  const environment = machine(found, {
     "/usr/bin/python": python(11),
+    "/env/bin/python3": python(11, { prefix: "/env", torch: "2.13.0" }),
     "/env/bin/python": python(11, { prefix: "/env", torch: "2.13.0" }),
     "/broken": { ok: false, problem: "there is no such file" },
   });
-  const offered = offers(found, probes).map((one) => [one.candidate.interpreter.executable, one.torch]);
-  assert.deepEqual(offered, [
-    ["/env/bin/python", "2.13.0"],
-    ["/usr/bin/python3", null],
-  ]);
+  const offered = offers(settings({ interpreter: "/env/bin/python" }), environment, folder);
+  assert.deepEqual(
+    offered.map(({ candidate: { interpreter, why }, torch }) => [interpreter.executable, torch, why]),
+    [
+      ["/env/bin/python", "2.13.0", "set by fuselight.interpreter"],
+      ["/usr/bin/python", null, "from variable"],
+    ],
+  );
 });

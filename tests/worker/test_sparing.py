@@ -43,3 +43,11 @@ def test_dynamo_says_which_files_it_has_listed_and_lists_one_ahead(tmp_path: Pat
     other.write_text("def g():\n    pass\n")
     torch_api.name_functions(str(other))
     assert str(other) in torch_api.named_files()
+
+
+@pytest.mark.parametrize("text", [b"def g():\n    pass\n  pass\n", b"# coding: no-such\n", b"x = '\xff'\n"])
+def test_a_file_that_is_no_python_any_more_is_left_out(tmp_path: Path, text: bytes) -> None:
+    other = tmp_path / "other.py"
+    other.write_bytes(text)
+    torch_api.name_functions(str(other))
+    assert str(other) not in torch_api.named_files()

@@ -6,6 +6,7 @@ Invariant: what is spared gives, character for character, what the real work wou
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import traceback
 from collections.abc import Callable
@@ -61,7 +62,9 @@ def name_functions(path: str) -> None:
     """Have Dynamo list the functions of a file, so that the processes forked from this one have the list."""
     get = getattr(_names(), "get_funcname", None)
     if get is not None:
-        get(path, 1)
+        # torch expects a file that is there and well formed; since a run read it, it may have been replaced
+        with contextlib.suppress(SyntaxError, ValueError):
+            get(path, 1)
 
 
 def _names() -> Any:

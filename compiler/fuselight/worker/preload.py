@@ -66,7 +66,7 @@ class Preload:
         try:
             with open(path, "rb") as file:
                 ahead = json.load(file)
-            names, files = ahead["modules"], ahead["files"]
+            names, files = list(ahead["modules"]), list(ahead["files"])  # user code was in that process
         except (OSError, ValueError, KeyError, TypeError):
             return
         for file_name in files:

@@ -7,13 +7,15 @@ that is logged. What runs found is taken in by `outcomes.py`.
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
-import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fuselight.protocol import Analyse, Answer, Limits, Refused
+from fuselight_server.consent import Consent
 from fuselight_server.outcomes import Outcomes, failed_report
+from fuselight_server.pace import Pace
 from fuselight_server.plan import MAIN, RunOptions, default_runs, named_runs, sizes
 from fuselight_server.runs import Job, Key, Lane, Runner, Runs
 from fuselight_server.state import disk_text, within
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
     from fuselight_server.settings import ResolvedInterpreter, Settings
     from fuselight_server.state import Folder, State
     from fuselight_server.static.reading import Reading
-
-AUTOSAVE_SECONDS = 10.0
-"""Least time between two runs of a file that nobody asked for but an automatic save."""
 
 NO_RUN_CAN_WORK = frozenset({"no_torch", "old_torch", "interpreter"})
 """Kinds of failure of the interpreter itself: one such run is enough."""
@@ -67,9 +66,8 @@ class Analysis:
         self._make_worker = make_worker
         self._find_interpreter = find_interpreter
         self._workers: dict[Lane, OwnedWorker] = {}
-        self._began: dict[str, tuple[float, str]] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._asking: dict[str, list[Callable[[], None]]] = {}
+        self._pace = Pace(state)
+        self._consent = Consent(state, face)
         self._tasks: set[asyncio.Task[None]] = set()
         self._early: list[Callable[[], None]] | None = []
         self._identity = 0
@@ -107,7 +105,7 @@ class Analysis:
         if document.reading().syntax_error is not None:
             self._state.log(f"no run of {path}: it does not parse")
             return
-        if automatic and not self._is_due(path):
+        if automatic and not self._pace.is_due(path, lambda: self.saved(path, automatic=True)):
             return
         self._request(folder, self._planned(path), "saved", supersede=not automatic)
         for dependent in self._dependents(path):
@@ -177,8 +175,7 @@ class Analysis:
 
     async def close(self) -> None:
         """Cancel every run and end every worker."""
-        for timer in self._timers.values():
-            timer.cancel()
+        self._pace.close()
         await self.runs.close()
         await asyncio.gather(*(worker.close() for worker in self._workers.values()), return_exceptions=True)
         self._workers.clear()
@@ -213,25 +210,6 @@ class Analysis:
             }
         )
 
-    def _is_due(self, path: str) -> bool:
-        """Whether an automatic save is worth a run now; if it will be later, see to it."""
-        document = self._state.at(path)
-        began, text = self._began.get(path, (float("-inf"), ""))
-        if document is None or document.source.text == text:
-            return False
-        left = began + AUTOSAVE_SECONDS - time.monotonic()
-        if left <= 0:
-            return True
-        if path not in self._timers:
-            self._state.log(f"automatic save of {path}: the next run of it is in {left:.0f} s")
-
-            def later() -> None:
-                del self._timers[path]
-                self.saved(path, automatic=True)
-
-            self._timers[path] = asyncio.get_running_loop().call_later(left, later)
-        return False
-
     def _request(self, folder: Folder, keys: tuple[Key, ...], cause: str, *, supersede: bool) -> None:
         if not keys or not self._state.trusted or folder.consent in {"never", "later"}:
             return
@@ -241,10 +219,10 @@ class Analysis:
             self._face.runs_changed()
             return
         if folder.consent == "unknown":
-            waiting = self._asking.setdefault(folder.path, [])
-            waiting.append(lambda: self._request(folder, keys, cause, supersede=supersede))
-            if len(waiting) == 1:
-                self._spawn(self._ask(folder, keys, interpreter))
+            again = functools.partial(self._request, folder, keys, cause, supersede=supersede)
+            question = self._consent.wait(folder, keys, interpreter, again)
+            if question is not None:
+                self._spawn(question)
             return
         lane = Lane(
             executable=interpreter.executable,
@@ -253,22 +231,10 @@ class Analysis:
             environment=tuple(sorted(folder.settings.environment.items())),
         )
         generation = self.runs.next_generation()
-        self._began = {path: began for path, began in self._began.items() if self._state.at(path) is not None}
         for key in keys:
-            document = self._state.at(key.path)
-            if document is not None:
-                self._began[key.path] = (time.monotonic(), document.source.text)
+            self._pace.began(key.path)
             make = self._maker(key, folder, generation)
             self.runs.request(Job(key, lane, generation, cause, make), supersede=supersede)
-
-    async def _ask(self, folder: Folder, keys: tuple[Key, ...], interpreter: ResolvedInterpreter) -> None:
-        summary = _summary(keys, on_save=folder.settings.run == "save")
-        answer = await self._face.confirm(folder, summary, interpreter.executable)
-        folder.consent = answer if answer in {"run", "never"} else "later"
-        self._state.log(f"runs in {folder.path}: {folder.consent}")
-        for request in self._asking.pop(folder.path, []):
-            request()
-        self._face.runs_changed()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -366,15 +332,3 @@ class Analysis:
             same = [key for key, one in self.runs.queue.waiting.items() if one.lane == job.lane]
             self.runs.queue.drop(same)
         self._state.log(f"run {job.generation}: {len(report.frames)} frames, {len(report.breaks)} breaks")
-
-
-def _summary(keys: tuple[Key, ...], *, on_save: bool) -> str:
-    """What would be run: `import model.py, call Net and run its __main__ block, on each save`."""
-    name = os.path.basename(keys[0].path)  # noqa: PTH119 - paths stay text
-    names = [key.name for key in keys if key.name]
-    calls = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004 - what one line holds
-    steps = [f"import {name}"]
-    steps += [f"call {calls}"] if names else []
-    steps += ["run its __main__ block"] if len(names) < len(keys) else []
-    text = " and ".join([", ".join(steps[:-1]), steps[-1]])
-    return f"{text}, on each save" if on_save else text

@@ -144,7 +144,8 @@ def _register(server: Server) -> None:
 
 
 def _worker(lane: Lane, settings: Settings, log: Callable[[str], None]) -> OwnedWorker:
-    from fuselight_server.worker_process import Interpreter, Worker  # noqa: PLC0415 - the first run needs it
+    from fuselight_server.worker_process import Worker  # noqa: PLC0415 - the first run needs it
+    from fuselight_server.worker_start import Interpreter  # noqa: PLC0415 - the same
 
     return Worker(
         Interpreter(lane.executable, lane.args),

@@ -12,14 +12,10 @@ import enum
 import functools
 import itertools
 import os
-import signal
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from fuselight.protocol import (
-    PROTOCOL,
     Analyse,
     Answer,
     Cancel,
@@ -32,38 +28,23 @@ from fuselight.protocol import (
     Shutdown,
     Started,
     ToWorker,
-    to_json,
 )
-from fuselight.report import Culprit, Failure
 from fuselight.worker import wire
 from fuselight_server.worker_answers import (
     Unreadable,
     damaged,
     ended_early,
     failure_of_ours,
-    never_ready,
-    platform_problem,
     read_message,
     with_stack,
 )
 from fuselight_server.worker_runs import Run, Watch, refuse_all
+from fuselight_server.worker_start import CLOSE_LIMIT, Interpreter, Process, WorkerFailed, begin, greeted
 
-_START_LIMIT = 120.0
-"""Seconds from start to hello: importing torch from a cold disk takes long."""
 _CANCEL_LIMIT = 5.0
 """Seconds from Cancel to its answer, before the whole worker is killed."""
-_CLOSE_LIMIT = 3.0
-_STDERR_TAIL = 20_000
 _LARGE = 200_000
 """Bytes."""
-
-
-@dataclass(frozen=True)
-class Interpreter:
-    """How to start the user's Python."""
-
-    executable: str
-    args: tuple[str, ...] = ()
 
 
 class WorkerState(enum.Enum):
@@ -76,23 +57,6 @@ class WorkerState(enum.Enum):
     FAILED = "failed"
     """It could not start: the same interpreter will not work before something changes."""
     CLOSED = "closed"
-
-
-class WorkerFailed(Exception):  # noqa: N818 - the name that its catchers read best
-    """The worker could not be started."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-
-
-@dataclass(frozen=True)
-class _Process:
-    """One started process and the tasks that belong to it."""
-
-    child: asyncio.subprocess.Process
-    tasks: list[asyncio.Task[None]]
-    stderr: bytearray
 
 
 class Worker:
@@ -117,7 +81,7 @@ class Worker:
         self._log = log
         self._idle_seconds = idle_seconds
         self._watch = Watch(sample_after, log)
-        self._process: _Process | None = None
+        self._process: Process | None = None
         self._runs: dict[int, Run] = {}
         self._numbers = itertools.count(1)
         self._starting = asyncio.Lock()
@@ -222,48 +186,11 @@ class Worker:
                 await self._stop()
 
     async def _launch(self) -> Hello:
-        problem = platform_problem(sys.platform)
-        if problem is not None:
-            raise WorkerFailed(problem)
         self._greeting = asyncio.get_running_loop().create_future()
-        command = [self.interpreter.executable, *self.interpreter.args, "-X", "utf8", str(launch_path())]
-        try:
-            child = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                cwd=self._cwd,
-                env=self._env,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise WorkerFailed(
-                Failure(
-                    Culprit.ENVIRONMENT,
-                    "interpreter",
-                    f"{self.interpreter.executable} cannot be started: {error.strerror or error}",
-                    "choose another interpreter",
-                )
-            ) from error
-        process = _Process(child, [], bytearray())
-        self._process = process
-        process.tasks.append(asyncio.create_task(self._read_stderr(process)))
+        process = self._process = await begin(self.interpreter, cwd=self._cwd, env=self._env)
+        process.tasks.append(asyncio.create_task(process.read_stderr(self._log)))
         process.tasks.append(asyncio.create_task(self._read_messages(process)))
-        try:
-            hello = await asyncio.wait_for(self._greeting, _START_LIMIT)
-        except (TimeoutError, asyncio.TimeoutError):
-            raise WorkerFailed(
-                never_ready(self.interpreter.executable, _START_LIMIT, _text(process.stderr))
-            ) from None
-        if hello.problem is not None:
-            raise WorkerFailed(hello.problem)
-        if hello.protocol != PROTOCOL:
-            message = f"the worker speaks protocol {hello.protocol}, the server {PROTOCOL}"
-            raise WorkerFailed(
-                failure_of_ours(message, "reload the window: two versions of Fuselight are mixed")
-            )
-        return hello
+        return await greeted(self.interpreter, process, self._greeting)
 
     async def _stop(self) -> None:
         """End the process: ask, wait, kill."""
@@ -271,32 +198,22 @@ class Worker:
         if process is None:
             return
         with contextlib.suppress(OSError, RuntimeError, asyncio.TimeoutError, TimeoutError):
-            await asyncio.wait_for(self._send(Shutdown()), _CLOSE_LIMIT)
+            await asyncio.wait_for(self._send(Shutdown()), CLOSE_LIMIT)
         self._let_go(process)
-        with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
-            await asyncio.wait_for(process.child.wait(), _CLOSE_LIMIT)
+        await process.gone()
         await self._kill(process)
 
-    def _let_go(self, process: _Process) -> None:
+    def _let_go(self, process: Process) -> None:
         """From here on nothing that becomes of `process` concerns this worker, which may start another one."""
         if self._process is process:
             self._process = self.hello = None
 
-    async def _kill(self, process: _Process | None) -> None:
+    async def _kill(self, process: Process | None) -> None:
         """Kill the process and the groups of its runs, and wait until it is gone."""
         if process is None:
             return
         self._let_go(process)
-        groups = [run.pid for run in self._runs.values() if run.pid is not None]
-        for group in (process.child.pid, *groups):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, signal.SIGKILL)
-        with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
-            await asyncio.wait_for(process.child.wait(), _CLOSE_LIMIT)
-        current = asyncio.current_task()
-        for task in process.tasks:
-            if task is not current:
-                task.cancel()
+        await process.kill(run.pid for run in self._runs.values() if run.pid is not None)
 
     def _wait_idle(self) -> None:
         if self._idle is not None:
@@ -312,7 +229,7 @@ class Worker:
                 self._become(WorkerState.STOPPED, f"idle for {self._idle_seconds:g} s")
                 await self._stop()
 
-    async def _ended(self, process: _Process, why: str, *, by_itself: bool = False) -> None:
+    async def _ended(self, process: Process, why: str, *, by_itself: bool = False) -> None:
         """Settle everything that waits for a process which is gone or can no longer be understood."""
         if process is not self._process:
             return
@@ -322,7 +239,7 @@ class Worker:
         if greeting is not None and greeting.done() and self.state is not WorkerState.CLOSED:
             self._become(WorkerState.STOPPED, why)
         await self._kill(process)
-        printed = _text(process.stderr)
+        printed = process.printed()
         if greeting is not None and not greeting.done():
             greeting.set_exception(WorkerFailed(ended_early(self.interpreter.executable, printed)))
             return
@@ -333,14 +250,10 @@ class Worker:
     # Messages
 
     async def _send(self, message: ToWorker) -> None:
-        process = self._process
-        if process is None or process.child.stdin is None:
-            return  # its runs have been refused already
-        process.child.stdin.write(wire.frame(wire.dump(to_json(message))))
-        with contextlib.suppress(ConnectionError):  # its end is noticed where its output is read
-            await process.child.stdin.drain()
+        if self._process is not None:  # else its runs have been refused already
+            await self._process.send(message)
 
-    async def _read_messages(self, process: _Process) -> None:
+    async def _read_messages(self, process: Process) -> None:
         stream = process.child.stdout
         reader = wire.FrameReader()
         why, by_itself = "it ended by itself", True
@@ -382,17 +295,9 @@ class Worker:
             why = damaged(f"its answer cannot be read: {message.error}")
             run.answer.set_result(Refused(run.request.id, "failed", why))
 
-    async def _read_stderr(self, process: _Process) -> None:
-        stream = process.child.stderr
-        while stream is not None and (data := await stream.read(1 << 16)):
-            process.stderr.extend(data)
-            del process.stderr[:-_STDERR_TAIL]
-            for line in data.decode("utf-8", "backslashreplace").splitlines():
-                self._log(f"worker prints: {line}")
-
     # Runs
 
-    async def _give_up(self, process: _Process | None) -> None:
+    async def _give_up(self, process: Process | None) -> None:
         if process is not None:
             self._log("worker: it does not end a run that is past its limit; killing it")
             await self._ended(process, "it did not answer in time")
@@ -407,12 +312,3 @@ class Worker:
         if not done:
             self._log("worker: it does not answer to a cancel; killing it")
             await self._ended(process, "it did not answer to a cancel")
-
-
-def launch_path() -> Path:
-    """Return the script that enters the user's interpreter."""
-    return Path(wire.__file__).with_name("launch.py")
-
-
-def _text(data: bytearray) -> str:
-    return bytes(data).decode("utf-8", "backslashreplace")

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 from fuselight.protocol import Analyse, Answer, DirectiveLine, InputsPlan, Limits, Progress, Refused, Target
 from fuselight.report import Failure, Report
-from fuselight_server.worker_process import Interpreter, Worker
+from fuselight_server.worker_process import Worker
+from fuselight_server.worker_start import Interpreter
 
 T = TypeVar("T")
 DEADLINE = 120.0

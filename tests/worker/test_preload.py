@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.worker_process import Interpreter
+from fuselight_server.worker_start import Interpreter
 from tests.support.live_worker import LiveWorker
 
 PACKAGES = {

@@ -15,7 +15,7 @@ import pytest
 
 from fuselight.protocol import Answer, Refused
 from fuselight.report import Culprit
-from fuselight_server import sampling, worker_process, worker_runs
+from fuselight_server import sampling, worker_runs, worker_start
 from tests.support.live_worker import LiveWorker, replace, wait_gone
 
 GOOD = """\
@@ -155,7 +155,9 @@ def test_an_endless_loop_is_stopped_on_its_line_with_what_was_learnt(live: LiveW
 
 
 def test_to_be_stopped_breaks_no_graph(live: LiveWorker) -> None:
-    source = "import time, torch\n# fuselight: f(f32[4])\ndef f(x):\n    while True:\n        time.sleep(0.01)\n"
+    source = (
+        "import time, torch\n# fuselight: f(f32[4])\ndef f(x):\n    while True:\n        time.sleep(0.01)\n"
+    )
     report = live.analyse(source, seconds=3)
     (failure,) = report.failures
     assert (failure.kind, failure.stack[-1].line) == ("timeout", 5)
@@ -334,7 +336,7 @@ def test_what_traces_through_an_exit_never_shows_our_own_frames(live: LiveWorker
     report = live.analyse(
         "import os, torch\n# fuselight: f(f32[4])\ndef f(x):\n    if x.dim() == 1:\n        os._exit(3)\n    return x.sin()\n"
     )
-    ours = str(worker_process.launch_path().parents[1])
+    ours = str(worker_start.launch_path().parents[1])
     assert ours not in repr(
         replace(report, texts={}, failures=tuple(replace(f, traceback="") for f in report.failures))
     )

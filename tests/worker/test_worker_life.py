@@ -19,12 +19,8 @@ from fuselight.report import Culprit
 from fuselight.worker import wire
 from fuselight_server import worker_runs
 from fuselight_server.worker_answers import platform_problem
-from fuselight_server.worker_process import (
-    Interpreter,
-    WorkerFailed,
-    WorkerState,
-    launch_path,
-)
+from fuselight_server.worker_process import WorkerState
+from fuselight_server.worker_start import Interpreter, WorkerFailed, launch_path
 from tests.support.live_worker import LiveWorker, make_request, replace, wait_gone
 
 GOOD = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x.sin()\n"

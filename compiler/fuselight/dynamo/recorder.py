@@ -18,17 +18,15 @@ import torch
 
 from fuselight import torch_api
 from fuselight.dynamo import breaks, graphs, guards, recompiles, refusals, stacks
-from fuselight.dynamo.symbols import SymbolLog
+from fuselight.dynamo.under_way import CompileUnderWay
 from fuselight.dynamo.wrappers import Callee, callee_of
 from fuselight.report import (
     Break,
     Compile,
     Failure,
     Frame,
-    Graph,
     NotCompiled,
     NotCompiledKind,
-    Outcome,
     Problem,
     Recompile,
     Stack,
@@ -47,23 +45,6 @@ class Parts:
     failures: tuple[Failure, ...] = ()
     problems: tuple[Problem, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class _Running:
-    """One compile that is going on."""
-
-    code: CodeType
-    callee: Callee
-    compile_id: str
-    caller: Stack
-    graph: Graph | None = None
-    guards: guards.Guards | None = None
-    guard_us: float | None = None
-    restarts: list[str] = field(default_factory=list)
-    symbols: SymbolLog = field(default_factory=SymbolLog)
-    recompile: int | None = None
-    limit: str | None = None
 
 
 class Recorder:
@@ -94,7 +75,7 @@ class Recorder:
         self._guard_latency = guard_latency
         self._graphs = graphs
         self._exit = contextlib.ExitStack()
-        self._running: list[_Running] = []
+        self._running: list[CompileUnderWay] = []
         self._call: int | None = None
         self._frames: dict[tuple[str, str, int, int | None], int] = {}
         self._frame_list: list[Frame] = []
@@ -159,7 +140,7 @@ class Recorder:
         """Dynamo begins with a frame."""
         above = stacks.from_frames(torch_api.frames_above(_caller()))
         callee = self._callees[code] = callee_of(code, f_locals, self._roots)
-        self._running.append(_Running(code, callee, compile_id, stacks.without_resumed(above, code)))
+        self._running.append(CompileUnderWay(code, callee, compile_id, stacks.without_resumed(above, code)))
         self._frame(code, callee)
         if self._on_frame is not None:
             line = stacks.resumes_at(code) or code.co_firstlineno
@@ -174,31 +155,15 @@ class Recorder:
             self._on_compiled()
 
     def _keep_compile(
-        self, run: _Running, result: object, error: BaseException | None, seconds: float
+        self, run: CompileUnderWay, result: object, error: BaseException | None, seconds: float
     ) -> None:
         if error is not None:
             torch_api.keep_positions(error)
         if run.limit is not None:
             self._refuse_for_limit(run, run.limit, error)
             return  # nothing was compiled: the refusal is all there is to tell
-        outcome = _outcome(run, result, error)
-        self._compiles.append(
-            Compile(
-                id=run.compile_id,
-                frame=self._frame(run.code, run.callee),
-                outcome=outcome,
-                call=self._call,
-                graph=run.graph if outcome is Outcome.COMPILED else None,
-                guards=run.callee.guards(run.guards.kept) if run.guards else (),
-                guard_count=run.guards.count if run.guards else None,
-                guard_places=run.guards.places if run.guards else (),
-                guard_us=run.guard_us,
-                symbols=run.callee.symbols(run.symbols.read()),
-                seconds=seconds,
-                restarts=tuple(run.restarts),
-                caller=run.caller,
-            )
-        )
+        frame = self._frame(run.code, run.callee)
+        self._compiles.append(run.ended(result, error, seconds, frame=frame, call=self._call))
 
     def line_reached(self, translator: Any) -> None:
         """Dynamo traces a line."""
@@ -212,7 +177,7 @@ class Recorder:
     def restarted(self, reason: str) -> None:
         """The trace of a frame begins again, knowing more."""
         if self._running:
-            self._running[-1].restarts.append(_first_line(reason))
+            self._running[-1].restarted(reason)
 
     def graph_break(self, translator: Any, reason: str, error: Any) -> None:
         """Dynamo handles a graph break."""
@@ -310,7 +275,7 @@ class Recorder:
 
     # Bookkeeping.
 
-    def _refuse_for_limit(self, run: _Running, limit: str, error: BaseException | None) -> None:
+    def _refuse_for_limit(self, run: CompileUnderWay, limit: str, error: BaseException | None) -> None:
         """Each later call that fits no cache entry meets the limit again: once is told."""
         if isinstance(error, torch_api.recompile_limit_hit()):
             return  # fullgraph=True: the call failed, and did not go on in eager
@@ -354,22 +319,6 @@ class Recorder:
                 Frame(callee.function, callee.location, resumed, parameters=taken, wrapper=callee.wrapper)
             )
         return index
-
-
-def _outcome(run: _Running, result: object, error: BaseException | None) -> Outcome:
-    if error is not None:
-        return Outcome.SKIPPED if refusals.is_graph_break(error) else Outcome.FAILED
-    if torch_api.is_empty_result(result):
-        return (
-            Outcome.SKIPPED
-            if (torch_api.skip_reason(result) or "").find("No ops traced") < 0
-            else Outcome.EMPTY
-        )
-    return Outcome.COMPILED if run.graph is not None else Outcome.EMPTY
-
-
-def _first_line(text: str) -> str:
-    return text.split("\n", 1)[0]
 
 
 def _caller() -> FrameType:

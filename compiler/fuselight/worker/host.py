@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -36,19 +35,11 @@ from fuselight.protocol import (
     to_json,
 )
 from fuselight.report import Culprit, Failure
-from fuselight.worker import answers, children, fork_rules, preload, process, warm, wire
+from fuselight.worker import answers, children, folders, fork_rules, limits, preload, process, warm, wire
 from fuselight.worker.children import Running
 
 _POLL = 0.1
 """Seconds between looks at time and memory, while a run is on."""
-_TREE_EVERY = 0.5
-"""Seconds between looks at the memory of a run's whole process tree."""
-_READY = 120.0
-"""Seconds that a fresh process has to import torch, where there is no fork, before its time begins to count."""
-_GRACE = 1.0
-"""Seconds that a run has to end by itself at a limit."""
-_HARD_MEMORY = 1.25
-"""Beyond this part of the memory limit a run is killed at once."""
 
 
 def main(started_with: frozenset[str]) -> int:
@@ -77,7 +68,7 @@ class Host:
         self._selector = selectors.DefaultSelector()
         self._runs: dict[int, Running] = {}
         self._environment = dict(os.environ)
-        self._base = _private_folder()
+        self._base = folders.private_folder()
         self._forks = sys.platform.startswith("linux") and not os.environ.get("FUSELIGHT_NO_FORK")
         self._preload = preload.Preload(self._base)
         self._spare: tuple[subprocess.Popen[bytes], str, children.Pipes] | None = None
@@ -117,7 +108,8 @@ class Host:
                 handle()
             self._reap()
             self._tell_places()
-            self._enforce_limits()
+            for running in self._runs.values():
+                limits.enforce(running, forks=self._forks)
             if self._forks and not self._runs:
                 for line in self._preload.go_on(self._warm.baseline, self._closing):
                     self._log("info", line)
@@ -206,14 +198,7 @@ class Host:
         self._tell_started(running)
 
     def _tell_started(self, running: Running) -> None:
-        seconds = self._limit(running)
-        self._send(Started(running.request.id, running.pid, seconds + _GRACE if seconds else None))
-
-    def _limit(self, running: Running) -> float:
-        """Return how long the run may take from `running.started` on, in seconds; 0 is for ever."""
-        seconds = running.request.limits.seconds
-        importing_torch = not self._forks and running.last is None
-        return seconds + _READY if seconds and importing_torch else seconds
+        self._send(Started(running.request.id, running.pid, limits.due(running, forks=self._forks)))
 
     def _fork(self, request: Analyse, fake: str | None) -> Running:
         for broken in fork_rules.violations(self._warm.baseline):
@@ -315,30 +300,6 @@ class Host:
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, os.WNOHANG)
 
-    def _enforce_limits(self) -> None:
-        now = time.monotonic()
-        for running in self._runs.values():
-            limits = running.request.limits
-            if running.kill_at is not None:
-                if now >= running.kill_at:
-                    process.kill_group(running.pid)
-                continue
-            seconds = self._limit(running)
-            if seconds and now - running.started >= seconds:
-                running.end("timeout", grace=_GRACE)
-                continue
-            limit = limits.memory_mb * 1024 * 1024
-            used = self._memory(running, limit, now) if limit else None
-            if used is not None and used > limit:
-                running.end("memory", grace=0 if used > limit * _HARD_MEMORY else _GRACE)
-
-    def _memory(self, running: Running, limit: int, now: float) -> int | None:
-        """Measure a run: its first process each time, and all of it now and then, which costs a look at each."""
-        if now - running.measured < _TREE_EVERY:
-            return process.resident(running.pid)
-        running.measured = now
-        return process.tree_memory(running.pid, enough=limit)
-
     # Out
 
     def _send(self, message: ToServer) -> None:
@@ -362,24 +323,3 @@ class Host:
 
 def _reader(host: Host, running: Running, descriptor: int) -> Callable[[], None]:
     return lambda: host.read_output(running, descriptor)
-
-
-def _private_folder() -> str:
-    """Make this host's folder (mode 0700), and delete those of hosts that were killed."""
-    prefix = f"fuselight-worker-{os.getuid()}-"
-    parent = tempfile.gettempdir()
-    for name in os.listdir(parent):
-        pid = name.removeprefix(prefix).partition("-")[0]
-        if name.startswith(prefix) and pid.isdigit() and not _alive(int(pid)):
-            shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
-    return tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-")
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

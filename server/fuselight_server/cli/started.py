@@ -38,7 +38,8 @@ class StartedWorker:
         except NoInterpreterError as problem:
             self._problem = problem
             return
-        from fuselight_server.worker_process import Interpreter, Worker  # noqa: PLC0415 - not for --help
+        from fuselight_server.worker_process import Worker  # noqa: PLC0415 - not for --help
+        from fuselight_server.worker_start import Interpreter  # noqa: PLC0415 - the same
 
         log = (lambda line: typer.echo(line, err=True)) if verbose else _ignore
         self._worker = Worker(Interpreter(self.choice.executable), cwd=str(Path.cwd()), log=log)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Span
 from fuselight_server.static.call_sites import call_site
+from fuselight_server.static.collecting import collect
 from fuselight_server.static.document import read_source, split_lines
-from fuselight_server.static.names import collect
 from fuselight_server.static.stubs import directive_for
 from fuselight_server.static.syntax import inside_string, read_chunk
 from fuselight_server.static.whole import chunks_of

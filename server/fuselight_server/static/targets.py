@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Span
+from fuselight_server.static.collecting import owner_scope, signature
 from fuselight_server.static.facts import Expression
-from fuselight_server.static.names import owner_scope, signature
 from fuselight_server.static.reading import StaticTarget
 
 if TYPE_CHECKING:

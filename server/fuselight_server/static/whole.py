@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Span
 from fuselight_server.static.chunks import ChunkCache, cut
+from fuselight_server.static.collecting import Outline, collect, outline
 from fuselight_server.static.comments import attach, orphan_problem, read_comments
 from fuselight_server.static.facts import Comment, Facts
-from fuselight_server.static.names import Names, Outline, collect, outline
+from fuselight_server.static.names import Names
 from fuselight_server.static.reading import DirectiveProblem, Reading
 from fuselight_server.static.syntax import read_chunk
 from fuselight_server.static.targets import PROVIDER, Candidate, assignments, candidates

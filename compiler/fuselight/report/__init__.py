@@ -25,9 +25,11 @@ from fuselight.report.kernels import (
     SavedTensor,
 )
 from fuselight.report.place import Location, Stack
+from fuselight.report.resources import Assembled, LaunchConfig, Listing, Occupancy
 
 __all__ = [
     "SCHEMA",
+    "Assembled",
     "Break",
     "Call",
     "Compile",
@@ -46,11 +48,14 @@ __all__ = [
     "Inputs",
     "Kernel",
     "KernelKind",
+    "LaunchConfig",
+    "Listing",
     "Location",
     "Mismatch",
     "NotCompiled",
     "NotCompiledKind",
     "Note",
+    "Occupancy",
     "Outcome",
     "Output",
     "Phase",

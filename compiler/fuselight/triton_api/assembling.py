@@ -1,0 +1,164 @@
+# ruff: noqa: PLC0415 - what needs Triton is imported when it is needed
+"""From the source of one kernel and a device to what it becomes there.
+
+Invariant: `assemble` answers with an `Assembled` whatever it is given, and the same question gets the same answer from
+the cache: the key holds the source, the device, the configuration, the versions and Triton's variables.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import tempfile
+
+import torch
+
+from fuselight.codec import encode
+from fuselight.report import Assembled, Device, Listing
+from fuselight.triton_api import names, store, tools
+from fuselight.triton_api.compiling import Compiled, compile_request
+from fuselight.triton_api.driver import virtual_driver
+from fuselight.triton_api.lines import line_map
+from fuselight.triton_api.occupancy import occupancy
+from fuselight.triton_api.source import KernelSource, NoKernel
+
+_SCHEMA = 1
+"""Of what is kept: counted up with each change of what the same question is answered with."""
+
+_ARCH = {"cuda": re.compile(r"[1-9]\d?\.\d"), "hip": re.compile(r"gfx[0-9a-f]{3,5}")}
+_EXAMPLE = {"cuda": "`9.0`", "hip": "`gfx942`"}
+
+
+def assemble(
+    source: str, device: Device, *, config: int | None = None, cache: str | None = None
+) -> Assembled:
+    """Compile the kernel `source` for `device` in the configuration `config`, by default the one Inductor starts with.
+
+    `source` is the text that Inductor passes to `async_compile.triton`; its line numbers are those of the answer.
+    `cache` is a folder to keep answers in; without one they are kept in memory.
+    """
+    versions = _versions()
+    if isinstance(versions, Exception):
+        return Assembled(failure=_without_triton(versions))
+    triton, torch_version = versions
+    if device.backend not in ("cuda", "hip"):
+        return Assembled(
+            failure=f"kernels for {device.name} are not Triton's: there is nothing to assemble", triton=triton
+        )
+    if _ARCH[device.backend].fullmatch(device.arch) is None:
+        why = f"{device.name} has the architecture {device.arch!r}: Triton takes one as {_EXAMPLE[device.backend]}"
+        return Assembled(failure=why, triton=triton)
+    key = _key(source, device, config, triton, torch_version)
+    found, problem = store.find(key, cache)
+    if found is None:
+        found, lasting = _assembled(source, device, config, triton)
+        if lasting:
+            problem = store.keep(key, found, cache) or problem
+    return dataclasses.replace(found, problems=(*found.problems, problem)) if problem else found
+
+
+def _versions() -> tuple[str, str] | Exception:
+    """Triton's and torch's, or why there is no Triton."""
+    try:
+        version = names.version()
+        from torch._inductor.runtime import triton_heuristics  # noqa: F401 - it needs more of Triton than its name
+    except Exception as error:  # noqa: BLE001 - a broken build raises what it likes
+        return error
+    return version, str(torch.__version__)
+
+
+def _without_triton(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "triton":
+        return (
+            "Triton is not installed in this Python: kernels are shown without registers and assembly. "
+            "`pip install triton` gives them (on Windows `triton-windows`)"
+        )
+    return (
+        f"Triton cannot be imported ({type(error).__name__}: {error}): registers and assembly are not shown"
+    )
+
+
+def _key(source: str, device: Device, config: int | None, triton: str, torch_version: str) -> str:
+    variables = sorted(
+        (name, value)
+        for name, value in os.environ.items()
+        if name.startswith(("TRITON_", "TORCHINDUCTOR_", "PTXAS_")) and not name.endswith(("_DIR", "_HOME"))
+    )
+    whole = json.dumps([_SCHEMA, source, encode(device), config, triton, torch_version, variables])
+    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _assembled(source: str, device: Device, config: int | None, triton: str) -> tuple[Assembled, bool]:
+    """What the compiler answers, and whether it would answer so again."""
+    try:
+        arch = device.arch if device.backend == "hip" else int(device.arch.replace(".", ""))
+        target = names.gpu_target(device.backend, arch, device.warp)
+        with (
+            tempfile.TemporaryDirectory(prefix="fuselight-", ignore_cleanup_errors=True) as folder,
+            virtual_driver(target, folder),
+        ):
+            kernel = KernelSource(source, device)
+            chosen = kernel.default if config is None else config
+            if not 0 <= chosen < len(kernel.configs):
+                count = len(kernel.configs)
+                why = f"there is no configuration {chosen}: the kernel has {count}, counted from 0"
+                return Assembled(kernel.configs, kernel.default, failure=why, triton=triton), True
+            compiled = compile_request(kernel.request(chosen), kernel.file, kernel.first_line, folder)
+            return _described(kernel, chosen, compiled, device, triton), compiled.lasting
+    except NoKernel as error:
+        return Assembled(failure=f"this is not a Triton kernel of Inductor's: {error}", triton=triton), True
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - heuristics and the text itself raise what they like
+        why = f"Inductor's heuristics did not take it for {device.name} ({type(error).__name__}: {error})"
+        return Assembled(failure=why, triton=triton), False
+
+
+def _described(
+    kernel: KernelSource, chosen: int, compiled: Compiled, device: Device, triton: str
+) -> Assembled:
+    usage, texts = tools.Usage(), dict(compiled.texts)
+    problems: tuple[str, ...] = ()
+    if compiled.binary is not None and device.backend == "cuda":
+        usage, problems = tools.cubin_usage(compiled.binary)
+        text, more = tools.sass(compiled.binary)
+        problems += more
+        if text:
+            texts["sass"] = text
+    elif "amdgcn" in texts:
+        usage, problems = tools.amd_usage(texts["amdgcn"])
+    fits, resident = _too_large(compiled, device), None
+    if None not in (usage.registers, compiled.shared, compiled.num_warps) and fits is None:
+        resident = occupancy(
+            device,
+            registers=usage.registers or 0,
+            shared=compiled.shared or 0,
+            num_warps=compiled.num_warps or 0,
+        )
+    return Assembled(
+        configs=kernel.configs,
+        default=kernel.default,
+        config=chosen,
+        smaller=kernel.smaller(chosen, usage.registers) if usage.registers is not None else None,
+        grid=kernel.grid(chosen),
+        registers=usage.registers,
+        spills=usage.spills,
+        shared=compiled.shared,
+        num_warps=compiled.num_warps,
+        num_stages=compiled.num_stages,
+        occupancy=resident,
+        listings={stage: Listing(text, line_map(stage, text, kernel.file)) for stage, text in texts.items()},
+        failure=compiled.failure or fits,
+        failure_line=compiled.failure_line,
+        problems=problems,
+        triton=triton,
+    )
+
+
+def _too_large(compiled: Compiled, device: Device) -> str | None:
+    """What Triton would say where it loads the kernel: there the device's limits are looked at."""
+    most = device.shared_kb * 1024
+    if compiled.shared is None or not 0 < most < compiled.shared:
+        return None
+    return str(names.out_of_resources(compiled.shared, most, "shared memory"))

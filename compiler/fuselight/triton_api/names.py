@@ -1,0 +1,51 @@
+"""The names of Triton's that this package reaches, and the only place that imports them.
+
+Invariant: Triton is imported when one of these is called, and not before: it need not be there. It has no type
+information, so that what is called is checked by a contract test of each name.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def version() -> str:
+    """Triton's. Raises ImportError where there is none."""
+    return str(importlib.import_module("triton").__version__)
+
+
+def compile_(source: Any, *, target: Any, options: dict[str, Any]) -> Any:
+    """`triton.compile`: the compiled kernel, not loaded."""
+    return importlib.import_module("triton").compile(source, target=target, options=options)
+
+
+def knobs() -> Any:
+    """Triton's settings."""
+    return importlib.import_module("triton.knobs")
+
+
+def driver() -> Any:
+    """The one place that holds Triton's driver, in `_active`. Reading `active` would look for a GPU."""
+    return importlib.import_module("triton.runtime.driver").driver
+
+
+def gpu_target(backend: str, arch: int | str, warp: int) -> Any:
+    """What to compile for."""
+    return importlib.import_module("triton.backends.compiler").GPUTarget(backend, arch, warp)
+
+
+def nvidia_compiler() -> Any:
+    """NVIDIA's backend, which prints where ptxas fails."""
+    return importlib.import_module("triton.backends.nvidia.compiler")
+
+
+def compilation_error() -> Any:
+    """What Triton raises for a source that it does not take: `node`, `error_message`, and the cause."""
+    return importlib.import_module("triton.compiler.errors").CompilationError
+
+
+def out_of_resources(required: int, limit: int, name: str) -> Exception:
+    """What Triton raises where a kernel that was compiled does not fit the device."""
+    error: Exception = importlib.import_module("triton.runtime.errors").OutOfResources(required, limit, name)
+    return error

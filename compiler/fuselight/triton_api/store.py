@@ -1,0 +1,97 @@
+"""Keeps what was assembled: in memory, and on disk where a folder is given.
+
+Invariant: an entry is either whole or not there; the folder and the memory are bounded, and the entries that were used
+longest ago go first. A folder that cannot be read or written costs a sentence, never the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import uuid
+import zlib
+from collections import OrderedDict
+from pathlib import Path
+
+from fuselight.codec import DecodeError, decode, encode
+from fuselight.report import Assembled
+
+BYTES_ON_DISK = 64 << 20
+ENTRIES_IN_MEMORY = 64
+_SUFFIX = ".kernel"
+_LARGEST = 64 << 20
+"""Bytes of one entry, unpacked."""
+
+_memory: OrderedDict[str, Assembled] = OrderedDict()
+
+
+def find(key: str, folder: str | None) -> tuple[Assembled | None, str | None]:
+    """What lies under `key`, and a sentence where the folder's entry is damaged."""
+    if key in _memory:
+        with contextlib.suppress(KeyError):  # another thread may have dropped it
+            _memory.move_to_end(key)
+            return _memory[key], None
+    if folder is None:
+        return None, None
+    path = Path(folder, f"{key}{_SUFFIX}")
+    try:
+        packed = path.read_bytes()
+    except FileNotFoundError:
+        return None, None
+    except OSError as error:
+        return None, f"the cache in {folder} cannot be read ({error.strerror}): kernels are compiled again"
+    try:
+        unpacked = zlib.decompressobj().decompress(packed, _LARGEST)
+        found = decode(Assembled, json.loads(unpacked))
+    except (zlib.error, ValueError, DecodeError, RecursionError):
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return None, f"an entry of the cache in {folder} was damaged: the kernel was compiled again"
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    _remember(key, found)
+    return found, None
+
+
+def keep(key: str, assembled: Assembled, folder: str | None) -> str | None:
+    """Put `assembled` under `key`; a sentence where the folder does not take it."""
+    _remember(key, assembled)
+    if folder is None:
+        return None
+    data = zlib.compress(json.dumps(encode(assembled)).encode("utf-8", "surrogatepass"), 6)
+    path = Path(folder, f"{key}{_SUFFIX}")
+    beside = path.with_name(f".{key}.{uuid.uuid4().hex}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            beside.write_bytes(data)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+        _bound(path.parent)
+    except OSError as error:
+        return f"the cache in {folder} cannot be written ({error.strerror}): kernels are kept until this run ends"
+    return None
+
+
+def _remember(key: str, assembled: Assembled) -> None:
+    _memory[key] = assembled
+    _memory.move_to_end(key)
+    while len(_memory) > ENTRIES_IN_MEMORY:
+        _memory.popitem(last=False)
+
+
+def _bound(folder: Path) -> None:
+    entries = []
+    for path in folder.glob(f"*{_SUFFIX}"):
+        with contextlib.suppress(OSError):  # another process may have dropped it
+            facts = path.stat()
+            entries.append((facts.st_mtime_ns, facts.st_size, path))
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries):
+        if total <= BYTES_ON_DISK:
+            return
+        with contextlib.suppress(OSError):
+            path.unlink()
+        total -= size

@@ -23,6 +23,8 @@ from node_tools import CACHE, ROOT, Unavailable
 
 LOCK = ROOT / "requirements-dev.lock"
 TORCH = "torch==2.13.0"
+TRITON = "triton==3.7.1"
+"""What goes with that torch. Its CPU builds come without, and Triton compiles for GPUs that are not there."""
 OLDEST_TORCH = (2, 6)
 _OFFLINE = ("--retries", "1", "--timeout", "15")
 """pip's own patience lasts minutes; a machine without a network should hear so in seconds."""
@@ -143,6 +145,8 @@ def _ensure_torch(home: Path, python: Path, outer: OuterTorch | None) -> str | N
         done = _pip(python, "install", TORCH)
         if done.returncode != 0:
             return f"pip install {TORCH} failed: {_last_line(done.stdout)}"
+        if sys.platform == "linux" and _pip(python, "install", "--no-deps", TRITON).returncode != 0:
+            print(f"pip finds no {TRITON} here: what needs it says so and is left out", flush=True)
     said = _quiet([str(python), "-c", "import torch; print(torch.__version__)"])
     if said.returncode != 0:
         return f"torch does not import in {python}: {_last_line(said.stdout)}"

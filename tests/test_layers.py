@@ -32,6 +32,7 @@ SERVER_CORE = (
     "fuselight_server.finding",
     "fuselight_server.findings",
     "fuselight_server.interpreters",
+    "fuselight_server.kernels",
     "fuselight_server.plan",
     "fuselight_server.sampling",
     "fuselight_server.static",
@@ -121,6 +122,7 @@ ROOMS = (
         (*SHARED, "fuselight.worker.wire", *SERVER_CORE),
     ),
     Room(("fuselight_server.interpreters",)),
+    Room(("fuselight_server.kernels",), (*SHARED,)),
     Room(("fuselight_server.plan",), (*SHARED, *SERVER_CORE)),
     Room(
         (

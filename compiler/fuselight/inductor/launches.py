@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from fuselight.devices import estimate
 from fuselight.dynamo import stacks
 from fuselight.report import Device, FusedOperator, Kernel, KernelKind, Stack
 from fuselight.torch_api import generation
@@ -29,6 +30,7 @@ def read_launch(name: str, nodes: Sequence[Any], scheduled: Any, launch: int, de
     moved = generation.traffic(scheduled) if scheduled is not None else None
     flops = generation.flops(scheduled) if scheduled is not None else None
     dtype = _dtype(nodes, flops)
+    cost = estimate(device, None if moved is None else sum(moved), flops, dtype)
     return Kernel(
         name=name,
         kind=_kind(name, nodes, device),
@@ -38,6 +40,8 @@ def read_launch(name: str, nodes: Sequence[Any], scheduled: Any, launch: int, de
         bytes_written=None if moved is None else moved[1],
         flops=flops,
         dtype=dtype,
+        estimate_us=None if cost is None else cost[0],
+        bound=None if cost is None else cost[1],
     )
 
 

@@ -12,6 +12,7 @@ import typer
 
 from fuselight.version import version
 from fuselight_server.cli.check import check
+from fuselight_server.cli.kernels import kernels
 from fuselight_server.cli.run import run
 from fuselight_server.cli.server import server
 
@@ -23,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(check)
+app.command()(kernels)
 app.command(
     context_settings={
         "allow_extra_args": True,

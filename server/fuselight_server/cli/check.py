@@ -134,7 +134,13 @@ async def analyse(options: CheckOptions, say: Callable[[str], None]) -> Outcome:
         outcome.interpreter, outcome.why = worker.choice.executable, worker.choice.why
     try:
         readings = await asyncio.to_thread(_read, texts)
-        jobs = _jobs(readings, options, outcome)
+        jobs = planned_jobs(
+            readings,
+            outcome,
+            targets=options.targets,
+            limits=options.limits,
+            default_sizes=options.default_sizes,
+        )
         if jobs and worker is not None:
             await _run_all(jobs, worker, outcome, say)
     finally:
@@ -178,14 +184,24 @@ def _texts(paths: Iterable[Path], outcome: Outcome) -> dict[str, str]:
     return texts
 
 
+def read_sources(paths: Iterable[Path], outcome: Outcome) -> dict[str, Reading]:
+    """Every Python file of the paths, read; one that cannot be read is a problem."""
+    return _read(_texts(paths, outcome))
+
+
 def _read(texts: dict[str, str]) -> dict[str, Reading]:
     from fuselight_server.static.document import read_source  # noqa: PLC0415 - while the worker starts
 
     return {path: read_source(path, text) for path, text in texts.items()}
 
 
-def _jobs(
-    readings: dict[str, Reading], options: CheckOptions, outcome: Outcome
+def planned_jobs(
+    readings: dict[str, Reading],
+    outcome: Outcome,
+    *,
+    targets: tuple[str, ...],
+    limits: Limits,
+    default_sizes: dict[str, int] | None = None,
 ) -> list[tuple[PlannedRun, RunOptions]]:
     """Every run of every file; a target that was named and is nowhere is a problem."""
     jobs: list[tuple[PlannedRun, RunOptions]] = []
@@ -198,20 +214,16 @@ def _jobs(
             stores[root] = Store.at(root).read_report()
         run_options = RunOptions(
             roots=(str(root),),
-            limits=options.limits,
-            default_sizes=options.default_sizes,
+            limits=limits,
+            default_sizes=default_sizes or {},
             recorded=recorded_calls(stores[root], path),
         )
-        planned = (
-            named_runs(reading, options.targets, run_options)
-            if options.targets
-            else default_runs(reading, run_options)
-        )
+        planned = named_runs(reading, targets, run_options) if targets else default_runs(reading, run_options)
         jobs += [(one, run_options) for one in planned]
     ran = {one.target.name or "__main__" for one, _ in jobs}
-    for name in options.targets:
+    for name in targets:
         if name not in ran:
-            where = ", ".join(shown_path(str(path)) for path in options.paths)
+            where = ", ".join(map(shown_path, readings))
             outcome.problems.append(Problem("targets", name, f"no class or function of this name in {where}"))
     return jobs
 

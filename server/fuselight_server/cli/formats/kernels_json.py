@@ -1,0 +1,92 @@
+"""`fuselight kernels --format json`: one object, documented in docs/kernels.md."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fuselight.codec import encode
+from fuselight_server.kernels import costs_by_line, fold
+
+if TYPE_CHECKING:
+    from fuselight.report import GeneratedGraph, Report, Stack
+    from fuselight_server.cli.outcome import Outcome
+    from fuselight_server.kernels import Folded
+
+
+def as_json(outcome: Outcome, *, with_source: bool) -> str:
+    """The kernels of every target."""
+    return json.dumps(
+        {
+            "schema": 1,
+            "targets": [_target(report, with_source=with_source) for report in outcome.reports],
+            "problems": [{"stage": one.stage, "what": one.what, "why": one.why} for one in outcome.problems],
+        },
+        indent=2,
+    )
+
+
+def _target(report: Report, *, with_source: bool) -> dict[str, Any]:
+    return {
+        "path": report.target.path,
+        "name": report.target.name or "__main__",
+        "line": report.target.line,
+        "device": encode(report.target_device),
+        "graphs": [_graph(graph, report, with_source=with_source) for graph in report.generated],
+        "lines": [
+            {
+                "path": cost.place.path if cost.place else None,
+                "line": cost.place.line if cost.place else None,
+                "kernels": len(cost.launches),
+                "bytes": float(cost.bytes),
+                "flops": float(cost.flops),
+                "estimate_us": float(cost.us),
+                "fused_with": [[place.path, place.line] for place in sorted(cost.fused_with)],
+            }
+            for cost in costs_by_line(report)
+        ],
+        "failures": [encode(failure) for failure in report.failures],
+        "problems": [encode(problem) for problem in report.problems],
+    }
+
+
+def _graph(graph: GeneratedGraph, report: Report, *, with_source: bool) -> dict[str, Any]:
+    return {
+        "compile_id": graph.compile_id,
+        "phase": graph.phase.value,
+        "failure": graph.failure,
+        "kernels": [_kernel(one, report, with_source=with_source) for one in fold(graph, report.roots)],
+        "saved": [encode(tensor) for tensor in graph.saved],
+        "saved_bytes": sum(tensor.bytes for tensor in graph.saved),
+        "refusals": [encode(refusal) for refusal in graph.refusals],
+        "cudagraph_skips": [encode(skip) for skip in graph.cudagraph_skips],
+    }
+
+
+def _kernel(one: Folded, report: Report, *, with_source: bool) -> dict[str, Any]:
+    kernel = one.kernel
+    out: dict[str, Any] = {
+        "name": kernel.name,
+        "kind": kernel.kind.value,
+        "launch": kernel.launch,
+        "count": one.count,
+        "call": kernel.call,
+        "lines": [[place.path, place.line] for place in one.places],
+        "operators": [
+            {"name": operator.name, "original": operator.original, "stack": _stack(operator.stack)}
+            for operator in kernel.operators
+        ],
+        "bytes_read": kernel.bytes_read,
+        "bytes_written": kernel.bytes_written,
+        "flops": kernel.flops,
+        "dtype": kernel.dtype,
+        "estimate_us": kernel.estimate_us,
+        "bound": kernel.bound,
+    }
+    if with_source:
+        out["source"] = report.texts.get(kernel.text_key or "")
+    return out
+
+
+def _stack(stack: Stack) -> list[list[Any]]:
+    return [[frame.path, frame.line] for frame in stack]

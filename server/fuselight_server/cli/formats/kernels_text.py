@@ -1,0 +1,109 @@
+"""`fuselight kernels` for people: the cost of each line, then the kernels in the order of their launches.
+
+Invariant: every time is an estimate and carries its `~`; nothing is told by colour alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from fuselight_server.cli.sources import shown_path
+from fuselight_server.kernels import Place, costs_by_line, fold
+from fuselight_server.kernels.words import line_ranges, microseconds, operations, share, size
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fuselight.report import GeneratedGraph, Report
+    from fuselight_server.cli.outcome import Outcome
+
+_LINES = 40
+"""Lines told of one target; the rest is one line that says how many."""
+
+
+def print_kernels(outcome: Outcome, console: Console, *, with_source: bool) -> None:
+    """Print every target, then what could not be learnt."""
+    for report in outcome.reports:
+        _print_target(report, outcome, console, with_source=with_source)
+    for problem in outcome.problems:
+        console.print(f"cannot analyse {problem.what}: {problem.why}", soft_wrap=True)
+    if not outcome.reports and not outcome.problems:
+        console.print(
+            "no target: name one with --target, or write a `# fuselight:` line above it", soft_wrap=True
+        )
+
+
+def _print_target(report: Report, outcome: Outcome, console: Console, *, with_source: bool) -> None:
+    device = report.target_device.name if report.target_device else report.device
+    head = f"{shown_path(report.target.path)}: {report.target.name or '__main__'}"
+    console.print(Text.assemble((head, "bold"), f" - kernels for {device}, none launched"), soft_wrap=True)
+    for failure in report.failures:
+        console.print(Text(f"failed: {failure.message}. {failure.next_step}", "bold red"), soft_wrap=True)
+    _print_lines(report, outcome, console)
+    for graph in report.generated:
+        _print_graph(graph, report, console, with_source=with_source)
+    for problem in report.problems:
+        console.print(f"not known: {problem.what}: {problem.why}", soft_wrap=True)
+    console.print()
+
+
+def _print_lines(report: Report, outcome: Outcome, console: Console) -> None:
+    costs = costs_by_line(report)
+    if not costs:
+        return
+    whole = float(sum(cost.us for cost in costs))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("line", "estimate", "share", "kernels", "moves"):
+        table.add_column(name, justify="left" if name == "line" else "right", no_wrap=True)
+    table.add_column("source, and what it is fused with", no_wrap=True, overflow="ellipsis")
+    for cost in costs[:_LINES]:
+        place = cost.place
+        where = f"{shown_path(place.path)}:{place.line}" if place else "(no line)"
+        text = (outcome.sources.line(place.path, place.line) or "").strip() if place else ""
+        fused = line_ranges(cost.fused_with, place) if place else ""
+        table.add_row(
+            where,
+            microseconds(float(cost.us)),
+            share(float(cost.us), whole),
+            str(len(cost.launches)),
+            size(float(cost.bytes)),
+            f"(with {fused}) {text}" if fused else text,
+        )
+    console.print(table)
+    if len(costs) > _LINES:
+        console.print(f"... and {len(costs) - _LINES} more lines")
+    console.print(f"{'total':<8} {microseconds(whole)} at the published rates, if every kernel ran at them")
+
+
+def _print_graph(graph: GeneratedGraph, report: Report, console: Console, *, with_source: bool) -> None:
+    folded = fold(graph, report.roots)
+    count = sum(one.count for one in folded)
+    launches = "1 launch" if count == 1 else f"{count} launches"
+    console.print(Text(f"\n{graph.phase.value} graph {graph.compile_id}: {launches}", "bold"))
+    if graph.failure is not None:
+        console.print(f"no kernels: {graph.failure}", soft_wrap=True)
+    for one in folded:
+        kernel = one.kernel
+        facts = [kernel.kind.value.replace("_", " ")]
+        if one.us is not None:
+            facts.append(f"{microseconds(one.us)} ({kernel.bound}-bound)")
+        if kernel.bytes_read is not None and kernel.bytes_written is not None:
+            facts.append(f"reads {size(kernel.bytes_read)}, writes {size(kernel.bytes_written)}")
+        if kernel.flops:
+            facts.append(operations(kernel.flops))
+        times = f" x {one.count}" if one.count > 1 else ""
+        where = line_ranges(one.places, one.places[0]) if one.places else "no line"
+        first = Place(one.places[0].path, one.places[0].line) if one.places else None
+        name = f"{shown_path(first.path)} {where}" if first else where
+        console.print(
+            Text.assemble("  ", (kernel.name, "bold cyan"), f"{times}  {', '.join(facts)}"), soft_wrap=True
+        )
+        console.print(Text(f"      {name}", "dim"), soft_wrap=True)
+        if with_source and kernel.text_key:
+            console.print(Text(report.texts.get(kernel.text_key, "")), soft_wrap=True)
+    saved = sum(tensor.bytes for tensor in graph.saved)
+    if saved:
+        console.print(f"  keeps {size(saved)} for backward", soft_wrap=True)

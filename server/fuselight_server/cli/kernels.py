@@ -1,0 +1,137 @@
+"""`fuselight kernels`: the kernels that each line becomes, for a device that need not be there.
+
+Invariant: times are estimates and say so; nothing was launched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import enum
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from fuselight.devices import FALLBACK, UnknownDevice, find
+from fuselight.protocol import Limits
+from fuselight.report import Tier
+from fuselight_server.cli.check import planned_jobs, read_sources
+from fuselight_server.cli.outcome import Outcome
+from fuselight_server.cli.progress import shown_progress
+from fuselight_server.cli.sources import shown_path
+from fuselight_server.cli.started import StartedWorker, run_once
+from fuselight_server.interpreters import NoInterpreterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight.report import Device
+
+
+class KernelFormat(str, enum.Enum):
+    """How to print."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelOptions:
+    """What the command line asked for."""
+
+    paths: tuple[Path, ...]
+    device: Device
+    targets: tuple[str, ...] = ()
+    python: str | None = None
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    verbose: bool = False
+
+
+def kernels(  # noqa: PLR0917 - the parameters are the command's options, given by name
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    target: Annotated[
+        Optional[list[str]],  # noqa: UP045 - evaluated at run time, on 3.10 too
+        typer.Option(help="Generate for this class or function alone. Repeatable."),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="The device to generate for, as h100, a100-80gb, rtx-4090 or cpu.")
+    ] = FALLBACK,
+    output_format: Annotated[
+        KernelFormat, typer.Option("--format", help="How to print.")
+    ] = KernelFormat.TEXT,
+    source: Annotated[  # noqa: FBT002 - a flag
+        bool, typer.Option("--source", help="Show the source of each kernel.")
+    ] = False,
+    python: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="The interpreter that has torch (else: the environment, .venv, python3)."),
+    ] = None,
+    time_limit: Annotated[float, typer.Option(help="Seconds for one target, 0 for none.", min=0)] = 600.0,
+    memory_limit: Annotated[
+        int, typer.Option(help="MB of memory for one target, 0 for none.", min=0)
+    ] = 16384,
+    verbose: Annotated[  # noqa: FBT002 - a flag
+        bool, typer.Option("--verbose", "-v", help="Show the worker's log on stderr.")
+    ] = False,
+) -> None:
+    """Show the kernels that each line of the targets in PATHS becomes on a GPU, present or not."""
+    try:
+        chosen = find(device)
+        options = KernelOptions(
+            paths=tuple(paths),
+            device=chosen,
+            targets=tuple(target or ()),
+            python=python,
+            limits=Limits(seconds=time_limit, memory_mb=memory_limit),
+            verbose=verbose,
+        )
+        with shown_progress(quiet=verbose) as say:
+            outcome = asyncio.run(generate(options, say))
+    except (UnknownDevice, NoInterpreterError, OSError) as error:
+        typer.echo(f"fuselight: {error}", err=True)
+        raise typer.Exit(2) from None
+    if output_format is KernelFormat.JSON:
+        from fuselight_server.cli.formats.kernels_json import as_json  # noqa: PLC0415
+
+        typer.echo(as_json(outcome, with_source=source))
+    else:
+        from rich.console import Console  # noqa: PLC0415 - only for people
+
+        from fuselight_server.cli.formats.kernels_text import print_kernels  # noqa: PLC0415
+
+        print_kernels(outcome, Console(highlight=False, emoji=False, markup=False), with_source=source)
+    failed = any(report.failures for report in outcome.reports)
+    raise typer.Exit(2 if outcome.problems or failed or not outcome.reports else 0)
+
+
+async def generate(options: KernelOptions, say: Callable[[str], None]) -> Outcome:
+    """Generate the kernels of every target, one after the other in one worker."""
+    outcome = Outcome()
+    worker = StartedWorker(options.python, options.paths[0], verbose=options.verbose)
+    outcome.interpreter, outcome.why = worker.choice.executable, worker.choice.why
+    try:
+        readings = await asyncio.to_thread(read_sources, options.paths, outcome)
+        jobs = planned_jobs(readings, outcome, targets=options.targets, limits=options.limits)
+        ready = await worker.ready()
+        for number, (planned, run_options) in enumerate(jobs, 1):
+            request = dataclasses.replace(
+                planned.request(number, number, run_options),
+                tier=Tier.KERNELS,
+                device=options.device,
+                preload=number < len(jobs),
+            )
+            head = (
+                f"{number}/{len(jobs)} {shown_path(request.target.path)}: {request.target.name or '__main__'}"
+            )
+            outcome.reports.append(
+                await run_once(ready, request, worker.choice, functools.partial(_say, say, head))
+            )
+    finally:
+        await worker.close()
+    return outcome
+
+
+def _say(say: Callable[[str], None], head: str, text: str) -> None:
+    say(f"{head}: {text}")

@@ -1,0 +1,12 @@
+"""Report -> what kernels cost by line, and how they read: shared by the editor and the terminal.
+
+Invariant: a kernel's bytes and time are shared between its lines and never counted twice: the sum over lines, with what
+has no line, is the sum over kernels.
+"""
+
+from __future__ import annotations
+
+from fuselight_server.kernels.folding import Folded, fold
+from fuselight_server.kernels.shares import LineCost, Place, costs_by_line, place_of
+
+__all__ = ["Folded", "LineCost", "Place", "costs_by_line", "fold", "place_of"]

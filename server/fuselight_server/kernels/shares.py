@@ -1,0 +1,81 @@
+"""The cost of each line: every kernel shared between the lines that its operators come from.
+
+A fused kernel has operators of several lines, and nobody can say which of its bytes belongs to which: each operator
+gets the same part. Invariant: parts are exact fractions, so that the sum over lines equals the sum over kernels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fuselight.report import GeneratedGraph, Kernel, Report, Stack
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A line of a file."""
+
+    path: str
+    line: int
+
+
+@dataclass
+class LineCost:
+    """What one line has to do with kernels; `place` is None for what has no line."""
+
+    place: Place | None
+    launches: list[tuple[GeneratedGraph, Kernel]] = field(default_factory=list)
+    bytes: Fraction = Fraction(0)
+    """Read and written, the line's part."""
+    flops: Fraction = Fraction(0)
+    us: Fraction = Fraction(0)
+    """The line's part of the estimates, microseconds."""
+    fused_with: set[Place] = field(default_factory=set)
+    """Other lines that have operators in the same kernels."""
+
+
+def costs_by_line(report: Report) -> tuple[LineCost, ...]:
+    """The cost of every line with a part in a kernel, the most expensive first."""
+    found: dict[Place | None, LineCost] = {}
+    for graph in report.generated:
+        for kernel in graph.kernels:
+            parts = shares(kernel, report.roots)
+            for place, part in parts.items():
+                cost = found.setdefault(place, LineCost(place))
+                cost.launches.append((graph, kernel))
+                cost.bytes += part * ((kernel.bytes_read or 0) + (kernel.bytes_written or 0))
+                cost.flops += part * (kernel.flops or 0)
+                cost.us += part * Fraction(kernel.estimate_us or 0)
+                cost.fused_with.update(other for other in parts if other is not None and other != place)
+    return tuple(sorted(found.values(), key=lambda cost: (-cost.us, -cost.bytes, cost.place or Place("", 0))))
+
+
+def shares(kernel: Kernel, roots: Sequence[str]) -> dict[Place | None, Fraction]:
+    """The part of each line in a kernel; the parts of a kernel are 1 in sum. None: operators without a line."""
+    places = Counter(place_of(one.stack, roots) for one in kernel.operators)
+    if None in places and len(places) > 1:
+        del places[None]  # made by the compiler for the sake of the others, as a cast
+    total = sum(places.values())
+    if not total:
+        return {None: Fraction(1)}
+    return {place: Fraction(count, total) for place, count in places.items()}
+
+
+def place_of(stack: Stack, roots: Sequence[str]) -> Place | None:
+    """The line that an operator belongs to: the innermost one in the workspace, else the innermost one at all."""
+    frames = [*reversed(stack)]
+    inside = next((frame for frame in frames if _is_under(frame.path, roots)), None)
+    frame = inside or next(iter(frames), None)
+    return None if frame is None else Place(frame.path, frame.line)
+
+
+def _is_under(path: str, roots: Iterable[str]) -> bool:
+    if "/site-packages/" in path or "/dist-packages/" in path:
+        return False
+    return any(path.startswith(root.rstrip("/") + "/") for root in roots)

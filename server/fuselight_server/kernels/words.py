@@ -1,0 +1,69 @@
+"""How costs are written: the same words in the editor and in the terminal. An estimate always carries its `~`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight_server.kernels.shares import Place
+
+_KILO = 1000
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+def microseconds(us: float) -> str:
+    """`~41 us`, `~0.7 us`, `~1.2 ms`: an estimate."""
+    if us >= _KILO:
+        return f"~{_short(us / _KILO)} ms"
+    return f"~{_short(us)} us"
+
+
+def size(count: float) -> str:
+    """`12.6 MB`: bytes, in powers of 1000."""
+    value, unit = float(count), 0
+    while value >= _KILO and unit + 1 < len(_UNITS):
+        value, unit = value / _KILO, unit + 1
+    return f"{_short(value) if unit else int(value)} {_UNITS[unit]}"
+
+
+def operations(count: float) -> str:
+    """`4.9 GFLOP`."""
+    value, prefix = float(count), ""
+    for following in ("k", "M", "G", "T", "P"):
+        if value < _KILO:
+            break
+        value, prefix = value / _KILO, following
+    return f"{_short(value)} {prefix}FLOP"
+
+
+def share(part: float, whole: float) -> str:
+    """`18%`, `<1%`."""
+    if whole <= 0:
+        return "0%"
+    percent = 100 * part / whole
+    return "<1%" if 0 < percent < 1 else f"{percent:.0f}%"
+
+
+def line_ranges(places: Iterable[Place], beside: Place) -> str:
+    """`lines 12-14, 19` of the same file, `other.py:7` elsewhere; empty for none."""
+    own = sorted({place.line for place in places if place.path == beside.path})
+    parts: list[str] = []
+    start = previous = None
+    for number in [*own, None]:
+        if start is not None and previous is not None and number != previous + 1:
+            parts.append(str(start) if start == previous else f"{start}-{previous}")
+            start = None
+        if number is not None and start is None:
+            start = number
+        previous = number
+    text = "" if not own else f"line{'s' if len(own) > 1 else ''} {', '.join(parts)}"
+    others = sorted(
+        {f"{place.path.rpartition('/')[2]}:{place.line}" for place in places if place.path != beside.path}
+    )
+    return ", ".join([*([text] if text else []), *others])
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}".removesuffix(".0")  # noqa: PLR2004 - three digits

@@ -58,6 +58,16 @@ def test_a_save_brings_findings_to_their_lines(connect: Start, tmp_path: Path) -
     assert (broken["uri"], broken["range"]["start"]["line"]) == (uri, PRINT)
 
 
+def test_the_lenses_are_asked_for_before_the_status_says_ready(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    uri = saved(client, tmp_path)
+    ready = client.idle(1)
+    methods = [(one.get("method"), one.get("params")) for one in client.messages]
+    found = methods.index(("fuselight/reportChanged", {"uri": uri}))
+    end = methods.index(("fuselight/status", ready))
+    assert "workspace/codeLens/refresh" in [method for method, _ in methods[found:end]]
+
+
 TWICE = """\
 import torch
 

@@ -75,9 +75,18 @@ class Face:
             asyncio.get_running_loop().call_soon(self._send_statuses)
 
     def _send_statuses(self) -> None:
-        self._status_due = False
         if not self._server.analysis.ready:
-            return
+            self._status_due = False
+        elif self._lens_timer is not None and not any(one["running"] for one in statuses(self._server)):
+            # Who reads "ready" looks at the lenses: they are asked for first, and at once.
+            self._lens_timer.cancel()
+            self._refresh()
+            asyncio.get_running_loop().call_soon(self._notify_of_statuses)
+        else:
+            self._notify_of_statuses()
+
+    def _notify_of_statuses(self) -> None:
+        self._status_due = False
         now = statuses(self._server)
         folders = {status["folder"] for status in now}
         self._statuses = {folder: shown for folder, shown in self._statuses.items() if folder in folders}

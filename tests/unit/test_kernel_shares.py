@@ -81,5 +81,9 @@ def test_a_line_knows_what_it_is_fused_with() -> None:
         "triton_0", KernelKind.TRITON, 0, operators=(add, mul, mul), bytes_read=30, bytes_written=0
     )
     second, first = costs_by_line(made(kernel))
-    assert (second.place, second.bytes, second.fused_with) == (Place("/w/a.py", 2), 20, {Place("/w/a.py", 1)})
-    assert (first.place, first.bytes) == (Place("/w/a.py", 1), 10)
+    assert (second.place, second.bytes, second.fused_with) == (
+        Place("/w/a.py", 2),
+        Fraction(20),
+        {Place("/w/a.py", 1)},
+    )
+    assert (first.place, first.bytes) == (Place("/w/a.py", 1), Fraction(10))

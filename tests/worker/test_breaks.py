@@ -249,7 +249,7 @@ def test_an_end_that_nobody_knows_is_left_out() -> None:
     """A call over several lines, in the words of a torch that names no end line."""
     summary = traceback.FrameSummary("/project/net.py", 7, "forward", lookup_line=False)
     if COLUMNS:
-        summary.colno, summary.end_colno = 8, 5  # type: ignore[attr-defined] - younger than Python 3.10
+        summary.colno, summary.end_colno = 8, 5  # type: ignore[attr-defined]  # younger than Python 3.10
     (place,) = stacks.from_summaries([summary])
     assert (place.line, place.end_line, place.end_column) == (7, None, None)
     assert place.column == (8 if COLUMNS else None)

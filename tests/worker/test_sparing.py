@@ -6,6 +6,7 @@ import ast
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -24,7 +25,12 @@ def test_a_frame_is_formatted_once_and_reads_as_python_writes_it(monkeypatch: py
     wanted = stack.format()
     parsed = []
     parse = ast.parse
-    monkeypatch.setattr(ast, "parse", lambda *args: parsed.append(args) or parse(*args))
+
+    def counted(*args: Any) -> Any:
+        parsed.append(args)
+        return parse(*args)
+
+    monkeypatch.setattr(ast, "parse", counted)
     with dynamo.Recorder(roots=()):
         texts = [traceback.StackSummary.from_list(stack).format() for _ in range(5)]
     assert texts == [wanted] * 5

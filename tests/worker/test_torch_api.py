@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from types import CodeType
@@ -95,7 +96,7 @@ def test_everything_is_put_back_and_a_raising_observer_changes_nothing() -> None
     before = _hooked()
     listener = Silent()
     torch._dynamo.reset()
-    with torch_api.listen(listener, lines=True):  # type: ignore[arg-type] - the rest is `__getattr__`
+    with torch_api.listen(listener, lines=True):  # type: ignore[arg-type]  # the rest is `__getattr__`
         during = _hooked()
         result = torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
     assert result.tolist() == [2, 2]
@@ -106,7 +107,7 @@ def test_everything_is_put_back_and_a_raising_observer_changes_nothing() -> None
 
 def test_it_is_put_back_when_the_block_raises() -> None:
     before = _hooked()
-    with pytest.raises(KeyError), torch_api.listen(Silent()):  # type: ignore[arg-type] - as above
+    with pytest.raises(KeyError), torch_api.listen(Silent()):  # type: ignore[arg-type]  # as above
         raise KeyError
     assert all(one is two for one, two in zip(before, _hooked(), strict=True))
 
@@ -115,7 +116,7 @@ def test_a_name_that_a_torch_lacks_costs_one_feature(monkeypatch: pytest.MonkeyP
     shape_env = importlib.import_module("torch.fx.experimental.symbolic_shapes").ShapeEnv
     monkeypatch.delattr(shape_env, "_set_replacement")
     listener = Silent()
-    with torch_api.listen(listener):  # type: ignore[arg-type] - as above
+    with torch_api.listen(listener):  # type: ignore[arg-type]  # as above
         pass
     assert listener.told == [f"specialisations: torch {torch.__version__} has no ShapeEnv._set_replacement"]
 
@@ -130,7 +131,7 @@ def test_a_disabled_target_is_known_for_one() -> None:
     def plain(x: object) -> object:
         return x
 
-    disabled = torch.compiler.disable(plain, reason="slow")
+    disabled = torch.compiler.disable(plain, reason="slow")  # type: ignore[no-untyped-call]
     assert torch_api.disabled_reason(plain) is None
     assert torch_api.disabled_reason(disabled) == "slow"
     assert torch_api.code_of(disabled) is plain.__code__
@@ -173,7 +174,7 @@ def test_the_driver_is_asked_again_after_it_was_left_alone(monkeypatch: pytest.M
     monkeypatch.setattr(torch.cuda, "_cached_device_count", None)
     monkeypatch.setattr(torch.cuda, "_is_compiled", lambda: True)
     monkeypatch.setattr(torch.cuda, "_device_count_nvml", lambda: 3)
-    monkeypatch.setattr(devices.os, "listdir", lambda _folder: ["nvidia0", "null"])
+    monkeypatch.setattr(os, "listdir", lambda _folder: ["nvidia0", "null"])
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     is_available, device_count = torch.cuda.is_available, torch.cuda.device_count
     assert device_count() == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_other_values_on_the_line_are_the_same_finding(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"code": "GB0124"}, {"target": "other"}, {"title": "graph break: new"}])
-def test_another_finding_on_the_line_is_new(tmp_path: Path, changes: dict[str, object]) -> None:
+def test_another_finding_on_the_line_is_new(tmp_path: Path, changes: dict[str, Any]) -> None:
     path = tmp_path / "baseline.json"
     write(path, [one()], SOURCES)
     assert len(new_findings(path, [one(**changes)], SOURCES)) == 1

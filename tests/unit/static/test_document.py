@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from fuselight_server.static import whole
 from fuselight_server.static.document import SourceDocument, read_source
+from fuselight_server.static.facts import Facts
+from fuselight_server.static.syntax import read_chunk
 
 PARTS = [
     "import torch\n",
@@ -139,8 +141,12 @@ def test_a_column_inside_a_character_moves_to_its_start() -> None:
 
 def test_one_keystroke_reads_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[bytes] = []
-    plain = whole.read_chunk
-    monkeypatch.setattr(whole, "read_chunk", lambda data: read.append(data) or plain(data))
+
+    def counted(data: bytes) -> Facts:
+        read.append(data)
+        return read_chunk(data)
+
+    monkeypatch.setattr(whole, "read_chunk", counted)
     document = SourceDocument("m.py", "".join(f"def f{n}(x):\n    return x\n" for n in range(100)))
     before = document.reading()
     read.clear()

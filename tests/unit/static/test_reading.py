@@ -76,6 +76,7 @@ def test_problems_have_their_range(source: str, line: int, marked: str | None, m
     problems = read_source("m.py", source).directive_problems
     if marked is None:
         for problem in problems:
+            assert problem.span.end_column is not None
             assert problem.span.end_column <= len(source.splitlines()[0].encode())
         return
     (problem,) = problems

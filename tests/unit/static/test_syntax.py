@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from tree_sitter import Language, Parser
 
 from fuselight_server.static import syntax
 
@@ -44,13 +47,12 @@ def test_slices_read_as_the_whole(monkeypatch: pytest.MonkeyPatch, *, broken: bo
 def test_other_threads_run_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     data = large_class()
     asked: list[int] = []
-    parser = syntax.Parser
 
     class Watched:
-        def __init__(self, language: object) -> None:
-            self._parser = parser(language)
+        def __init__(self, language: Language) -> None:
+            self._parser = Parser(language)
 
-        def parse(self, source: object, **options: object) -> object:
+        def parse(self, source: object, **options: Any) -> object:
             if not callable(source):
                 raise TypeError("a large chunk went in as a whole")
 

@@ -34,6 +34,7 @@ _TRAVELS = (
     "bundled/launch.py",
     "bundled/libs",
     "compiler/fuselight",
+    "docs/devices.md",
     "docs/findings",
     "docs/images",
     "docs/inputs.md",

@@ -5,7 +5,7 @@
  */
 
 import * as vscode from "vscode";
-import { changeFor, entriesOf, type Place } from "./device_choice";
+import { changeFor, type DeviceEntry, entriesOf, type Place } from "./device_choice";
 import type { OfferedDevice } from "./protocol";
 import { serverCommand } from "./protocol";
 import { section } from "./settings";
@@ -27,12 +27,7 @@ export async function chooseDevice(
   if (!Array.isArray(devices)) {
     return;
   }
-  const chosen = await vscode.window.showQuickPick(entriesOf(devices as readonly OfferedDevice[]), {
-    title: "Fuselight: the device that kernels are generated for",
-    placeHolder: "It need not be there. Add devices of your own in fuselight.devices.",
-    matchOnDescription: true,
-    matchOnDetail: true,
-  });
+  const chosen = await pick(devices as readonly OfferedDevice[]);
   if (chosen === undefined) {
     return;
   }
@@ -40,6 +35,28 @@ export async function chooseDevice(
   const configuration = vscode.workspace.getConfiguration(section, scope);
   const change = changeFor(chosen.key, configuration.inspect("device") ?? {}, scope !== undefined);
   await configuration.update("device", change.value, targets[change.place]);
+}
+
+/** Opens on the current one, which `showQuickPick` cannot. */
+function pick(devices: readonly OfferedDevice[]): Promise<DeviceEntry | undefined> {
+  const list = vscode.window.createQuickPick<DeviceEntry>();
+  list.title = "Fuselight: the device that kernels are generated for";
+  list.placeholder = "It need not be there. Add devices of your own in fuselight.devices.";
+  list.matchOnDescription = true;
+  list.matchOnDetail = true;
+  list.items = entriesOf(devices);
+  list.activeItems = list.items.filter((_, index) => devices[index]?.current);
+  return new Promise((done) => {
+    list.onDidAccept(() => {
+      done(list.selectedItems[0]);
+      list.hide();
+    });
+    list.onDidHide(() => {
+      done(undefined);
+      list.dispose();
+    });
+    list.show();
+  });
 }
 
 /** Shows the device of the active editor's folder; pressed, it lets another be chosen. */

@@ -55,7 +55,7 @@ def words(device: Device | None) -> str:
 
 def figures(device: Device) -> str:
     """What there is to know of a device at a glance; empty where it depends on the machine."""
-    parts = [device.arch]
+    parts = [f"capability {device.arch}" if device.backend == "cuda" else device.arch]
     if device.multiprocessors:
         parts.append(f"{device.multiprocessors} {'SMs' if device.backend == 'cuda' else 'compute units'}")
     if device.memory_gb:

@@ -30,7 +30,9 @@ def test_each_folder_has_its_device_and_a_change_is_shown(connect: Start, tmp_pa
         return str(status["device"]["words"])
 
     assert shown(one, "auto") == "Kernels are for the GPU that is there, else h100-sxm."
-    assert shown(two, "rtx-4090").startswith("Kernels are for NVIDIA GeForce RTX 4090: 8.9, 128 SMs")
+    assert shown(two, "rtx-4090").startswith(
+        "Kernels are for NVIDIA GeForce RTX 4090: capability 8.9, 128 SMs"
+    )
     client.settings_by_folder[two.as_uri()] = settings(device="t4")
     client.notify("workspace/didChangeConfiguration", {"settings": None})
     shown(two, "t4")

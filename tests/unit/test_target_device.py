@@ -33,7 +33,7 @@ def test_a_name_is_its_device() -> None:
     assert chosen.device == find("rtx-4090")
     assert chosen.status() == {
         "key": "rtx-4090",
-        "words": "Kernels are for NVIDIA GeForce RTX 4090: 8.9, 128 SMs, 24 GB, 1,008 GB/s, 165 TFLOP/s in bf16.",
+        "words": "Kernels are for NVIDIA GeForce RTX 4090: capability 8.9, 128 SMs, 24 GB, 1,008 GB/s, 165 TFLOP/s in bf16.",
         "problem": None,
     }
 

@@ -100,6 +100,13 @@ class Analyse:
     """`kernels` also generates kernels for `device`, and launches none."""
     device: Device | None = None
     """What kernels are generated for; None: the CPU of the worker."""
+    assemble: tuple[str, ...] = ()
+    """Sources of Triton kernels of the target to compile for `device`, instead of running anything: the Report then
+    has them in `assembled`."""
+    config: int | None = None
+    """Which configuration of those kernels; None: the one that Inductor starts with."""
+    cache: str | None = None
+    """Folder for what was assembled; None: it is not kept."""
     preload: bool = True
     """Whether third-party modules that the file imports may be imported in the host for later runs."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -57,9 +58,7 @@ def kernels(live: LiveWorker, source: str, name: str = "f", device: Device = H10
 
 
 def lines(kernel: Kernel) -> set[int]:
-    return {
-        place.line for one in kernel.operators for place in one.stack if place.path.endswith("model.py")
-    }
+    return {place.line for one in kernel.operators for place in one.stack if place.path.endswith("model.py")}
 
 
 def only(report: Report, phase: Phase) -> GeneratedGraph:
@@ -191,3 +190,19 @@ def test_a_later_capture_knows_nothing_of_the_device(live: LiveWorker) -> None:
     source = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x * torch.cuda.is_available()\n"
     report = live.analyse(source)
     assert (report.tier, report.generated, report.failures) == (Tier.CAPTURE, (), ())
+
+
+def test_a_kernel_is_compiled_for_the_device_on_demand(live: LiveWorker, tmp_path: Path) -> None:
+    source = BLOCK.format(options="")
+    report = kernels(live, source, "Block")
+    norm = only(report, Phase.INFERENCE).kernels[0]
+    text = report.texts[norm.text_key or ""]
+    wanted = replace(
+        live.request(source, "Block"), tier=Tier.KERNELS, device=H100, assemble=(text,), cache=str(tmp_path)
+    )
+    found = live.report(wanted).assembled[norm.text_key or ""]
+    assert found.failure is None
+    assert (found.registers or 0) > 0
+    assert found.spills == 0
+    assert ".target sm_90a" in found.listings["ptx"].text
+    assert list(tmp_path.iterdir())

@@ -491,3 +491,5 @@ class Report:
     """Tier kernels: what the kernels were generated for."""
     generated: tuple[GeneratedGraph, ...] = ()
     """Tier kernels: forward graphs and their backward graphs, in the order in which they were compiled."""
+    assembled: dict[str, Assembled] = field(default_factory=dict)
+    """What Triton made of kernels for `target_device`, by the `text_key` of their source."""

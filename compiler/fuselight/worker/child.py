@@ -23,7 +23,7 @@ import torch
 
 from fuselight import dynamo, torch_api
 from fuselight.codec import encode
-from fuselight.report import Call, Culprit, Failure, Location, Note, Problem, Rung, Tier
+from fuselight.report import Call, Culprit, Failure, Location, Note, Problem, Rung, Tier, text_key
 from fuselight.target import importing, rungs
 from fuselight.target.calls import PlannedCall, call_mode, compiled_form, make_call, module_of
 from fuselight.target.filling import quick_random
@@ -95,7 +95,7 @@ def _prepare(job: Job) -> RunState:
     state = RunState(job, recorder, sources, getpid(), progress_identity=identity(job.progress))
     stopping = state
     # Disabled, or Dynamo would compile our handler where it interrupts code of the user's that runs in eager.
-    stop = torch.compiler.disable(lambda _, frame: _stop(stopping, frame))  # type: ignore[no-untyped-call]
+    stop: Any = torch.compiler.disable(lambda _, frame: _stop(stopping, frame))  # type: ignore[no-untyped-call]
     signal.signal(process.SOFT_SIGNAL, stop)
     faulthandler.register(process.SOFT_SIGNAL, file=faults, chain=True)
     faulthandler.register(process.SAMPLE_SIGNAL, file=faults)
@@ -164,12 +164,30 @@ def _backend(state: RunState) -> Callable[..., Any]:
     def told(count: int) -> None:
         state.tell("kernels", f"graph {count}", None, None, count)
 
-    state.generation = inductor.Generation(request.device, told)
-    return state.generation
+    generation: Any = inductor.Generation(request.device, told)
+    state.generation = generation
+    backend: Callable[..., Any] = generation
+    return backend
+
+
+def _assemble(state: RunState) -> None:
+    """Compile Triton kernels for a device; nothing of the user's runs."""
+    request = state.job.request
+    if request.device is None:
+        return
+    triton_api = importlib.import_module("fuselight.triton_api")
+    for number, source in enumerate(request.assemble, 1):
+        with state.step("assemble", f"kernel {number} of {len(request.assemble)}"):
+            state.assembled[text_key(source)] = triton_api.assemble(
+                source, request.device, config=request.config, cache=request.cache
+            )
 
 
 def _steps(state: RunState) -> None:
     request = state.job.request
+    if request.assemble:
+        _assemble(state)
+        return
     for name, value in request.dynamo_config.items():
         try:
             torch_api.set_dynamo_config(name, value)

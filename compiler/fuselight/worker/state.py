@@ -18,7 +18,18 @@ from fuselight import dynamo, torch_api
 from fuselight.codec import encode
 from fuselight.growing import GrowingJson
 from fuselight.protocol import Analyse, Progress
-from fuselight.report import Call, Failure, Inputs, Location, Note, Problem, Report, Rung, TargetRef
+from fuselight.report import (
+    Assembled,
+    Call,
+    Failure,
+    Inputs,
+    Location,
+    Note,
+    Problem,
+    Report,
+    Rung,
+    TargetRef,
+)
 from fuselight.target import importing
 from fuselight.target.calls import asked_notes
 from fuselight.worker import wire
@@ -69,6 +80,7 @@ class RunState:
     fake: bool = False
     generation: Generation | None = None
     """Tier kernels: what generates them."""
+    assembled: dict[str, Assembled] = field(default_factory=dict)
     asked: dynamo.CompileCalls = field(default_factory=dynamo.CompileCalls)
     """What each torch.compile of the user's asked for."""
     failures: list[Failure] = field(default_factory=list)
@@ -141,6 +153,7 @@ class RunState:
             device=request.device.key if request.device else "cpu",
             target_device=request.device,
             generated=() if made is None else tuple(made.graphs),
+            assembled=dict(self.assembled),
             inputs=inputs,
             environment=dynamo.environment(),
             frames=parts.frames,

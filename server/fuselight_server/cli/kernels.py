@@ -16,7 +16,7 @@ import typer
 
 from fuselight.devices import FALLBACK, UnknownDevice, find
 from fuselight.protocol import Limits
-from fuselight.report import Tier
+from fuselight.report import KernelKind, Tier
 from fuselight_server.cli.check import planned_jobs, read_sources
 from fuselight_server.cli.outcome import Outcome
 from fuselight_server.cli.progress import shown_progress
@@ -27,7 +27,20 @@ from fuselight_server.interpreters import NoInterpreterError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuselight.report import Device
+    from fuselight.protocol import Analyse
+    from fuselight.report import Device, Report
+    from fuselight_server.worker_process import Worker
+
+
+class Assembly(str, enum.Enum):
+    """Which text of a kernel to show."""
+
+    TTIR = "ttir"
+    TTGIR = "ttgir"
+    LLIR = "llir"
+    PTX = "ptx"
+    SASS = "sass"
+    AMDGCN = "amdgcn"
 
 
 class KernelFormat(str, enum.Enum):
@@ -44,6 +57,8 @@ class KernelOptions:
     paths: tuple[Path, ...]
     device: Device
     targets: tuple[str, ...] = ()
+    resources: bool = False
+    """Whether to compile the Triton kernels as well."""
     python: str | None = None
     limits: Limits = dataclasses.field(default_factory=Limits)
     verbose: bool = False
@@ -64,6 +79,13 @@ def kernels(  # noqa: PLR0917 - the parameters are the command's options, given 
     source: Annotated[  # noqa: FBT002 - a flag
         bool, typer.Option("--source", help="Show the source of each kernel.")
     ] = False,
+    asm: Annotated[
+        Optional[Assembly],  # noqa: UP045
+        typer.Option(help="Compile each Triton kernel and show this text of it."),
+    ] = None,
+    resources: Annotated[  # noqa: FBT002 - a flag
+        bool, typer.Option("--resources", help="Compile each Triton kernel: registers, spills, occupancy.")
+    ] = False,
     python: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="The interpreter that has torch (else: the environment, .venv, python3)."),
@@ -83,6 +105,7 @@ def kernels(  # noqa: PLR0917 - the parameters are the command's options, given 
             paths=tuple(paths),
             device=chosen,
             targets=tuple(target or ()),
+            resources=resources or asm is not None,
             python=python,
             limits=Limits(seconds=time_limit, memory_mb=memory_limit),
             verbose=verbose,
@@ -95,13 +118,14 @@ def kernels(  # noqa: PLR0917 - the parameters are the command's options, given 
     if output_format is KernelFormat.JSON:
         from fuselight_server.cli.formats.kernels_json import as_json  # noqa: PLC0415
 
-        typer.echo(as_json(outcome, with_source=source))
+        typer.echo(as_json(outcome, with_source=source, asm=asm.value if asm else None))
     else:
         from rich.console import Console  # noqa: PLC0415 - only for people
 
         from fuselight_server.cli.formats.kernels_text import print_kernels  # noqa: PLC0415
 
-        print_kernels(outcome, Console(highlight=False, emoji=False, markup=False), with_source=source)
+        console = Console(highlight=False, emoji=False, markup=False)
+        print_kernels(outcome, console, with_source=source, asm=asm.value if asm else None)
     failed = any(report.failures for report in outcome.reports)
     raise typer.Exit(2 if outcome.problems or failed or not outcome.reports else 0)
 
@@ -125,12 +149,33 @@ async def generate(options: KernelOptions, say: Callable[[str], None]) -> Outcom
             head = (
                 f"{number}/{len(jobs)} {shown_path(request.target.path)}: {request.target.name or '__main__'}"
             )
-            outcome.reports.append(
-                await run_once(ready, request, worker.choice, functools.partial(_say, say, head))
-            )
+            told = functools.partial(_say, say, head)
+            report = await run_once(ready, request, worker.choice, told)
+            if options.resources:
+                report = await _with_resources(report, ready, request, worker, told)
+            outcome.reports.append(report)
     finally:
         await worker.close()
     return outcome
+
+
+async def _with_resources(
+    report: Report, ready: Worker, request: Analyse, worker: StartedWorker, say: Callable[[str], None]
+) -> Report:
+    """The report with each of its Triton kernels compiled for the device."""
+    wanted = {
+        kernel.text_key: report.texts[kernel.text_key]
+        for graph in report.generated
+        for kernel in graph.kernels
+        if kernel.text_key and kernel.kind in {KernelKind.TRITON, KernelKind.TEMPLATE}
+    }
+    if not wanted:
+        return report
+    compiled = await run_once(
+        ready, dataclasses.replace(request, assemble=tuple(wanted.values())), worker.choice, say
+    )
+    failures = (*report.failures, *compiled.failures)
+    return dataclasses.replace(report, assembled=compiled.assembled, failures=failures)
 
 
 def _say(say: Callable[[str], None], head: str, text: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fuselight.report import Assembled
     from fuselight_server.kernels.shares import Place
 
 _KILO = 1000
@@ -36,6 +37,24 @@ def operations(count: float) -> str:
             break
         value, prefix = value / _KILO, following
     return f"{_short(value)} {prefix}FLOP"
+
+
+def resources(assembled: Assembled) -> str:
+    """`32 registers, no spills, 4 KB shared memory, 75% of the warps (registers end first)`."""
+    if assembled.failure is not None:
+        return f"not compiled: {assembled.failure}"
+    facts = []
+    if assembled.registers is not None:
+        facts.append(f"{assembled.registers} registers")
+    if assembled.spills is not None:
+        facts.append(f"spills {size(assembled.spills)} a thread" if assembled.spills else "no spills")
+    if assembled.shared:
+        facts.append(f"{size(assembled.shared)} shared memory")
+    filled = assembled.occupancy
+    if filled is not None and filled.most:
+        limit = "" if filled.warps == filled.most else f" ({filled.limited_by} end first)"
+        facts.append(f"{share(filled.warps, filled.most)} of the warps{limit}")
+    return ", ".join(facts)
 
 
 def share(part: float, whole: float) -> str:

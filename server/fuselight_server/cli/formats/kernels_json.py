@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -14,25 +15,25 @@ if TYPE_CHECKING:
     from fuselight_server.kernels import Folded
 
 
-def as_json(outcome: Outcome, *, with_source: bool) -> str:
+def as_json(outcome: Outcome, *, with_source: bool, asm: str | None = None) -> str:
     """The kernels of every target."""
     return json.dumps(
         {
             "schema": 1,
-            "targets": [_target(report, with_source=with_source) for report in outcome.reports],
+            "targets": [_target(report, with_source=with_source, asm=asm) for report in outcome.reports],
             "problems": [{"stage": one.stage, "what": one.what, "why": one.why} for one in outcome.problems],
         },
         indent=2,
     )
 
 
-def _target(report: Report, *, with_source: bool) -> dict[str, Any]:
+def _target(report: Report, *, with_source: bool, asm: str | None) -> dict[str, Any]:
     return {
         "path": report.target.path,
         "name": report.target.name or "__main__",
         "line": report.target.line,
         "device": encode(report.target_device),
-        "graphs": [_graph(graph, report, with_source=with_source) for graph in report.generated],
+        "graphs": [_graph(graph, report, with_source=with_source, asm=asm) for graph in report.generated],
         "lines": [
             {
                 "path": cost.place.path if cost.place else None,
@@ -50,12 +51,14 @@ def _target(report: Report, *, with_source: bool) -> dict[str, Any]:
     }
 
 
-def _graph(graph: GeneratedGraph, report: Report, *, with_source: bool) -> dict[str, Any]:
+def _graph(graph: GeneratedGraph, report: Report, *, with_source: bool, asm: str | None) -> dict[str, Any]:
     return {
         "compile_id": graph.compile_id,
         "phase": graph.phase.value,
         "failure": graph.failure,
-        "kernels": [_kernel(one, report, with_source=with_source) for one in fold(graph, report.roots)],
+        "kernels": [
+            _kernel(one, report, with_source=with_source, asm=asm) for one in fold(graph, report.roots)
+        ],
         "saved": [encode(tensor) for tensor in graph.saved],
         "saved_bytes": sum(tensor.bytes for tensor in graph.saved),
         "refusals": [encode(refusal) for refusal in graph.refusals],
@@ -63,7 +66,7 @@ def _graph(graph: GeneratedGraph, report: Report, *, with_source: bool) -> dict[
     }
 
 
-def _kernel(one: Folded, report: Report, *, with_source: bool) -> dict[str, Any]:
+def _kernel(one: Folded, report: Report, *, with_source: bool, asm: str | None) -> dict[str, Any]:
     kernel = one.kernel
     out: dict[str, Any] = {
         "name": kernel.name,
@@ -85,6 +88,12 @@ def _kernel(one: Folded, report: Report, *, with_source: bool) -> dict[str, Any]
     }
     if with_source:
         out["source"] = report.texts.get(kernel.text_key or "")
+    assembled = report.assembled.get(kernel.text_key or "")
+    if assembled is not None:
+        out["resources"] = encode(dataclasses.replace(assembled, listings={}))
+        if asm is not None:
+            listing = assembled.listings.get(asm)
+            out["asm"] = None if listing is None else listing.text
     return out
 
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.kernels import Place, costs_by_line, fold
-from fuselight_server.kernels.words import line_ranges, microseconds, operations, share, size
+from fuselight_server.kernels.words import line_ranges, microseconds, operations, resources, share, size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,10 +23,10 @@ _LINES = 40
 """Lines told of one target; the rest is one line that says how many."""
 
 
-def print_kernels(outcome: Outcome, console: Console, *, with_source: bool) -> None:
+def print_kernels(outcome: Outcome, console: Console, *, with_source: bool, asm: str | None = None) -> None:
     """Print every target, then what could not be learnt."""
     for report in outcome.reports:
-        _print_target(report, outcome, console, with_source=with_source)
+        _print_target(report, outcome, console, with_source=with_source, asm=asm)
     for problem in outcome.problems:
         console.print(f"cannot analyse {problem.what}: {problem.why}", soft_wrap=True)
     if not outcome.reports and not outcome.problems:
@@ -36,7 +35,9 @@ def print_kernels(outcome: Outcome, console: Console, *, with_source: bool) -> N
         )
 
 
-def _print_target(report: Report, outcome: Outcome, console: Console, *, with_source: bool) -> None:
+def _print_target(
+    report: Report, outcome: Outcome, console: Console, *, with_source: bool, asm: str | None
+) -> None:
     device = report.target_device.name if report.target_device else report.device
     head = f"{shown_path(report.target.path)}: {report.target.name or '__main__'}"
     console.print(Text.assemble((head, "bold"), f" - kernels for {device}, none launched"), soft_wrap=True)
@@ -44,7 +45,7 @@ def _print_target(report: Report, outcome: Outcome, console: Console, *, with_so
         console.print(Text(f"failed: {failure.message}. {failure.next_step}", "bold red"), soft_wrap=True)
     _print_lines(report, outcome, console)
     for graph in report.generated:
-        _print_graph(graph, report, console, with_source=with_source)
+        _print_graph(graph, report, console, with_source=with_source, asm=asm)
     for problem in report.problems:
         console.print(f"not known: {problem.what}: {problem.why}", soft_wrap=True)
     console.print()
@@ -55,30 +56,34 @@ def _print_lines(report: Report, outcome: Outcome, console: Console) -> None:
     if not costs:
         return
     whole = float(sum(cost.us for cost in costs))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("line", "estimate", "share", "kernels", "moves"):
-        table.add_column(name, justify="left" if name == "line" else "right", no_wrap=True)
-    table.add_column("source, and what it is fused with", no_wrap=True, overflow="ellipsis")
+    rows = [("line", "estimate", "share", "kernels", "moves", "source, and what it is fused with")]
     for cost in costs[:_LINES]:
         place = cost.place
-        where = f"{shown_path(place.path)}:{place.line}" if place else "(no line)"
         text = (outcome.sources.line(place.path, place.line) or "").strip() if place else ""
         fused = line_ranges(cost.fused_with, place) if place else ""
-        table.add_row(
-            where,
-            microseconds(float(cost.us)),
-            share(float(cost.us), whole),
-            str(len(cost.launches)),
-            size(float(cost.bytes)),
-            f"(with {fused}) {text}" if fused else text,
+        rows.append(
+            (
+                f"{shown_path(place.path)}:{place.line}" if place else "(no line)",
+                microseconds(float(cost.us)),
+                share(float(cost.us), whole),
+                str(len(cost.launches)),
+                size(float(cost.bytes)),
+                f"{text}  # with {fused}" if fused else text,
+            )
         )
-    console.print(table)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    for index, (where, *figures, text) in enumerate(rows):
+        padded = [cell.rjust(width) for cell, width in zip(figures, widths[1:], strict=True)]
+        line = "  ".join([where.ljust(widths[0]), *padded, text])
+        console.print(Text(line, "bold" if index == 0 else ""), soft_wrap=True)
     if len(costs) > _LINES:
         console.print(f"... and {len(costs) - _LINES} more lines")
     console.print(f"{'total':<8} {microseconds(whole)} at the published rates, if every kernel ran at them")
 
 
-def _print_graph(graph: GeneratedGraph, report: Report, console: Console, *, with_source: bool) -> None:
+def _print_graph(
+    graph: GeneratedGraph, report: Report, console: Console, *, with_source: bool, asm: str | None
+) -> None:
     folded = fold(graph, report.roots)
     count = sum(one.count for one in folded)
     launches = "1 launch" if count == 1 else f"{count} launches"
@@ -102,8 +107,13 @@ def _print_graph(graph: GeneratedGraph, report: Report, console: Console, *, wit
             Text.assemble("  ", (kernel.name, "bold cyan"), f"{times}  {', '.join(facts)}"), soft_wrap=True
         )
         console.print(Text(f"      {name}", "dim"), soft_wrap=True)
+        assembled = report.assembled.get(kernel.text_key or "")
+        if assembled is not None:
+            console.print(f"      {resources(assembled)}", soft_wrap=True)
         if with_source and kernel.text_key:
             console.print(Text(report.texts.get(kernel.text_key, "")), soft_wrap=True)
+        if asm is not None and assembled is not None and asm in assembled.listings:
+            console.print(Text(assembled.listings[asm].text), soft_wrap=True)
     saved = sum(tensor.bytes for tensor in graph.saved)
     if saved:
         console.print(f"  keeps {size(saved)} for backward", soft_wrap=True)

@@ -30,7 +30,8 @@ def origins(nodes: Iterable[Any]) -> list[torch.fx.Node]:
         for origin in (own,) if own is not None else every:
             if origin.op == "call_function":
                 found.setdefault(origin)
-    order = {node: index for index, node in enumerate(V.graph.graph.nodes)}
+    graph: Any = V.graph.graph  # which may be a placeholder, by its declared type
+    order = {node: index for index, node in enumerate(graph.nodes)}
     return sorted(found, key=lambda node: order.get(node, len(order)))
 
 

@@ -208,3 +208,13 @@ def several_things_at_once(x, n, name):
     if name == "a":  # warning: [FL201] "n was 2, now 3"
         x = x + 1
     return x * n
+
+
+KEPT = {}
+
+
+# fuselight: keeps_a_tensor(f32[4])
+# fuselight: keeps_a_tensor(f32[4])
+def keeps_a_tensor(x):
+    KEPT["last"] = x + 1  # warning: [FL201] "KEPT was empty, now a dict of 1"
+    return KEPT["last"] * 2

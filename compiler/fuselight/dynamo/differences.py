@@ -72,8 +72,10 @@ def short(value: object) -> str:
     name = object_name(value)
     if name is not None:
         return name
-    if isinstance(value, (list, tuple, dict, set, frozenset)) and len(value) > 4:  # noqa: PLR2004 - more do not fit a line
-        return f"a {type(value).__name__} of {len(value)}"
+    if isinstance(value, (list, tuple, dict, set, frozenset)):
+        items = value.values() if isinstance(value, dict) else value
+        if len(value) > 4 or any(isinstance(item, (torch.Tensor, torch.nn.Module)) for item in items):  # noqa: PLR2004 - more do not fit a line
+            return f"a {type(value).__name__} of {len(value)}"
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - the user's __repr__
@@ -99,11 +101,8 @@ def object_name(value: object) -> str | None:
 def kind_name(value: object) -> str:
     """The type of a value, as `list` or `torch.nn.modules.linear.Linear`."""
     kind = type(value)
-    return (
-        kind.__qualname__
-        if kind.__module__ in {"builtins", "__main__"}
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    home = "" if kind.__module__ in {"builtins", "__main__"} else f"{kind.__module__}."
+    return home + kind.__qualname__
 
 
 def explain(  # noqa: PLR0911 - one return a form of guard

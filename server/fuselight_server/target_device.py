@@ -39,7 +39,12 @@ def choose(settings: Settings) -> Choice:
     try:
         return Choice(find(name, settings.devices.values()))
     except UnknownDevice as unknown:
-        return Choice(None, f"fuselight.device: {unknown} Until then it is {AUTO}: {_AUTO_WORDS}.")
+        return Choice(None, f"{unknown} Until fuselight.device is changed, kernels are for {_AUTO_WORDS}.")
+
+
+def device_for(settings: Settings) -> Device:
+    """Return what kernels are generated for: the device that is named, else the catalogue's `FALLBACK`."""
+    return choose(settings).device or find(FALLBACK)
 
 
 _AUTO_WORDS = f"the GPU that is there, else {FALLBACK}"

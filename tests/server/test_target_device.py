@@ -61,7 +61,7 @@ def test_a_wrong_name_is_told_once_with_the_nearest(connect: Start, tmp_path: Pa
     assert status["device"]["key"] == "auto"
     told = [one["params"]["message"] for one in client.messages if one.get("method") == "window/showMessage"]
     assert len(told) == 1
-    assert told[0].startswith(f"Fuselight: fuselight.device: {WRONG}")
+    assert told[0].startswith(f"Fuselight: {WRONG}")
 
 
 def test_a_client_that_lets_choose_tells_of_a_wrong_name_itself(connect: Start, tmp_path: Path) -> None:

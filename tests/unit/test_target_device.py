@@ -33,7 +33,8 @@ def test_a_name_is_its_device() -> None:
     assert chosen.device == find("rtx-4090")
     assert chosen.status() == {
         "key": "rtx-4090",
-        "words": "Kernels are for NVIDIA GeForce RTX 4090: capability 8.9, 128 SMs, 24 GB, 1,008 GB/s, 165 TFLOP/s in bf16.",
+        "words": "Kernels are for NVIDIA GeForce RTX 4090: "
+        "capability 8.9, 128 SMs, 24 GB, 1,008 GB/s, 165 TFLOP/s in bf16.",
         "problem": None,
     }
 
@@ -50,8 +51,10 @@ def test_a_wrong_name_is_auto_with_the_nearest_names() -> None:
     assert chosen.device is None
     assert chosen.status()["key"] == "auto"
     assert chosen.problem is not None
-    assert chosen.problem.startswith("fuselight.device: There is no device 'h1000'. Nearest: h100-sxm, ")
-    assert chosen.problem.endswith("Until then it is auto: the GPU that is there, else h100-sxm.")
+    assert chosen.problem.startswith("There is no device 'h1000'. Nearest: h100-sxm, ")
+    assert chosen.problem.endswith(
+        "Until fuselight.device is changed, kernels are for the GPU that is there, else h100-sxm."
+    )
 
 
 def test_a_picker_is_offered_auto_then_ones_own_then_the_catalogue() -> None:

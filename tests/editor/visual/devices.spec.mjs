@@ -1,0 +1,60 @@
+/** The device that kernels are generated for: shown, chosen from a list, the user's own among them, a wrong name. */
+
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "@playwright/test";
+import { test } from "../harness/session.mjs";
+
+const own = { like: "h100", memoryGb: 94 };
+
+test("the target device is shown and chosen, and a wrong name offers the nearest", async ({ session }) => {
+  const { view, folder } = await session({
+    files: { "model.py": "import torch\n" },
+    settings: { "fuselight.devices": { "lab card": own } },
+  });
+  const settings = path.join(folder, ".vscode", "settings.json");
+  const pick = async (name) => {
+    await view.page.keyboard.type(name);
+    await expect(view.quickPick).toHaveCount(1);
+    await view.page.keyboard.press("Enter");
+    await view.page.locator(".quick-input-widget").waitFor({ state: "hidden" });
+  };
+
+  await test.step("from the status bar, with figures, the current one marked", async () => {
+    await view.status(/Fuselight target device, auto/).click();
+    await expect(view.quickPick.filter({ hasText: "else h100-sxm - current" })).toBeVisible();
+    await expect(view.quickPick.filter({ hasText: "94 GB" }).filter({ hasText: "yours" })).toBeVisible();
+    await view.screenshot("devices");
+    await pick("NVIDIA H200");
+    await expect(view.status(/Fuselight target device, h200/)).toBeVisible();
+    await view.onDisk(settings, '"fuselight.device": "h200"');
+  });
+
+  await test.step("from the menu, one's own", async () => {
+    await view.status(/Fuselight, /).click();
+    await view.quickPick.filter({ hasText: "Choose Target Device" }).click();
+    await expect(view.quickPick.filter({ hasText: "NVIDIA H200 - current" })).toHaveClass(/focused/);
+    await pick("lab card");
+    await expect(view.status(/Fuselight target device, lab card/)).toBeVisible();
+  });
+
+  await test.step("a wrong name, and a way to a right one", async () => {
+    fs.writeFileSync(settings, '{ "fuselight.device": "h1000" }');
+    await view.notified("There is no device 'h1000'. Nearest: h100-sxm");
+    await expect(view.status(/Fuselight target device, auto/)).toBeVisible();
+    await view.screenshot("wrong-device");
+    await view.answer("Choose Target Device");
+    await expect(view.quickPick.filter({ hasText: "Tesla T4" })).toBeVisible();
+    await pick("GeForce RTX 4090");
+    await expect(view.status(/Fuselight target device, rtx-4090/)).toBeVisible();
+    await view.onDisk(settings, '"fuselight.device": "rtx-4090"');
+  });
+
+  await test.step("back to auto, which leaves nothing behind", async () => {
+    await view.status(/Fuselight target device, rtx-4090/).click();
+    await expect(view.quickPick.first()).toBeVisible();
+    await pick("the GPU that is there");
+    await expect(view.status(/Fuselight target device, auto/)).toBeVisible();
+    await expect.poll(() => fs.readFileSync(settings, "utf8")).not.toContain("fuselight.device");
+  });
+});

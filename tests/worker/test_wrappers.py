@@ -123,6 +123,11 @@ def _callee(roots: tuple[str, ...]) -> wrappers.Callee:
         ("kwargs['cache'].size(0) was 1, now 2", "cache.size(0) was 1, now 2"),
         ("args[2] was 1, now 2", "args[2] was 1, now 2"),
         ("self.args[0] was 1, now 2", "self.args[0] was 1, now 2"),
+        ("len(args) was 1, now 0", "the number of positional arguments was 1, now 0"),
+        ("len(self.args) was 1, now 0", "len(self.args) was 1, now 0"),
+        ("kwargs was empty, now a dict of 1", "the dict of keyword arguments was empty, now a dict of 1"),
+        ("args", "positional arguments"),
+        ("kwargs", "keyword arguments"),
         ("function.__defaults__", "function.__defaults__"),
     ],
 )

@@ -22,6 +22,14 @@ from fuselight.report import Guard, GuardFailure, Location, Mismatch, Symbol
 _ANYTHING = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _POSITION = re.compile(r"(?<![\w.])args\[(\d+)\]")
 _KEYWORD = re.compile(r"(?<![\w.])kwargs\[(['\"])(\w+)\1\]")
+_AS_A_WHOLE = (
+    (re.compile(r"^args$"), "positional arguments"),
+    (re.compile(r"^kwargs$"), "keyword arguments"),
+    (re.compile(r"(?<![\w.])len\(args\)"), "the number of positional arguments"),
+    (re.compile(r"(?<![\w.])len\(kwargs\)"), "the number of keyword arguments"),
+    (re.compile(r"^kwargs(?= was )"), "the dict of keyword arguments"),
+)
+"""A wrapper's `*args` and `**kwargs` themselves, which the function that takes them has no names for."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ class Callee:
         if self.wrapper is None:
             return text
         text = _POSITION.sub(self._name, _KEYWORD.sub(r"\2", text))
+        for pattern, words in _AS_A_WHOLE:
+            text = pattern.sub(words, text)
         if self.module is None:
             return text
         return re.sub(rf"(?<![\w.]){self.module}(?=[.\[]|$)", "self", text)

@@ -214,6 +214,10 @@ def varying_sizes(*failures: GuardFailure) -> tuple[tuple[str, str], ...]:
     return tuple(out)
 
 
+_PASSED_ON = frozenset({"positional arguments", "keyword arguments"})
+"""What the worker calls the `*args` and `**kwargs` of a library's wrapper around the function."""
+
+
 def advice(
     failure: GuardFailure, *, ours: bool = True, also: Collection[GuardFailure] = ()
 ) -> tuple[str, ...]:
@@ -222,6 +226,8 @@ def advice(
     `also`: other sizes that changed with it.
     """
     cause = cause_of(failure)
+    if failure.source in _PASSED_ON:
+        return ("Call it in one way: the same arguments by position, and the same ones by keyword",)
     if fixed_by_torch(failure):
         return _ZERO_OR_ONE
     if cause is Cause.DIMENSION:

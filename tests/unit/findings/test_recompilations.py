@@ -218,6 +218,15 @@ def test_a_number_is_made_dynamic_only_where_torch_can(source: str, advised: str
     assert ("dynamic=True" in " ".join(advice(failure))) == (source == "n")
 
 
+def test_how_a_wrapped_function_is_called_is_advised_on_and_not_a_list() -> None:
+    number = failed(
+        "the number of positional arguments was 2, now 1", kind="LENGTH_CHECK", source="positional arguments"
+    )
+    (said,) = advice(number)
+    assert said.startswith("Call it in one way")
+    assert advice(dataclasses.replace(number, source="blocks")) != (said,)
+
+
 def test_wording() -> None:
     (one,) = findings(
         report(recompiles=(again(SIZE, failed("FLAG was 1, now 2", kind="EQUALS_MATCH", source="FLAG")),))

@@ -10,7 +10,19 @@ import re
 import pytest
 from rich.console import Console
 
-from fuselight.report import Culprit, Failure, Inputs, Problem, Rung
+from fuselight.report import (
+    Compile,
+    Culprit,
+    Failure,
+    Frame,
+    Graph,
+    Inputs,
+    Mismatch,
+    Problem,
+    Recompile,
+    Rung,
+)
+from fuselight.report import Outcome as CompileOutcome
 from fuselight_server.cli.formats.github import as_github
 from fuselight_server.cli.formats.json import as_json
 from fuselight_server.cli.formats.sarif import as_sarif
@@ -174,3 +186,20 @@ def test_a_run_that_only_failed_is_not_summed_up_in_noughts() -> None:
 def test_what_could_not_be_read_is_not_said_to_have_no_findings() -> None:
     shown = text_of(outcome(findings=[], reports=[], problems=[Problem("source", "x.py", "it is gone")]))
     assert shown == "cannot analyse x.py: it is gone\n"
+
+
+def test_json_counts_as_the_terminal_does() -> None:
+    compiled = tuple(
+        Compile(f"0/{i}", 0, CompileOutcome.COMPILED, graph=Graph(operators=3, text_key="")) for i in range(2)
+    )
+    again = Recompile("f", at(3), entries=(Mismatch("0/0", ()),), compile_id="0/1", call=1)
+    given = report(frames=(Frame("f", at(3)),), compiles=compiled, recompiles=(again,))
+    made = Outcome(reports=[given])
+    (target,) = json.loads(as_json(made))["targets"]
+    assert {key: target[key] for key in ("graphs", "breaks", "operators", "recompilations")} == {
+        "graphs": 1,
+        "breaks": 0,
+        "operators": 3,
+        "recompilations": 1,
+    }
+    assert "1 graph, 0 breaks, 1 recompilation" in text_of(made)

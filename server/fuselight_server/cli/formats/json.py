@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fuselight.report import Outcome as CompileOutcome
+from fuselight_server.findings.counts import counts
 
 if TYPE_CHECKING:
     from fuselight.report import Problem, Report
@@ -70,7 +71,12 @@ def _place(span: Span, sources: Sources) -> dict[str, Any]:
 
 
 def _target(report: Report) -> dict[str, Any]:
-    graphs = [item for item in report.compiles if item.outcome is CompileOutcome.COMPILED and item.graph]
+    numbers = counts(report)
+    graphs = {  # the first of each, as a graph counts once however often it is compiled
+        item.frame: item.graph
+        for item in reversed(report.compiles)
+        if item.outcome is CompileOutcome.COMPILED and item.graph
+    }
     return {
         "path": report.target.path,
         "name": report.target.name or "__main__",
@@ -79,9 +85,10 @@ def _target(report: Report) -> dict[str, Any]:
         "tier": report.tier.value,
         "rung": report.inputs.rung.value if report.inputs else None,
         "calls": [call.text for call in report.inputs.calls] if report.inputs else [],
-        "graphs": len(graphs),
-        "operators": sum(item.graph.operators for item in graphs if item.graph),
-        "recompilations": sum(item.compile_id is not None for item in report.recompiles),
+        "graphs": numbers.graphs,
+        "breaks": numbers.breaks,
+        "operators": sum(graph.operators for graph in graphs.values()),
+        "recompilations": numbers.recompilations,
         "python": report.versions.python,
         "torch": report.versions.torch,
         "seconds": report.phases,

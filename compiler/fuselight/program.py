@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -104,7 +105,13 @@ def _run(program: Sequence[str]) -> int:
 def _run_script(program: Sequence[str]) -> None:
     script = program[0]
     sys.argv = list(program)
-    if os.path.isdir(script) or not os.path.exists(script):
+    if not os.path.exists(script):
+        what = (
+            f"can't open file {os.path.abspath(script)!r}: [Errno {errno.ENOENT}] {os.strerror(errno.ENOENT)}"
+        )
+        print(f"{sys.executable}: {what}", file=sys.stderr)  # noqa: T201 - as Python itself says it, and ends
+        raise SystemExit(2)
+    if os.path.isdir(script):
         runpy.run_path(script, run_name="__main__")
         return
     sys.path.insert(0, os.path.dirname(os.path.realpath(script)))

@@ -112,6 +112,12 @@ def test_a_program_cannot_tell(tmp_path: Path, end: str) -> None:
     assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
 
 
+def test_a_script_that_is_not_there_is_told_as_python_tells_it(tmp_path: Path) -> None:
+    ours, _ = run(tmp_path, "gone.py")
+    theirs = plain(tmp_path, "gone.py")
+    assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
+
+
 def test_a_module_runs_as_with_m(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").touch()

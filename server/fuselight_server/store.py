@@ -66,7 +66,7 @@ class Store:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
-            _write(ignore, b"*\n")
+            write_whole(ignore, b"*\n")
         for left in self._left():
             with contextlib.suppress(OSError):
                 if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
@@ -79,7 +79,7 @@ class Store:
         if len(data) > _MAX_BYTES:
             data = _dump(dataclasses.replace(report, texts={}))
         if len(data) <= _MAX_BYTES:
-            _write(self.report_path, data)
+            write_whole(self.report_path, data)
 
     def read_report(self) -> Report | None:
         """The last run's report; None where there is none that can be read."""
@@ -126,7 +126,7 @@ def _dump(report: Report) -> bytes:
     )
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
     """Replace a file as a whole: a reader sees the old one or the new one. mkstemp makes it 0600."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=_LEFT)
     try:

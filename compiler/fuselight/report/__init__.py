@@ -21,6 +21,7 @@ from fuselight.report.kernels import (
     Kernel,
     KernelKind,
     Phase,
+    Recomputed,
     Refusal,
     SavedTensor,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "Phase",
     "Problem",
     "Recompile",
+    "Recomputed",
     "Recorded",
     "Refusal",
     "Report",
@@ -71,6 +73,7 @@ __all__ = [
     "TargetRef",
     "Tier",
     "Versions",
+    "data_key",
     "text_key",
 ]
 
@@ -80,7 +83,12 @@ SCHEMA = 1
 
 def text_key(text: str) -> str:
     """The key under which `text` lies in `Report.texts`: the first 32 hex digits of its SHA-256."""
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return data_key(text.encode("utf-8", "surrogateescape"))
+
+
+def data_key(data: bytes) -> str:
+    """The first 32 hex digits of the SHA-256 of a file's bytes."""
+    return hashlib.sha256(data).hexdigest()[:32]
 
 
 class Tier(str, enum.Enum):
@@ -484,6 +492,8 @@ class Report:
     """Seconds by phase: `import`, `build`, `trace`, ..."""
     roots: tuple[str, ...] = ()
     """Folders whose files are the user's (the workspace); everything else is a library."""
+    files: dict[str, str] = field(default_factory=dict)
+    """The workspace files that were run: path to `data_key` of the text that ran."""
     texts: dict[str, str] = field(default_factory=dict)
     recorded: tuple[Recorded, ...] = ()
     """`fuselight run` only: the inputs that later runs may use."""

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuselight.report import Note
+from fuselight.report import Note, data_key
 from fuselight.target.devices import redirect_devices
 
 _LIBRARY_FOLDERS = frozenset({"site-packages", "dist-packages"})
@@ -37,6 +37,8 @@ class Sources:
     redirect: bool = False
     """Whether a hard-coded CUDA device becomes the CPU."""
     notes: list[Note] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+    """The workspace files that were run, each with the key of its text as it was then."""
 
     def is_users(self, path: str) -> bool:
         """Whether `path` is the user's own: in a root, and in no folder of installed packages."""
@@ -77,6 +79,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 def compile_source(data: bytes, path: str, sources: Sources) -> types.CodeType:
     """Compile a workspace file, with its devices redirected if the run asks for that. Raises SyntaxError."""
+    sources.files[path] = data_key(data)
     if not sources.redirect or b"cuda" not in data:
         code: types.CodeType = compile(data, path, "exec", dont_inherit=True)
         return code

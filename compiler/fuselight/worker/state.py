@@ -166,6 +166,7 @@ class RunState:
             problems=(*parts.problems, *(made.problems if made else ()), *self.problems),
             phases=dict(self.phases),
             roots=request.roots,
+            files=dict(self.sources.files),
             texts={**parts.texts, **(made.texts if made else {})},
         )
 

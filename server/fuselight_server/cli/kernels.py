@@ -16,13 +16,15 @@ import typer
 
 from fuselight.devices import FALLBACK, UnknownDevice, find
 from fuselight.protocol import Limits
-from fuselight.report import KernelKind, Tier
+from fuselight.report import KernelKind, Problem, Tier
 from fuselight_server.cli.check import planned_jobs, read_sources
 from fuselight_server.cli.outcome import Outcome
 from fuselight_server.cli.progress import shown_progress
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.started import StartedWorker, run_once
 from fuselight_server.interpreters import NoInterpreterError
+from fuselight_server.kernel_cache import KernelCache
+from fuselight_server.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +129,8 @@ def kernels(  # noqa: PLR0917 - the parameters are the command's options, given 
         console = Console(highlight=False, emoji=False, markup=False)
         print_kernels(outcome, console, with_source=source, asm=asm.value if asm else None)
     failed = any(report.failures for report in outcome.reports)
-    raise typer.Exit(2 if outcome.problems or failed or not outcome.reports else 0)
+    unlearnt = any(problem.stage != "cache" for problem in outcome.problems)
+    raise typer.Exit(2 if unlearnt or failed or not outcome.reports else 0)
 
 
 async def generate(options: KernelOptions, say: Callable[[str], None]) -> Outcome:
@@ -150,13 +153,33 @@ async def generate(options: KernelOptions, say: Callable[[str], None]) -> Outcom
                 f"{number}/{len(jobs)} {shown_path(request.target.path)}: {request.target.name or '__main__'}"
             )
             told = functools.partial(_say, say, head)
-            report = await run_once(ready, request, worker.choice, told)
+            report = await _cached_or_run(ready, request, worker, told, outcome)
             if options.resources:
                 report = await _with_resources(report, ready, request, worker, told)
             outcome.reports.append(report)
     finally:
         await worker.close()
     return outcome
+
+
+async def _cached_or_run(
+    ready: Worker,
+    request: Analyse,
+    worker: StartedWorker,
+    say: Callable[[str], None],
+    outcome: Outcome,
+) -> Report:
+    """The report of the cache, if nothing has changed; else one that is kept there."""
+    cache = KernelCache(Store.of(Path(request.target.path)).folder / "kernels")
+    if ready.hello is not None:
+        found = cache.find(request, ready.hello.versions)
+        if found.report is not None:
+            return found.report
+    report = await run_once(ready, request, worker.choice, say)
+    problem = cache.keep(request, report)
+    if problem is not None:
+        outcome.problems.append(Problem("cache", request.target.name or "__main__", problem))
+    return report
 
 
 async def _with_resources(

@@ -1,0 +1,108 @@
+"""Reports of tier kernels, kept in the workspace: code that has not changed is not generated again.
+
+Invariant: a hit means the same request, the same versions, and the same text of every workspace file that ran. A folder
+that cannot be written or a file that is damaged costs the hit and is told, nothing else. Bounded: the oldest go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.codec import DecodeError, decode, encode
+from fuselight.report import Report, Versions, data_key
+from fuselight_server.store import write_whole
+
+if TYPE_CHECKING:
+    from fuselight.protocol import Analyse
+
+_KEPT = 64
+_MOST_BYTES = 256 * 1024 * 1024
+_CHANGING = ("id", "generation", "overlays", "limits", "preload", "assemble", "config", "cache")
+"""Fields of a request that decide nothing about what is generated; the text of buffers is compared file by file."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the cache had: a report, or why there is none."""
+
+    report: Report | None
+    why: str
+
+
+@dataclass(frozen=True)
+class KernelCache:
+    """One folder of reports. Nothing is created before something is kept."""
+
+    folder: Path
+
+    def find(self, request: Analyse, versions: Versions) -> Found:
+        """The report of an equal request, with the generation of this one."""
+        path = self._path(request, versions)
+        try:
+            report = decode(Report, json.loads(gzip.decompress(path.read_bytes())))
+        except FileNotFoundError:
+            return Found(None, "not generated before with these inputs, device and versions")
+        except (OSError, EOFError, ValueError, DecodeError, RecursionError) as error:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return Found(None, f"what was kept cannot be read: {error}"[:300])
+        changed = _changed(report, request.overlays)
+        if changed is not None:
+            return Found(None, f"{Path(changed).name} has changed")
+        with contextlib.suppress(OSError):
+            path.touch()
+        return Found(replace(report, generation=request.generation), "unchanged")
+
+    def keep(self, request: Analyse, report: Report) -> str | None:
+        """Keep a report in which nothing failed. Returns why that is not possible, None where it is."""
+        if report.failures or not report.files:
+            return None
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            data = json.dumps(encode(report), separators=(",", ":")).encode("utf-8", "surrogateescape")
+            write_whole(self._path(request, report.versions), gzip.compress(data, compresslevel=1))
+            self._drop_oldest()
+        except OSError as error:
+            return f"kernels cannot be kept in {self.folder}: {error.strerror or error}"
+        return None
+
+    def clear(self) -> None:
+        """Remove everything that is kept."""
+        for path in self.folder.glob("*.json.gz"):
+            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
+
+    def _path(self, request: Analyse, versions: Versions) -> Path:
+        asked = {name: value for name, value in encode(request).items() if name not in _CHANGING}
+        whole = json.dumps([asked, encode(versions)], sort_keys=True)
+        return self.folder / f"{data_key(whole.encode('utf-8', 'surrogatepass'))}.json.gz"
+
+    def _drop_oldest(self) -> None:
+        kept = sorted(
+            ((path.stat().st_mtime, path.stat().st_size, path) for path in self.folder.glob("*.json.gz")),
+            reverse=True,
+        )
+        total = 0
+        for position, (_, size, path) in enumerate(kept):
+            total += size
+            if position >= _KEPT or total > _MOST_BYTES:
+                path.unlink(missing_ok=True)
+
+
+def _changed(report: Report, overlays: dict[str, str]) -> str | None:
+    """The first file whose text is not the one that ran."""
+    for path, key in report.files.items():
+        text = overlays.get(path)
+        try:
+            data = Path(path).read_bytes() if text is None else text.encode("utf-8", "surrogatepass")
+        except OSError:
+            return path
+        if data_key(data) != key:
+            return path
+    return None

@@ -1,0 +1,117 @@
+"""A report of kernels is answered from the cache while nothing that ran has changed, and only then."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight.devices import find
+from fuselight.protocol import Analyse, InputsPlan, Limits, Target
+from fuselight.report import Culprit, Failure, Report, Tier, data_key
+from fuselight_server import kernel_cache
+from fuselight_server.kernel_cache import KernelCache
+from tests.support.reports import VERSIONS, report
+
+TEXT = "import torch\n"
+
+
+def asked(path: Path, **changes: Any) -> Analyse:
+    base = Analyse(
+        id=1,
+        generation=1,
+        target=Target(str(path), "f", "function", 3, compiled=False),
+        inputs=InputsPlan(),
+        roots=(str(path.parent),),
+        tier=Tier.KERNELS,
+        device=find("h100"),
+    )
+    return dataclasses.replace(base, **changes)
+
+
+def answered(path: Path) -> Report:
+    return report(tier=Tier.KERNELS, files={str(path): data_key(TEXT.encode())})
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.py"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path: Path, model: Path) -> KernelCache:
+    cache = KernelCache(tmp_path / "kept")
+    assert cache.find(asked(model), VERSIONS).report is None
+    assert cache.keep(asked(model), answered(model)) is None
+    return cache
+
+
+def test_an_equal_request_is_answered_with_its_own_generation(cache: KernelCache, model: Path) -> None:
+    again = asked(model, id=9, generation=7, limits=Limits(seconds=1), overlays={"/other.py": "x"})
+    found = cache.find(again, VERSIONS)
+    assert found.report == dataclasses.replace(answered(model), generation=7)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"device": find("a100")}, {"inputs": InputsPlan(provider="inputs")}, {"dynamo_config": {"x": 1}}],
+)
+def test_another_request_is_not(cache: KernelCache, model: Path, change: dict[str, Any]) -> None:
+    assert cache.find(asked(model, **change), VERSIONS).report is None
+
+
+def test_another_torch_is_not(cache: KernelCache, model: Path) -> None:
+    assert cache.find(asked(model), dataclasses.replace(VERSIONS, torch="2.14")).report is None
+
+
+def test_changed_text_on_disk_or_in_a_buffer_is_a_miss_that_names_the_file(
+    cache: KernelCache, model: Path
+) -> None:
+    found = cache.find(asked(model, overlays={str(model): "import torch  # edited\n"}), VERSIONS)
+    assert (found.report, found.why) == (None, "model.py has changed")
+    model.write_text("pass\n")
+    assert cache.find(asked(model), VERSIONS).why == "model.py has changed"
+    model.unlink()
+    assert cache.find(asked(model), VERSIONS).report is None
+
+
+def test_a_damaged_file_is_a_miss_and_goes(cache: KernelCache, model: Path) -> None:
+    (kept,) = cache.folder.iterdir()
+    kept.write_bytes(b"\x1f\x8bnothing")
+    assert "cannot be read" in cache.find(asked(model), VERSIONS).why
+    assert not kept.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said = KernelCache(tmp_path / "file" / "kept").keep(asked(model), answered(model))
+    assert said is not None
+    assert "cannot be kept" in said
+
+
+def test_a_failed_run_is_not_kept(tmp_path: Path, model: Path) -> None:
+    failed = dataclasses.replace(
+        answered(model), failures=(Failure(Culprit.USER, "exception", "no", "mend"),)
+    )
+    cache = KernelCache(tmp_path / "none")
+    assert cache.keep(asked(model), failed) is None
+    assert not cache.folder.exists()
+
+
+def test_the_oldest_go(cache: KernelCache, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_cache, "_KEPT", 2)
+    os.utime(next(cache.folder.iterdir()), (1, 1))
+    for number in range(3):
+        cache.keep(asked(model, argv=(str(number),)), answered(model))
+    assert len(list(cache.folder.iterdir())) == 2
+    assert cache.find(asked(model), VERSIONS).report is None
+
+
+def test_clearing_leaves_nothing(cache: KernelCache) -> None:
+    cache.clear()
+    assert not cache.folder.exists()

@@ -31,3 +31,9 @@ def switched_off(x):  # info: [FL104] "switched off"
 # fuselight: every_value_is_new(f32[4], "i")
 def every_value_is_new(x, name):  # warning: [FL102] "recompile limit"
     return x + 1 if name == "a" else x - 1  # warning: [FL201] "name was 'a', now 'b'"
+
+
+# fuselight: works_in_its_second_call(f32[4], False)
+# fuselight: works_in_its_second_call(f32[4], True)
+def works_in_its_second_call(x, much):  # hint: [FL106] "torch does not look at it again"
+    return x + 1 if much else x

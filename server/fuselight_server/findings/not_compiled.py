@@ -42,7 +42,7 @@ _TITLES = {
     Kind.GENERATOR: "`{}` is not compiled: it is a generator",
     Kind.DISABLED: "`{}` is not compiled: it is switched off in the code",
     Kind.COMPILER_ERROR: "`{}` is not compiled: the compiler failed and torch went on in eager",
-    Kind.NO_TENSORS: "nothing to compile in `{}`: it has no tensor operators",
+    Kind.NO_TENSORS: "nothing to compile in `{}`: its first call came to no tensor operators",
 }
 
 _HINTS = {
@@ -53,7 +53,10 @@ _HINTS = {
         "Set torch._dynamo.config.suppress_errors = False to see the failure, and report it to "
         "PyTorch if it is theirs"
     ),
-    Kind.NO_TENSORS: "Compile the function that does the tensor work instead",
+    Kind.NO_TENSORS: (
+        "Compile the function that does the tensor work instead; where other calls of this one do some, make one of "
+        "them the first: torch does not look at it again"
+    ),
 }
 
 

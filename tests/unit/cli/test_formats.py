@@ -203,3 +203,9 @@ def test_json_counts_as_the_terminal_does() -> None:
         "recompilations": 1,
     }
     assert "1 graph, 0 breaks, 1 recompilation" in text_of(made)
+
+
+def test_a_target_without_inputs_did_not_fail() -> None:
+    for kind, said in (("inputs", "not run: no inputs are known"), ("exception", "failed")):
+        given = report(failures=(Failure(Culprit.USER, kind, "words"),))
+        assert f"Net (/project/model.py): {said}\n" in text_of(Outcome(reports=[given]))

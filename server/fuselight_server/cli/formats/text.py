@@ -16,6 +16,7 @@ from fuselight_server.cli.outcome import shown_link
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.finding import Severity
 from fuselight_server.findings.counts import counts
+from fuselight_server.findings.failures import code_of
 from fuselight_server.findings.text import counted, listed
 
 if TYPE_CHECKING:
@@ -179,5 +180,6 @@ def _target_line(report: Report) -> str:
     if seconds >= _SHORTEST_TIME:
         parts.append(f"{seconds:.1f} s")
     if not report.compiles and not report.breaks and report.failures:
-        parts = ["failed"]
+        known = any(code_of(failure) != "FL502" for failure in report.failures)
+        parts = ["failed" if known else "not run: no inputs are known"]
     return f"{report.target.name or '__main__'} ({shown_path(report.target.path)}): {', '.join(parts)}"

@@ -184,6 +184,14 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Partial:
+    """What a run has learnt so far, of which there is more to come: the forward's kernels, before the backward's."""
+
+    id: int
+    report: Report
+
+
+@dataclass(frozen=True)
 class Refused:
     """The run gave no report."""
 
@@ -202,12 +210,12 @@ class Log:
 
 
 ToWorker = Analyse | Cancel | Locate | Shutdown
-ToServer = Hello | Started | Progress | Answer | Refused | Log
+ToServer = Hello | Started | Progress | Partial | Answer | Refused | Log
 Message = ToWorker | ToServer
 
 _TYPES: dict[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (Analyse, Cancel, Locate, Shutdown, Hello, Started, Progress, Answer, Refused, Log)
+    for kind in (Analyse, Cancel, Locate, Shutdown, Hello, Started, Progress, Partial, Answer, Refused, Log)
 }
 
 

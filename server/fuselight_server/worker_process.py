@@ -23,12 +23,14 @@ from fuselight.protocol import (
     Locate,
     Log,
     Message,
+    Partial,
     Progress,
     Refused,
     Shutdown,
     Started,
     ToWorker,
 )
+from fuselight.report import Report
 from fuselight.worker import wire
 from fuselight_server.worker_answers import (
     Unreadable,
@@ -110,20 +112,30 @@ class Worker:
             self._wait_idle()
             return self.hello
 
-    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:
+    async def run(
+        self,
+        request: Analyse,
+        on_progress: Callable[[Progress], None],
+        on_partial: Callable[[Report], None] | None = None,
+    ) -> Answer | Refused:
         """Run a request and return its one answer, with the request's own id. Cancelling the task kills the run.
+
+        `on_partial` is called with what is known of kernels each time that a graph is done.
 
         A host that died before the run had a process (killed while idle, as by a system short of memory) is replaced
         without a word to the user, once.
         """
-        answer, lost = await self._run_once(request, on_progress)
+        answer, lost = await self._run_once(request, on_progress, on_partial)
         if lost and self.state is not WorkerState.CLOSED:
             self._log("worker: it had died before the run began; the run goes to a new one")
-            answer, _ = await self._run_once(request, on_progress)
+            answer, _ = await self._run_once(request, on_progress, on_partial)
         return answer
 
     async def _run_once(
-        self, request: Analyse, on_progress: Callable[[Progress], None]
+        self,
+        request: Analyse,
+        on_progress: Callable[[Progress], None],
+        on_partial: Callable[[Report], None] | None,
     ) -> tuple[Answer | Refused, bool]:
         """Run a request in the host as it is. Returns the answer, and whether the host was lost before it began."""
         try:
@@ -132,7 +144,7 @@ class Worker:
         except WorkerFailed as failed:
             return Refused(request.id, "failed", failed.failure), False
         number = next(self._numbers)  # ours on the pipe: the caller's ids may repeat
-        run = Run(request, on_progress, asyncio.get_running_loop().create_future())
+        run = Run(request, on_progress, asyncio.get_running_loop().create_future(), on_partial)
         self._runs[number] = run
         self._become(WorkerState.BUSY, f"{request.target.name}, generation {request.generation}")
         self._wait_idle()
@@ -278,7 +290,7 @@ class Worker:
                 self._greeting.set_result(message)
         elif isinstance(message, Log):
             self._log(f"worker {message.level}: {message.text}")
-        elif isinstance(message, (Started, Progress, Answer, Refused)):
+        elif isinstance(message, (Started, Progress, Partial, Answer, Refused)):
             run = self._runs.get(message.id)
             if run is not None:
                 run.take(message)

@@ -10,8 +10,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from fuselight.protocol import Analyse, Answer, Progress, Refused, Started
-from fuselight.report import Failure, Stack
+from fuselight.protocol import Analyse, Answer, Partial, Progress, Refused, Started
+from fuselight.report import Failure, Report, Stack
 from fuselight_server.sampling import innermost_in, sample
 
 _OVERTIME = 15.0
@@ -25,6 +25,7 @@ class Run:
     request: Analyse
     on_progress: Callable[[Progress], None]
     answer: asyncio.Future[Answer | Refused]
+    on_partial: Callable[[Report], None] | None = None
     pid: int | None = None
     lost: bool = False
     """Whether the host died before this run had a process: whatever killed it, it was not the user's code."""
@@ -38,7 +39,7 @@ class Run:
         """Give the worker as long to begin with it as the request has."""
         self._allow(self.request.limits.seconds)
 
-    def take(self, message: Started | Progress | Answer | Refused) -> None:
+    def take(self, message: Started | Progress | Partial | Answer | Refused) -> None:
         """Take in what came for it."""
         if isinstance(message, Started):
             self.pid, self.moved = message.pid, time.monotonic()
@@ -46,6 +47,10 @@ class Run:
         elif isinstance(message, Progress):
             self.last, self.moved = message, time.monotonic()
             self.on_progress(replace(message, id=self.request.id))
+        elif isinstance(message, Partial):
+            self.moved = time.monotonic()
+            if self.on_partial is not None and not self.answer.done():
+                self.on_partial(message.report)
         elif not self.answer.done():
             self.answer.set_result(message)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fuselight.protocol import Answer
 from fuselight.report import Device, GeneratedGraph, Kernel, KernelKind, Phase, Report, Tier
 from tests.support.live_worker import LiveWorker
 
@@ -206,3 +207,14 @@ def test_a_kernel_is_compiled_for_the_device_on_demand(live: LiveWorker, tmp_pat
     assert found.spills == 0
     assert ".target sm_90a" in found.listings["ptx"].text
     assert list(tmp_path.iterdir())
+
+
+def test_the_forwards_kernels_come_before_the_backwards_are_made(live: LiveWorker) -> None:
+    source = BLOCK.format(options=", train=True")
+    request = replace(live.request(source, "Block"), tier=Tier.KERNELS, device=H100)
+    early: list[Report] = []
+    answer = live.do(live.worker.run(request, lambda _: None, early.append))
+    assert isinstance(answer, Answer)
+    assert [graph.phase for graph in answer.report.generated] == [Phase.FORWARD, Phase.BACKWARD]
+    assert [graph.phase for graph in early[0].generated] == [Phase.FORWARD]
+    assert early[0].generated[0] == answer.report.generated[0]

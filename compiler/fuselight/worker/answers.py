@@ -31,6 +31,12 @@ def answer(running: Running, status: int, versions: Versions) -> bytes:
     return _splice(running, wire.dump(data))
 
 
+def partial(running: Running) -> bytes | None:
+    """Make the payload that tells what the run has learnt so far, None where it has kept nothing."""
+    report = _read(running.path("partial.json"))
+    return None if report is None else _splice(running, report, "Partial")
+
+
 def wants_fake_tensors(running: Running, status: int) -> bool:
     """Whether building the target needed more memory than there is: the run is then done again on fake tensors."""
     if running.fake is not None:
@@ -40,8 +46,8 @@ def wants_fake_tensors(running: Running, status: int) -> bool:
     return running.ending == "memory" and _phase(running) == "build"
 
 
-def _splice(running: Running, report: bytes) -> bytes:
-    head = {"type": "Answer", "id": running.request.id}
+def _splice(running: Running, report: bytes, kind: str = "Answer") -> bytes:
+    head = {"type": kind, "id": running.request.id}
     output = encode(running.output())
     body = report[1:] if report[1:2] == b"}" else b"," + report[1:]
     return wire.dump(head)[:-1] + b',"report":{"output":' + wire.dump(output) + body + b"}"

@@ -162,6 +162,7 @@ def _backend(state: RunState) -> Callable[..., Any]:
     inductor = importlib.import_module("fuselight.inductor")  # takes most of a second: not for a capture
 
     def told(count: int) -> None:
+        keep(state)  # first: the host sends it on when it hears of the graph
         state.tell("kernels", f"graph {count}", None, None, count)
 
     generation: Any = inductor.Generation(request.device, told)

@@ -23,6 +23,7 @@ from fuselight.report import (
     Kernel,
     Phase,
     Problem,
+    Recomputed,
     Refusal,
     SavedTensor,
     text_key,
@@ -31,6 +32,15 @@ from fuselight.torch_api import generation
 
 _REFUSALS = 500
 """Kinds of refusals kept per graph, those said most often."""
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """What is known of a joint graph since it was cut in two."""
+
+    joint_key: str | None = None
+    saved: tuple[SavedTensor, ...] = ()
+    recomputed: tuple[Recomputed, ...] = ()
 
 
 @dataclass
@@ -59,14 +69,14 @@ class Generation:
         self.problems: dict[Problem, None] = {}
         self._on_graph = on_graph
         self._open = _Open()
-        self._saved: tuple[SavedTensor, ...] = ()
+        self._cut = _Cut()
         self._captured = 0
 
     def __call__(
         self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **asked: Any
     ) -> Callable[..., Any]:
         """Take a captured graph from Dynamo."""
-        self._open, self._saved = _Open(), ()
+        self._open, self._cut = _Open(), _Cut()
         options = dict(asked.get("options") or {})
         options.pop("backend", None)
         options = {**generation.mode_options(options.pop("mode", None)), **options}
@@ -75,7 +85,8 @@ class Generation:
             self._problem(what, "that needs the device itself: what Inductor takes without it is shown")
         before = len(self.graphs)
         try:
-            generation.generate(gm, example_inputs, self.device, self, options)
+            with generation.watching_partition(self._cut_in_two, self.broke):
+                generation.generate(gm, example_inputs, self.device, self, options)
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
             self._fail(error, before)
         self._captured += 1
@@ -101,11 +112,22 @@ class Generation:
         self.texts.setdefault(key, text)
         return key
 
+    def _cut_in_two(
+        self, joint: str, forward: torch.fx.GraphModule, backward: torch.fx.GraphModule
+    ) -> None:
+        key = self._text(joint) if joint else None
+        self._cut = replace(
+            self._cut, joint_key=key, recomputed=saved.read_recomputed(forward, backward)
+        )
+
     # What follows is torch_api's GenerationObserver.
 
     def partitioned(self, forward: torch.fx.GraphModule, num_outputs: int) -> None:
         """The joint graph is cut."""
-        self._saved = saved.read_saved(forward, num_outputs)
+        tensors, unknown = saved.read_saved(forward, num_outputs)
+        self._cut = replace(self._cut, saved=tensors)
+        if unknown:
+            self._problem(f"the bytes of {', '.join(unknown)}, kept for backward", "their sizes depend on data")
 
     def lowered(self, graph: Any, module: torch.fx.GraphModule) -> None:
         """Code generation of a graph begins."""
@@ -152,7 +174,9 @@ class Generation:
                 kernels=tuple(kernels),
                 refusals=self._open.refusals,
                 cudagraph_skips=tuple(self._open.skips),
-                saved=self._saved if phase is Phase.FORWARD else (),
+                joint_key=self._cut.joint_key if phase is Phase.FORWARD else None,
+                saved=self._cut.saved if phase is Phase.FORWARD else (),
+                recomputed=self._cut.recomputed if phase is Phase.BACKWARD else (),
                 seconds={"codegen": time.perf_counter() - self._open.started},
             )
         )

@@ -1,6 +1,7 @@
-"""The tensors that a forward graph keeps for its backward graph, from the partitioner's outputs.
+"""What a forward graph and its backward graph share: tensors that are kept, and operators that are done twice.
 
-Invariant: a storage is counted once; what the graph was given (parameters, inputs) is kept anyway and told apart.
+Invariant: a storage is counted once; what the graph was given (parameters, inputs, and views of them) is kept anyway
+and told apart.
 """
 
 from __future__ import annotations
@@ -10,31 +11,53 @@ from typing import Any
 import torch
 
 from fuselight.dynamo import stacks
-from fuselight.report import SavedTensor, Stack
+from fuselight.report import Recomputed, SavedTensor, Stack
+from fuselight.torch_api import generation
 
 
-def read_saved(forward: torch.fx.GraphModule, num_outputs: int) -> tuple[SavedTensor, ...]:
-    """What the outputs behind the first `num_outputs` of a partitioned forward graph keep."""
+def read_saved(
+    forward: torch.fx.GraphModule, num_outputs: int
+) -> tuple[tuple[SavedTensor, ...], tuple[str, ...]]:
+    """What the outputs behind the first `num_outputs` of a partitioned forward graph keep.
+
+    And the names of those whose size depends on data, which nobody knows: they count as nothing.
+    """
     outputs: Any = forward.graph.find_nodes(op="output")
     kept = next(iter(outputs)).args[0][num_outputs:]
-    counted: set[int] = set()
-    return tuple(_saved(node, counted) for node in kept if isinstance(node, torch.fx.Node))
+    given = {
+        generation.storage_of(value)[0]
+        for node in forward.graph.find_nodes(op="placeholder")
+        if isinstance(value := node.meta.get("val"), torch.Tensor)
+    }
+    counted = set(given)
+    unknown: list[str] = []
+    found = [_saved(node, given, counted, unknown) for node in kept if isinstance(node, torch.fx.Node)]
+    return tuple(found), tuple(unknown)
 
 
-def _saved(node: torch.fx.Node, counted: set[int]) -> SavedTensor:
+def read_recomputed(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule) -> tuple[Recomputed, ...]:
+    """What the backward graph computes again, which the forward graph has computed."""
+    return tuple(
+        Recomputed(node.name, generation.operator_names(node)[0], _stack(node))
+        for node in generation.duplicated(forward, backward)
+    )
+
+
+def _saved(node: torch.fx.Node, given: set[int], counted: set[int], unknown: list[str]) -> SavedTensor:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return SavedTensor(node.name, "symbol", stack=_stack(node))
-    storage = value.untyped_storage()
-    known, identity = node.op == "placeholder", storage._cdata  # noqa: SLF001 - a view shares it
-    size = 0 if identity in counted or known else int(storage.nbytes())
+    identity, size = generation.storage_of(value)
+    known = identity in counted
+    if size is None and not known:
+        unknown.append(node.name)
     counted.add(identity)
     return SavedTensor(
         node.name,
-        "input" if known else "activation",
+        "input" if identity in given else "activation",
         str(value.dtype).removeprefix("torch."),
         tuple(str(one) for one in value.shape),
-        size,
+        0 if known else size or 0,
         _stack(node),
     )
 

@@ -106,8 +106,19 @@ class SavedTensor:
     dtype: str = ""
     shape: tuple[str, ...] = ()
     bytes: int = 0
-    """Of its storage, counted at the first tensor that shares it; 0 for later ones."""
+    """Of its storage, counted at the first tensor that shares it; 0 for later ones, and for views of an input."""
     stack: Stack = ()
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """One operator that the backward graph computes again rather than that its result is kept."""
+
+    name: str
+    """Of the node, the same in both graphs."""
+    operator: str
+    stack: Stack = ()
+    """The forward line."""
 
 
 @dataclass(frozen=True)
@@ -122,11 +133,15 @@ class GeneratedGraph:
     """Inductor's wrapper, which launches the kernels."""
     aten_key: str | None = None
     """The graph of ATen operators that went to Inductor, as text."""
+    joint_key: str | None = None
+    """Training: the graph of forward and backward together, before it was cut in two, as text."""
     kernels: tuple[Kernel, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     cudagraph_skips: tuple[CudagraphSkip, ...] = ()
     saved: tuple[SavedTensor, ...] = ()
     """Forward graphs of training only."""
+    recomputed: tuple[Recomputed, ...] = ()
+    """Backward graphs only."""
     seconds: dict[str, float] = field(default_factory=dict)
     """By step: `joint`, `lower`, `codegen`."""
     failure: str | None = None

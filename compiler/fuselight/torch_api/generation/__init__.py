@@ -9,6 +9,12 @@ from fuselight.torch_api.generation.generating import (
     generate,
     mode_options,
 )
+from fuselight.torch_api.generation.partitioning import (
+    duplicated,
+    size_hint,
+    storage_of,
+    watching_partition,
+)
 from fuselight.torch_api.generation.scheduled import (
     compute_dtype,
     flops,
@@ -28,6 +34,7 @@ __all__ = [
     "UNDECIDABLE",
     "GenerationObserver",
     "compute_dtype",
+    "duplicated",
     "flops",
     "generate",
     "is_extern",
@@ -39,6 +46,9 @@ __all__ = [
     "operator_names",
     "origins",
     "phase",
+    "size_hint",
+    "storage_of",
     "traffic",
+    "watching_partition",
     "why_no_triton",
 ]

@@ -1,0 +1,78 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""How AOTAutograd cuts a joint graph in two: what is kept between the parts, and what is computed in both.
+
+Invariant: the cut is observed, not changed; sizes are hints, and asking for one puts no guard on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch._inductor.compile_fx
+import torch.fx
+
+
+@contextlib.contextmanager
+def watching_partition(
+    tell: Callable[[str, torch.fx.GraphModule, torch.fx.GraphModule], None],
+    broke: Callable[[str, Exception], None],
+) -> Iterator[None]:
+    """Inside, `tell(joint, forward, backward)` is called at each cut, `joint` being the text of what was cut."""
+    owner: Any = torch._inductor.compile_fx
+    real = owner.min_cut_rematerialization_partition
+
+    def partition(joint: torch.fx.GraphModule, inputs: Any, *args: Any, **named: Any) -> Any:
+        text = ""
+        try:
+            text = str(joint.graph.python_code("self").src).strip()  # now: to cut a graph changes it
+        except Exception as error:  # noqa: BLE001 - an observer must not change what it observes
+            broke("joint graph", error)
+        forward, backward = real(joint, inputs, *args, **named)
+        try:
+            tell(text, forward, backward)
+        except Exception as error:  # noqa: BLE001 - as above
+            broke("partition", error)
+        return forward, backward
+
+    owner.min_cut_rematerialization_partition = partition
+    try:
+        yield
+    finally:
+        owner.min_cut_rematerialization_partition = real
+
+
+def duplicated(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """The nodes that both parts of a cut compute, as they stand in the second one; views cost nothing and are left out."""
+    first = {node.name for node in forward.graph.nodes if node.op == "call_function"}
+    return [
+        node
+        for node in backward.graph.nodes
+        if node.op == "call_function" and node.name in first and not _is_free(node)
+    ]
+
+
+def storage_of(value: torch.Tensor) -> tuple[int, int | None]:
+    """Which storage a fake tensor lies in, and its bytes; None where they depend on data."""
+    storage = value.untyped_storage()
+    return storage._cdata, size_hint(storage.nbytes())
+
+
+def size_hint(size: Any) -> int | None:
+    """A size as it was for the inputs at hand, without fixing it to that; None where it depends on data."""
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    node = size.node
+    return int(node.hint) if node.has_hint() else None
+
+
+def _is_free(node: torch.fx.Node) -> bool:
+    """Whether a node computes no tensor: it takes one of several results, looks at one otherwise, or is a size."""
+    if node.target is operator.getitem or not isinstance(node.meta.get("val"), (torch.Tensor, tuple, list)):
+        return True
+    schema = getattr(node.target, "_schema", None)
+    returns = () if schema is None else schema.returns
+    return bool(returns) and all(one.alias_info is not None for one in returns)

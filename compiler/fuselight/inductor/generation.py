@@ -112,13 +112,9 @@ class Generation:
         self.texts.setdefault(key, text)
         return key
 
-    def _cut_in_two(
-        self, joint: str, forward: torch.fx.GraphModule, backward: torch.fx.GraphModule
-    ) -> None:
+    def _cut_in_two(self, joint: str, forward: torch.fx.GraphModule, backward: torch.fx.GraphModule) -> None:
         key = self._text(joint) if joint else None
-        self._cut = replace(
-            self._cut, joint_key=key, recomputed=saved.read_recomputed(forward, backward)
-        )
+        self._cut = replace(self._cut, joint_key=key, recomputed=saved.read_recomputed(forward, backward))
 
     # What follows is torch_api's GenerationObserver.
 
@@ -127,7 +123,9 @@ class Generation:
         tensors, unknown = saved.read_saved(forward, num_outputs)
         self._cut = replace(self._cut, saved=tensors)
         if unknown:
-            self._problem(f"the bytes of {', '.join(unknown)}, kept for backward", "their sizes depend on data")
+            self._problem(
+                f"the bytes of {', '.join(unknown)}, kept for backward", "their sizes depend on data"
+            )
 
     def lowered(self, graph: Any, module: torch.fx.GraphModule) -> None:
         """Code generation of a graph begins."""

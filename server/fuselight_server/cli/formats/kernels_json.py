@@ -61,6 +61,7 @@ def _graph(graph: GeneratedGraph, report: Report, *, with_source: bool, asm: str
         ],
         "saved": [encode(tensor) for tensor in graph.saved],
         "saved_bytes": sum(tensor.bytes for tensor in graph.saved),
+        "recomputed": [encode(one) for one in graph.recomputed],
         "refusals": [encode(refusal) for refusal in graph.refusals],
         "cudagraph_skips": [encode(skip) for skip in graph.cudagraph_skips],
     }

@@ -5,12 +5,13 @@ Invariant: every time is an estimate and carries its `~`; nothing is told by col
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from fuselight_server.cli.sources import shown_path
-from fuselight_server.kernels import Place, costs_by_line, fold
+from fuselight_server.kernels import Place, costs_by_line, fold, place_of
 from fuselight_server.kernels.words import line_ranges, microseconds, operations, resources, share, size
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from fuselight.report import GeneratedGraph, Report
     from fuselight_server.cli.outcome import Outcome
 
+_KEPT = 8
+"""Lines told of what is kept for backward, and of what is computed again."""
 _LINES = 40
 """Lines told of one target; the rest is one line that says how many."""
 
@@ -114,6 +117,29 @@ def _print_graph(
             console.print(Text(report.texts.get(kernel.text_key, "")), soft_wrap=True)
         if asm is not None and assembled is not None and asm in assembled.listings:
             console.print(Text(assembled.listings[asm].text), soft_wrap=True)
-    saved = sum(tensor.bytes for tensor in graph.saved)
-    if saved:
-        console.print(f"  keeps {size(saved)} for backward", soft_wrap=True)
+    _print_kept(graph, report, console)
+
+
+def _print_kept(graph: GeneratedGraph, report: Report, console: Console) -> None:
+    """What the forward graph keeps for the backward one, and what that computes again instead."""
+    kept: Counter[Place | None] = Counter()
+    for tensor in graph.saved:
+        kept[place_of(tensor.stack, report.roots)] += tensor.bytes
+    if whole := sum(kept.values()):
+        most = [f"{size(count)} of {_where(place)}" for place, count in kept.most_common(_KEPT) if count]
+        rest = whole - sum(count for _, count in kept.most_common(_KEPT))
+        more = [f"{size(rest)} of others"] if rest else []
+        console.print(f"  keeps {size(whole)} for backward: {', '.join([*most, *more])}", soft_wrap=True)
+    again = Counter((one.operator, place_of(one.stack, report.roots)) for one in graph.recomputed)
+    if again:
+        noun = "operator" if again.total() == 1 else "operators"
+        console.print(f"  computes {again.total()} {noun} again instead of keeping what they make:")
+    for (operator, place), count in again.most_common(_KEPT):
+        times = f" x {count}" if count > 1 else ""
+        console.print(f"      {operator}{times} of {_where(place)}", soft_wrap=True)
+    if len(again) > _KEPT:
+        console.print(f"      ... and {sum(sorted(again.values(), reverse=True)[_KEPT:])} more")
+
+
+def _where(place: Place | None) -> str:
+    return f"{shown_path(place.path)}:{place.line}" if place else "no line"

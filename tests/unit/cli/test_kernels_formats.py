@@ -1,0 +1,66 @@
+"""How the terminal tells what is kept for backward, and what is computed again."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from rich.console import Console
+
+from fuselight.report import GeneratedGraph, Location, Phase, Recomputed, SavedTensor, Stack
+from fuselight_server.cli.formats.kernels_json import as_json
+from fuselight_server.cli.formats.kernels_text import print_kernels
+from fuselight_server.cli.outcome import Outcome
+from tests.support.reports import report
+
+ROOT = "/w"
+
+
+def at(line: int) -> Stack:
+    return (Location(f"{ROOT}/model.py", line),)
+
+
+GRAPHS = (
+    GeneratedGraph(
+        "0/0",
+        Phase.FORWARD,
+        saved=(
+            SavedTensor("primals_1", "input"),
+            SavedTensor("gelu", "activation", "float32", ("8", "256"), 8_000_000, at(12)),
+            SavedTensor("view", "activation", "float32", ("2048",), 0, at(13)),
+            SavedTensor("mean", "activation", "float32", ("8",), 1_000, at(9)),
+        ),
+    ),
+    GeneratedGraph(
+        "0/0",
+        Phase.BACKWARD,
+        recomputed=(
+            Recomputed("tanh", "aten.tanh.default", at(14)),
+            Recomputed("tanh_1", "aten.tanh.default", at(14)),
+            Recomputed("mul", "aten.mul.Tensor"),
+        ),
+    ),
+)
+
+
+def test_what_is_kept_is_told_by_line_and_what_is_computed_again_by_operator() -> None:
+    out = io.StringIO()
+    made = Outcome(reports=[report(roots=(ROOT,), generated=GRAPHS)])
+    print_kernels(made, Console(file=out, width=200, markup=False), with_source=False)
+    text = out.getvalue()
+    assert "keeps 8 MB for backward: 8 MB of /w/model.py:12, 1 KB of /w/model.py:9\n" in text
+    assert "computes 3 operators again instead of keeping what they make:\n" in text
+    assert "aten.tanh.default x 2 of /w/model.py:14\n" in text
+    assert "aten.mul.Tensor of no line\n" in text
+
+
+def test_json_has_both_with_their_stacks() -> None:
+    made = Outcome(reports=[report(roots=(ROOT,), generated=GRAPHS)])
+    forward, backward = json.loads(as_json(made, with_source=False))["targets"][0]["graphs"]
+    assert forward["saved_bytes"] == 8_001_000
+    assert [one["kind"] for one in forward["saved"]] == ["input", *["activation"] * 3]
+    assert [one["operator"] for one in backward["recomputed"]] == [
+        *["aten.tanh.default"] * 2,
+        "aten.mul.Tensor",
+    ]
+    assert backward["recomputed"][0]["stack"][0]["line"] == 14

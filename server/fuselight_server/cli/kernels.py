@@ -88,6 +88,10 @@ def kernels(  # noqa: PLR0917 - the parameters are the command's options, given 
     resources: Annotated[  # noqa: FBT002 - a flag
         bool, typer.Option("--resources", help="Compile each Triton kernel: registers, spills, occupancy.")
     ] = False,
+    why: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(metavar="LINE:LINE", help="Say whether two lines are fused, and why not. Repeatable."),
+    ] = None,
     python: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(help="The interpreter that has torch (else: the environment, .venv, python3)."),
@@ -101,6 +105,7 @@ def kernels(  # noqa: PLR0917 - the parameters are the command's options, given 
     ] = False,
 ) -> None:
     """Show the kernels that each line of the targets in PATHS becomes on a GPU, present or not."""
+    pairs = tuple(map(_pair, why or []))
     try:
         chosen = find(device)
         options = KernelOptions(
@@ -120,14 +125,14 @@ def kernels(  # noqa: PLR0917 - the parameters are the command's options, given 
     if output_format is KernelFormat.JSON:
         from fuselight_server.cli.formats.kernels_json import as_json  # noqa: PLC0415
 
-        typer.echo(as_json(outcome, with_source=source, asm=asm.value if asm else None))
+        typer.echo(as_json(outcome, with_source=source, asm=asm.value if asm else None, pairs=pairs))
     else:
         from rich.console import Console  # noqa: PLC0415 - only for people
 
         from fuselight_server.cli.formats.kernels_text import print_kernels  # noqa: PLC0415
 
         console = Console(highlight=False, emoji=False, markup=False)
-        print_kernels(outcome, console, with_source=source, asm=asm.value if asm else None)
+        print_kernels(outcome, console, with_source=source, asm=asm.value if asm else None, pairs=pairs)
     failed = any(report.failures for report in outcome.reports)
     unlearnt = any(problem.stage != "cache" for problem in outcome.problems)
     raise typer.Exit(2 if unlearnt or failed or not outcome.reports else 0)
@@ -199,6 +204,13 @@ async def _with_resources(
     )
     failures = (*report.failures, *compiled.failures)
     return dataclasses.replace(report, assembled=compiled.assembled, failures=failures)
+
+
+def _pair(text: str) -> tuple[int, int]:
+    first, _, second = text.partition(":")
+    if not (first.isdecimal() and second.isdecimal()):
+        raise typer.BadParameter(f"{text!r} is not LINE:LINE, as 12:13", param_hint="--why")
+    return int(first), int(second)
 
 
 def _say(say: Callable[[str], None], head: str, text: str) -> None:

@@ -7,20 +7,28 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
-from fuselight_server.kernels import costs_by_line, fold
+from fuselight_server.kernels import Place, costs_by_line, fold
+from fuselight_server.kernels.fusion import why
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fuselight.report import GeneratedGraph, Report, Stack
     from fuselight_server.cli.outcome import Outcome
     from fuselight_server.kernels import Folded
 
 
-def as_json(outcome: Outcome, *, with_source: bool, asm: str | None = None) -> str:
+def as_json(
+    outcome: Outcome, *, with_source: bool, asm: str | None = None, pairs: Sequence[tuple[int, int]] = ()
+) -> str:
     """The kernels of every target."""
     return json.dumps(
         {
             "schema": 1,
-            "targets": [_target(report, with_source=with_source, asm=asm) for report in outcome.reports],
+            "targets": [
+                {**_target(report, with_source=with_source, asm=asm), "why": _why(report, pairs)}
+                for report in outcome.reports
+            ],
             "problems": [{"stage": one.stage, "what": one.what, "why": one.why} for one in outcome.problems],
         },
         indent=2,
@@ -95,6 +103,19 @@ def _kernel(one: Folded, report: Report, *, with_source: bool, asm: str | None) 
         if asm is not None:
             listing = assembled.listings.get(asm)
             out["asm"] = None if listing is None else listing.text
+    return out
+
+
+def _why(report: Report, pairs: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+    out = []
+    for first, second in pairs:
+        found = why(report, Place(report.target.path, first), Place(report.target.path, second))
+        reasons = [
+            {"words": words, "reason": reason, "count": count} for words, reason, count in found.reasons
+        ]
+        out.append(
+            {"lines": [first, second], "verdict": found.verdict, "kernels": found.kernels, "reasons": reasons}
+        )
     return out
 
 

@@ -12,9 +12,12 @@ from rich.text import Text
 
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.kernels import Place, costs_by_line, fold, place_of
+from fuselight_server.kernels.fusion import sentence, why
 from fuselight_server.kernels.words import line_ranges, microseconds, operations, resources, share, size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from fuselight.report import GeneratedGraph, Report
@@ -26,10 +29,20 @@ _LINES = 40
 """Lines told of one target; the rest is one line that says how many."""
 
 
-def print_kernels(outcome: Outcome, console: Console, *, with_source: bool, asm: str | None = None) -> None:
+def print_kernels(
+    outcome: Outcome,
+    console: Console,
+    *,
+    with_source: bool,
+    asm: str | None = None,
+    pairs: Sequence[tuple[int, int]] = (),
+) -> None:
     """Print every target, then what could not be learnt."""
     for report in outcome.reports:
         _print_target(report, outcome, console, with_source=with_source, asm=asm)
+        for first, second in pairs:
+            ends = Place(report.target.path, first), Place(report.target.path, second)
+            console.print(sentence(why(report, *ends), *ends), soft_wrap=True)
     for problem in outcome.problems:
         console.print(f"cannot analyse {problem.what}: {problem.why}", soft_wrap=True)
     if not outcome.reports and not outcome.problems:

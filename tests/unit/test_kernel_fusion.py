@@ -1,0 +1,78 @@
+"""Each pair of lines gets Inductor's own reason, in plain words, or the word that there is none."""
+
+from __future__ import annotations
+
+from fuselight.report import (
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Location,
+    Phase,
+    Refusal,
+    Report,
+)
+from fuselight_server.kernels import Place
+from fuselight_server.kernels.fusion import plain, sentence, why
+from tests.support.reports import FILE, ROOT, report
+
+
+def at(line: int) -> tuple[Location, ...]:
+    return (Location(FILE, line),)
+
+
+def kernel(name: str, *lines: int) -> Kernel:
+    operators = tuple(FusedOperator("aten.add.Tensor", stack=at(line)) for line in lines)
+    return Kernel(name, KernelKind.TRITON, 0, operators=operators)
+
+
+def made(*graphs: GeneratedGraph) -> Report:
+    return report(roots=(ROOT,), generated=graphs)
+
+
+ONE = made(
+    GeneratedGraph(
+        "0/0",
+        Phase.FORWARD,
+        kernels=(kernel("triton_a", 1, 2), kernel("triton_b", 3), kernel("triton_c", 5)),
+        refusals=(
+            Refusal("memory deps did not match", at(2), at(3), 4),
+            Refusal("a reason of tomorrow", at(3), at(2), 1),
+        ),
+    ),
+    GeneratedGraph("1/0", Phase.FORWARD, kernels=(kernel("triton_a", 9),)),
+)
+
+
+def line(number: int) -> Place:
+    return Place(FILE, number)
+
+
+def test_two_lines_in_one_kernel_are_fused() -> None:
+    found = why(ONE, line(1), line(2))
+    assert (found.verdict, found.kernels) == ("fused", ("triton_a",))
+
+
+def test_a_refusal_has_its_reasons_most_first_in_either_order() -> None:
+    for pair in ((2, 3), (3, 2)):
+        found = why(ONE, line(pair[0]), line(pair[1]))
+        assert found.verdict == "refused"
+        assert [(reason, count) for _, reason, count in found.reasons] == [
+            ("memory deps did not match", 4),
+            ("a reason of tomorrow", 1),
+        ]
+    assert "in another order" in sentence(found, line(2), line(3))
+    assert "a reason of tomorrow" in sentence(found, line(2), line(3))
+
+
+def test_a_pair_without_a_reason_was_not_considered_or_is_apart() -> None:
+    assert why(ONE, line(1), line(5)).verdict == "not considered"
+    assert why(ONE, line(1), line(9)).verdict == "apart"
+    assert why(ONE, line(1), line(77)).verdict == "no kernel"
+
+
+def test_words_that_are_not_known_stay_torchs() -> None:
+    assert plain("numel/rnumel mismatch (reduce) (%s, %s), (%s, %s)") == (
+        "both reduce, but over tensors of different sizes"
+    )
+    assert plain("quite new") == "quite new"

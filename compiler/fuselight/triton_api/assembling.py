@@ -13,13 +13,15 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Callable
 
 import torch
 
-from fuselight.codec import encode
+from fuselight.codec import decode, encode
 from fuselight.report import Assembled, Device, Listing
 from fuselight.triton_api import names, store, tools
-from fuselight.triton_api.compiling import Compiled, compile_request
+from fuselight.triton_api.apart import Ended, ask_apart
+from fuselight.triton_api.compiling import Compiled, compile_request, short
 from fuselight.triton_api.driver import virtual_driver
 from fuselight.triton_api.lines import line_map
 from fuselight.triton_api.occupancy import occupancy
@@ -54,7 +56,7 @@ def assemble(
     key = _key(source, device, config, triton, torch_version)
     found, problem = store.find(key, cache)
     if found is None:
-        found, lasting = _assembled(source, device, config, triton)
+        found, lasting = _asked(source, device, config, triton)
         if lasting:
             problem = store.keep(key, found, cache) or problem
     return dataclasses.replace(found, problems=(*found.problems, problem)) if problem else found
@@ -91,8 +93,28 @@ def _key(source: str, device: Device, config: int | None, triton: str, torch_ver
     return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _assembled(source: str, device: Device, config: int | None, triton: str) -> tuple[Assembled, bool]:
+def _asked(source: str, device: Device, config: int | None, triton: str) -> tuple[Assembled, bool]:
     """What the compiler answers, and whether it would answer so again."""
+
+    def question(said: Callable[[], str]) -> bytes:
+        found, lasting = _assembled(source, device, config, triton, said)
+        return json.dumps([encode(found), lasting]).encode("utf-8", "surrogatepass")
+
+    try:
+        names.warm_up()
+        found, lasting = json.loads(ask_apart(question))
+        return decode(Assembled, found), lasting
+    except Ended as ended:
+        return Assembled(failure=short(str(ended)), triton=triton), False
+    except (OSError, ImportError, ValueError) as error:
+        return Assembled(
+            failure=f"the compiler could not be asked: {short(str(error))}", triton=triton
+        ), False
+
+
+def _assembled(
+    source: str, device: Device, config: int | None, triton: str, said: Callable[[], str]
+) -> tuple[Assembled, bool]:
     try:
         arch = device.arch if device.backend == "hip" else int(device.arch.replace(".", ""))
         target = names.gpu_target(device.backend, arch, device.warp)
@@ -106,8 +128,9 @@ def _assembled(source: str, device: Device, config: int | None, triton: str) -> 
                 count = len(kernel.configs)
                 why = f"there is no configuration {chosen}: the kernel has {count}, counted from 0"
                 return Assembled(kernel.configs, kernel.default, failure=why, triton=triton), True
-            compiled = compile_request(kernel.request(chosen), kernel.file, kernel.first_line, folder)
-            return _described(kernel, chosen, compiled, device, triton), compiled.lasting
+            compiled = compile_request(kernel.request(chosen), kernel.file, kernel.first_line, folder, said)
+            found = _described(kernel, chosen, compiled, device, triton)
+            return found, compiled.lasting and not found.problems
     except NoKernel as error:
         return Assembled(failure=f"this is not a Triton kernel of Inductor's: {error}", triton=triton), True
     except (Exception, SystemExit) as error:  # noqa: BLE001 - heuristics and the text itself raise what they like

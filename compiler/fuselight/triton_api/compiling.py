@@ -7,9 +7,7 @@ print about a failure goes into the failure's words and not to the terminal.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,18 +41,22 @@ class Compiled:
     """Whether it would be the same another time: a full disk is not the kernel's fault."""
 
 
-def compile_request(request: Request, file: str, first_line: int, cache: str) -> Compiled:
-    """Compile inside of `virtual_driver`, whose folder is `cache`. `first_line` is that of the kernel's `def`."""
+def compile_request(
+    request: Request, file: str, first_line: int, cache: str, said: Callable[[], str]
+) -> Compiled:
+    """Compile inside of `virtual_driver`, whose folder is `cache`.
+
+    `first_line` is that of the kernel's `def`; `said` gives what MLIR printed.
+    """
     compiled = Compiled()
     try:
         with _lines_kept(file), _silent():
             kernel: Any = names.compile_(request.source, target=request.target, options=request.options)
     except Exception as error:  # noqa: BLE001 - Triton, MLIR and Python raise what they like
-        said = "" if not _is_mute(error) else _diagnostics(request, file)
         compiled.texts = dict(_left_in(cache))
         compiled.lasting = not isinstance(error, (OSError, MemoryError))
         origins = line_map("ptx", compiled.texts.get("ptx", ""), file)
-        compiled.failure, compiled.failure_line = _explained(error, said, file, first_line, origins)
+        compiled.failure, compiled.failure_line = _explained(error, said(), file, first_line, origins)
         return compiled
     metadata = kernel.metadata
     compiled.texts = {stage: kernel.asm[stage] for stage in TEXTS if stage in kernel.asm}
@@ -118,29 +120,6 @@ def _silent() -> Iterator[None]:
         module.pop("print", None)
 
 
-def _is_mute(error: Exception) -> bool:
-    """Whether MLIR wrote what was wrong to descriptor 2, and raised no more than that something was."""
-    return isinstance(error, RuntimeError) and "run failed" in str(error)
-
-
-def _diagnostics(request: Request, file: str) -> str:
-    """What MLIR says on descriptor 2. Compiled once more, so that a first attempt that kills the process is heard."""
-    with tempfile.TemporaryFile() as said:
-        try:
-            kept = os.dup(2)
-        except OSError:
-            return ""  # no descriptor 2: nobody would have heard it
-        try:
-            os.dup2(said.fileno(), 2)
-            with contextlib.suppress(Exception), _lines_kept(file), _silent():
-                names.compile_(request.source, target=request.target, options=request.options)
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-        said.seek(0)
-        return said.read(65536).decode("utf-8", "replace")
-
-
 def _explained(
     error: Exception, said: str, file: str, first_line: int, origins: tuple[int, ...]
 ) -> tuple[str, int | None]:
@@ -156,19 +135,20 @@ def _explained(
         while isinstance(inner, raised_by_triton) and inner.__cause__ is not None:
             inner = inner.__cause__
         words = inner.error_message if isinstance(inner, raised_by_triton) else str(inner)
-        return _short(words or str(inner)), first_line + line - 1 if line is not None else None
+        return short(words or str(inner)), first_line + line - 1 if line is not None else None
     for path, number, words in _DIAGNOSTIC.findall(said):
-        return _short(words), int(number) if path == file else None
+        return short(words), int(number) if path == file else None
     assembler = _PTXAS.search(str(error))
     if assembler is not None:
         place = int(assembler[1] or 0)
-        return _short(f"ptxas: {assembler[2]}"), (origins[place - 1] or None) if 0 < place <= len(
+        return short(f"ptxas: {assembler[2]}"), (origins[place - 1] or None) if 0 < place <= len(
             origins
         ) else None
-    return _short(f"{type(error).__name__}: {error}"), None
+    return short(f"{type(error).__name__}: {error}"), None
 
 
-def _short(words: str) -> str:
+def short(words: str) -> str:
+    """The words on one line, and not more of them than one reads."""
     text = " ".join(words.split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 

@@ -21,7 +21,7 @@ _LOCATION = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d{1,9})\b(?:[^/;]*?(?://|;)(.*))?
 _IN_COMMENT = re.compile(r"([^\s@\[\]][^@\[\]]*?):(\d{1,9}):\d+")
 _DISASSEMBLED = re.compile(r'^\s*//## File "([^"]*)", line (\d{1,9})')
 _ENDS = re.compile(r"^\s*(?:\}|\.section\b|\.end_amdgpu|\.Lfunc_end|//-----)")
-_NO_CODE = re.compile(r"^\s*(?:$|//|;|\.|\$?[\w$.]+:)")
+_NO_CODE = re.compile(r"^\s*(?:$|//|;|\.|[\w$.]+:(?!:))")
 _DEPTH = 64
 """Links that are followed from one location: inlining goes a dozen deep, a damaged text may go in circles."""
 

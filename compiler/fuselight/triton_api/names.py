@@ -20,6 +20,14 @@ def compile_(source: Any, *, target: Any, options: dict[str, Any]) -> Any:
     return importlib.import_module("triton").compile(source, target=target, options=options)
 
 
+def warm_up() -> None:
+    """Have Triton hash itself, which it does once in a process and takes a second for: children inherit it."""
+    cache = importlib.import_module("triton.runtime.cache")
+    importlib.import_module("triton.compiler.code_generator")
+    if hasattr(cache, "triton_key"):
+        cache.triton_key()
+
+
 def knobs() -> Any:
     """Triton's settings."""
     return importlib.import_module("triton.knobs")

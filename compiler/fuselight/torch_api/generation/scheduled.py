@@ -24,15 +24,25 @@ def origins(nodes: Iterable[Any]) -> list[torch.fx.Node]:
     """
     found: dict[torch.fx.Node, None] = {}
     for node in nodes:
-        own = getattr(node, "origin_node", None) if is_extern(node) else None
         get = getattr(node, "get_origins", None)
-        every = get() if get is not None else getattr(node, "origins", ())
-        for origin in (own,) if own is not None else every:
-            if origin.op == "call_function":
-                found.setdefault(origin)
+        every = [
+            origin
+            for origin in (get() if get is not None else getattr(node, "origins", ()))
+            if origin.op == "call_function"
+        ]
+        for origin in _own(node, every) if is_extern(node) else every:
+            found.setdefault(origin)
     graph: Any = V.graph.graph  # which may be a placeholder, by its declared type
     order = {node: index for index, node in enumerate(graph.nodes)}
     return sorted(found, key=lambda node: order.get(node, len(order)))
+
+
+def _own(node: Any, every: list[torch.fx.Node]) -> list[torch.fx.Node]:
+    own = getattr(node, "origin_node", None)
+    if own is not None and own.op == "call_function":
+        return [own]
+    overload = getattr(node, "op_overload", None)
+    return [origin for origin in every if overload is not None and origin.target is overload] or every
 
 
 def operator_names(node: torch.fx.Node) -> tuple[str, str]:

@@ -16,9 +16,6 @@ import warnings
 from collections.abc import Callable
 from typing import BinaryIO
 
-if sys.platform == "linux":
-    import resource
-
 FORKS = sys.platform == "linux"
 _HEARD = 1 << 16
 """Bytes of what the child said that are read."""
@@ -58,6 +55,8 @@ def _fork() -> int:
 
 def _answer(question: Callable[[Callable[[], str]], bytes], answer: BinaryIO, said: BinaryIO) -> None:
     """The child's whole life."""
+    import resource  # noqa: PLC0415 - Windows has none
+
     code = 1
     try:
         nowhere = os.open(os.devnull, os.O_RDWR)

@@ -7,12 +7,14 @@ that is logged. What runs found is taken in by `outcomes.py`.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fuselight.protocol import Analyse, Answer, Limits, Refused
+from fuselight.report import Tier
 from fuselight_server.consent import Consent
 from fuselight_server.outcomes import Outcomes, failed_report
 from fuselight_server.pace import Pace
@@ -21,6 +23,7 @@ from fuselight_server.runs import Job, Key, Lane, Runner, Runs
 from fuselight_server.state import disk_text, within
 from fuselight_server.static.document import read_source
 from fuselight_server.store import recorded_calls
+from fuselight_server.target_device import device_for
 
 if TYPE_CHECKING:
     from fuselight.report import Report
@@ -107,22 +110,23 @@ class Analysis:
             return
         if automatic and not self._pace.is_due(path, lambda: self.saved(path, automatic=True)):
             return
-        self._request(folder, self._planned(path), "saved", supersede=not automatic)
+        self._request(folder, self._wanted_on_save(path), "saved", supersede=not automatic)
         for dependent in self._dependents(path):
             self._request(
                 self._state.folder_of(dependent),
-                self._planned(dependent),
+                self._wanted_on_save(dependent),
                 f"{os.path.basename(path)} saved",  # noqa: PTH119 - paths stay text
                 supersede=not automatic,
             )
 
-    def command(self, path: str, target: str | None) -> None:
+    def command(self, path: str, target: str | None, tier: Tier = Tier.CAPTURE) -> None:
         """Run a target (None: what the file compiles) because the user asked for it."""
         if self._early is not None:
-            self._early.append(lambda: self.command(path, target))
+            self._early.append(lambda: self.command(path, target, tier))
             return
         folder = self._state.folder_of(path)
-        keys = self._planned(path) if target is None else (Key(path, "" if target == MAIN else target),)
+        planned = self._planned(path) if target is None else (Key(path, "" if target == MAIN else target),)
+        keys = tuple(dataclasses.replace(key, tier=tier) for key in planned)
         if not self._state.trusted:
             self._face.say("Fuselight runs no code in a workspace that is not trusted.", error=False)
         elif not keys:
@@ -139,13 +143,13 @@ class Analysis:
         """Take in that a file which is not open was changed by something else."""
         if self._state.at(path) is not None or not self.ready:
             return
-        for result in self._state.results.values():
+        for result in self._state.everything():
             if path in result.depends:
                 result.stale = True
         for dependent in self._dependents(path):
             folder = self._state.folder_of(dependent)
             if folder.settings.run == "save":
-                self._request(folder, self._planned(dependent), "changed on disk", supersede=False)
+                self._request(folder, self._wanted_on_save(dependent), "changed on disk", supersede=False)
         self._face.findings_changed([path])
 
     def gone(self, path: str) -> None:
@@ -200,6 +204,13 @@ class Analysis:
         options = self._options(self._state.folder_of(path), path, with_buffers=False)
         return tuple(Key(path, run.target.name) for run in default_runs(reading, options))
 
+    def _wanted_on_save(self, path: str) -> tuple[Key, ...]:
+        """What a save runs: every target, then, where the settings say so, the kernels of each."""
+        keys = self._planned(path)
+        if self._state.folder_of(path).settings.kernels.when != "onSave":
+            return keys
+        return keys + tuple(dataclasses.replace(key, tier=Tier.KERNELS) for key in keys)
+
     def _dependents(self, path: str) -> list[str]:
         """Open files whose last results ran code of `path`."""
         return sorted(
@@ -252,7 +263,9 @@ class Analysis:
                 return None
             self._identity += 1
             self.outcomes.begin(key)
-            return planned[0].request(self._identity, generation, options)
+            request = planned[0].request(self._identity, generation, options)
+            device = device_for(folder.settings) if key.tier is Tier.KERNELS else None
+            return dataclasses.replace(request, tier=key.tier, device=device)
 
         return make
 
@@ -312,7 +325,10 @@ class Analysis:
             hello = worker.hello if worker else None
             report = failed_report(job, request, outcome.failure, hello.versions if hello else None)
         self._note_environment(self._state.folder_of(job.key.path), job, report)
-        await self.outcomes.take_in(job, report, request.overlays)
+        if job.key.tier is Tier.KERNELS:
+            await self.outcomes.take_in_kernels(job, report)
+        else:
+            await self.outcomes.take_in(job, report, request.overlays)
 
     def _tell(self, text: str) -> None:
         """Say that an interpreter runs nothing; a client that can offer another one says it with the offer."""

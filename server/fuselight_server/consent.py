@@ -51,10 +51,10 @@ class Consent:
 def _summary(keys: tuple[Key, ...], *, on_save: bool) -> str:
     """What would be run: `import model.py, call Net and run its __main__ block, on each save`."""
     name = os.path.basename(keys[0].path)  # noqa: PTH119 - paths stay text
-    names = [key.name for key in keys if key.name]
+    names = list(dict.fromkeys(key.name for key in keys if key.name))
     calls = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004 - what one line holds
     steps = [f"import {name}"]
     steps += [f"call {calls}"] if names else []
-    steps += ["run its __main__ block"] if len(names) < len(keys) else []
+    steps += ["run its __main__ block"] if any(not key.name for key in keys) else []
     text = " and ".join([", ".join(steps[:-1]), steps[-1]])
     return f"{text}, on each save" if on_save else text

@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.report import Report, TargetRef, Tier, Versions
+from fuselight.report import Report, TargetRef, Versions
 from fuselight_server.findings import Thresholds, findings
+from fuselight_server.kernel_results import differences, kernel_result_of
 from fuselight_server.places import result_of
 from fuselight_server.runs import Key
 from fuselight_server.state import disk_text, split_text, within
@@ -71,6 +72,19 @@ class Outcomes:
         let_go = self._state.keep(result)
         self._face.findings_changed(result.paths() | let_go | (before.paths() if before else frozenset()))
         self._face.results_changed({job.key.path, *result.depends})
+
+    async def take_in_kernels(self, job: Job, report: Report) -> None:
+        """Keep and show the kernels that a run generated, and say what became of those of the run before."""
+        result = await asyncio.to_thread(kernel_result_of, job.key, job.generation, report)
+        for path, change in self._changes.pop(job.key, []):
+            result.change(path, change)
+        before = self._state.kernels.get(job.key)
+        if before is not None and result.learnt:
+            result.changes = differences(before.shown, result)
+        for text in result.changes:
+            self._state.log(f"kernels of {job.key.name or '__main__'}: {text}")
+        self._state.keep_kernels(result)
+        self._face.results_changed(result.paths() | (before.paths() if before else frozenset()))
 
     def rederive(self) -> None:
         """Make the findings of every kept report again, as the thresholds have changed."""
@@ -133,7 +147,7 @@ def failed_report(job: Job, request: Analyse, failure: Failure, versions: Versio
     return Report(
         versions=versions,
         target=TargetRef(path=target.path, name=target.name, line=target.line, kind=target.kind),
-        tier=Tier.CAPTURE,
+        tier=job.key.tier,
         generation=job.generation,
         failures=(failure,),
         roots=request.roots,

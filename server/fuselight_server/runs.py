@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from fuselight.protocol import Analyse, Answer, Progress, Refused
-from fuselight.report import Culprit, Failure
+from fuselight.report import Culprit, Failure, Tier
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -23,10 +23,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Key:
-    """What a run is about. `name` is empty for the file's `__main__` block."""
+    """What a run is about. `name` is empty for the file's `__main__` block.
+
+    Runs of different tiers are runs apart: to ask for kernels supersedes no capture.
+    """
 
     path: str
     name: str
+    tier: Tier = Tier.CAPTURE
+
+    @property
+    def words(self) -> str:
+        """How users read it: `Net`, `__main__`, `Net (kernels)`."""
+        return (self.name or "__main__") + (" (kernels)" if self.tier is Tier.KERNELS else "")
 
 
 @dataclass(frozen=True)
@@ -149,7 +158,7 @@ class Runs:
 
     def request(self, job: Job, *, supersede: bool) -> None:
         """Queue `job`. With `supersede`, a run of its target in flight is cancelled; else that ends first."""
-        self._log(f"run {job.generation} of {job.key.name or '__main__'} in {job.key.path}: {job.cause}")
+        self._log(f"run {job.generation} of {job.key.words} in {job.key.path}: {job.cause}")
         self.queue.add(job)
         running = self.in_flight.get(job.key)
         if supersede and running is not None and running.task is not None:
@@ -168,7 +177,7 @@ class Runs:
             if (chosen is None or key in chosen) and running.task is not None:
                 running.task.cancel()
         for job in dropped:
-            self._log(f"run {job.generation} of {job.key.name or '__main__'} cancelled before it began")
+            self._log(f"run {job.generation} of {job.key.words} cancelled before it began")
         self._changed()
 
     async def close(self) -> None:
@@ -189,7 +198,7 @@ class Runs:
             try:
                 await self._run(job)
             except Exception as error:  # noqa: BLE001 - any defect of ours; the jobs behind this one go on
-                name = f"run {job.generation} of {job.key.name or '__main__'}"
+                name = f"run {job.generation} of {job.key.words}"
                 self._log(f"{name} came to nothing:\n{traceback.format_exc()}")
                 self._tell(
                     f"Fuselight failed ({type(error).__name__}) and shows nothing of {name}: see its log."
@@ -206,12 +215,12 @@ class Runs:
         """Make the run of `job` and deliver its outcome: what goes wrong meanwhile is an outcome, too."""
         request = job.make()
         if request is None:
-            self._log(f"run {job.generation}: {job.key.name or '__main__'} is no longer there")
+            self._log(f"run {job.generation}: {job.key.words} is no longer there")
             return
         try:
             await self._take_to_the_end(job, request)
         except Exception as error:  # noqa: BLE001 - any defect of ours, an outcome that cannot be taken in among them
-            self._log(f"run {job.generation} of {job.key.name or '__main__'}:\n{traceback.format_exc()}")
+            self._log(f"run {job.generation} of {job.key.words}:\n{traceback.format_exc()}")
             await self._deliver(job, request, _refused(request, error))
 
     async def _take_to_the_end(self, job: Job, request: Analyse) -> None:
@@ -226,7 +235,7 @@ class Runs:
         self._changed()
         await asyncio.wait({running.task})
         outcome = _outcome(running.task, request)
-        name = f"run {job.generation} of {job.key.name or '__main__'}"
+        name = f"run {job.generation} of {job.key.words}"
         if outcome is None or (
             isinstance(outcome, Refused) and outcome.reason in {"cancelled", "superseded"}
         ):

@@ -54,6 +54,16 @@ class DynamoSettings:
 
 
 @dataclass(frozen=True)
+class KernelSettings:
+    """When kernels are generated, and how they are shown on their lines."""
+
+    when: Literal["onDemand", "onSave"] = "onDemand"
+    lens: Literal["line", "function", "off"] = "line"
+    heat: Literal["gutter", "ruler", "off"] = "gutter"
+    """Drawn by the client, which reads it itself."""
+
+
+@dataclass(frozen=True)
 class TraceSettings:
     """How much of the protocol the extension logs."""
 
@@ -95,6 +105,7 @@ class Settings:
     """What kernels are generated for: `auto` or a name; `target_device.choose` says which device that is."""
     devices: dict[str, Device] = field(default_factory=dict)
     """The user's own, by key, beside those of the catalogue."""
+    kernels: KernelSettings = KernelSettings()
     trace: TraceSettings = TraceSettings()
     resolved_interpreter: ResolvedInterpreter | None = None
     """Put in by the client; not a setting of the user's."""

@@ -18,8 +18,9 @@ from fuselight_server.settings import Settings
 from fuselight_server.static.document import SourceDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from fuselight_server.kernel_results import KernelResult
     from fuselight_server.places import Result
     from fuselight_server.runs import Key, Running
     from fuselight_server.static.moves import Change
@@ -30,6 +31,9 @@ LOG_LINES = 500
 
 RESULTS = 200
 """Targets whose last result is kept; the oldest goes first."""
+
+KERNEL_RESULTS = 20
+"""Targets whose kernels are kept: a report with the source of a thousand kernels has some megabytes."""
 
 
 @dataclass
@@ -97,6 +101,8 @@ class Snapshot:
     client: ClientFeatures
     can_run: bool
     """Whether a run may be offered: the file is on disk and the workspace is trusted."""
+    kernels: Mapping[Key, KernelResult] = field(default_factory=dict)
+    """Results of tier kernels that say something about this file."""
 
     @property
     def path(self) -> str:
@@ -116,6 +122,7 @@ class State:
         self.documents: dict[str, Document] = {}
         self.folders: dict[str, Folder] = {}
         self.results: dict[Key, Result] = {}
+        self.kernels: dict[Key, KernelResult] = {}
         self.client = ClientFeatures()
         self.trusted = True
         self.storage: str | None = None
@@ -148,7 +155,7 @@ class State:
 
     def change(self, path: str, change: Change) -> None:
         """Move what is known for one change of an open document."""
-        for result in self.results.values():
+        for result in self.everything():
             result.change(path, change)
 
     def keep(self, result: Result) -> frozenset[str]:
@@ -167,12 +174,30 @@ class State:
             gone |= self.results.pop(next(iter(self.results))).paths()
         return frozenset(gone)
 
+    def everything(self) -> Iterator[Result | KernelResult]:
+        """Yield every result, of whichever tier."""
+        yield from self.results.values()
+        yield from self.kernels.values()
+
+    def keep_kernels(self, result: KernelResult) -> None:
+        """Put a result of tier kernels in place of the older one of its target; the oldest of too many goes."""
+        older = self.kernels.pop(result.key, None)
+        if older is not None and not result.learnt:
+            result.earlier = older if older.learnt else older.earlier
+            if result.earlier is not None:
+                result.earlier.stale = True
+        self.kernels[result.key] = result
+        while len(self.kernels) > KERNEL_RESULTS:
+            del self.kernels[next(iter(self.kernels))]
+
     def forget(self, path: str) -> frozenset[str]:
         """Drop what is known of a file or folder that is gone; return the files that showed it."""
         shown: set[str] = {path}
         for key in [key for key in self.results if within(key.path, path)]:
             shown |= self.results.pop(key).paths()
-        for result in self.results.values():
+        for key in [key for key in self.kernels if within(key.path, path)]:
+            del self.kernels[key]
+        for result in self.everything():
             for one in [one for one in result.paths() if within(one, path)]:
                 result.forget(one)
                 shown.add(one)
@@ -209,6 +234,11 @@ class State:
             running={key: run for key, run in running.items() if key.path == path},
             client=self.client,
             can_run=document.runnable and self.trusted,
+            kernels={
+                key: result
+                for key, result in self.kernels.items()
+                if key.path == path or path in result.paths()
+            },
         )
 
     def outside_settings(self) -> Settings:

@@ -12,6 +12,7 @@ from lsprotocol import types
 
 from fuselight.report import Rung
 from fuselight_server import convert
+from fuselight_server.features import kernel_lens
 from fuselight_server.features.protocol import Plain
 from fuselight_server.features.status import describe
 from fuselight_server.features.sync import NEEDS_FILE
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Span
     from fuselight_server.places import Result
+    from fuselight_server.runs import Running
     from fuselight_server.state import Snapshot
     from fuselight_server.static.reading import StaticTarget
 
@@ -58,16 +60,24 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Plain | Non
             await asyncio.sleep(0)
             if document.version != version:
                 return await code_lens(server, params)
-    if main is not None and Key(snapshot.path, "") in {*snapshot.results, *snapshot.running}:
+    if main is not None and (
+        {Key(snapshot.path, ""), kernel_lens.kernel_key(snapshot, "")}
+        & {*snapshot.results, *snapshot.kernels, *snapshot.running}
+    ):
         place = types.Position(line=main - 1, character=0)
         lenses += _main_lenses(snapshot, types.Range(start=place, end=place))
+    lenses += kernel_lens.line_lenses(snapshot)
     plain += map(convert.plain, lenses)
     return plain
 
 
 def _is_compiled(snapshot: Snapshot, target: StaticTarget) -> bool:
-    has_result = Key(snapshot.path, target.name) in snapshot.results
-    return target.compiled or bool(target.directives) or has_result
+    return target.compiled or _has_inputs(snapshot, target)
+
+
+def _has_inputs(snapshot: Snapshot, target: StaticTarget) -> bool:
+    keys = {Key(snapshot.path, target.name), kernel_lens.kernel_key(snapshot, target.name)}
+    return bool(target.directives) or bool(keys & {*snapshot.results, *snapshot.kernels})
 
 
 def _lenses(snapshot: Snapshot, target: StaticTarget, place: types.Range) -> list[types.CodeLens]:
@@ -75,10 +85,12 @@ def _lenses(snapshot: Snapshot, target: StaticTarget, place: types.Range) -> lis
     if not snapshot.document.runnable:
         return [_lens(place, NEEDS_FILE)] if target.compiled or target.directives else []
     key = Key(snapshot.path, target.name)
-    running = snapshot.running.get(key)
+    running = _running(snapshot, target.name)
     if running is not None:
         return [_lens(place, describe(running)), _lens(place, "Cancel", CANCEL, {"uri": uri})]
     run = [_lens(place, "Run", RUN, {"uri": uri, "target": target.name})] if snapshot.can_run else []
+    if _has_inputs(snapshot, target):
+        run += kernel_lens.target_lenses(snapshot, target.name, place)
     result = snapshot.results.get(key)
     if result is not None:
         return [_lens(place, summary(result)), *run, *_details(snapshot, place, target.name)]
@@ -104,14 +116,24 @@ def _was_traced(result: Result, within: Span) -> bool:
 def _main_lenses(snapshot: Snapshot, place: types.Range) -> list[types.CodeLens]:
     key = Key(snapshot.path, "")
     arguments = {"uri": snapshot.document.uri, "target": "__main__"}
-    running = snapshot.running.get(key)
+    running = _running(snapshot, "")
     if running is not None:
         return [
             _lens(place, describe(running)),
             _lens(place, "Cancel", CANCEL, {"uri": snapshot.document.uri}),
         ]
     run = [_lens(place, "Run", RUN, arguments)] if snapshot.can_run else []
-    return [_lens(place, summary(snapshot.results[key])), *run, *_details(snapshot, place, "")]
+    run += kernel_lens.target_lenses(snapshot, "", place)
+    result = snapshot.results.get(key)
+    head = [_lens(place, summary(result))] if result is not None else []
+    return [*head, *run, *_details(snapshot, place, "")]
+
+
+def _running(snapshot: Snapshot, target: str) -> Running | None:
+    """Return the run of a target that is in flight, of whichever tier."""
+    return snapshot.running.get(Key(snapshot.path, target)) or snapshot.running.get(
+        kernel_lens.kernel_key(snapshot, target)
+    )
 
 
 def _details(snapshot: Snapshot, place: types.Range, target: str) -> list[types.CodeLens]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
+from fuselight.report import Tier
 from fuselight_server import convert
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.hover import markdown
@@ -44,6 +45,15 @@ def run(server: Server, arguments: tuple[Any, ...]) -> None:
         server.analysis.command(path, target if isinstance(target, str) else None)
 
 
+def kernels(server: Server, arguments: tuple[Any, ...]) -> None:
+    """Generate the kernels of a target, or of what a file compiles."""
+    path, target = _path(arguments), argument(arguments, "target")
+    if path is None:
+        server.face.say("Fuselight runs files: save this to one first.", error=False)
+    else:
+        server.analysis.command(path, target if isinstance(target, str) else None, Tier.KERNELS)
+
+
 def cancel(server: Server, arguments: tuple[Any, ...]) -> None:
     """Cancel the runs of a file, or all."""
     server.analysis.cancel(_path(arguments))
@@ -69,7 +79,9 @@ def clear_caches(server: Server, _arguments: tuple[Any, ...]) -> None:
     stores |= {
         Store.at(Path(folder.path)) for folder in server.state.folders.values() if folder.uri is not None
     }
+    paths |= {path for result in server.state.kernels.values() for path in result.paths()}
     server.state.results.clear()
+    server.state.kernels.clear()
     for store in stores:
         store.clear()
     server.face.findings_changed(paths)
@@ -136,6 +148,7 @@ def _changed_settings(settings: Any) -> str:
 
 COMMANDS = {
     "fuselight.server.run": run,
+    "fuselight.server.kernels": kernels,
     "fuselight.server.cancel": cancel,
     "fuselight.server.askAgain": ask_again,
     "fuselight.server.restartWorker": restart_worker,

@@ -95,7 +95,7 @@ async def _apply(server: Server, folder: Folder, settings: Any) -> None:
             await server.analysis.restart(one.path)
     if before.guards != settings.guards:
         server.analysis.outcomes.rederive()
-    if before.code_lens != settings.code_lens:
+    if (before.code_lens, before.kernels) != (settings.code_lens, settings.kernels):
         server.face.refresh_lenses()
 
 

@@ -13,6 +13,7 @@ from fuselight.report import Outcome
 from fuselight_server import convert
 from fuselight_server.features.code_lens import summary
 from fuselight_server.features.diagnostics import findings_of
+from fuselight_server.features.kernel_hover import kernels
 from fuselight_server.features.markdown import code_span, link, plain
 from fuselight_server.findings.text import counted
 from fuselight_server.places import resumption, span
@@ -43,6 +44,7 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     parts = [explanation(finding, edited=edited, alone=len(found) == 1) for finding, edited in found]
     parts += targets(snapshot, line)
     parts += frames(snapshot, line)
+    parts += kernels(snapshot, line)
     if not parts:
         return None
     value = "\n\n---\n\n".join(parts)

@@ -42,7 +42,7 @@ def _status(server: Server, folder: Folder) -> dict[str, Any]:
         "why": interpreter.why if interpreter else None,
         "torch": folder.torch,
         "device": choose(folder.settings).status(),
-        "running": [run.job.key.name or "__main__" for run in running],
+        "running": [run.job.key.words for run in running],
     }
 
 
@@ -61,7 +61,7 @@ def _words(  # noqa: PLR0911 - one return a state
         if waiting:
             detail += f"; {waiting} waiting"
         starting = all(run.progress is None for run in running) and folder.torch is None
-        name = running[0].job.key.name or "__main__"
+        name = running[0].job.key.words
         return ("starting", "starting", detail) if starting else ("running", name, detail)
     if not has_interpreter:
         return (
@@ -84,17 +84,18 @@ def describe(run: Running) -> str:
     """Say in plain words where a run is, as `tracing frame 17, model.py:88`."""
     progress = run.progress
     if progress is None:
-        return f"starting {run.job.key.name or '__main__'}"
+        return f"starting {run.job.key.words}"
     words = {
         "import": "importing",
         "build": "building",
         "call": "calling",
         "trace": "tracing",
         "report": "reporting",
+        "kernels": "generated",
     }
     phase = words.get(progress.phase, progress.phase)
     if progress.detail:
         return f"{phase} {progress.detail}"
     if progress.path and progress.line:
         return f"{phase} {os.path.basename(progress.path)}:{progress.line}"  # noqa: PTH119 - paths stay text
-    return f"{phase} {run.job.key.name or '__main__'}"
+    return f"{phase} {run.job.key.words}"

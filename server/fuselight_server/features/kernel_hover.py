@@ -1,0 +1,65 @@
+"""The table of a line's kernels in its hover.
+
+Invariant: equal launches are one row with a count, and times are those of the whole kernel, marked as estimates; the
+line's own part of them stands above the table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from fuselight_server.features.kernel_lens import words
+from fuselight_server.features.markdown import code_span, plain
+from fuselight_server.kernels.words import microseconds, operations, size
+
+if TYPE_CHECKING:
+    from fuselight.report import GeneratedGraph, Kernel
+    from fuselight_server.kernel_results import KernelResult, Row
+    from fuselight_server.state import Snapshot
+
+LISTED = 20
+"""Kernels of a line that a hover lists."""
+
+
+def kernels(snapshot: Snapshot, line: int) -> list[str]:
+    """Make the table of the kernels that have a part from `line`, one for each target."""
+    found = []
+    for key, result in snapshot.kernels.items():
+        shown = result.shown
+        row = next((one for one in shown.rows(snapshot.path) if one.place.line == line), None)
+        if row is not None:
+            found.append(_table(key.name or "__main__", shown, row))
+    return found
+
+
+def _table(name: str, result: KernelResult, row: Row) -> str:
+    head = f"{code_span(name)}: {plain(words(result, [row]))}"
+    folded: Counter[tuple[str, ...]] = Counter(_cells(graph, kernel) for graph, kernel in row.cost.launches)
+    lines = ["| kernel | phase | kind | count | estimate | bound | moves |", "|---|---|---|--:|--:|---|--:|"]
+    for (kernel, phase, kind, *rest), count in list(folded.items())[:LISTED]:
+        lines.append("| " + " | ".join([code_span(kernel), phase, kind, str(count), *rest]) + " |")
+    more = len(folded) - LISTED
+    parts = [head, "\n".join(lines)]
+    if more > 0:
+        parts.append(f"and {more} more")
+    if row.kept:
+        tensors = "tensor" if row.kept.tensors == 1 else "tensors"
+        parts.append(f"Autograd keeps {size(row.kept.bytes)} in {row.kept.tensors} {tensors} for backward.")
+    parts.append("*Times are estimates: nothing was launched. A kernel of several lines is told whole here.*")
+    return "\n\n".join(parts)
+
+
+def _cells(graph: GeneratedGraph, kernel: Kernel) -> tuple[str, ...]:
+    """Name, phase, kind, estimate, bound and bytes of one launch, fit for a table."""
+    moved = (kernel.bytes_read or 0) + (kernel.bytes_written or 0)
+    work = [size(moved)] if moved else []
+    work += [operations(kernel.flops)] if kernel.flops else []
+    return (
+        kernel.name.replace("|", "/"),
+        graph.phase.value,
+        kernel.kind.value.replace("_", " "),
+        "" if kernel.estimate_us is None else plain(microseconds(kernel.estimate_us)),
+        kernel.bound or "",
+        ", ".join(work),
+    )

@@ -1,0 +1,147 @@
+"""Lenses that tell of generated kernels: on the target how many and how long, on lines or functions their part.
+
+Invariant: every time is an estimate and carries its `~`; a kernel that several lines share is told on each with its
+part of the time, so that the parts of all lines are the target's total.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from fuselight.report import Tier
+from fuselight_server.findings.text import counted
+from fuselight_server.kernels.words import line_ranges, microseconds, share, size
+from fuselight_server.runs import Key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from fuselight_server.kernel_results import KernelResult, Row
+    from fuselight_server.state import Snapshot
+    from fuselight_server.static.reading import StaticTarget
+
+KERNELS = "fuselight.server.kernels"
+SHOW = "fuselight.showKernel"
+"""The client's command that opens the source of a kernel."""
+
+STALE = " (before your edit)"
+
+
+def kernel_key(snapshot: Snapshot, target: str) -> Key:
+    """Name the runs of tier kernels of a target; empty for the file's `__main__` block."""
+    return Key(snapshot.path, target, Tier.KERNELS)
+
+
+def target_lenses(snapshot: Snapshot, target: str, place: types.Range) -> list[types.CodeLens]:
+    """Make what stands on a target: its kernels all together, and a button that generates them."""
+    lenses = []
+    result = snapshot.kernels.get(kernel_key(snapshot, target))
+    if result is not None:
+        lenses.append(_lens(place, total(result)))
+    if snapshot.can_run:
+        arguments = {"uri": snapshot.document.uri, "target": target or "__main__"}
+        lenses.append(_lens(place, "Kernels", KERNELS, arguments))
+    return lenses
+
+
+def total(result: KernelResult) -> str:
+    """Say in one line what a run generated: `24 kernels, ~228 us on h200, saves 12.6 MB for backward`."""
+    shown = result.shown
+    failures = result.report.failures
+    if not shown.learnt:
+        return f"no kernels: {failures[0].message}"[:120]
+    text = f"{counted(shown.count, 'kernel')}{_time(shown.us)} on {shown.device}"
+    if shown.kept_bytes:
+        text += f", saves {size(shown.kept_bytes)} for backward"
+    lost = sum(graph.failure is not None for graph in shown.report.generated)
+    if lost:
+        text += f", {counted(lost, 'graph')} without"
+    if failures:
+        text += ", failed"
+    if shown.changes:
+        more = len(shown.changes) - 1
+        text += f" - {shown.changes[0]}" + (f" and {more} more" if more else "")
+    return text + (STALE if shown.stale else "")
+
+
+def line_lenses(snapshot: Snapshot) -> Iterator[types.CodeLens]:
+    """Make a lens for each line, or for each function, that has a part in kernels."""
+    how = snapshot.settings.kernels.lens
+    if how == "off":
+        return
+    results = sorted((one.shown for one in snapshot.kernels.values()), key=lambda one: -one.generation)
+    several = sum(bool(one.rows(snapshot.path)) for one in results) > 1
+    told: set[int] = set()
+    for result in results:
+        rows = [row for row in result.rows(snapshot.path) if row.place.line not in told]
+        told.update(row.place.line for row in rows)
+        name = f"{result.key.name or '__main__'}: " if several else ""
+        groups = (
+            _functions(snapshot, rows) if how == "function" else [(row.place.line, [row]) for row in rows]
+        )
+        for line, group in groups:
+            at = types.Position(line=line - 1, character=_indent(snapshot.line(line)))
+            place = types.Range(start=at, end=at)
+            yield _lens(place, name + words(result, group))
+            if SHOW in snapshot.client.commands:
+                lines = [row.place.line for row in group]
+                arguments: dict[str, str | int] = {
+                    "uri": snapshot.document.uri,
+                    "target": result.key.name,
+                    "line": lines[0] - 1,
+                    "lastLine": lines[-1] - 1,
+                }
+                yield _lens(place, "Show", SHOW, arguments)
+
+
+def words(result: KernelResult, rows: list[Row]) -> str:
+    """Say what lines have to do with kernels: `2 kernels, ~41 us on h200 (18%), fused with lines 12-19`."""
+    launches = {(id(graph), kernel.launch) for row in rows for graph, kernel in row.cost.launches}
+    us = sum(row.us for row in rows)
+    text = counted(len(launches), "kernel")
+    if result.us:
+        text += f"{_time(us)} on {result.device} ({share(us, result.us)})"
+    else:
+        text += f" on {result.device}, {size(float(sum(row.cost.bytes for row in rows)))}"
+    own = {row.place for row in rows}
+    fused = line_ranges(set().union(*(row.fused_with for row in rows)) - own, rows[0].place)
+    if fused:
+        text += f", fused with {fused}"
+    kept = sum(row.kept.bytes for row in rows if row.kept)
+    if kept:
+        text += f", saves {size(kept)} for backward"
+    return text + (STALE if result.stale else "")
+
+
+def _functions(snapshot: Snapshot, rows: Iterable[Row]) -> list[tuple[int, list[Row]]]:
+    """Put lines under the innermost function or module around them; the rest stand for themselves."""
+    groups: dict[int, list[Row]] = {}
+    for row in rows:
+        around = [one for one in snapshot.reading.targets if _holds(one, row.place.line)]
+        inner = max(around, key=lambda one: one.span.line, default=None)
+        groups.setdefault(inner.name_span.line if inner else row.place.line, []).append(row)
+    return sorted(groups.items())
+
+
+def _holds(target: StaticTarget, line: int) -> bool:
+    return target.span.line <= line <= (target.span.end_line or target.span.line)
+
+
+def _time(us: float) -> str:
+    return f", {microseconds(us)}" if us else ""
+
+
+def _indent(line: str | None) -> int:
+    text = line or ""
+    return len(text) - len(text.lstrip())
+
+
+def _lens(
+    place: types.Range, title: str, command: str = "", argument: Mapping[str, str | int] | None = None
+) -> types.CodeLens:
+    arguments: list[types.LSPAny] = [dict(argument)] if argument else []
+    return types.CodeLens(
+        range=place, command=types.Command(title=title, command=command, arguments=arguments)
+    )

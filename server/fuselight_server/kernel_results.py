@@ -1,0 +1,196 @@
+"""What runs of tier kernels found, on lines that move with edits, and what differs from the run before.
+
+Invariant: what a line costs is worked out once a report; an edit moves the lines and works nothing out again. A run
+that generated nothing leaves the one before it standing, marked as stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from fuselight_server.finding import Span
+from fuselight_server.kernels import Kept, LineCost, Place, costs_by_line, kept_by_line
+from fuselight_server.kernels.words import line_ranges, microseconds
+from fuselight_server.places import Places
+
+if TYPE_CHECKING:
+    from fuselight.report import Report
+    from fuselight_server.runs import Key
+    from fuselight_server.static.moves import Change
+
+CHANGES = 50
+"""Lines of which it is told that they changed, the largest changes first."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line with a part in kernels, where it is now."""
+
+    place: Place
+    cost: LineCost
+    kept: Kept | None
+    """What autograd keeps of it for backward."""
+    fused_with: frozenset[Place]
+    """Where the lines are now that it shares kernels with."""
+
+    @property
+    def count(self) -> int:
+        """Launches that it has a part in."""
+        return len(self.cost.launches)
+
+    @property
+    def us(self) -> float:
+        """Its part of the estimates, microseconds."""
+        return float(self.cost.us)
+
+
+@dataclass
+class KernelResult:
+    """What the newest finished run of tier kernels of a target found."""
+
+    key: Key
+    generation: int
+    report: Report
+    costs: tuple[LineCost, ...]
+    kept: dict[Place | None, Kept]
+    places: Places
+    depends: frozenset[str] = field(default_factory=frozenset)
+    """Files whose lines it speaks of."""
+    stale: bool = False
+    """Whether one of these was edited after the run began."""
+    changes: tuple[str, ...] = ()
+    """In words, what became of lines since the run before this one."""
+    earlier: KernelResult | None = None
+    """The last result with kernels, where this run failed before it had any."""
+    _rows: dict[str, tuple[Row, ...]] | None = None
+
+    @cached_property
+    def us(self) -> float:
+        """Estimate of all kernels together, microseconds."""
+        return float(sum(cost.us for cost in self.costs))
+
+    @cached_property
+    def count(self) -> int:
+        """Launches of all graphs."""
+        return sum(len(graph.kernels) for graph in self.report.generated)
+
+    @cached_property
+    def kept_bytes(self) -> int:
+        """What autograd keeps for backward, parameters and inputs apart, bytes."""
+        return sum(kept.bytes for kept in self.kept.values())
+
+    @property
+    def device(self) -> str:
+        """The device's short name, as `fuselight.device` takes it."""
+        return self.report.target_device.key if self.report.target_device else self.report.device
+
+    @property
+    def learnt(self) -> bool:
+        """Whether any graph came as far as code generation."""
+        return bool(self.report.generated) or not self.report.failures
+
+    @property
+    def shown(self) -> KernelResult:
+        """The result whose kernels stand."""
+        return self if self.learnt or self.earlier is None else self.earlier
+
+    def paths(self) -> frozenset[str]:
+        """Return the files that it says something about."""
+        return self.places.paths() | {self.key.path} | (self.earlier.paths() if self.earlier else frozenset())
+
+    def change(self, path: str, change: Change) -> None:
+        """Take in one change of a file's text."""
+        self.places.change(path, change)
+        self._touched(path)
+        if self.earlier is not None:
+            self.earlier.change(path, change)
+
+    def forget(self, path: str) -> None:
+        """Take in that the file at `path` is gone."""
+        self.places.forget(path)
+        self._touched(path)
+        if self.earlier is not None:
+            self.earlier.forget(path)
+
+    def _touched(self, path: str) -> None:
+        if path in self.depends:
+            self.stale, self._rows = True, None
+
+    def rows(self, path: str) -> tuple[Row, ...]:
+        """Return the lines of a file that have a part in kernels, from the top."""
+        if self._rows is None:
+            self._rows = self._place_rows()
+        return self._rows.get(path, ())
+
+    def _place_rows(self) -> dict[str, tuple[Row, ...]]:
+        now = {
+            cost.place: place
+            for cost in self.costs
+            if cost.place is not None and (place := self.now(cost.place)) is not None
+        }
+        rows: dict[str, list[Row]] = {}
+        for cost in self.costs:
+            place = now.get(cost.place) if cost.place is not None else None
+            if place is not None:
+                beside = frozenset(now[other] for other in cost.fused_with if other in now)
+                rows.setdefault(place.path, []).append(Row(place, cost, self.kept.get(cost.place), beside))
+        return {path: tuple(sorted(found, key=lambda row: row.place)) for path, found in rows.items()}
+
+    def now(self, place: Place) -> Place | None:
+        """Return where a line of the report is now; None if it was deleted."""
+        there = self.places.add(Span(place.path, place.line))
+        return None if there.gone else replace(place, line=there.span.line)
+
+
+def kernel_result_of(key: Key, generation: int, report: Report) -> KernelResult:
+    """Make the result of a report that has just arrived, with nothing moved yet."""
+    costs, kept = costs_by_line(report), kept_by_line(report)
+    lines = {cost.place for cost in costs} | kept.keys()
+    places = [place for place in lines if place is not None]
+    return KernelResult(
+        key=key,
+        generation=generation,
+        report=report,
+        costs=costs,
+        kept=kept,
+        places=Places(Span(place.path, place.line) for place in places),
+        depends=frozenset({key.path, *(place.path for place in places)}),
+    )
+
+
+def differences(before: KernelResult, after: KernelResult) -> tuple[str, ...]:
+    """Say what became of each line, as `line 42: 7 -> 3 kernels, ~812 us -> ~430 us`: the largest change first.
+
+    Lines are matched where the edits since have moved them. Results for different devices are not compared.
+    """
+    if before.report.target_device != after.report.target_device:
+        return ()
+    found: list[tuple[float, str]] = []
+    for path in sorted(before.paths() | after.paths()):
+        old, new = _by_line(before.rows(path)), _by_line(after.rows(path))
+        for line in sorted(old.keys() | new.keys()):
+            told = _change(old.get(line), new.get(line))
+            if told is not None:
+                name = line_ranges([Place(path, line)], beside=Place(after.key.path, 0))
+                found.append((told[0], f"{name}: {told[1]}"))
+    found.sort(key=lambda item: -item[0])
+    return tuple(text for _, text in found[:CHANGES])
+
+
+def _by_line(rows: Iterable[Row]) -> dict[int, Row]:
+    return {row.place.line: row for row in rows}
+
+
+def _change(old: Row | None, new: Row | None) -> tuple[float, str] | None:
+    counts = [row.count if row else 0 for row in (old, new)]
+    times = [row.us if row else 0.0 for row in (old, new)]
+    words = [microseconds(us) for us in times]
+    if counts[0] == counts[1] and words[0] == words[1]:
+        return None
+    text = f"{counts[0]} -> {counts[1]} kernels" if counts[0] != counts[1] else f"{counts[1]} kernels"
+    if words[0] != words[1]:
+        text += f", {words[0]} -> {words[1]}"
+    return abs(times[1] - times[0]), text

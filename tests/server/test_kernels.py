@@ -1,0 +1,144 @@
+"""Generated kernels as a client meets them: lenses on lines and targets, hovers, settings, staleness."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.server.conftest import settings
+from tests.server.programs import write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.server.conftest import Start
+    from tests.support.lsp_client import Client, Json
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="this environment has no Triton"),
+]
+
+SOURCE = """\
+import torch
+from torch.nn import functional as F
+
+
+# fuselight: f(f32[64, 512], f32[512, 512], train=True)
+@torch.compile
+def f(x, w):
+    h = x @ w
+    h = F.gelu(h)
+    return h * 2
+"""
+MATMUL, GELU, DOUBLE = 7, 8, 9
+"""0-based lines."""
+CLIENT = {"clientCommands": ["fuselight.showDetails", "fuselight.showKernel"]}
+ASKED = "fuselight.server.kernels"
+
+
+def opened(client: Client, folder: Path, text: str = SOURCE) -> str:
+    client.start(folder, options=CLIENT)
+    return client.open(write(folder, text))
+
+
+def by_line(client: Client, uri: str) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for lens in client.request("textDocument/codeLens", {"textDocument": {"uri": uri}}):
+        found.setdefault(lens["range"]["start"]["line"], []).append(lens["command"]["title"])
+    return found
+
+
+def hover(client: Client, uri: str, line: int) -> str:
+    answer = client.request(
+        "textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": line, "character": 5}}
+    )
+    return str(answer["contents"]["value"]) if answer else ""
+
+
+def test_a_command_puts_kernels_on_their_lines(connect: Start, tmp_path: Path) -> None:
+    client = connect(settings=settings(device="h200"))
+    uri = opened(client, tmp_path)
+    client.until(lambda: by_line(client, uri) != {}, "lenses")
+    assert by_line(client, uri) == {6: ["inputs from line 5", "Run", "Kernels"]}
+    client.command(ASKED, {"uri": uri, "target": "f"})
+    client.notified("fuselight/status", lambda status: status["running"] == ["f (kernels)"])
+    client.idle(1)
+    lenses = by_line(client, uri)
+    total, kernels = lenses[6][2:]
+    assert kernels == "Kernels"
+    assert total.startswith(("6 kernels", "5 kernels", "4 kernels")), lenses
+    assert " on h200, saves " in total
+    assert set(lenses) == {6, MATMUL, GELU, DOUBLE}
+    assert "kernel" in lenses[MATMUL][0]
+    assert "~" in lenses[MATMUL][0]
+    assert "fused with line 9" in lenses[DOUBLE][0]
+    assert lenses[DOUBLE][1] == "Show"
+    assert "| kernel | phase | kind | count | estimate | bound | moves |" in hover(client, uri, DOUBLE)
+    assert "gelu" in hover(client, uri, GELU)
+    assert "| `extern_kernels.mm` | forward | extern | 1 |" in hover(client, uri, MATMUL)
+    assert client.diagnostics(uri) == [], "kernels alone change no finding"
+
+    client.edit(uri, (MATMUL, 0), (MATMUL, 0), "    x = x.contiguous()\n")
+    moved = by_line(client, uri)
+    assert set(moved) == {6, MATMUL + 1, GELU + 1, DOUBLE + 1}
+    assert moved[DOUBLE + 1][0].endswith("(before your edit)")
+    assert "fused with line 10" in moved[DOUBLE + 1][0]
+    assert moved[6][2].endswith("(before your edit)")
+
+
+def test_a_new_run_says_what_changed(connect: Start, tmp_path: Path) -> None:
+    client = connect(settings=settings(device="h200", kernels={"when": "onSave"}))
+    uri = opened(client, tmp_path)
+    client.save(uri)
+    client.idle(1)
+    before = by_line(client, uri)
+    assert before[6][0].startswith("1 graph, 0 breaks"), "the capture runs as ever"
+    assert "->" not in before[6][2]
+    client.edit(uri, (DOUBLE, 0), (DOUBLE, 16), "    return (h @ w) * 2")
+    client.save(uri)
+    client.idle(2)
+    total = by_line(client, uri)[6][2]
+    assert " - line 10: " in total, total
+    assert " -> " in total
+    assert "(before your edit)" not in total
+    report = client.command("fuselight.server.problemReport")
+    assert "kernels of f: line 10: " in report
+
+
+@pytest.mark.parametrize(("how", "lines"), [("function", [6, 6]), ("off", [])])
+def test_lenses_as_set(connect: Start, tmp_path: Path, how: str, lines: list[int]) -> None:
+    client = connect(settings=settings(device="h200", kernels={"lens": how}))
+    uri = opened(client, tmp_path)
+    client.command(ASKED, {"uri": uri, "target": "f"})
+    client.idle(1)
+    found: list[Json] = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    told = [lens for lens in found if "%)" in lens["command"]["title"] or lens["command"]["title"] == "Show"]
+    assert [lens["range"]["start"]["line"] for lens in told] == lines
+
+
+def test_a_target_that_fails_says_so_and_the_kernels_of_before_stand(connect: Start, tmp_path: Path) -> None:
+    client = connect(settings=settings(device="h200"))
+    uri = opened(client, tmp_path)
+    client.command(ASKED, {"uri": uri, "target": "f"})
+    client.idle(1)
+    client.edit(uri, (MATMUL, 0), (MATMUL, 13), "    raise ValueError('no')")
+    client.command(ASKED, {"uri": uri, "target": "f"})
+    client.idle(2)
+    total = by_line(client, uri)[6][2]
+    assert "failed" in total
+    assert total.endswith("(before your edit)")
+    assert "kernel" in by_line(client, uri)[GELU][0]
+    client.command("fuselight.server.clearCaches")
+    assert by_line(client, uri) == {6: ["inputs from line 5", "Run", "Kernels"]}
+
+
+def test_nothing_is_generated_where_the_folder_is_not_trusted(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path, options={**CLIENT, "trusted": False})
+    uri = client.open(write(tmp_path, SOURCE))
+    client.command(ASKED, {"uri": uri, "target": "f"})
+    client.notified("window/showMessage", lambda told: "not trusted" in told["message"])
+    assert by_line(client, uri) == {6: ["inputs from line 5"]}

@@ -1,0 +1,165 @@
+"""Kernels on lines that move with edits, what a new run changed, and how long a large report takes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from fuselight.devices import find
+from fuselight.report import (
+    Culprit,
+    Failure,
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Phase,
+    Report,
+    SavedTensor,
+    Tier,
+)
+from fuselight_server import state
+from fuselight_server.features.kernel_lens import line_lenses, total
+from fuselight_server.kernel_results import KernelResult, differences, kernel_result_of
+from fuselight_server.kernels import Place
+from fuselight_server.runs import Key
+from fuselight_server.state import Document, State
+from fuselight_server.static.document import SourceDocument
+from tests.support.reports import FILE, ROOT, at, report
+
+KEY = Key(FILE, "Net", Tier.KERNELS)
+
+
+def kernel(*lines: int, launch: int = 0, us: float | None = 10.0) -> Kernel:
+    operators = tuple(FusedOperator("aten.add.Tensor", stack=(at(line),)) for line in lines)
+    return Kernel(f"triton_{launch}", KernelKind.TRITON, launch, operators=operators, estimate_us=us)
+
+
+def generated(*kernels: Kernel, saved: tuple[SavedTensor, ...] = ()) -> Report:
+    return report(
+        roots=(ROOT,),
+        tier=Tier.KERNELS,
+        target_device=find("h200"),
+        generated=(GeneratedGraph("0/0", Phase.FORWARD, kernels=kernels, saved=saved),),
+    )
+
+
+def result(*kernels: Kernel, **changes: Report) -> KernelResult:
+    return kernel_result_of(KEY, 1, changes.get("of", generated(*kernels)))
+
+
+def lines(found: KernelResult) -> list[int]:
+    return [row.place.line for row in found.rows(FILE)]
+
+
+def opened(lines_: int) -> State:
+    kept = State()
+    text = "\n".join(f"x{number} = {number}" for number in range(lines_))
+    kept.open(Document(f"file://{FILE}", FILE, 1, SourceDocument(FILE, text), runnable=True))
+    return kept
+
+
+def edit(kept: State, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
+    document = kept.at(FILE)
+    assert document is not None
+    kept.change(FILE, document.source.edit(start, end, text))
+
+
+def test_lines_and_what_they_are_fused_with_move_with_an_edit() -> None:
+    kept = opened(20)
+    found = result(kernel(3, 5), kernel(7, launch=1))
+    kept.keep_kernels(found)
+    assert (lines(found), found.stale) == ([3, 5, 7], False)
+    edit(kept, (4, 0), (4, 0), "new = 1\n")
+    assert (lines(found), found.stale) == ([3, 6, 8], True)
+    assert found.rows(FILE)[0].fused_with == {Place(FILE, 6)}
+    edit(kept, (6, 0), (7, 0), "")
+    assert lines(found) == [3, 7], "a line that is gone has no kernels"
+    assert found.rows(FILE)[0].fused_with == frozenset()
+
+
+def test_a_change_of_another_file_moves_nothing() -> None:
+    kept = opened(20)
+    found = result(kernel(3))
+    kept.keep_kernels(found)
+    rows = found.rows(FILE)
+    document = SourceDocument("/elsewhere.py", "a\nb\n")
+    kept.change("/elsewhere.py", document.edit((1, 0), (1, 0), "c\n"))
+    assert found.rows(FILE) is rows
+    assert not found.stale
+
+
+def test_what_changed_is_told_by_line_the_largest_first() -> None:
+    before = result(kernel(3), kernel(3, launch=1), kernel(9, launch=2, us=1.0))
+    after = result(kernel(3, us=4.0), kernel(9, us=2.0), kernel(12, us=0.5))
+    assert differences(before, after) == (
+        "line 3: 2 -> 1 kernels, ~20 us -> ~4 us",
+        "line 9: 1 kernels, ~1 us -> ~2 us",
+        "line 12: 0 -> 1 kernels, ~0 us -> ~0.5 us",
+    )
+    assert differences(before, before) == ()
+
+
+def test_lines_are_compared_where_edits_have_moved_them() -> None:
+    kept = opened(20)
+    before = result(kernel(5))
+    kept.keep_kernels(before)
+    edit(kept, (2, 0), (2, 0), "new = 1\n")
+    assert differences(before, result(kernel(6))) == ()
+
+
+def test_kernels_for_another_device_are_not_compared() -> None:
+    other = replace(generated(kernel(3, us=1.0)), target_device=find("t4"))
+    assert differences(result(kernel(3)), result(of=other)) == ()
+
+
+def test_a_run_without_kernels_leaves_those_of_before_standing_as_stale() -> None:
+    kept = State()
+    kept.keep_kernels(result(kernel(3)))
+    failure = Failure(Culprit.USER, "exception", "it failed", "mend it")
+    for _ in range(3):
+        kept.keep_kernels(result(of=report(tier=Tier.KERNELS, failures=(failure,))))
+    now = kept.kernels[KEY]
+    assert lines(now.shown) == [3]
+    assert total(now) == "1 kernel, ~10 us on h200, failed (before your edit)"
+    assert now.earlier is not None
+    assert now.earlier.earlier is None
+
+
+def test_the_total_counts_what_autograd_keeps_and_graphs_without_kernels() -> None:
+    saved = (
+        SavedTensor("a", "activation", bytes=12_600_000, stack=(at(3),)),
+        SavedTensor("p", "input", bytes=99, stack=(at(3),)),
+    )
+    made = generated(kernel(3), saved=saved)
+    lost = GeneratedGraph("1/0", Phase.FORWARD, failure="it has no lowering")
+    found = result(of=replace(made, generated=(*made.generated, lost)))
+    assert total(found) == "1 kernel, ~10 us on h200, saves 12.6 MB for backward, 1 graph without"
+    assert found.rows(FILE)[0].kept is not None
+
+
+def test_the_oldest_kernels_go() -> None:
+    kept = State()
+    for number in range(state.KERNEL_RESULTS + 3):
+        kept.keep_kernels(kernel_result_of(Key(f"/m{number}.py", "f", Tier.KERNELS), number, generated()))
+    assert len(kept.kernels) == state.KERNEL_RESULTS
+    assert Key("/m2.py", "f", Tier.KERNELS) not in kept.kernels
+
+
+def test_a_thousand_kernels_are_told_in_time() -> None:
+    kernels = tuple(kernel(*range(n % 400 + 1, n % 400 + 9), launch=n) for n in range(1000))
+    kept = opened(420)
+    started = time.perf_counter()
+    found = result(*kernels)
+    assert time.perf_counter() - started < 1.0
+    kept.keep_kernels(found)
+    snapshot = kept.snapshot(f"file://{FILE}", {})
+    assert snapshot is not None
+    list(line_lenses(snapshot))
+    edit(kept, (2, 0), (2, 0), "new = 1\n")
+    started = time.perf_counter()
+    lenses = list(line_lenses(snapshot))
+    seconds = time.perf_counter() - started
+    assert len(lenses) == 407
+    assert seconds < 0.25, f"{seconds * 1000:.0f} ms; 50 ms on a machine with nothing else to do"
+    print(f"lenses of 1,000 kernels behind an edit: {seconds * 1000:.0f} ms")  # noqa: T201 - for -s

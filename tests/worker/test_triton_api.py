@@ -30,6 +30,10 @@ from fuselight.triton_api.lines import call_site, line_map
 from fuselight.triton_api.occupancy import occupancy
 
 pytestmark = pytest.mark.torch
+askable = pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13),
+    reason="before torch 2.13 Inductor's smaller blocks cannot be asked for without a GPU",
+)
 forking = pytest.mark.skipif(
     not apart.FORKS, reason="where there is no fork the compiler runs in the process itself"
 )
@@ -161,6 +165,7 @@ def test_the_configurations_are_those_of_the_device_and_not_of_the_source() -> N
     assert blocks == {"sm_80": 2048, "sm_90": 2048, "sm_100": 1024}
 
 
+@askable
 def test_a_smaller_block_is_tried_where_registers_keep_the_device_from_being_filled() -> None:
     text = source("reduction").replace("ReductionHint.OUTER", "ReductionHint.INNER")
     text = re.sub(r"size_hints=\{[^}]*\}", "size_hints={'x': 1048576, 'r0_': 4096}", text)
@@ -169,6 +174,59 @@ def test_a_smaller_block_is_tried_where_registers_keep_the_device_from_being_fil
     assert roomy.smaller is None
     assert tight.smaller is not None
     assert tight.smaller.values["R0_BLOCK"] == int(tight.configs[0].values["R0_BLOCK"]) // 2
+
+
+USERS = """\
+import triton
+import triton.language as tl
+from torch._inductor.runtime import triton_heuristics
+from torch._inductor.runtime.hints import DeviceProperties
+
+@triton_heuristics.user_autotune(
+    configs=[
+        {"num_warps": 4, "num_stages": 3, "BLOCK": 128, "FAST": True},
+        {"num_warps": 8, "num_stages": 2, "BLOCK": 256, "FAST": False},
+    ],
+    inductor_meta={
+        "grid_type": "PrecomputedGrid",
+        "precomputed_grids": [
+            {"config": {"BLOCK": 128}, "python": ["8", "1", "1"]},
+            {"config": {"BLOCK": 256}, "python": ["-(-n // 256)", "1", "1"]},
+        ],
+        "kernel_name": "scale_0",
+    },
+    triton_meta={
+        "signature": {"x": "*fp32", "y": "*fp32", "n": "i32", "BLOCK": "constexpr", "FAST": "constexpr"},
+        "device": DeviceProperties(type="cuda", index=0, multi_processor_count=132, cc=90),
+        "constants": {},
+        "configs": [{(0,): [["tt.divisibility", 16]]}],
+    },
+    filename=__file__,
+    custom_kernel=True,
+)
+@triton.jit
+def scale(x, y, n, BLOCK: tl.constexpr, FAST: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = helper(tl.load(x + at, at < n))
+    tl.store(y + at, value, at < n)
+
+@triton.jit
+def helper(value):
+    return value * 2 + tl.exp(value)
+"""
+
+
+def test_a_kernel_of_the_users_is_taken_too() -> None:
+    first, second = (assemble(USERS, H100, config=index) for index in (0, 1))
+    assert first.failure is second.failure is None
+    assert first.configs == (
+        LaunchConfig({"BLOCK": 128, "FAST": "True"}, 4, 3),
+        LaunchConfig({"BLOCK": 256, "FAST": "False"}, 8, 2),
+    )
+    assert (first.grid, second.grid) == ((8, 1, 1), None)
+    # What its own function does is on that function's line.
+    assert lines_with(second, "sass", r"\bMUFU\.EX2\b") == {line_of(USERS, "tl.exp")}
+    assert lines_with(second, "ptx", r"\bst\.global") == {line_of(USERS, "tl.store")}
 
 
 def test_sizes_of_run_time_give_no_grid() -> None:
@@ -552,10 +610,7 @@ def test_contract_inductors_triton_runtime() -> None:
     assert grid.eval_slow({"xnumel": 10}) == (3, 1, 1)
 
 
-@pytest.mark.skipif(
-    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13),
-    reason="before torch 2.13 it cannot be asked apart",
-)
+@askable
 def test_contract_inductors_smaller_blocks() -> None:
     for name in ("_iter_rblock_scale_candidates", "_could_rblock_scale"):
         assert hasattr(triton_heuristics.CachingAutotuner, name)

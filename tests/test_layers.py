@@ -92,6 +92,7 @@ ROOMS = (
         ("fuselight.torch_api", "fuselight.dynamo", "fuselight.report", "fuselight.devices"),
         ("torch",),
     ),
+    Room(("fuselight.prims",), ("fuselight.torch_api", "fuselight.dynamo", "fuselight.report"), ("torch",)),
     Room(("fuselight.trace",), ("fuselight.codec", "fuselight.report")),
     Room(("fuselight.target",), ("fuselight.torch_api", "fuselight.dynamo", *SHARED), ("torch",)),
     Room(("fuselight.worker.wire",), SHARED),

@@ -100,6 +100,10 @@ class Analyse:
     """`kernels` also generates kernels for `device`, and launches none."""
     device: Device | None = None
     """What kernels are generated for; None: the CPU of the worker."""
+    operators: bool = False
+    """Tier kernels: tell what each operator decomposes into, instead of generating kernels."""
+    operator_set: tuple[str, ...] = ()
+    """Operators that a backend has, for `OperatorPath.lacking`: names, or `core-aten`, `prims`, `inductor`."""
     assemble: tuple[str, ...] = ()
     """Sources of Triton kernels of the target to compile for `device`, instead of running anything: the Report then
     has them in `assembled`."""

@@ -37,7 +37,8 @@ class Normed(nn.Module):
         self.norm = nn.LayerNorm(16)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return (x + self.norm(x)).softmax(-1)
+        h: torch.Tensor = (x + self.norm(x)).softmax(-1)
+        return h
 
 
 class Attention(nn.Module):
@@ -71,7 +72,8 @@ class Views(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         h = self.linear(x)
         left, right = h[:, :12], h[:, 8:24]
-        return (left.t() @ right).exp() * h.view(4, -1).sum()
+        out: torch.Tensor = (left.t() @ right).exp() * h.view(4, -1).sum()
+        return out
 
 
 class InPlace(nn.Module):
@@ -85,7 +87,8 @@ class InPlace(nn.Module):
         h = self.linear(x)
         h.mul_(h.detach().amax()).sigmoid_()
         self.seen.add_(h.detach().sum(0))
-        return h * self.seen
+        out: torch.Tensor = h * self.seen
+        return out
 
 
 class Convolved(nn.Module):
@@ -157,7 +160,7 @@ def generated(model: nn.Module, *calls: tuple[torch.Tensor, ...]) -> list[Genera
 
 def kept_by_autograd(model: nn.Module, call: tuple[torch.Tensor, ...]) -> int:
     """Bytes of the storages that autograd holds after a call of the same graphs, parameters and inputs aside."""
-    from torch._functorch.aot_autograd import make_boxed_func  # noqa: PLC0415 - as above
+    from torch._functorch._aot_autograd.utils import make_boxed_func  # noqa: PLC0415 - as above
     from torch._inductor.compile_fx import compile_fx  # noqa: PLC0415
 
     def run_by_aten(gm: torch.fx.GraphModule, _inputs: Any, **_options: Any) -> Any:

@@ -19,7 +19,13 @@ _DTYPES = {
     torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8",
     torch.complex64: "c64", torch.complex128: "c128",
 }  # fmt: skip
-_PUBLIC = (("torch._C._nn.", "torch.nn.functional."), ("torch._VariableFunctionsClass.", "torch."))
+_PUBLIC = (
+    ("torch._C._nn.", "torch.nn.functional."),
+    ("torch._VariableFunctionsClass.", "torch."),
+    ("torch._C._linalg.linalg_", "torch.linalg."),
+    ("torch._C._fft.fft_", "torch.fft."),
+    ("torch._C._special.special_", "torch.special."),
+)
 """Where the functions that a graph calls are bound, and where a user finds them."""
 
 
@@ -33,7 +39,7 @@ def read_graph(module: torch.fx.GraphModule, texts: dict[str, str]) -> Graph:
         operators=len(operators),
         text_key=key,
         lines=tuple(_user_stack(node) for node in operators),
-        targets=tuple(_target_name(node.target) for node in operators),
+        targets=tuple(target_name(node.target) for node in operators),
         inputs=tuple(_input_text(node) for node in module.graph.nodes if node.op == "placeholder"),
     )
 
@@ -43,7 +49,8 @@ def _user_stack(node: torch.fx.Node) -> Stack:
     return () if not isinstance(trace, str) else stacks.from_text(trace)
 
 
-def _target_name(target: Any) -> str:
+def target_name(target: Any) -> str:
+    """What a node of a graph calls, as a user would name it: `torch.nn.functional.linear`; methods by bare name."""
     if isinstance(target, str):
         return target
     if isinstance(target, torch_api.OpOverload):

@@ -25,6 +25,7 @@ from fuselight.report.kernels import (
     Refusal,
     SavedTensor,
 )
+from fuselight.report.operators import OperatorPath, is_library_call
 from fuselight.report.place import Location, Stack
 from fuselight.report.resources import Assembled, LaunchConfig, Listing, Occupancy
 
@@ -57,6 +58,7 @@ __all__ = [
     "NotCompiledKind",
     "Note",
     "Occupancy",
+    "OperatorPath",
     "Outcome",
     "Output",
     "Phase",
@@ -74,6 +76,7 @@ __all__ = [
     "Tier",
     "Versions",
     "data_key",
+    "is_library_call",
     "text_key",
 ]
 
@@ -501,5 +504,7 @@ class Report:
     """Tier kernels: what the kernels were generated for."""
     generated: tuple[GeneratedGraph, ...] = ()
     """Tier kernels: forward graphs and their backward graphs, in the order in which they were compiled."""
+    operators: tuple[OperatorPath, ...] = ()
+    """What each call decomposes into, where that was asked for: by graph and phase, in the order of execution."""
     assembled: dict[str, Assembled] = field(default_factory=dict)
     """What Triton made of kernels for `target_device`, by the `text_key` of their source."""

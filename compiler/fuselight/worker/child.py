@@ -155,8 +155,10 @@ def _guarded(state: RunState) -> None:
 
 
 def _backend(state: RunState) -> Callable[..., Any]:
-    """What becomes of a captured graph: nothing, or kernels for the device that is asked for."""
+    """What becomes of a captured graph: nothing, or its operators, or kernels for the device that is asked for."""
     request = state.job.request
+    if request.tier is Tier.KERNELS and request.operators:
+        return _operator_paths(state)
     if request.tier is not Tier.KERNELS or request.device is None:
         return dynamo.capture_backend
     inductor = importlib.import_module("fuselight.inductor")  # takes most of a second: not for a capture
@@ -168,6 +170,14 @@ def _backend(state: RunState) -> Callable[..., Any]:
     generation: Any = inductor.Generation(request.device, told)
     state.generation = generation
     backend: Callable[..., Any] = generation
+    return backend
+
+
+def _operator_paths(state: RunState) -> Callable[..., Any]:
+    prims = importlib.import_module("fuselight.prims")  # as Inductor, which it asks for its tables
+    paths: Any = prims.OperatorPaths(state.job.request.operator_set)
+    state.operators = paths
+    backend: Callable[..., Any] = paths
     return backend
 
 

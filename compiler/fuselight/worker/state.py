@@ -36,6 +36,7 @@ from fuselight.worker import wire
 
 if TYPE_CHECKING:
     from fuselight.inductor import Generation
+    from fuselight.prims import OperatorPaths
 
 _PROGRESS_EVERY = 0.1
 
@@ -80,6 +81,8 @@ class RunState:
     fake: bool = False
     generation: Generation | None = None
     """Tier kernels: what generates them."""
+    operators: OperatorPaths | None = None
+    """What writes down their operators' paths, where that is asked for."""
     assembled: dict[str, Assembled] = field(default_factory=dict)
     asked: dynamo.CompileCalls = field(default_factory=dynamo.CompileCalls)
     """What each torch.compile of the user's asked for."""
@@ -133,6 +136,7 @@ class RunState:
         """Put together what was learnt."""
         request = self.job.request
         parts, made = self.recorder.parts(), self.generation
+        lost = [problem for one in (made, self.operators) if one is not None for problem in one.problems]
         inputs = None
         if self.rung is not None:
             inputs = Inputs(
@@ -153,6 +157,7 @@ class RunState:
             device=request.device.key if request.device else "cpu",
             target_device=request.device,
             generated=() if made is None else tuple(made.graphs),
+            operators=() if self.operators is None else tuple(self.operators.paths),
             assembled=dict(self.assembled),
             inputs=inputs,
             environment=dynamo.environment(),
@@ -163,7 +168,7 @@ class RunState:
             not_compiled=parts.not_compiled,
             failures=(*parts.failures, *self.failures),
             notes=(*self.sources.notes, *asked_notes(self.asked, request.roots), *self.notes),
-            problems=(*parts.problems, *(made.problems if made else ()), *self.problems),
+            problems=(*parts.problems, *lost, *self.problems),
             phases=dict(self.phases),
             roots=request.roots,
             files=dict(self.sources.files),

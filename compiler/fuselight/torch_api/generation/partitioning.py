@@ -46,7 +46,7 @@ def watching_partition(
 
 
 def duplicated(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule) -> list[torch.fx.Node]:
-    """The nodes that both parts of a cut compute, as they stand in the second one; views are left out: they are free."""
+    """The nodes that both parts of a cut compute, as they stand in the second one; views are free, and left out."""
     first = {node.name for node in forward.graph.nodes if node.op == "call_function"}
     return [
         node

@@ -1,0 +1,8 @@
+"""What the operators of captured graphs decompose into, as parts of a Report."""
+
+from __future__ import annotations
+
+from fuselight.prims.paths import OperatorPaths
+from fuselight.prims.sets import OperatorSet
+
+__all__ = ["OperatorPaths", "OperatorSet"]

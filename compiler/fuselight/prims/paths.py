@@ -1,0 +1,176 @@
+"""A Dynamo backend that writes down what each call of a graph decomposes into, and runs the graph as it was captured.
+
+Each operator is decomposed by itself, on the fake tensors that AOTAutograd's trace has left, and equal ones once.
+Invariant: a graph whose trace fails is a problem; an operator whose decomposition fails stands for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from fuselight import torch_api
+from fuselight.dynamo import stacks
+from fuselight.dynamo.graphs import target_name
+from fuselight.prims.sets import OperatorSet
+from fuselight.report import OperatorPath, Phase, Problem, Stack, is_library_call
+from fuselight.torch_api import operator_sets
+
+_CALLS = frozenset({"call_function", "call_method", "call_module"})
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """What one ATen operator becomes."""
+
+    core: tuple[Any, ...]
+    prims: tuple[Any, ...]
+    inductor: tuple[Any, ...]
+    lacking: tuple[Any, ...]
+
+
+@dataclass
+class _Call:
+    """The operators of one call in one phase, as they come."""
+
+    name: str
+    stack: Stack
+    aten: list[str] = field(default_factory=list)
+    core: list[str] = field(default_factory=list)
+    prims: list[str] = field(default_factory=list)
+    inductor: list[str] = field(default_factory=list)
+    fallback: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
+
+    def add(self, operator: Any, levels: _Levels) -> None:
+        """One more ATen operator."""
+        names = operator_sets.operator_name
+        self.aten.append(names(operator))
+        self.core += map(names, levels.core)
+        self.prims += map(names, levels.prims)
+        self.inductor += map(names, levels.inductor)
+        self.lacking += map(names, levels.lacking)
+        self.fallback += [
+            name
+            for one in levels.inductor
+            if operator_sets.falls_back(one) and not is_library_call(name := names(one))
+        ]
+
+    def path(self, phase: Phase, compile_id: str) -> OperatorPath:
+        """What was found."""
+        return OperatorPath(
+            self.name,
+            phase,
+            self.stack,
+            compile_id,
+            tuple(self.aten),
+            tuple(self.core),
+            tuple(self.prims),
+            tuple(self.inductor),
+            tuple(self.fallback),
+            tuple(self.lacking),
+        )
+
+
+class OperatorPaths:
+    """The backend; `names` is the operator set that is asked about, empty for none."""
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self.paths: list[OperatorPath] = []
+        self.problems: dict[Problem, None] = {}
+        self._set = OperatorSet(names) if names else None
+        self._known: dict[str, _Levels] = {}
+        for name in self._set.unknown if self._set else ():
+            self._problem(f"operator {name} of the set", "this torch has no operator of that name")
+
+    def __call__(
+        self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_asked: Any
+    ) -> Callable[..., Any]:
+        """Take a captured graph from Dynamo."""
+        compile_id = torch_api.current_compile_id() or "?"
+        try:
+            operator_sets.read_aten_graph(gm, example_inputs, lambda aten: self._read(gm, aten, compile_id))
+        except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
+            first = next(iter(str(error).strip().splitlines()), "")
+            self._problem(f"the operators of graph {compile_id}", f"{type(error).__name__}: {first}"[:500])
+        forward: Callable[..., Any] = gm.forward
+        return forward
+
+    def _read(self, gm: torch.fx.GraphModule, aten: torch.fx.GraphModule, compile_id: str) -> None:
+        sources = _calls_by_source(gm)
+        nodes = list(operator_sets.operators(aten))
+        trains = any(map(operator_sets.is_backward, nodes))
+        calls: dict[tuple[Any, Phase], _Call] = {}
+        for node in nodes:
+            backward = operator_sets.is_backward(node)
+            phase = Phase.BACKWARD if backward else Phase.FORWARD if trains else Phase.INFERENCE
+            source = operator_sets.source_call(node)
+            made_by = sources.get(source)
+            stack = _stack(made_by) or _stack(node)
+            key = (source or stack or node, phase)
+            call = calls.get(key)
+            if call is None:
+                call = calls[key] = _Call(_call_name(made_by), stack)
+            call.add(node.target, self._levels(node))
+        folded: dict[OperatorPath, int] = {}
+        for (_, phase), call in calls.items():
+            path = call.path(phase, compile_id)
+            folded[path] = folded.get(path, 0) + 1
+        self.paths += [replace(path, count=count) for path, count in folded.items()]
+
+    def _levels(self, node: torch.fx.Node) -> _Levels:
+        key = operator_sets.signature(node)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _Levels(
+                self._try(node, lambda: operator_sets.decomposed(node, operator_sets.core_table())),
+                self._try(node, lambda: operator_sets.decomposed(node, operator_sets.prims_table())),
+                self._try(node, lambda: operator_sets.decomposed(node, operator_sets.inductor_table())),
+                self._lacking(node),
+            )
+        return known
+
+    def _lacking(self, node: torch.fx.Node) -> tuple[Any, ...]:
+        having = self._set
+        if having is None or having.has(node.target):
+            return ()
+        return self._try(node, lambda: having.lacks(node))
+
+    def _try(self, node: torch.fx.Node, decompose: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+        try:
+            return decompose()
+        except Exception as error:  # noqa: BLE001 - a decomposition may raise anything; the operator is still known
+            first = next(iter(str(error).strip().splitlines()), "")
+            self._problem(
+                f"what {operator_sets.operator_name(node.target)} decomposes into",
+                f"{type(error).__name__}: {first}"[:300],
+            )
+            return (node.target,)
+
+    def _problem(self, what: str, why: str) -> None:
+        self.problems.setdefault(Problem("operators", what, why))
+
+
+def _calls_by_source(gm: torch.fx.GraphModule) -> dict[tuple[str, ...], torch.fx.Node]:
+    """The calls of a graph of Dynamo's, and of the graphs inside it, by what ATen nodes remember of them."""
+    return {
+        source: node
+        for part in gm.modules()
+        if isinstance(part, torch.fx.GraphModule)
+        for node in part.graph.nodes
+        if node.op in _CALLS and (source := operator_sets.source_call(node))
+    }
+
+
+def _call_name(node: torch.fx.Node | None) -> str:
+    if node is None:
+        return ""
+    return f"torch.Tensor.{node.target}" if node.op == "call_method" else target_name(node.target)
+
+
+def _stack(node: torch.fx.Node | None) -> Stack:
+    trace = None if node is None else node.meta.get("stack_trace")
+    return stacks.from_text(trace) if isinstance(trace, str) else ()

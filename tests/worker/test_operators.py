@@ -1,0 +1,175 @@
+"""What each call decomposes into, on its line, and what a backend with a given set of operators lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from fuselight.report import OperatorPath, Phase, Report, Tier
+from tests.support.live_worker import LiveWorker
+
+pytestmark = pytest.mark.torch
+MODEL = """\
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+# fuselight: Net()(f32[4, 8]{options})
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(8, 8)
+    def forward(self, x):
+        h = self.up(x)
+        h.add_(1)
+        return F.softmax(h, -1)
+"""
+UP, ADD, SOFTMAX = 11, 12, 13
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
+    live = LiveWorker(tmp_path_factory.mktemp("workspace"))
+    yield live
+    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
+    live.close()
+
+
+def report_of(live: LiveWorker, source: str, name: str = "f", *operator_set: str) -> Report:
+    request = live.request(source, name)
+    report = live.report(replace(request, tier=Tier.KERNELS, operators=True, operator_set=operator_set))
+    assert (report.failures, report.generated) == ((), ())
+    return report
+
+
+def paths(live: LiveWorker, source: str, name: str = "f", *operator_set: str) -> tuple[OperatorPath, ...]:
+    report = report_of(live, source, name, *operator_set)
+    assert report.problems == ()
+    return report.operators
+
+
+def lacking(live: LiveWorker, source: str, name: str, *operator_set: str) -> list[tuple[str, str]]:
+    return [
+        (path.call, operator)
+        for path in paths(live, source, name, *operator_set)
+        for operator in path.lacking
+    ]
+
+
+def test_each_call_has_its_path_on_its_line(live: LiveWorker) -> None:
+    linear, add, softmax = paths(live, MODEL.format(options=""), "Net")
+    assert [linear.call, add.call, softmax.call] == [
+        "torch.nn.functional.linear",
+        "torch.Tensor.add_",
+        "torch.nn.functional.softmax",
+    ]
+    assert [one.stack[-1].line for one in (linear, add, softmax)] == [UP, ADD, SOFTMAX]
+    assert {one.phase for one in (linear, add, softmax)} == {Phase.INFERENCE}
+    assert linear.aten == ("aten.t.default", "aten.addmm.default")
+    assert linear.core == ("aten.permute.default", "aten.addmm.default")
+    assert {"prims.transpose.default", "aten.mm.default", "prims.add.default"} <= set(linear.prims)
+    assert add.aten == ("aten.add.Tensor",)  # as a pure function: nothing in place is left
+    assert add.prims == ("prims.add.default",)
+    assert softmax.core == ("aten._softmax.default",)
+    assert softmax.inductor[0] == "aten.amax.default"
+    assert {"prims.exp.default", "prims.div.default"} <= set(softmax.prims)
+    assert [one.fallback for one in (linear, add, softmax)] == [()] * 3
+    assert [one.lacking for one in (linear, add, softmax)] == [()] * 3
+
+
+def test_backward_operators_are_on_the_forward_lines(live: LiveWorker) -> None:
+    found = paths(live, MODEL.format(options=", train=True"), "Net")
+    assert {one.phase for one in found} == {Phase.FORWARD, Phase.BACKWARD}
+    backward = {one.call: one for one in found if one.phase is Phase.BACKWARD}
+    softmax = backward["torch.nn.functional.softmax"]
+    assert softmax.stack[-1].line == SOFTMAX
+    assert "aten._softmax_backward_data.default" in softmax.aten
+    assert "aten.mul.Tensor" in softmax.core
+    linear = backward["torch.nn.functional.linear"]
+    assert linear.stack[-1].line == UP
+    assert linear.aten.count("aten.mm.default") == 1  # the input needs no gradient
+
+
+def test_equal_calls_are_one_path_with_a_count(live: LiveWorker) -> None:
+    source = (
+        "import torch\n# fuselight: f(f32[4])\n"
+        "def f(x):\n    for _ in range(5):\n        x = x.sin()\n    return x\n"
+    )
+    (path,) = paths(live, source)
+    assert (path.call, path.count, path.aten) == ("torch.Tensor.sin", 5, ("aten.sin.default",))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        ([], ("core-aten",)),
+        ([("torch.nn.functional.linear", "aten.mm.default")], ("prims",)),
+        ([], ("inductor",)),
+        ([], ("prims", "aten.mm")),
+        ([], ("aten.linear", "aten.t", "aten.addmm.default", "aten.add.Tensor", "aten._softmax")),
+        # Of softmax, all parts but one are there: it can neither be called nor put together.
+        (
+            [("torch.nn.functional.softmax", "aten._softmax.default")],
+            ("aten.permute", "aten.addmm", "aten.add", "prims.amax", "prims.sub", "prims.exp", "prims.sum"),
+        ),
+    ],
+    ids=lambda one: "-".join(map(str, one)) if isinstance(one, tuple) else "",
+)
+def test_a_set_of_operators_lacks_what_it_cannot_put_together(
+    live: LiveWorker, wanted: list[tuple[str, str]], names: tuple[str, ...]
+) -> None:
+    assert lacking(live, MODEL.format(options=""), "Net", *names) == wanted
+
+
+def test_what_inductor_leaves_to_aten_is_a_fallback_and_attention_is_none(live: LiveWorker) -> None:
+    source = (
+        "import torch\nfrom torch.nn import functional as F\n"
+        "# fuselight: f(f32[2, 4, 8, 8])\n"
+        "def f(x):\n"
+        "    y = F.scaled_dot_product_attention(x, x, x)\n"
+        "    return y + torch.linalg.qr(x[0, 0])[0].sum()\n"
+    )
+    found = {path.call: path for path in paths(live, source, "f", "inductor")}
+    attention = found["torch.nn.functional.scaled_dot_product_attention"]
+    assert any("scaled_dot_product" in one for one in attention.inductor)
+    assert (attention.fallback, attention.lacking) == ((), ())
+    qr = found["torch.linalg.qr"]
+    assert qr.fallback == qr.lacking == ("aten.linalg_qr.default",)
+    assert qr.stack[-1].line == 6
+
+
+def test_a_name_that_torch_has_not_is_told(live: LiveWorker) -> None:
+    report = report_of(live, MODEL.format(options=""), "Net", "aten.addmn", "core-aten")
+    (problem,) = report.problems
+    assert "aten.addmn" in problem.what
+    assert not any(path.lacking for path in report.operators)
+
+
+def test_symbolic_sizes_stay_symbolic(live: LiveWorker) -> None:
+    source = (
+        "import torch\n# fuselight: f(f32[4, 8])\n# fuselight: f(f32[6, 8])\n# fuselight: f(f32[9, 8])\n"
+        "def f(x):\n    return torch.nn.functional.layer_norm(x, (8,))\n"
+    )
+    report = report_of(live, source)
+    assert {path.compile_id for path in report.operators} == {"0/0", "0/1"}
+    assert all(path.prims for path in report.operators)
+
+
+def test_a_custom_operator_stands_for_itself(live: LiveWorker) -> None:
+    source = (
+        "import torch\n"
+        "@torch.library.custom_op('mine::odd', mutates_args=())\n"
+        "def odd(x: torch.Tensor) -> torch.Tensor:\n"
+        "    return x.clone()\n"
+        "@odd.register_fake\n"
+        "def _(x):\n"
+        "    return torch.empty_like(x)\n"
+        "# fuselight: f(f32[4])\n"
+        "def f(x):\n"
+        "    return odd(x).cos()\n"
+    )
+    custom, cos = paths(live, source, "f", "core-aten")
+    assert custom.core == custom.prims == custom.fallback == custom.lacking == ("mine.odd.default",)
+    assert cos.lacking == ()

@@ -99,7 +99,7 @@ class Analyse:
     tier: Tier = Tier.CAPTURE
     """`kernels` also generates kernels for `device`, and launches none."""
     device: Device | None = None
-    """What kernels are generated for; None: the CPU of the worker."""
+    """What kernels are generated for; None: the GPU that is there, else the catalogue's `FALLBACK`."""
     operators: bool = False
     """Tier kernels: tell what each operator decomposes into, instead of generating kernels."""
     operator_set: tuple[str, ...] = ()

@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
+from fuselight.devices import FALLBACK, find
 from fuselight.protocol import Answer
 from fuselight.report import Device, GeneratedGraph, Kernel, KernelKind, Phase, Report, Tier
 from tests.support.live_worker import LiveWorker
@@ -219,3 +221,11 @@ def test_the_forwards_kernels_come_before_the_backwards_are_made(live: LiveWorke
     assert [graph.phase for graph in answer.report.generated] == [Phase.FORWARD, Phase.BACKWARD]
     assert [graph.phase for graph in early[0].generated] == [Phase.FORWARD]
     assert early[0].generated[0] == answer.report.generated[0]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which is taken")
+def test_without_a_gpu_and_without_a_name_it_is_the_catalogues_fallback(live: LiveWorker) -> None:
+    request = replace(live.request(BLOCK.format(options=""), "Block"), tier=Tier.KERNELS)
+    report = live.report(request)
+    assert report.target_device == find(FALLBACK)
+    assert report.generated[0].kernels

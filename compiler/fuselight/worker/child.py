@@ -23,10 +23,12 @@ import torch
 
 from fuselight import dynamo, torch_api
 from fuselight.codec import encode
-from fuselight.report import Call, Culprit, Failure, Location, Note, Problem, Rung, Tier, text_key
+from fuselight.devices import FALLBACK, find
+from fuselight.report import Call, Culprit, Device, Failure, Location, Note, Problem, Rung, Tier, text_key
 from fuselight.target import importing, rungs
 from fuselight.target.calls import PlannedCall, call_mode, compiled_form, make_call, module_of
 from fuselight.target.filling import quick_random
+from fuselight.target.present import present_device
 from fuselight.target.tensors import set_seeds
 from fuselight.worker import endings, process, wire
 from fuselight.worker.state import Job, RunState, finish, getpid, identity, keep, put
@@ -159,7 +161,7 @@ def _backend(state: RunState) -> Callable[..., Any]:
     request = state.job.request
     if request.tier is Tier.KERNELS and request.operators:
         return _operator_paths(state)
-    if request.tier is not Tier.KERNELS or request.device is None:
+    if request.tier is not Tier.KERNELS:
         return dynamo.capture_backend
     inductor = importlib.import_module("fuselight.inductor")  # takes most of a second: not for a capture
 
@@ -167,7 +169,7 @@ def _backend(state: RunState) -> Callable[..., Any]:
         keep(state)  # first: the host sends it on when it hears of the graph
         state.tell("kernels", f"graph {count}", None, None, count)
 
-    generation: Any = inductor.Generation(request.device, told)
+    generation: Any = inductor.Generation(_target_device(state), told)
     state.generation = generation
     backend: Callable[..., Any] = generation
     return backend
@@ -181,16 +183,21 @@ def _operator_paths(state: RunState) -> Callable[..., Any]:
     return backend
 
 
+def _target_device(state: RunState) -> Device:
+    """What kernels are for: the device that is asked for, else the one that is there, else the usual one."""
+    state.device = state.job.request.device or present_device() or find(FALLBACK)
+    return state.device
+
+
 def _assemble(state: RunState) -> None:
     """Compile Triton kernels for a device; nothing of the user's runs."""
     request = state.job.request
-    if request.device is None:
-        return
+    device = _target_device(state)
     triton_api = importlib.import_module("fuselight.triton_api")
     for number, source in enumerate(request.assemble, 1):
         with state.step("assemble", f"kernel {number} of {len(request.assemble)}"):
             state.assembled[text_key(source)] = triton_api.assemble(
-                source, request.device, config=request.config, cache=request.cache
+                source, device, config=request.config, cache=request.cache
             )
 
 

@@ -21,6 +21,7 @@ from fuselight.protocol import Analyse, Progress
 from fuselight.report import (
     Assembled,
     Call,
+    Device,
     Failure,
     Inputs,
     Location,
@@ -79,6 +80,8 @@ class RunState:
     grad: bool | None = None
     training: bool | None = None
     fake: bool = False
+    device: Device | None = None
+    """Tier kernels: what they are for, the one that was asked for or found."""
     generation: Generation | None = None
     """Tier kernels: what generates them."""
     operators: OperatorPaths | None = None
@@ -154,8 +157,8 @@ class RunState:
             target=TargetRef(target.path, target.name, target.line, target.kind),
             tier=request.tier,
             generation=request.generation,
-            device=request.device.key if request.device else "cpu",
-            target_device=request.device,
+            device=self.device.key if self.device else "cpu",
+            target_device=self.device,
             generated=() if made is None else tuple(made.graphs),
             operators=() if self.operators is None else tuple(self.operators.paths),
             assembled=dict(self.assembled),

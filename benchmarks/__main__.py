@@ -12,7 +12,15 @@ import traceback
 
 from benchmarks.print_table import print_header, print_table
 
-NAMES = ("server_bench", "static_bench", "save_to_diagnostics", "check_process", "run_overhead", "accuracy")
+NAMES = (
+    "server_bench",
+    "static_bench",
+    "save_to_diagnostics",
+    "check_process",
+    "run_overhead",
+    "kernels_bench",
+    "accuracy",
+)
 
 
 def main() -> int:

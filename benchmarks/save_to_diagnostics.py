@@ -49,9 +49,9 @@ for options in sys.stdin:
 class Baseline:
     """A process with everything imported that forks a child per measurement."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, program: str = _BASELINE) -> None:
         script = folder / "baseline.py"
-        script.write_text(_BASELINE, encoding="utf-8")
+        script.write_text(program, encoding="utf-8")
         self.process = subprocess.Popen(
             [sys.executable, str(script), str(_threads())],
             cwd=folder,

@@ -23,7 +23,7 @@ from fuselight_server.runs import Job, Key, Lane, Runner, Runs
 from fuselight_server.state import disk_text, within
 from fuselight_server.static.document import read_source
 from fuselight_server.store import recorded_calls
-from fuselight_server.target_device import device_for
+from fuselight_server.target_device import choose
 
 if TYPE_CHECKING:
     from fuselight.report import Report
@@ -264,7 +264,7 @@ class Analysis:
             self._identity += 1
             self.outcomes.begin(key)
             request = planned[0].request(self._identity, generation, options)
-            device = device_for(folder.settings) if key.tier is Tier.KERNELS else None
+            device = choose(folder.settings).device if key.tier is Tier.KERNELS else None
             return dataclasses.replace(request, tier=key.tier, device=device)
 
         return make

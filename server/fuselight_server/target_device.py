@@ -42,11 +42,6 @@ def choose(settings: Settings) -> Choice:
         return Choice(None, f"{unknown} Until fuselight.device is changed, kernels are for {_AUTO_WORDS}.")
 
 
-def device_for(settings: Settings) -> Device:
-    """Return what kernels are generated for: the device that is named, else the catalogue's `FALLBACK`."""
-    return choose(settings).device or find(FALLBACK)
-
-
 _AUTO_WORDS = f"the GPU that is there, else {FALLBACK}"
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from fuselight.devices import FALLBACK, UnknownDevice, find
+from fuselight.devices import AUTO, FALLBACK, UnknownDevice, find
 from fuselight.protocol import Limits
 from fuselight.report import KernelKind, Problem, Tier
 from fuselight_server.cli.check import planned_jobs, read_sources
@@ -57,7 +57,8 @@ class KernelOptions:
     """What the command line asked for."""
 
     paths: tuple[Path, ...]
-    device: Device
+    device: Device | None
+    """None: the GPU that is there, else the catalogue's FALLBACK."""
     targets: tuple[str, ...] = ()
     resources: bool = False
     """Whether to compile the Triton kernels as well."""
@@ -73,8 +74,11 @@ def kernels(  # noqa: PLR0917 - the parameters are the command's options, given 
         typer.Option(help="Generate for this class or function alone. Repeatable."),
     ] = None,
     device: Annotated[
-        str, typer.Option(help="The device to generate for, as h100, a100-80gb, rtx-4090 or cpu.")
-    ] = FALLBACK,
+        str,
+        typer.Option(
+            help=f"What to generate for: h100, rtx-4090, cpu, ... (auto: the GPU here, else {FALLBACK})."
+        ),
+    ] = AUTO,
     output_format: Annotated[
         KernelFormat, typer.Option("--format", help="How to print.")
     ] = KernelFormat.TEXT,
@@ -107,7 +111,7 @@ def kernels(  # noqa: PLR0917 - the parameters are the command's options, given 
     """Show the kernels that each line of the targets in PATHS becomes on a GPU, present or not."""
     pairs = tuple(map(_pair, why or []))
     try:
-        chosen = find(device)
+        chosen = None if device.strip().lower() == AUTO else find(device)
         options = KernelOptions(
             paths=tuple(paths),
             device=chosen,

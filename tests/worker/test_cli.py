@@ -165,3 +165,24 @@ def test_the_version_is_that_of_the_manifest(project: Path) -> None:
     manifest = json.loads((TOP / "package.json").read_text(encoding="utf-8"))
     done = fuselight("--version", cwd=project)
     assert done.stdout == f"fuselight {manifest['version']}\n"
+
+
+def test_ops_says_what_a_file_of_operators_lacks_and_the_exit_code_says_so(project: Path) -> None:
+    (project / "layer.py").write_text(
+        "import torch\n\n# fuselight: layer(f32[4, 8], f32[8, 8])\n"
+        "def layer(x, weight):\n    return torch.nn.functional.linear(x, weight).tanh()\n"
+    )
+    (project / "mine.txt").write_text("aten.permute  # all overloads\naten.mm.default\n")
+    command = ("ops", "layer.py", "--python", sys.executable, "--opset", "mine.txt")
+    done = fuselight(*command, cwd=project)
+    assert done.returncode == 1, done.stderr
+    assert "mine.txt lacks 1 operator\n  aten.tanh x 1 for torch.Tensor.tanh\n" in done.stdout
+    assert "layer.py:5  return torch.nn.functional.linear(x, weight).tanh()" in done.stdout
+    (project / "mine.txt").write_text("aten.permute\naten.mm.default\naten.tanh\n")
+    done = fuselight(*command, "--format", "json", cwd=project)
+    assert done.returncode == 0, done.stderr
+    (target,) = json.loads(done.stdout)["targets"]
+    assert (target["lacking"], target["counts"]["aten"]["aten.mm.default"]) == ([], 1)
+    wrong = fuselight("ops", "layer.py", "--opset", "coreaten", cwd=project)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "coreaten is none of core-aten, prims, inductor" in wrong.stderr

@@ -109,6 +109,11 @@ def test_equal_calls_are_one_path_with_a_count(live: LiveWorker) -> None:
         ([], ("inductor",)),
         ([], ("prims", "aten.mm")),
         ([], ("aten.linear", "aten.t", "aten.addmm.default", "aten.add.Tensor", "aten._softmax")),
+        # The transposition before it is made of a prim, the multiplication cannot be.
+        (
+            [("torch.nn.functional.linear", "aten.addmm.default")],
+            ("aten.add", "aten._softmax", "prims.transpose"),
+        ),
         # Of softmax, all parts but one are there: it can neither be called nor put together.
         (
             [("torch.nn.functional.softmax", "aten._softmax.default")],
@@ -143,6 +148,7 @@ def test_what_inductor_leaves_to_aten_is_a_fallback_and_attention_is_none(live: 
 def test_a_name_that_torch_has_not_is_told(live: LiveWorker) -> None:
     report = report_of(live, MODEL.format(options=""), "Net", "aten.addmn", "core-aten")
     (problem,) = report.problems
+    assert problem.stage == "operator_set"
     assert "aten.addmn" in problem.what
     assert not any(path.lacking for path in report.operators)
 

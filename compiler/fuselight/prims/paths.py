@@ -84,7 +84,9 @@ class OperatorPaths:
         self._set = OperatorSet(names) if names else None
         self._known: dict[str, _Levels] = {}
         for name in self._set.unknown if self._set else ():
-            self._problem(f"operator {name} of the set", "this torch has no operator of that name")
+            self._problem(
+                "operator_set", f"operator {name} of the set", "this torch has no operator of that name"
+            )
 
     def __call__(
         self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_asked: Any
@@ -95,7 +97,8 @@ class OperatorPaths:
             operator_sets.read_aten_graph(gm, example_inputs, lambda aten: self._read(gm, aten, compile_id))
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
             first = next(iter(str(error).strip().splitlines()), "")
-            self._problem(f"the operators of graph {compile_id}", f"{type(error).__name__}: {first}"[:500])
+            why = f"{type(error).__name__}: {first}"[:500]
+            self._problem("operators", f"the operators of graph {compile_id}", why)
         forward: Callable[..., Any] = gm.forward
         return forward
 
@@ -145,13 +148,14 @@ class OperatorPaths:
         except Exception as error:  # noqa: BLE001 - a decomposition may raise anything; the operator is still known
             first = next(iter(str(error).strip().splitlines()), "")
             self._problem(
+                "decomposition",
                 f"what {operator_sets.operator_name(node.target)} decomposes into",
                 f"{type(error).__name__}: {first}"[:300],
             )
             return (node.target,)
 
-    def _problem(self, what: str, why: str) -> None:
-        self.problems.setdefault(Problem("operators", what, why))
+    def _problem(self, stage: str, what: str, why: str) -> None:
+        self.problems.setdefault(Problem(stage, what, why))
 
 
 def _calls_by_source(gm: torch.fx.GraphModule) -> dict[tuple[str, ...], torch.fx.Node]:

@@ -45,7 +45,5 @@ class OperatorSet:
         """What is missing for a node, by the operators at which decomposition ends."""
         if self._table is not None:
             return operator_sets.decomposed(node, self._table, self.has)
-        by_core = operator_sets.decomposed(node, operator_sets.core_table(), self.has)
-        if not by_core or not operator_sets.decomposed(node, operator_sets.prims_table(), self.has):
-            return ()
-        return by_core
+        core, whole = operator_sets.core_table(), operator_sets.prims_table()
+        return operator_sets.decomposed(node, core, self.has, further=whole)

@@ -144,11 +144,12 @@ def is_known(name: str) -> bool:
 class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Writes down the operators that are computed, where each in `table` is replaced by what it decomposes into.
 
-    What `has` knows is neither decomposed nor written down.
+    What `has` knows is neither decomposed nor written down, and what `further` takes wholly to that is not either.
     """
 
     table: Table
     has: Callable[[Any], bool] | None = None
+    further: Table | None = None
     found: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -162,9 +163,17 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
             made = self._decomposed(func, args, kwargs)
             if made is not NotImplemented:
                 return made
-            if _makes_tensors(func):
+            if _makes_tensors(func) and not self._put_together(func, args, kwargs):
                 self.found.append(func)
         return func(*args, **kwargs)
+
+    def _put_together(self, func: Any, args: Any, kwargs: Any) -> bool:
+        if self.further is None:
+            return False
+        recording = _Recording(self.further, self.has)
+        with recording:
+            func(*args, **kwargs)
+        return not recording.found
 
     def _decomposed(self, func: Any, args: Any, kwargs: Any) -> Any:
         known = len(self.found)
@@ -179,15 +188,21 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def decomposed(
-    node: torch.fx.Node, table: Table, has: Callable[[Any], bool] | None = None
+    node: torch.fx.Node,
+    table: Table,
+    has: Callable[[Any], bool] | None = None,
+    further: Table | None = None,
 ) -> tuple[Any, ...]:
-    """What the operator of a node becomes by `table`, less what `has` knows. Raises what the decomposition raises."""
+    """What the operator of a node becomes by `table`, less what `has` knows or `further` makes of what it knows.
+
+    Raises what the decomposition raises.
+    """
     if not isinstance(node.target, OpOverload):
         return () if has is not None and has(node.target) else (node.target,)
     values: tuple[Any, Any] = torch.fx.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
     args, kwargs = values
     fake = detect_fake_mode([*pytree.tree_leaves(values), *pytree.tree_leaves(node.meta.get("val"))])
-    recording = _Recording(table, has)
+    recording = _Recording(table, has, further)
     with contextlib.ExitStack() as stack:
         if fake is not None:
             stack.enter_context(fake)

@@ -13,6 +13,7 @@ import typer
 from fuselight.version import version
 from fuselight_server.cli.check import check
 from fuselight_server.cli.kernels import kernels
+from fuselight_server.cli.ops import ops
 from fuselight_server.cli.run import run
 from fuselight_server.cli.server import server
 
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command()(check)
 app.command()(kernels)
+app.command()(ops)
 app.command(
     context_settings={
         "allow_extra_args": True,

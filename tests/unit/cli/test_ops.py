@@ -1,0 +1,166 @@
+"""`fuselight ops` without a worker: its sets of operators, its formats, its exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fuselight.report import Culprit, Failure, Location, OperatorPath, Phase, Problem, Report, Stack
+from fuselight_server.cli.formats.ops_json import as_json
+from fuselight_server.cli.formats.ops_text import print_operators
+from fuselight_server.cli.ops import OperatorSetError, exit_code, read_operator_set
+from fuselight_server.cli.outcome import Outcome
+from fuselight_server.kernels import Place
+from fuselight_server.kernels.operators import counts, lacks
+from tests.support.reports import report
+
+ROOT = "/w"
+
+
+def at(line: int) -> Stack:
+    return (Location(f"{ROOT}/model.py", line),)
+
+
+PATHS = (
+    OperatorPath(
+        "torch.nn.functional.linear", Phase.FORWARD, at(11), "0/0",
+        aten=("aten.t.default", "aten.addmm.default"),
+        core=("aten.permute.default", "aten.addmm.default"),
+        prims=("prims.transpose.default", "aten.mm.default", "prims.mul.default", "prims.mul.default"),
+        inductor=("aten.permute.default", "aten.addmm.default"),
+        lacking=("aten.mm.default",), count=12,
+    ),
+    OperatorPath(
+        "torch.nn.functional.linear", Phase.BACKWARD, at(11), "0/0",
+        aten=("aten.mm.default",), core=("aten.mm.default",), prims=("aten.mm.default",),
+        inductor=("aten.mm.default",), lacking=("aten.mm.default",), count=12,
+    ),
+    OperatorPath(
+        "torch.linalg.qr", Phase.FORWARD, at(20), "0/0",
+        aten=("aten.linalg_qr.default",), core=("aten.linalg_qr.default",), prims=("aten.linalg_qr.default",),
+        inductor=("aten.linalg_qr.default",), fallback=("aten.linalg_qr.default",),
+        lacking=("aten.linalg_qr.default",),
+    ),
+)  # fmt: skip
+
+
+def made(*paths: OperatorPath, problems: tuple[Problem, ...] = ()) -> Report:
+    return report(roots=(ROOT,), operators=paths, problems=problems)
+
+
+def text_of(given: Report, opset: str | None = None) -> str:
+    out = io.StringIO()
+    print_operators(Outcome(reports=[given]), Console(file=out, width=60, markup=False), opset)
+    return out.getvalue()
+
+
+def test_each_level_counts_as_often_as_calls_go_a_path() -> None:
+    found = counts(made(*PATHS))
+    assert found["call"] == {"torch.nn.functional.linear": 12, "torch.linalg.qr": 1}
+    assert found["aten"]["aten.mm.default"] == 12
+    assert found["prims"]["prims.mul.default"] == 24
+    assert found["fallback"] == {"aten.linalg_qr.default": 1}
+
+
+def test_what_is_lacking_is_told_by_operator_with_its_calls_and_lines() -> None:
+    first, second = lacks(made(*PATHS))
+    assert (first.operator, first.count) == ("aten.mm.default", 24)
+    assert list(first.places) == [Place(f"{ROOT}/model.py", 11)]
+    assert list(second.calls) == ["torch.linalg.qr"]
+
+
+def test_text_tells_what_is_lacking_the_counts_and_the_paths() -> None:
+    text = text_of(made(*PATHS), "prims")
+    assert "prims lacks 2 operators\n  aten.mm x 24 for torch.nn.functional.linear\n" in text
+    assert "      /w/model.py:11\n" in text
+    assert "torch calls: 13 of 2 kinds\n  torch.nn.functional.linear 12, torch.linalg.qr 1\n" in text
+    assert "  torch.nn.functional.linear x 12  forward\n" in text
+    assert "      prims: prims.transpose, aten.mm, prims.mul x 2\n" in text
+    assert "      core ATen: the same\n" in text
+    assert "      Inductor leaves to ATen: aten.linalg_qr\n" in text
+
+
+def test_text_says_when_nothing_is_lacking_or_captured() -> None:
+    whole = OperatorPath("torch.sin", Phase.INFERENCE, at(3), aten=("aten.sin.default",))
+    assert "core-aten lacks nothing of it\n" in text_of(made(whole), "core-aten")
+    assert "lacks" not in text_of(made(whole))
+    assert "no operators: nothing of it is captured\n" in text_of(made())
+
+
+def test_json_has_the_counts_the_paths_and_what_is_lacking() -> None:
+    data = json.loads(as_json(Outcome(reports=[made(*PATHS)]), "prims"))
+    (target,) = data["targets"]
+    assert (data["schema"], data["opset"]) == (1, "prims")
+    assert target["counts"]["aten"]["aten.mm.default"] == 12
+    assert target["lacking"][0] == {
+        "operator": "aten.mm.default",
+        "count": 24,
+        "calls": ["torch.nn.functional.linear"],
+        "lines": [["/w/model.py", 11]],
+    }
+    assert [one["phase"] for one in target["paths"]] == ["forward", "backward", "forward"]
+    assert target["paths"][0]["stack"] == [["/w/model.py", 11]]
+
+
+def test_the_page_names_every_key_of_the_json() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "operators.md").read_text(encoding="utf-8")
+    data = json.loads(as_json(Outcome(reports=[made(*PATHS)]), "prims"))
+    target = data["targets"][0]
+    keys = {*data, *target, *target["lacking"][0], *target["paths"][0], *target["counts"]}
+    assert sorted(key for key in keys if f"`{key}`" not in page) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ([made(PATHS[0])], 1),
+        ([made(OperatorPath("torch.sin", Phase.INFERENCE))], 0),
+        ([], 2),
+        ([report(failures=(Failure(Culprit.USER, "exception", "no"),))], 2),
+        ([made(PATHS[0], problems=(Problem("operators", "graph 0/1", "why"),))], 2),
+        ([made(problems=(Problem("operator_set", "aten.addmn", "no such operator"),))], 0),
+    ],
+)
+def test_the_exit_code_says_whether_something_is_lacking(given: list[Report], code: int) -> None:
+    assert exit_code(Outcome(reports=given)) == code
+
+
+def test_a_problem_of_the_command_is_not_a_success() -> None:
+    assert exit_code(Outcome(reports=[made()], problems=[Problem("source", "x.py", "gone")])) == 2
+
+
+def test_a_file_of_operators_has_one_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text(
+        "# mine\naten.add.Tensor\n\naten::mm  # fast\ntorch.ops.aten.addmm.default\nprims\naten.add.Tensor\n"
+    )
+    assert read_operator_set(str(file)) == ("aten.add.Tensor", "aten.mm", "aten.addmm.default", "prims")
+    assert read_operator_set("core-aten") == ("core-aten",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("aten.add\nadd two tensors\n", "line 2: 'add two tensors' is no operator"),
+        ("# nothing\n", "names no operator"),
+        (None, "is none of core-aten, prims, inductor, and no file of operators either: No such file"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, text: str | None, said: str) -> None:
+    file = tmp_path / "mine.txt"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(OperatorSetError) as error:
+        read_operator_set(str(file))
+    assert said in str(error.value)
+
+
+def test_a_file_that_is_not_text_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "mine.bin"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(OperatorSetError, match="it is not text"):
+        read_operator_set(str(file))

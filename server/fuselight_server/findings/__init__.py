@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.findings.breaks import break_findings
 from fuselight_server.findings.context import Context, Thresholds
 from fuselight_server.findings.failures import code_of, failure_findings
+from fuselight_server.findings.generation import generation_findings
 from fuselight_server.findings.guards import guard_findings
 from fuselight_server.findings.not_compiled import not_compiled_findings
 from fuselight_server.findings.notes import note_findings
@@ -34,6 +35,7 @@ _FAMILIES = (
     specialisation_findings,
     guard_findings,
     note_findings,
+    generation_findings,
 )
 _NO_THRESHOLDS = Thresholds()
 

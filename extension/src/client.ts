@@ -57,7 +57,8 @@ export function createClient(server: Choice, parts: ClientParts): LanguageClient
     markdown: { isTrusted: false, supportHtml: false, supportThemeIcons: false },
     middleware: {
       async executeCommand(command, args, next) {
-        const folder = command === serverCommand.run ? folderOf(args[0]) : null;
+        const runs = command === serverCommand.run || command === serverCommand.kernels;
+        const folder = runs ? folderOf(args[0]) : null;
         return folder === null || (await consent.mayStart(folder)) ? next(command, args) : undefined;
       },
       workspace: {

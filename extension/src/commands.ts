@@ -8,6 +8,7 @@ import * as vscode from "vscode";
 import type { Consent } from "./consent";
 import { chooseDevice } from "./device_picker";
 import { selectInterpreter } from "./interpreter_picker";
+import type { KernelView } from "./kernel_view";
 import type { Lifecycle } from "./lifecycle";
 import { codeOf, findingsAt, goToFinding } from "./navigation";
 import { reportProblem } from "./problem_report";
@@ -21,11 +22,12 @@ export interface Parts {
   readonly board: StatusBoard;
   readonly consent: Consent;
   readonly report: ReportView;
+  readonly kernels: KernelView;
   readonly log: vscode.LogOutputChannel;
 }
 
 export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
-  const { context, lifecycle, board, consent, report, log } = parts;
+  const { context, lifecycle, board, consent, report, kernels, log } = parts;
 
   /** Server commands exist only while the server runs. */
   async function ask(command: string, ...args: readonly unknown[]): Promise<unknown> {
@@ -45,6 +47,9 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
 
   const commands: Record<string, (...args: readonly unknown[]) => unknown> = {
     "fuselight.run": () => run({ atCursor: true }),
+    "fuselight.kernels": () => run({ atCursor: true, command: serverCommand.kernels }),
+    "fuselight.showKernel": (argument) => kernels.show(argument),
+    "fuselight.switchKernelForm": () => kernels.switchForm(),
     "fuselight.runFile": (uri) => run({ atCursor: false, uri: uri instanceof vscode.Uri ? uri : undefined }),
     "fuselight.cancel": () => ask(serverCommand.cancel, { uri: null }),
     "fuselight.askAgain": askAgain,
@@ -88,7 +93,15 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     }
   }
 
-  async function run({ atCursor, uri }: { atCursor: boolean; uri?: vscode.Uri | undefined }): Promise<void> {
+  async function run({
+    atCursor,
+    uri,
+    command = serverCommand.run,
+  }: {
+    atCursor: boolean;
+    uri?: vscode.Uri | undefined;
+    command?: string;
+  }): Promise<void> {
     const editor = vscode.window.activeTextEditor;
     const at = uri ?? editor?.document.uri;
     if (at === undefined) {
@@ -96,7 +109,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
       return;
     }
     const target = atCursor && editor ? await targetAt(editor) : null;
-    await ask(serverCommand.run, { uri: at.toString(), target });
+    await ask(command, { uri: at.toString(), target });
   }
 
   /** Takes back "Run" as well as "Not in This Folder". */

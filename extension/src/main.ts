@@ -9,10 +9,17 @@ import { registerCommands } from "./commands";
 import { createConsent } from "./consent";
 import { createDeviceItem, warnOfDevices } from "./device_picker";
 import { onInterpreterSelected } from "./environment";
+import { createKernelDocuments } from "./kernel_documents";
+import { createKernelHeat } from "./kernel_heat";
+import { createKernelMarks } from "./kernel_marks";
+import { createKernelView } from "./kernel_view";
 import { createLifecycle, type Lifecycle } from "./lifecycle";
 import { createMessageLog } from "./message_log";
 import {
   confirmRunRequest,
+  kernelDocumentRequest,
+  kernelLinesRequest,
+  kernelsAtRequest,
   reportChangedNotification,
   reportTreeRequest,
   type Status,
@@ -30,14 +37,22 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   const board = createStatusBoard();
   const consent = createConsent(context.workspaceState);
   let report: ReportView | null = null;
+  let kernelsChanged: (uri?: string) => void = () => undefined;
+  let hasSpoken = false;
 
   const lifecycle = createLifecycle(
     { context, log, messages, consent },
     {
-      state: (state, detail) => board.clear(state, detail),
+      state(state, detail) {
+        hasSpoken = false;
+        board.clear(state, detail);
+      },
       connect(client) {
         client.onNotification(statusNotification, (status) => show(status));
-        client.onNotification(reportChangedNotification, ({ uri }) => report?.changed(uri));
+        client.onNotification(reportChangedNotification, ({ uri }) => {
+          report?.changed(uri);
+          kernelsChanged(uri);
+        });
         client.onRequest(confirmRunRequest, (question) => consent.ask(question));
       },
     },
@@ -46,6 +61,10 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
 
   function show(status: Status): void {
     board.set(status);
+    if (!hasSpoken) {
+      hasSpoken = true;
+      kernelsChanged(); // texts that were open before there was a server
+    }
     const found = board.all().some((one) => one.interpreter !== null);
     void vscode.commands.executeCommand("setContext", "fuselight.hasInterpreter", found);
   }
@@ -58,15 +77,40 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     (node) => (node.range ? (lifecycle.client()?.protocol2CodeConverter.asRange(node.range) ?? null) : null),
   );
 
+  const documents = createKernelDocuments(async (id) => {
+    const client = lifecycle.client();
+    return client ? await client.sendRequest(kernelDocumentRequest, id) : null;
+  });
+  const marks = createKernelMarks(documents);
+  const heat = createKernelHeat(async (uri) => {
+    const client = lifecycle.client();
+    return client ? (await client.sendRequest(kernelLinesRequest, { uri: uri.toString() })).lines : [];
+  }, context);
+  const kernels = createKernelView(async (at) => {
+    const client = lifecycle.client();
+    if (client === null) {
+      void vscode.window.showWarningMessage("The Fuselight language server is not running.");
+      return null;
+    }
+    return (await client.sendRequest(kernelsAtRequest, at)).kernels;
+  }, documents);
+  kernelsChanged = (uri) => {
+    void documents.changed(uri);
+    void heat.changed(uri);
+  };
+
   context.subscriptions.push(
     log,
     messages,
     board,
+    documents,
+    marks,
+    heat,
     warnOfInterpreters(board),
     createDeviceItem(board),
     warnOfDevices(board),
     report,
-    ...registerCommands({ context, lifecycle, board, consent, report, log }),
+    ...registerCommands({ context, lifecycle, board, consent, report, kernels, log }),
     vscode.workspace.onDidGrantWorkspaceTrust(() => lifecycle.reconcile("trust granted")),
     vscode.workspace.onDidChangeWorkspaceFolders(() => lifecycle.reconcile("folders changed")),
     vscode.workspace.onDidChangeConfiguration((change) => {
@@ -78,7 +122,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   );
   void vscode.commands.executeCommand("setContext", "fuselight.active", true);
   const ready = begin(context, lifecycle, log);
-  return createTestingApi({ ready, board, lifecycle, consent, report });
+  return createTestingApi({ ready, board, lifecycle, consent, report, marks, heat });
 }
 
 export async function deactivate(): Promise<void> {

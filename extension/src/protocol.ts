@@ -5,6 +5,8 @@
  */
 
 import { NotificationType, type Range, RequestType } from "vscode-languageclient/node";
+import type { KernelLink } from "./kernel_lines";
+import type { KernelId } from "./kernel_uri";
 
 export type RunState = "untrusted" | "idle" | "starting" | "running" | "failed" | "noInterpreter";
 
@@ -66,6 +68,42 @@ export interface ReportTree {
   readonly nodes: readonly ReportNode[];
 }
 
+/** Lines of a file, both included; without `line` all of it. */
+export interface KernelsAt {
+  readonly uri: string;
+  readonly line?: number;
+  readonly last?: number;
+  readonly target?: string;
+}
+
+/** One text of a kernel to choose, with what the server needs to make it. */
+export interface KernelEntry extends KernelId {
+  /** As a file; the ending gives the language. */
+  readonly name: string;
+  readonly label: string;
+  readonly description: string;
+}
+
+export interface KernelForm {
+  readonly form: string;
+  readonly name: string;
+}
+
+/** The text of a kernel; where there is none, `text` says what to do. */
+export interface KernelDocument {
+  readonly found: boolean;
+  readonly text: string;
+  readonly links: readonly KernelLink[];
+  readonly forms: readonly KernelForm[];
+  readonly stale: boolean;
+}
+
+/** A line with a part of the estimated time that is worth a mark; level 3 is the most. */
+export interface KernelLine {
+  readonly line: number;
+  readonly level: number;
+}
+
 /** What the extension tells the server at the start. */
 export interface InitializationOptions {
   readonly settings: unknown;
@@ -95,10 +133,24 @@ export const confirmRunRequest = new RequestType<ConfirmRun, ConfirmAnswer, void
 export const reportTreeRequest = new RequestType<{ readonly uri: string | null }, ReportTree, void>(
   "fuselight/reportTree",
 );
+export const kernelsAtRequest = new RequestType<
+  KernelsAt,
+  { readonly kernels: readonly KernelEntry[] },
+  void
+>("fuselight/kernelsAt");
+export const kernelDocumentRequest = new RequestType<KernelId, KernelDocument, void>(
+  "fuselight/kernelDocument",
+);
+export const kernelLinesRequest = new RequestType<
+  { readonly uri: string },
+  { readonly lines: readonly KernelLine[] },
+  void
+>("fuselight/kernelLines");
 
 /** Commands that the server answers; the language client registers them under the same names. */
 export const serverCommand = {
   run: "fuselight.server.run",
+  kernels: "fuselight.server.kernels",
   cancel: "fuselight.server.cancel",
   askAgain: "fuselight.server.askAgain",
   restartWorker: "fuselight.server.restartWorker",
@@ -111,6 +163,7 @@ export const serverCommand = {
 /** Commands of the extension that the server may put into lenses and quick fixes. */
 export const clientCommands = [
   "fuselight.showDetails",
+  "fuselight.showKernel",
   "fuselight.selectInterpreter",
   "fuselight.chooseDevice",
   "fuselight.showLog",

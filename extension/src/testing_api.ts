@@ -6,8 +6,10 @@
 
 import type * as vscode from "vscode";
 import type { Consent } from "./consent";
+import type { KernelHeat } from "./kernel_heat";
+import type { KernelMarks, Marked } from "./kernel_marks";
 import type { Lifecycle } from "./lifecycle";
-import type { ReportNode, Status } from "./protocol";
+import type { KernelLine, ReportNode, Status } from "./protocol";
 import type { ReportView } from "./report_view";
 import type { Resolution } from "./resolve";
 import type { StatusBoard } from "./status";
@@ -19,6 +21,10 @@ export interface TestingApi {
   statuses(): readonly Status[];
   resolution(): Resolution | null;
   report(): readonly ReportNode[];
+  /** Lines that are marked since the cursor is on what they come from, or become. */
+  marked(): readonly Marked[];
+  /** Lines that are marked by their share of the time. */
+  heat(uri: vscode.Uri): readonly KernelLine[];
   /** The process id of the language server, or null. */
   serverPid(): number | null;
   /** The latest generation that the server has spoken of. */
@@ -35,9 +41,12 @@ interface Parts {
   readonly lifecycle: Lifecycle;
   readonly consent: Consent;
   readonly report: ReportView;
+  readonly marks: KernelMarks;
+  readonly heat: KernelHeat;
 }
 
-export function createTestingApi({ ready, board, lifecycle, consent, report }: Parts): TestingApi {
+export function createTestingApi(parts: Parts): TestingApi {
+  const { ready, board, lifecycle, consent, report, marks, heat } = parts;
   function until(wanted: (status: Status) => boolean): Promise<Status> {
     const present = board.all().find(wanted);
     if (present) {
@@ -58,6 +67,8 @@ export function createTestingApi({ ready, board, lifecycle, consent, report }: P
     statuses: () => board.all(),
     resolution: () => lifecycle.resolution(),
     report: () => report.nodes(),
+    marked: () => marks.marked(),
+    heat: (uri) => heat.marks(uri),
     serverPid: () => lifecycle.client()?.serverProcess?.pid ?? null,
     generation: () => Math.max(0, ...board.all().map((status) => status.generation)),
     until,

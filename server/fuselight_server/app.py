@@ -25,6 +25,7 @@ from fuselight_server.features import (
     configuration,
     files,
     hover,
+    kernel_documents,
     lifecycle,
     progress,
     protocol,
@@ -128,6 +129,9 @@ def _register(server: Server) -> None:
         (protocol.TRUST, lifecycle.trust),
         (protocol.INTERPRETER_CHANGED, configuration.interpreter_changed),
         (protocol.REPORT_TREE, report_tree.report_tree),
+        (protocol.KERNELS_AT, kernel_documents.kernels_at),
+        (protocol.KERNEL_DOCUMENT, kernel_documents.kernel_document),
+        (protocol.KERNEL_LINES, kernel_documents.kernel_lines),
     ):
         register(server, method, handler)
     register(server, types.TEXT_DOCUMENT_CODE_LENS, code_lens.code_lens, types.CodeLensOptions())

@@ -29,6 +29,7 @@ function suite(label, { workspace = "host/workspace", env = {} } = {}) {
 
 export default defineConfig([
   suite("runs"),
+  suite("kernels", { workspace: "host/workspace-kernels" }),
   suite("untrusted", { env: { FUSELIGHT_UNTRUSTED: "1" } }),
   suite("folders", {
     workspace: "host/workspace-of-two/two.code-workspace",

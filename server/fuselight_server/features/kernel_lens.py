@@ -91,7 +91,7 @@ def line_lenses(snapshot: Snapshot) -> Iterator[types.CodeLens]:
                     "uri": snapshot.document.uri,
                     "target": result.key.name,
                     "line": lines[0] - 1,
-                    "lastLine": lines[-1] - 1,
+                    "last": lines[-1] - 1,
                 }
                 yield _lens(place, "Show", SHOW, arguments)
 

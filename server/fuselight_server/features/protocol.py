@@ -18,6 +18,9 @@ STATUS = "fuselight/status"
 CONFIRM_RUN = "fuselight/confirmRun"
 REPORT_CHANGED = "fuselight/reportChanged"
 REPORT_TREE = "fuselight/reportTree"
+KERNELS_AT = "fuselight/kernelsAt"
+KERNEL_DOCUMENT = "fuselight/kernelDocument"
+KERNEL_LINES = "fuselight/kernelLines"
 TRUST = "fuselight/trust"
 INTERPRETER_CHANGED = "fuselight/interpreterChanged"
 
@@ -29,6 +32,33 @@ class ReportTreeParams:
     """Which file's reports; None for all."""
 
     uri: str | None = None
+
+
+@attrs.define
+class KernelsAtParams:
+    """Lines of a file, 0-based, both included; without `line` all of it. `target` where it is known whose kernels."""
+
+    uri: str
+    line: int | None = None
+    last: int | None = None
+    target: str | None = None
+
+
+@attrs.define
+class KernelDocumentParams:
+    """A text of a kernel: the target's file and name, and what `fuselight/kernelsAt` calls it."""
+
+    uri: str
+    target: str
+    kernel: str
+    form: str
+
+
+@attrs.define
+class KernelLinesParams:
+    """Which file."""
+
+    uri: str
 
 
 @attrs.define
@@ -56,6 +86,36 @@ class ReportTreeRequest:
 
 
 @attrs.define
+class KernelsAtRequest:
+    """`fuselight/kernelsAt`."""
+
+    id: int | str
+    params: KernelsAtParams
+    method: str = KERNELS_AT
+    jsonrpc: str = "2.0"
+
+
+@attrs.define
+class KernelDocumentRequest:
+    """`fuselight/kernelDocument`."""
+
+    id: int | str
+    params: KernelDocumentParams
+    method: str = KERNEL_DOCUMENT
+    jsonrpc: str = "2.0"
+
+
+@attrs.define
+class KernelLinesRequest:
+    """`fuselight/kernelLines`."""
+
+    id: int | str
+    params: KernelLinesParams
+    method: str = KERNEL_LINES
+    jsonrpc: str = "2.0"
+
+
+@attrs.define
 class TrustNotification:
     """`fuselight/trust`."""
 
@@ -79,6 +139,9 @@ class Plain(list[Any]):
 
 _OURS: dict[str, type[Any]] = {
     REPORT_TREE: ReportTreeRequest,
+    KERNELS_AT: KernelsAtRequest,
+    KERNEL_DOCUMENT: KernelDocumentRequest,
+    KERNEL_LINES: KernelLinesRequest,
     TRUST: TrustNotification,
     INTERPRETER_CHANGED: InterpreterChangedNotification,
 }

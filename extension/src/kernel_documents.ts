@@ -1,0 +1,134 @@
+/**
+ * The texts of generated kernels as read-only files, which the server makes.
+ *
+ * Invariant: a text that was closed is forgotten, and one that is open is asked for anew whenever its target's report
+ * is another one, so that a tab that outlived its window fills again.
+ */
+
+import * as vscode from "vscode";
+import { idOf, type KernelId, kernelScheme, partsOf } from "./kernel_uri";
+import type { KernelDocument } from "./protocol";
+
+/** Asks the server; null while there is none. */
+export type FetchKernel = (id: KernelId) => Promise<KernelDocument | null>;
+
+interface Shown {
+  readonly bytes: Uint8Array;
+  readonly mtime: number;
+  readonly document: KernelDocument | null;
+}
+
+export interface KernelDocuments extends vscode.Disposable {
+  /** What the server said of an open text; null for one that is not known. */
+  of(uri: vscode.Uri): KernelDocument | null;
+  /** The report of a source file is another one now; without it, any may be. */
+  changed(uri?: string): Promise<void>;
+  /** Links were asked for anew, or a text was. */
+  readonly onDidChange: vscode.Event<undefined>;
+}
+
+const noServer = `# The Fuselight language server is not running yet: this text fills when it does.\n`;
+const notOurs = `# This is not the name of a kernel.\n`;
+const settle = 300;
+
+export function kernelUri(id: KernelId, name: string): vscode.Uri {
+  return vscode.Uri.from({ scheme: kernelScheme, ...partsOf(id, name) });
+}
+
+export function createKernelDocuments(fetchKernel: FetchKernel): KernelDocuments {
+  const shown = new Map<string, Shown>();
+  const files = new vscode.EventEmitter<vscode.FileChangeEvent[]>();
+  const changed = new vscode.EventEmitter<undefined>();
+  let clock = 1;
+  let timer: NodeJS.Timeout | undefined;
+
+  async function read(uri: vscode.Uri): Promise<Shown> {
+    const id = idOf(uri.query);
+    const document = id ? await fetchKernel(id) : null;
+    const bytes = Buffer.from(document?.text ?? (id ? noServer : notOurs), "utf8");
+    const before = shown.get(uri.toString());
+    const same = before !== undefined && Buffer.compare(before.bytes, bytes) === 0;
+    const now = { bytes, document, mtime: same ? before.mtime : clock++ };
+    shown.set(uri.toString(), now);
+    return now;
+  }
+
+  async function readAgain(uri: vscode.Uri): Promise<void> {
+    const before = shown.get(uri.toString())?.mtime;
+    const { mtime } = await read(uri);
+    if (mtime !== before) {
+      files.fire([{ type: vscode.FileChangeType.Changed, uri }]);
+    }
+  }
+
+  const readOnly = (uri: vscode.Uri) => vscode.FileSystemError.NoPermissions(uri);
+  const provider: vscode.FileSystemProvider = {
+    onDidChangeFile: files.event,
+    watch: () => new vscode.Disposable(() => undefined),
+    async stat(uri) {
+      const { bytes, mtime } = shown.get(uri.toString()) ?? (await read(uri));
+      const permissions = vscode.FilePermission.Readonly;
+      return { type: vscode.FileType.File, ctime: 0, mtime, size: bytes.length, permissions };
+    },
+    readFile: async (uri) => (shown.get(uri.toString()) ?? (await read(uri))).bytes,
+    readDirectory: () => [],
+    createDirectory: (uri) => {
+      throw readOnly(uri);
+    },
+    writeFile: (uri) => {
+      throw readOnly(uri);
+    },
+    delete: (uri) => {
+      throw readOnly(uri);
+    },
+    rename: (uri) => {
+      throw readOnly(uri);
+    },
+  };
+
+  const open = () => vscode.workspace.textDocuments.filter(({ uri }) => uri.scheme === kernelScheme);
+
+  async function update(wanted: (id: KernelId) => boolean): Promise<void> {
+    const uris = open().map(({ uri }) => uri);
+    await Promise.all(uris.filter((uri) => wantedBy(uri, wanted)).map(readAgain));
+    changed.fire(undefined);
+  }
+
+  const subscriptions = [
+    vscode.workspace.registerFileSystemProvider(kernelScheme, provider, {
+      isReadonly: true,
+      isCaseSensitive: true,
+    }),
+    vscode.workspace.onDidCloseTextDocument(({ uri }) => shown.delete(uri.toString())),
+    vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
+      const edited = document.uri.toString();
+      const linked = [...shown.values()].some((one) => one.document?.links.some(({ uri }) => uri === edited));
+      if (linked && contentChanges.length > 0) {
+        clearTimeout(timer); // the server knows where the lines are now; it is asked when the typing stops
+        timer = setTimeout(() => void update(() => true), settle);
+      }
+    }),
+    files,
+    changed,
+  ];
+
+  return {
+    of: (uri) => shown.get(uri.toString())?.document ?? null,
+    async changed(uri) {
+      const source = uri === undefined ? null : vscode.Uri.parse(uri).toString();
+      await update((id) => source === null || vscode.Uri.parse(id.uri).toString() === source);
+    },
+    onDidChange: changed.event,
+    dispose() {
+      clearTimeout(timer);
+      for (const one of subscriptions) {
+        one.dispose();
+      }
+    },
+  };
+}
+
+function wantedBy(uri: vscode.Uri, wanted: (id: KernelId) => boolean): boolean {
+  const id = idOf(uri.query);
+  return id !== null && wanted(id);
+}

@@ -1,0 +1,102 @@
+/**
+ * Linked cursors: where the cursor is in a source or in a generated text, the other one's lines are marked.
+ *
+ * Invariant: marks are in the editors without the cursor, and nothing is selected there. A mark has a border and a
+ * place in the overview ruler beside its colour.
+ */
+
+import * as vscode from "vscode";
+import type { KernelDocuments } from "./kernel_documents";
+import { generatedLines, type LineRange, sourceLines } from "./kernel_lines";
+import { kernelScheme } from "./kernel_uri";
+
+/** What is marked in one editor, for tests. */
+export interface Marked {
+  readonly uri: string;
+  readonly lines: readonly LineRange[];
+}
+
+export interface KernelMarks extends vscode.Disposable {
+  marked(): readonly Marked[];
+}
+
+/** More lines than these get the border alone: a text that is marked as a whole stays readable. */
+const mostFilled = 8;
+
+export function createKernelMarks(documents: KernelDocuments): KernelMarks {
+  const border = {
+    isWholeLine: true,
+    borderColor: new vscode.ThemeColor("focusBorder"),
+    borderStyle: "solid",
+    borderWidth: "0 0 0 3px",
+    overviewRulerColor: new vscode.ThemeColor("focusBorder"),
+    overviewRulerLane: vscode.OverviewRulerLane.Center,
+  };
+  const filled = vscode.window.createTextEditorDecorationType({
+    ...border,
+    backgroundColor: new vscode.ThemeColor("editor.findMatchHighlightBackground"),
+  });
+  const outlined = vscode.window.createTextEditorDecorationType(border);
+  let shown: readonly Marked[] = [];
+
+  function linesIn(editor: vscode.TextEditor, at: vscode.TextEditor): readonly LineRange[] {
+    const [here, there] = [at.document.uri, editor.document.uri];
+    const { start, end } = at.selection;
+    if (here.scheme === kernelScheme) {
+      const links = documents.of(here)?.links ?? [];
+      return sourceLines(links, at.selection.active.line, there.toString());
+    }
+    const links = there.scheme === kernelScheme ? (documents.of(there)?.links ?? []) : [];
+    return generatedLines(links, { first: start.line, last: end.line }, here.toString());
+  }
+
+  function draw(reveal: boolean): void {
+    const active = vscode.window.activeTextEditor;
+    const found: Marked[] = [];
+    for (const editor of vscode.window.visibleTextEditors) {
+      const lines = active && editor !== active ? linesIn(editor, active) : [];
+      const isSmall = lines.every(({ first, last }) => last - first < mostFilled);
+      const ranges = lines.map(
+        ({ first, last }) => new vscode.Range(first, 0, last, Number.MAX_SAFE_INTEGER),
+      );
+      editor.setDecorations(filled, isSmall ? ranges : []);
+      editor.setDecorations(outlined, isSmall ? [] : ranges);
+      const [top] = ranges;
+      if (top !== undefined) {
+        found.push({ uri: editor.document.uri.toString(), lines });
+        const inSight = editor.visibleRanges.some((visible) =>
+          ranges.some((one) => visible.intersection(one)),
+        );
+        if (reveal && !inSight) {
+          editor.revealRange(top, vscode.TextEditorRevealType.InCenter);
+        }
+      }
+    }
+    shown = found;
+  }
+
+  const subscriptions = [
+    vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => {
+      if (textEditor === vscode.window.activeTextEditor) {
+        draw(true);
+      }
+    }),
+    vscode.window.onDidChangeActiveTextEditor((editor) => {
+      if (editor !== undefined) {
+        draw(false); // a click into a panel leaves what is marked
+      }
+    }),
+    vscode.window.onDidChangeVisibleTextEditors(() => draw(false)),
+    documents.onDidChange(() => draw(false)),
+    filled,
+    outlined,
+  ];
+  return {
+    marked: () => shown,
+    dispose() {
+      for (const one of subscriptions) {
+        one.dispose();
+      }
+    },
+  };
+}

@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { generatedLines, type KernelLink, sourceLines } from "../src/kernel_lines.ts";
+import { idOf, partsOf } from "../src/kernel_uri.ts";
+
+describe("The URI of a kernel", () => {
+  const id = {
+    uri: "file:///w/a%20b/model.py",
+    target: "Net",
+    kernel: "0/0:forward:3:triton_poi_fused_gelu_1",
+    form: "source",
+  };
+
+  it("has in it all that the text is made of", () => {
+    assert.deepEqual(idOf(partsOf(id, "triton.py").query), id);
+  });
+
+  it("keeps the file's own block apart from a target", () => {
+    const main = { ...id, target: "" };
+    assert.equal(partsOf(main, "k.py").path, "/__main__/k.py");
+    assert.deepEqual(idOf(partsOf(main, "k.py").query), main);
+  });
+
+  it("has a path of two parts, whatever the names are", () => {
+    assert.equal(partsOf({ ...id, target: "a/b" }, "x/y.py").path, "/a_b/x_y.py");
+  });
+
+  it("is no one's where a part is missing", () => {
+    assert.equal(idOf("uri=file:///m.py&target=f"), null);
+    assert.equal(idOf(""), null);
+  });
+});
+
+describe("Lines that belong together", () => {
+  const [model, other] = ["file:///model.py", "file:///other.py"];
+  const links: readonly KernelLink[] = [
+    { uri: model, lines: [8, 9, 12], first: 0, last: 40 },
+    { uri: other, lines: [3], first: 0, last: 40 },
+    { uri: model, lines: [20], first: 50, last: 50 },
+    { uri: model, lines: [9], first: 51, last: 51 },
+  ];
+
+  it("finds the source of a generated line, neighbours as one", () => {
+    assert.deepEqual(sourceLines(links, 7, model), [
+      { first: 8, last: 9 },
+      { first: 12, last: 12 },
+    ]);
+    assert.deepEqual(sourceLines(links, 7, other), [{ first: 3, last: 3 }]);
+    assert.deepEqual(sourceLines(links, 45, model), []);
+  });
+
+  it("finds what a line becomes, in every place", () => {
+    assert.deepEqual(generatedLines(links, { first: 9, last: 9 }, model), [
+      { first: 0, last: 40 },
+      { first: 51, last: 51 },
+    ]);
+    assert.deepEqual(generatedLines(links, { first: 20, last: 25 }, model), [{ first: 50, last: 50 }]);
+    assert.deepEqual(generatedLines(links, { first: 10, last: 11 }, model), []);
+    assert.deepEqual(generatedLines(links, { first: 0, last: 99 }, "file:///none.py"), []);
+  });
+});

@@ -1,0 +1,145 @@
+"""The source of kernels for the client: which there are on a line, one as a text with its lines, and marks of heat.
+
+Invariant: what cannot be shown any more is answered with a text that says what to do, never with an error.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from fuselight.report import Tier
+from fuselight_server import convert
+from fuselight_server.kernels.documents import ATEN, SOURCE, WRAPPER, document, file_name, key_of
+from fuselight_server.kernels.words import microseconds
+from fuselight_server.runs import Key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import GeneratedGraph, Kernel
+    from fuselight_server.features.protocol import KernelDocumentParams, KernelLinesParams, KernelsAtParams
+    from fuselight_server.features.server import Server
+    from fuselight_server.kernel_results import KernelResult
+
+LISTED = 500
+"""Kernels that are offered at once."""
+
+LEVELS = (0.02, 0.1, 0.3)
+"""Shares of the estimated time from which on a line is marked as level 1, 2 or 3; below the first it has no mark."""
+
+
+def kernels_at(server: Server, params: KernelsAtParams) -> dict[str, Any]:
+    """Answer `fuselight/kernelsAt`: the kernels of some lines of a file (without lines: all), to choose from."""
+    path = convert.path(params.uri)
+    entries: list[dict[str, Any]] = []
+    for result in _results(server, path, params.target):
+        if params.line is None:
+            launches = [(graph, kernel) for graph in result.report.generated for kernel in graph.kernels]
+        else:
+            last = params.line if params.last is None else params.last
+            launches = [
+                launch
+                for row in result.rows(path or "")
+                if params.line <= row.place.line - 1 <= last
+                for launch in row.cost.launches
+            ]
+        entries += _entries(server, result, launches)
+    return {"kernels": entries[:LISTED]}
+
+
+def _results(server: Server, path: str | None, target: str | None) -> list[KernelResult]:
+    found = [result.shown for result in server.state.kernels.values() if path in result.paths()]
+    named = [one for one in found if one.key.path == path and one.key.name == target]
+    return named or sorted(found, key=lambda one: -one.generation)
+
+
+def _entries(
+    server: Server, result: KernelResult, launches: list[tuple[GeneratedGraph, Kernel]]
+) -> Iterator[dict[str, Any]]:
+    """Make one entry for each kernel, launches of the same source folded, then the wrappers of the graphs."""
+    at = {"uri": server.uri_of(result.key.path), "target": result.key.name}
+    folded: dict[tuple[object, ...], tuple[GeneratedGraph, Kernel, int]] = {}
+    for graph, kernel in launches:
+        same = (graph.compile_id, graph.phase, kernel.text_key or kernel.name)
+        first = folded.get(same, (graph, kernel, 0))
+        folded[same] = (*first[:2], first[2] + 1)
+    for graph, kernel, count in folded.values():
+        facts = [f"{graph.phase.value} {graph.compile_id}", kernel.kind.value.replace("_", " ")]
+        facts += [] if kernel.estimate_us is None else [microseconds(kernel.estimate_us)]
+        facts += [f"{count} launches"] if count > 1 else []
+        yield {
+            **at,
+            "kernel": key_of(graph, kernel),
+            "form": SOURCE,
+            "name": file_name(kernel),
+            "label": kernel.name,
+            "description": ", ".join(facts),
+        }
+    for graph in {id(graph): graph for graph, _ in launches}.values():
+        for form, words in ((WRAPPER, "calls the kernels"), (ATEN, "ATen graph")):
+            made = document(result.report, key_of(graph), form)
+            if made is not None:
+                yield {
+                    **at,
+                    "kernel": key_of(graph),
+                    "form": form,
+                    "name": made.name,
+                    "label": made.name.removesuffix(".py"),
+                    "description": f"{graph.phase.value} {graph.compile_id}, {words}",
+                }
+
+
+def kernel_document(server: Server, params: KernelDocumentParams) -> dict[str, Any]:
+    """Answer `fuselight/kernelDocument`: the text, and which lines of it come from which lines of the user's."""
+    path = convert.path(params.uri) or ""
+    kept = server.state.kernels.get(Key(path, params.target, Tier.KERNELS))
+    result = kept.shown if kept is not None else None
+    made = document(result.report, params.kernel, params.form) if result is not None else None
+    if result is None or made is None:
+        return {"found": False, "text": _gone(params), "links": [], "forms": [], "stale": False}
+    links = []
+    for link in made.links:
+        now = [place for one in link.places if (place := result.now(one)) is not None]
+        for file in dict.fromkeys(place.path for place in now):
+            lines = [place.line - 1 for place in now if place.path == file]
+            links.append(
+                {
+                    "uri": server.uri_of(file),
+                    "lines": lines,
+                    "first": link.first - 1,
+                    "last": link.last - 1,
+                }
+            )
+    return {
+        "found": True,
+        "text": made.text,
+        "links": links,
+        "forms": [{"form": form, "name": name} for form, name in made.forms],
+        "stale": result.stale,
+    }
+
+
+def _gone(params: KernelDocumentParams) -> str:
+    mark = "//" if params.kernel.rpartition(":")[2].startswith("cpp_") and params.form == SOURCE else "#"
+    target = params.target or "__main__"
+    file = os.path.basename(convert.path(params.uri) or params.uri)  # noqa: PTH119 - paths stay text
+    lines = (
+        f"{params.kernel.split(':', maxsplit=2)[-1]} is not there to show: nothing is known of it.",
+        f"Kernels are kept until the window is closed, and those of {target} have not been generated since,",
+        "or the last run of it has no such kernel any more.",
+        f"To make them again: open {file} and press Kernels above {target}; this text then fills by itself.",
+    )
+    return "\n".join([*(f"{mark} {line}" for line in lines), ""])
+
+
+def kernel_lines(server: Server, params: KernelLinesParams) -> dict[str, Any]:
+    """Answer `fuselight/kernelLines`: the lines of a file with a part of the time that is worth a mark."""
+    path = convert.path(params.uri) or ""
+    marks: dict[int, dict[str, int]] = {}
+    for result in _results(server, path, None):
+        for row in result.rows(path) if result.us else ():
+            level = sum(row.us / result.us >= bound for bound in LEVELS)
+            if level and row.place.line not in marks:
+                marks[row.place.line] = {"line": row.place.line - 1, "level": level}
+    return {"lines": [marks[line] for line in sorted(marks)]}

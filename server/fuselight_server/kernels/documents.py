@@ -1,0 +1,201 @@
+"""A kernel, or the wrapper that launches a graph's kernels, as a text to read, and which lines of the user's it is of.
+
+Invariant: a link is as fine as what is known: Inductor says which operators went into a kernel, and of no line of its
+source which of them it is. So all of a kernel's source belongs to all of its lines; of a wrapper each launch to those
+of its kernel.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.report import KernelKind
+from fuselight_server.kernels.shares import Place, shares
+from fuselight_server.kernels.words import line_ranges, microseconds, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import GeneratedGraph, Kernel, Report
+
+SOURCE, WRAPPER, ATEN = "source", "wrapper", "aten"
+_COMMENTS = {".py": "#", ".cpp": "//"}
+_OPERATORS = 8
+"""Operators that a header names."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """Lines `first` to `last` of the text (1-based) are of these lines of the user's."""
+
+    places: tuple[Place, ...]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Document:
+    """One text."""
+
+    name: str
+    """As a file: `triton_poi_fused_gelu_0.py`; the ending gives the language."""
+    text: str
+    links: tuple[Link, ...]
+    forms: tuple[tuple[str, str], ...]
+    """What there is to show of the same, each with its name as a file: `source`, `wrapper`, `aten`."""
+
+
+def key_of(graph: GeneratedGraph, kernel: Kernel | None = None) -> str:
+    """Name a kernel of a report, or a graph: `0/0:forward:3:triton_poi_fused_gelu_1`."""
+    head = f"{graph.compile_id}:{graph.phase.value}"
+    return head if kernel is None else f"{head}:{kernel.launch}:{kernel.name}"
+
+
+def find(report: Report, key: str) -> tuple[GeneratedGraph, Kernel | None] | None:
+    """Return what `key` names; of a later report the kernel of that name in the same phase, wherever it is launched."""
+    for graph in report.generated:
+        if key == key_of(graph):
+            return graph, None
+        for kernel in graph.kernels:
+            if key == key_of(graph, kernel):
+                return graph, kernel
+    _, _, rest = key.partition(":")
+    phase, _, rest = rest.partition(":")
+    name = rest.partition(":")[2]
+    graphs = [graph for graph in report.generated if graph.phase.value == phase]
+    if not name:
+        return (graphs[0], None) if graphs else None
+    return next(
+        ((graph, kernel) for graph in graphs for kernel in graph.kernels if kernel.name == name), None
+    )
+
+
+def document(report: Report, key: str, form: str = SOURCE) -> Document | None:
+    """Make the text that `key` names in one of its forms; None where the report has it no more."""
+    found = find(report, key)
+    if found is None:
+        return None
+    graph, kernel = found
+    if form == WRAPPER:
+        return _wrapper(report, graph, kernel)
+    if form == ATEN or kernel is None:
+        return _aten(report, graph, kernel)
+    return _source(report, graph, kernel)
+
+
+def file_name(kernel: Kernel) -> str:
+    """Name the source of a kernel as a file."""
+    return f"{kernel.name.replace('/', '_')}{'.cpp' if kernel.kind is KernelKind.CPP else '.py'}"
+
+
+def _source(report: Report, graph: GeneratedGraph, kernel: Kernel) -> Document:
+    name = file_name(kernel)
+    source = report.texts.get(kernel.text_key or "")
+    places = _places(kernel, report)
+    head = list(_header(report, graph, kernel, places))
+    if source is None:
+        head += [f"Its code is a library's, and not generated. It is called as: {kernel.call}"]
+    lines = _commented(head, name)
+    body = [] if source is None else ["", *source.rstrip("\n").split("\n")]
+    last = len(lines) + len(body)
+    return Document(
+        name,
+        "\n".join([*lines, *body, ""]),
+        (Link(places, 1, last),) if places else (),
+        _forms(report, graph, kernel),
+    )
+
+
+def _wrapper(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Document | None:
+    text = report.texts.get(graph.text_key or "")
+    if text is None:
+        return None
+    name = _graph_file(graph, WRAPPER)
+    head = [f"What calls the {len(graph.kernels)} kernels of the {_graph(graph)}.", *_origin(report)]
+    lines = [*_commented(head, name), ""]
+    links = tuple(
+        Link(places, kernel.wrapper_line + len(lines), kernel.wrapper_line + len(lines))
+        for kernel in graph.kernels
+        if kernel.wrapper_line is not None and (places := _places(kernel, report))
+    )
+    return Document(name, "\n".join(lines) + "\n" + text, links, _forms(report, graph, kernel))
+
+
+def _aten(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Document | None:
+    text = report.texts.get(graph.aten_key or "")
+    if text is None:
+        return None
+    name = _graph_file(graph, ATEN)
+    lines = _commented([f"The {_graph(graph)} as it went to Inductor.", *_origin(report)], name)
+    return Document(
+        name,
+        "\n".join([*lines, "", text.rstrip("\n"), ""]),
+        (),
+        _forms(report, graph, kernel),
+    )
+
+
+def _forms(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> tuple[tuple[str, str], ...]:
+    forms = [] if kernel is None else [(SOURCE, file_name(kernel))]
+    forms += [(WRAPPER, _graph_file(graph, WRAPPER))] if graph.text_key in report.texts else []
+    forms += [(ATEN, _graph_file(graph, ATEN))] if graph.aten_key in report.texts else []
+    return tuple(forms)
+
+
+def _graph_file(graph: GeneratedGraph, form: str) -> str:
+    return f"{graph.phase.value}_{graph.compile_id.replace('/', '_')}_{form}.py"
+
+
+def _places(kernel: Kernel, report: Report) -> tuple[Place, ...]:
+    return tuple(sorted(place for place in shares(kernel, report.roots) if place is not None))
+
+
+def _header(
+    report: Report, graph: GeneratedGraph, kernel: Kernel, places: tuple[Place, ...]
+) -> Iterator[str]:
+    yield f"{kernel.name}: launch {kernel.launch + 1} of {len(graph.kernels)} of the {_graph(graph)}."
+    if places:
+        beside = Place(report.target.path, 0)
+        own = any(place.path == beside.path for place in places)
+        where = f"{os.path.basename(beside.path)}, " if own else ""  # noqa: PTH119 - paths stay text
+        yield f"From {where}{line_ranges(places, beside)}."
+    yield from _origin(report)
+    yield from _cost(kernel)
+    names = list(dict.fromkeys(one.original or one.name for one in kernel.operators))
+    if names:
+        more = f" and {len(names) - _OPERATORS} more" if len(names) > _OPERATORS else ""
+        yield f"Operators: {', '.join(names[:_OPERATORS])}{more}."
+    if kernel.candidates:
+        yield f"On a GPU the fastest is taken of: {', '.join(kernel.candidates)}."
+
+
+def _cost(kernel: Kernel) -> Iterator[str]:
+    parts = []
+    if kernel.estimate_us is not None:
+        bound = f" (bound by {kernel.bound})" if kernel.bound else ""
+        parts.append(f"at least {microseconds(kernel.estimate_us)}{bound}")
+    if kernel.bytes_read is not None:
+        parts.append(f"reads {size(kernel.bytes_read)}")
+    if kernel.bytes_written is not None:
+        parts.append(f"writes {size(kernel.bytes_written)}")
+    if parts:
+        yield f"Estimate: {', '.join(parts)}."
+
+
+def _origin(report: Report) -> Iterator[str]:
+    device = report.target_device
+    name = f"{device.key} ({device.name})" if device and device.name != device.key else report.device
+    yield f"Generated by Fuselight from {report.target.name or '__main__'} for {name}, and not launched."
+    triton = f", Triton {report.versions.triton}" if report.versions.triton else ""
+    yield f"torch {report.versions.torch}{triton}."
+
+
+def _graph(graph: GeneratedGraph) -> str:
+    return f"{graph.phase.value} graph {graph.compile_id}"
+
+
+def _commented(lines: list[str], name: str) -> list[str]:
+    mark = _COMMENTS[os.path.splitext(name)[1]]  # noqa: PTH122 - a name, not a path
+    return [f"{mark} {line}" for text in lines for line in text.splitlines()]

@@ -1,0 +1,141 @@
+/** Generated kernels in the real extension host: generate, show, linked cursors, heat, a text that has gone. */
+
+const assert = require("node:assert/strict");
+const { spawnSync } = require("node:child_process");
+const vscode = require("vscode");
+const { activate, editAndSave, folders, support } = require("../harness/host_support.cjs");
+
+const folder = () => folders()[0];
+const model = () => vscode.Uri.joinPath(folder().uri, "model.py");
+const [matmul, gelu, double] = [7, 8, 9];
+const hasTriton = () => spawnSync(process.env.FUSELIGHT_PYTHON, ["-c", "import triton"]).status === 0;
+
+describe("Kernels", () => {
+  let api;
+  let shown;
+
+  before(async function () {
+    if (!hasTriton()) {
+      this.skip();
+    }
+    shown = support(model());
+    api = await activate(model());
+    await vscode.workspace.getConfiguration("fuselight").update("device", "h200", true);
+    await api.until((one) => one.device?.key === "h200");
+    await api.consent.remember(folder().uri.toString(), "run");
+    await api.idle(0);
+  });
+
+  afterEach(function () {
+    if (this.currentTest.state === "failed") {
+      console.log(JSON.stringify({ statuses: api.statuses(), marked: api.marked() }, null, 2));
+    }
+  });
+
+  after(() => vscode.workspace.getConfiguration("fuselight").update("device", undefined, true));
+
+  async function generate() {
+    const next = api.generation() + 1;
+    await vscode.commands.executeCommand("fuselight.kernels");
+    await api.idle(next);
+  }
+
+  async function moveTo(editor, line) {
+    await vscode.window.showTextDocument(editor.document, { viewColumn: editor.viewColumn });
+    const active = vscode.window.activeTextEditor;
+    active.selection = new vscode.Selection(line, 0, line, 0);
+  }
+
+  /** Resolves when what is marked is what is wanted: a move of the cursor is told of a little later. */
+  async function marked(wanted) {
+    const same = () => JSON.stringify(api.marked()) === JSON.stringify(wanted);
+    while (!same()) {
+      await new Promise((done) => {
+        const listener = vscode.window.onDidChangeTextEditorSelection(() => done(listener.dispose()));
+        setImmediate(() => done(listener.dispose()));
+      });
+    }
+  }
+
+  const kernelEditor = () =>
+    vscode.window.visibleTextEditors.find(({ document }) => document.uri.scheme === "fuselight-kernel");
+  const sourceEditor = () =>
+    vscode.window.visibleTextEditors.find(({ document }) => document.uri.toString() === model().toString());
+
+  it("generates the kernels of the target at the cursor", async () => {
+    vscode.window.activeTextEditor.selection = new vscode.Selection(gelu, 0, gelu, 0);
+    await generate();
+    const titles = await shown.lenses();
+    assert.ok(
+      titles.some((text) => /^2 kernels, ~[\d.]+ us on h200$/.test(text)),
+      titles.join("\n"),
+    );
+    assert.ok(
+      titles.some((text) => /^1 kernel, ~[\d.]+ us on h200 \(\d+%\), fused with line 10$/.test(text)),
+    );
+  });
+
+  it("marks the lines by their share of the time", () => {
+    const lines = api.heat(model()).map(({ line }) => line);
+    assert.deepEqual(lines, [matmul, gelu, double]);
+  });
+
+  it("shows the source of a kernel beside the line", async () => {
+    await vscode.commands.executeCommand("fuselight.showKernel", { uri: model().toString(), line: double });
+    const { document } = kernelEditor();
+    assert.equal(document.languageId, "python");
+    assert.match(document.uri.path, /triton_poi_fused_gelu_mul_0\.py$/);
+    assert.match(document.getText(), /^# triton_poi_fused_gelu_mul_0: launch 2 of 2 of the inference graph/);
+    assert.match(document.getText(), /# From model\.py, lines 9-10\.\n/);
+    assert.match(document.getText(), /tl\.load/);
+    assert.equal(vscode.window.activeTextEditor.document.uri.toString(), model().toString());
+  });
+
+  it("marks the kernel's text from the source, and the lines from the kernel's text", async () => {
+    const kernel = kernelEditor().document;
+    await moveTo(sourceEditor(), gelu);
+    const whole = { first: 0, last: kernel.lineCount - 2 };
+    await marked([{ uri: kernel.uri.toString(), lines: [whole] }]);
+    await moveTo(sourceEditor(), matmul);
+    await marked([]);
+    await moveTo(kernelEditor(), 12);
+    await marked([{ uri: model().toString(), lines: [{ first: gelu, last: double }] }]);
+  });
+
+  it("follows the lines when the source is edited above them", async () => {
+    const before = api.generation();
+    await moveTo(sourceEditor(), gelu); // or the file would be opened a second time, beside itself
+    await editAndSave(model(), "import torch\n", "import math\nimport torch\n");
+    await api.idle(before + 1);
+    await vscode.commands.executeCommand("fuselight.showKernel", {
+      uri: model().toString(),
+      line: double + 1,
+    });
+    await moveTo(kernelEditor(), 12);
+    await marked([{ uri: model().toString(), lines: [{ first: gelu + 1, last: double + 1 }] }]);
+    await moveTo(sourceEditor(), gelu);
+    await editAndSave(model(), "import math\n", "");
+    await api.idle(before + 2);
+  });
+
+  it("is read-only", async () => {
+    const uri = kernelEditor().document.uri;
+    await assert.rejects(async () => vscode.workspace.fs.writeFile(uri, Buffer.from("x")));
+    await assert.rejects(async () => vscode.workspace.fs.delete(uri));
+  });
+
+  it("says what to do when the kernel has gone, and fills again", async () => {
+    const { document } = kernelEditor();
+    const text = (wanted) =>
+      new Promise((done) => {
+        const check = () => wanted.test(document.getText()) && done(listener.dispose());
+        const listener = vscode.workspace.onDidChangeTextDocument(check);
+        check();
+      });
+    await vscode.commands.executeCommand("fuselight.clearCaches");
+    await text(/To make them again: open model\.py and press Kernels above f/);
+    await moveTo(sourceEditor(), gelu);
+    await generate();
+    await text(/tl\.load/);
+  });
+});

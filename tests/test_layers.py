@@ -110,6 +110,7 @@ ROOMS = (
             *SHARED,
             "fuselight_server.catalogue",
             "fuselight_server.finding",
+            "fuselight_server.kernels",
             "fuselight_server.static.reading",
         ),
     ),

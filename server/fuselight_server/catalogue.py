@@ -63,6 +63,8 @@ def _entries() -> tuple[CodeInfo, ...]:
         CodeInfo("FL504", error, "the interpreter cannot run torch.compile"),
         CodeInfo("FL601", info, "a device that is not here was replaced by the CPU"),
         CodeInfo("FL602", info, "captured on fake tensors"),
+        CodeInfo("FL701", info, "no kernel is generated for an operator"),
+        CodeInfo("FL702", warning, "not replayed as a CUDA graph"),
         CodeInfo("FL703", warning, "the target device has no fast unit for a dtype"),
         CodeInfo("FL704", warning, "a graph has no kernels"),
     )

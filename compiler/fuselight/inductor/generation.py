@@ -26,6 +26,7 @@ from fuselight.report import (
     Recomputed,
     Refusal,
     SavedTensor,
+    Stack,
     text_key,
 )
 from fuselight.torch_api import generation
@@ -70,6 +71,7 @@ class Generation:
         self._on_graph = on_graph
         self._open = _Open()
         self._cut = _Cut()
+        self._mutation: Stack = ()
         self._captured = 0
 
     def __call__(
@@ -85,7 +87,10 @@ class Generation:
             self._problem(what, "that needs the device itself: what Inductor takes without it is shown")
         before = len(self.graphs)
         try:
-            with generation.watching_partition(self._cut_in_two, self.broke):
+            with (
+                generation.watching_partition(self._cut_in_two, self.broke),
+                generation.watching_cudagraphs(self._not_recorded, self.broke),
+            ):
                 generation.generate(gm, example_inputs, self.device, self, options)
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
             self._fail(error, before)
@@ -116,6 +121,13 @@ class Generation:
         key = self._text(joint) if joint else None
         self._cut = replace(self._cut, joint_key=key, recomputed=saved.read_recomputed(forward, backward))
 
+    def _not_recorded(self, reason: str) -> None:
+        """A graph that is written is kept out of CUDA graphs as a whole."""
+        last = self.graphs[-1]
+        skip = _skip(reason, stacks.from_text(reason) or (self._mutation if "mutat" in reason else ()))
+        if skip not in last.cudagraph_skips:
+            self.graphs[-1] = replace(last, cudagraph_skips=(*last.cudagraph_skips, skip))
+
     # What follows is torch_api's GenerationObserver.
 
     def partitioned(self, forward: torch.fx.GraphModule, num_outputs: int) -> None:
@@ -131,6 +143,7 @@ class Generation:
         """Code generation of a graph begins."""
         del graph
         self._open = _Open(aten_key=self._text(str(module.code).strip()), refusals=self._open.refusals)
+        self._mutation = saved.first_mutation(module)
 
     def launched(self, name: str, nodes: Sequence[Any], scheduled: Any) -> None:
         """A launch is written."""
@@ -152,8 +165,9 @@ class Generation:
 
     def not_replayed(self, reason: str, nodes: Sequence[Any]) -> None:
         """Something is kept out of CUDA graphs."""
-        stack = launches.place_of_nodes(nodes) if nodes else stacks.from_text(reason)
-        self._open.skips.setdefault(CudagraphSkip(reason.split("Found from", 1)[0].strip(), stack))
+        if generation.cudagraphs_asked():
+            stack = launches.place_of_nodes(nodes) if nodes else stacks.from_text(reason)
+            self._open.skips.setdefault(_skip(reason, stack))
 
     def written(self, graph: Any, text: str) -> None:
         """A graph is done."""
@@ -190,6 +204,11 @@ class Generation:
 def stages(stage: str, error: Exception) -> str:
     """Where a hook failed: `launched (launches.py:88)`."""
     return f"{stage} ({stacks.innermost_of_ours(error)})"
+
+
+def _skip(reason: str, stack: Stack) -> CudagraphSkip:
+    """Why something is not replayed, without the stack that torch prints behind its words."""
+    return CudagraphSkip(reason.split("Found from", 1)[0].strip().rstrip("."), stack)
 
 
 def _words(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""What a forward graph and its backward graph share: tensors that are kept, and operators that are done twice.
+"""What a graph shares with others: tensors that are kept for backward, operators done twice, inputs written into.
 
 Invariant: a storage is counted once; what the graph was given (parameters, inputs, and views of them) is kept anyway
 and told apart.
@@ -41,6 +41,16 @@ def read_recomputed(forward: torch.fx.GraphModule, backward: torch.fx.GraphModul
         Recomputed(node.name, generation.operator_names(node)[0], _stack(node))
         for node in generation.duplicated(forward, backward)
     )
+
+
+def first_mutation(module: torch.fx.GraphModule) -> Stack:
+    """Where what a graph first writes into one of its inputs was made; empty where it writes into none."""
+    for node in module.graph.nodes:
+        if node.op == "call_function" and generation.operator_names(node)[0] == "aten.copy_.default":
+            into, value = node.args[:2]
+            if into.op == "placeholder":
+                return _stack(value)
+    return ()
 
 
 def _saved(node: torch.fx.Node, given: set[int], counted: set[int], unknown: list[str]) -> SavedTensor:

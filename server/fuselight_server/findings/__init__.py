@@ -13,6 +13,7 @@ from fuselight_server.findings.context import Context, Thresholds
 from fuselight_server.findings.failures import code_of, failure_findings
 from fuselight_server.findings.generation import generation_findings
 from fuselight_server.findings.guards import guard_findings
+from fuselight_server.findings.kernels import kernel_findings
 from fuselight_server.findings.not_compiled import not_compiled_findings
 from fuselight_server.findings.notes import note_findings
 from fuselight_server.findings.recompilations import recompilation_findings
@@ -34,6 +35,7 @@ _FAMILIES = (
     recompilation_findings,
     specialisation_findings,
     guard_findings,
+    kernel_findings,
     note_findings,
     generation_findings,
 )

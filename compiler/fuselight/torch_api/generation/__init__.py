@@ -3,6 +3,7 @@
 Not imported with the rest of torch_api: Inductor takes most of a second, and a capture needs none of it.
 """
 
+from fuselight.torch_api.generation.cudagraphs import cudagraphs_asked, watching_cudagraphs
 from fuselight.torch_api.generation.generating import (
     UNDECIDABLE,
     GenerationObserver,
@@ -34,6 +35,7 @@ __all__ = [
     "UNDECIDABLE",
     "GenerationObserver",
     "compute_dtype",
+    "cudagraphs_asked",
     "duplicated",
     "flops",
     "generate",
@@ -49,6 +51,7 @@ __all__ = [
     "size_hint",
     "storage_of",
     "traffic",
+    "watching_cudagraphs",
     "watching_partition",
     "why_no_triton",
 ]

@@ -1,0 +1,148 @@
+"""FL701 and FL702: operators without a kernel, and what is not replayed as a CUDA graph."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from fuselight.report import (
+    CudagraphSkip,
+    Device,
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Phase,
+    Report,
+    Tier,
+)
+from fuselight_server.finding import Finding, Severity
+from fuselight_server.findings import findings
+from tests.support.reports import LIBRARY, at, report
+
+H100 = Device("h100-sxm", "H100", "cuda", "9.0", 132)
+CPU = Device("cpu", "CPU", "cpu", "", 2)
+
+
+def fallback(name: str, line: int = 14, launch: int = 0, **changes: Any) -> Kernel:
+    made_by = FusedOperator(name, stack=(at(30, function="main"), at(line, function="forward")))
+    base = Kernel(
+        f"torch.ops.{name}", KernelKind.FALLBACK, launch, operators=(made_by,),
+        bytes_read=1_000_000, bytes_written=500_000, estimate_us=3.0,
+    )  # fmt: skip
+    return dataclasses.replace(base, **changes)
+
+
+def generated(*kernels: Kernel, device: Device = H100, **changes: Any) -> Report:
+    graph = GeneratedGraph("0/0", Phase.INFERENCE, kernels=kernels, **changes)
+    return report(tier=Tier.KERNELS, target_device=device, generated=(graph,))
+
+
+def of(code: str, given: Report) -> tuple[Finding, ...]:
+    return tuple(one for one in findings(given) if one.code == code)
+
+
+def test_an_operator_without_a_kernel_is_information_on_its_line_with_the_cost_in_words() -> None:
+    (one,) = findings(generated(fallback("aten.linalg_qr.default")))
+    assert (one.code, one.severity, one.span.line) == ("FL701", Severity.INFORMATION, 14)
+    assert one.title == "no kernel is generated for `aten.linalg_qr`: ATen's own kernel is called"
+    assert one.cost == (
+        "it is not fused with what is around it: 1.5 MB go through memory for it, ~3 us on H100 at least",
+    )
+    assert "fuselight ops" in one.message
+    assert [other.span.line for other in one.related] == [30]
+
+
+def test_launches_of_one_operator_on_one_line_are_one_finding() -> None:
+    twice = (fallback("aten.linalg_qr.default"), fallback("aten.linalg_qr.default", launch=1))
+    elsewhere = fallback("aten.linalg_qr.default", line=15, launch=2)
+    first, second = findings(generated(*twice, elsewhere))
+    assert (first.count, first.span.line, second.count, second.span.line) == (2, 14, 1, 15)
+    assert first.cost[0].endswith("3 MB go through memory for it, ~6 us on H100 at least")
+    assert first.cost[1] == "2 launches of it"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aten._scaled_dot_product_flash_attention.default",
+        "aten.convolution_backward.default",
+        "aten._cudnn_rnn.default",
+        "aten.view_as_real.default",
+    ],
+)
+def test_what_is_meant_to_be_a_librarys_or_is_a_view_is_no_finding(name: str) -> None:
+    assert findings(generated(fallback(name))) == ()
+
+
+def test_other_kinds_of_kernels_are_no_finding() -> None:
+    kinds = set(KernelKind) - {KernelKind.FALLBACK}
+    assert findings(generated(*(fallback("aten.mm.default", kind=kind) for kind in kinds))) == ()
+
+
+def test_a_custom_operator_is_told_as_one() -> None:
+    (one,) = findings(generated(fallback("mine.odd.default")))
+    assert one.title == "no kernel is generated for `mine.odd`: the operator's own code is called"
+    assert any("triton_op" in hint for hint in one.hints)
+
+
+def test_an_operator_of_a_librarys_line_is_told_on_the_users_call() -> None:
+    stack = (at(14), at(88, path=LIBRARY))
+    kernel = fallback("aten.linalg_qr.default")
+    operators = (FusedOperator("aten.linalg_qr.default", stack=stack),)
+    (one,) = findings(generated(dataclasses.replace(kernel, operators=operators)))
+    assert one.span.line == 14
+    assert [other.span.path for other in one.related] == [LIBRARY]
+
+
+def test_an_operator_without_a_line_is_told_on_the_target() -> None:
+    bare = FusedOperator("aten.linalg_qr.default")
+    (one,) = findings(
+        generated(
+            fallback(
+                "aten.linalg_qr.default",
+                operators=(bare,),
+                bytes_read=None,
+                bytes_written=None,
+                estimate_us=None,
+            )
+        )
+    )
+    assert one.span.line == 10
+    assert one.cost == ("it is not fused with what is around it",)
+
+
+@pytest.mark.parametrize(
+    ("reason", "title"),
+    [
+        ("mutated inputs (2 instances)", "it writes into a tensor that it was given"),
+        ("CUDAGraph-unsafe custom ops", "a custom operator is marked as unsafe for CUDA graphs"),
+        ("cpu ops", "part of it is not on the GPU"),
+        ("unbacked binding ops", "a size in it varies or depends on data"),
+        ("something that torch will say one day", "something that torch will say one day"),
+    ],
+)
+def test_a_graph_that_is_not_replayed_says_why_in_plain_words(reason: str, title: str) -> None:
+    skips = (CudagraphSkip(reason, (at(12),)),)
+    kernels = tuple(fallback("aten.mm.default", kind=KernelKind.EXTERN, launch=n) for n in range(7))
+    (one,) = findings(generated(*kernels, cudagraph_skips=skips))
+    assert (one.code, one.severity, one.span.line) == ("FL702", Severity.WARNING, 12)
+    assert one.title == f"not replayed as a CUDA graph: {title}"
+    assert one.cost[0].startswith("up to 7 kernels are launched one by one")
+    assert reason.partition(" (")[0] in one.message
+
+
+def test_the_same_reason_on_the_same_line_is_told_once() -> None:
+    skips = [(CudagraphSkip(f"mutated inputs ({n + 1} instances)", (at(12),)),) for n in range(2)]
+    graphs = tuple(
+        GeneratedGraph(f"0/{n}", Phase.INFERENCE, cudagraph_skips=skip) for n, skip in enumerate(skips)
+    )
+    (one,) = findings(report(tier=Tier.KERNELS, target_device=H100, generated=graphs))
+    assert one.count == 2
+
+
+def test_a_cpu_replays_nothing_and_lacks_nothing() -> None:
+    skips = (CudagraphSkip("cpu ops", (at(12),)),)
+    assert of("FL702", generated(cudagraph_skips=skips, device=CPU)) == ()

@@ -60,7 +60,7 @@ is the one behind the last character. What is not known is null.
 |---|---|
 | `path`, `name`, `line`, `kind`, `tier` | what was run; the name is `__main__` for a file's own main block |
 | `rung`, `calls` | where the inputs came from ([inputs.md](inputs.md)), and the calls that were made |
-| `graphs`, `breaks`, `operators`, `recompilations` | as the lens counts them: a graph once, however often it was compiled |
+| `graphs`, `breaks`, `operators`, `recompilations` | as the lens counts them: a graph once, however often compiled |
 | `python`, `torch` | the versions of the interpreter that ran it |
 | `seconds` | by phase |
 

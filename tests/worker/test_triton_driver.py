@@ -36,7 +36,7 @@ def state() -> tuple[object, ...]:
         dict(vars(knobs.compilation)),
         "print" in vars(names.nvidia_compiler()),
         threading.active_count(),
-        torch.cuda.is_initialized(),
+        torch.cuda.is_initialized(),  # type: ignore[no-untyped-call]  # torch's
     )
 
 

@@ -48,12 +48,8 @@ def test_the_same_question_is_answered_from_the_folder(
     monkeypatch.setattr("fuselight.triton_api.assembling.compile_request", refuse)
     assert assemble(text, H100, cache=folder) == first
     assert assemble(text, H100) == first  # and now from memory
-    for other in (
-        lambda: assemble(text + "\n", H100, cache=folder),
-        lambda: assemble(text, A100, cache=folder),
-        lambda: assemble(text, H100, config=1, cache=folder),
-    ):
-        failure = other().failure
+    for other, device, config in ((text + "\n", H100, None), (text, A100, None), (text, H100, 1)):
+        failure = assemble(other, device, config=config, cache=folder).failure
         assert failure is not None
         assert "it was compiled again" in failure
 

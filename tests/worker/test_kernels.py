@@ -164,8 +164,10 @@ def test_attention_is_the_one_of_the_device(live: LiveWorker) -> None:
         "    return F.scaled_dot_product_attention(q, q, q, is_causal=True)\n"
     )
     (graph,) = kernels(live, source).generated
-    (attention,) = [kernel for kernel in graph.kernels if "flash_attention" in kernel.name]
-    assert [one.name for one in attention.operators] == ["aten._scaled_dot_product_flash_attention.default"]
+    (attention,) = [kernel for kernel in graph.kernels if "cudnn_attention" in kernel.name]
+    assert [one.name for one in attention.operators] == ["aten._scaled_dot_product_cudnn_attention.default"]
+    (graph,) = kernels(live, source, device=replace(H100, key="a100", arch="8.0")).generated
+    assert any("flash_attention" in kernel.name for kernel in graph.kernels), graph.kernels
     turing = replace(H100, key="t4", arch="7.5")
     (graph,) = kernels(live, source.replace("bf16", "f16"), device=turing).generated
     assert any("efficient_attention" in kernel.name for kernel in graph.kernels), graph

@@ -1,27 +1,33 @@
-# ruff: noqa: SLF001, FBT001, FBT002, FBT003, PLR0917 - private names are this package's business; the flags are ATen's
+# ruff: noqa: SLF001, FBT003, PLR0917 - private names are this package's business; the flags are ATen's
 """Chooses the attention operator that a CUDA device would get, on Dynamo's graph.
 
 `scaled_dot_product_attention` dispatches by device while it is traced, which is on the CPU. The CUDA operators trace on
 CPU fakes all the same, with their real backward, so the choice is made before. Invariant: the choice is that of
-ATen's sdp_utils.cpp for the inputs that are known while tracing: device, dtype, mask, head size.
+ATen's sdp_utils.cpp for what is known while tracing: device, dtype, shapes, strides, mask.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 import torch.fx
+from torch.nn.functional import pad
 
 from fuselight.report import Device
 
+_AMPERE, _HOPPER = 8, 9
 _FLASH_HEAD = 256
-_SDPA = torch._C._nn.scaled_dot_product_attention
+_CUDNN_HEAD = 128
+_ALIGNED = 16
+"""Elements to which the memory-efficient kernel wants its mask's rows aligned."""
+SDPA = torch._C._nn.scaled_dot_product_attention
 
 
-def target_attention(gm: torch.fx.GraphModule, device: Device) -> None:
-    """Have each attention of a graph of Dynamo's call what `device` would get, in place."""
-    major = int(device.arch.partition(".")[0]) if device.backend == "cuda" and device.arch else 9
+def attention_of(device: Device) -> Any:
+    """What `scaled_dot_product_attention` does on `device`."""
+    major = int(device.arch.partition(".")[0]) if device.backend == "cuda" and device.arch else _HOPPER
 
     def attention(
         query: torch.Tensor,
@@ -29,63 +35,75 @@ def target_attention(gm: torch.fx.GraphModule, device: Device) -> None:
         value: torch.Tensor,
         attn_mask: torch.Tensor | None = None,
         dropout_p: float = 0.0,
-        is_causal: bool = False,
+        is_causal: bool = False,  # noqa: FBT001, FBT002
         scale: float | None = None,
-        enable_gqa: bool = False,
+        enable_gqa: bool = False,  # noqa: FBT001, FBT002
     ) -> torch.Tensor:
-        return _attention(
-            major,
-            query,
-            key,
-            value,
-            attn_mask,
-            dropout_p,
-            is_causal=is_causal,
-            scale=scale,
-            enable_gqa=enable_gqa,
-        )
+        aten: Any = torch.ops.aten
+        tensors = (query, key, value)
+        # A mask is made in full for the kernels; `scalar_tensor` is what ATen makes it of.
+        mask = attn_mask
+        if mask is not None and mask.dtype == torch.bool:
+            make: dict[str, Any] = {"dtype": query.dtype, "device": query.device}
+            mask = torch.where(mask, torch.scalar_tensor(0.0, **make), torch.scalar_tensor(-math.inf, **make))
+        keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        found: torch.Tensor
+        kernel = _kernel(major, query, key, value, attn_mask, enable_gqa=enable_gqa)
+        if kernel == "cudnn":
+            return aten._scaled_dot_product_cudnn_attention.default(  # type: ignore[no-any-return]
+                *tensors, mask, keep, dropout_p, is_causal, False, scale=scale
+            )[0]
+        if kernel == "flash":
+            size = query.size(-1)
+            padded = [tensor if size % 8 == 0 else pad(tensor, (0, 8 - size % 8)) for tensor in tensors]
+            scale = 1 / math.sqrt(size) if scale is None else scale
+            found = aten._scaled_dot_product_flash_attention.default(
+                *padded, dropout_p, is_causal, False, scale=scale
+            )[0]
+            return found if size % 8 == 0 else found[..., :size]
+        if kernel == "efficient":
+            bias = None if mask is None else _aligned(mask).expand(*query.shape[:3], key.size(2))
+            return aten._scaled_dot_product_efficient_attention.default(  # type: ignore[no-any-return]
+                *tensors, bias, keep, dropout_p, is_causal, scale=scale
+            )[0]
+        return aten._scaled_dot_product_attention_math.default(  # type: ignore[no-any-return]
+            *tensors, mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )[0]
 
-    for module in gm.modules():
-        if not isinstance(module, torch.fx.GraphModule):
-            continue
-        found = [node for node in module.graph.nodes if node.op == "call_function" and node.target is _SDPA]
-        for node in found:
-            node.target = attention
-        if found:
-            module.recompile()
+    return attention
 
 
-def _attention(
+def _kernel(
     major: int,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     mask: torch.Tensor | None,
-    dropout: float,
     *,
-    is_causal: bool,
-    scale: float | None,
     enable_gqa: bool,
-) -> torch.Tensor:
-    aten: Any = torch.ops.aten
-    if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:  # noqa: PLR2004 - batch, heads, length, head size
-        out: torch.Tensor = aten._scaled_dot_product_attention_math.default(
-            query, key, value, mask, dropout, is_causal, scale=scale, enable_gqa=enable_gqa
-        )[0]
-        return out
-    if enable_gqa and query.size(1) != key.size(1):
-        groups = query.size(1) // key.size(1)
-        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    grad = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value))
+) -> str:
+    """`cudnn`, `flash`, `efficient` or `math`: the first in ATen's order for the device that takes the inputs."""
+    tensors = (query, key, value)
+    grouped = enable_gqa and not query.size(1) == key.size(1) == value.size(1)
+    masked_well = mask is None or mask.stride(-1) == 1
+    if any(tensor.dim() != 4 or tensor.stride(-1) != 1 for tensor in tensors):  # noqa: PLR2004
+        return "math"
     half = query.dtype in {torch.float16, torch.bfloat16}
-    if mask is not None and mask.dtype == torch.bool:
-        mask = torch.where(mask, 0.0, float("-inf")).to(query.dtype)
-    if mask is None and half and major >= 8 and query.size(-1) <= _FLASH_HEAD:  # noqa: PLR2004 - Ampere
-        flash: torch.Tensor = aten._scaled_dot_product_flash_attention.default(
-            query, key, value, dropout, is_causal, False, scale=scale
-        )[0]
-        return flash
-    efficient: torch.Tensor = aten._scaled_dot_product_efficient_attention.default(
-        query, key, value, mask, grad, dropout, is_causal, scale=scale
-    )[0]
-    return efficient
+    size, value_size = query.size(-1), value.size(-1)
+    cudnn = size % 8 == 0 and value_size % 8 == 0 and size <= _CUDNN_HEAD and value_size <= _CUDNN_HEAD
+    if half and major == _HOPPER and cudnn and masked_well:
+        return "cudnn"
+    if half and major >= _AMPERE and mask is None and size == value_size and size <= _FLASH_HEAD:
+        return "flash"
+    step = 8 if half else 4
+    if not grouped and masked_well and size % step == 0 and value_size % step == 0:
+        return "efficient"
+    return "math"
+
+
+def _aligned(mask: torch.Tensor) -> torch.Tensor:
+    """A mask whose rows begin where the memory-efficient kernel can read them."""
+    if mask.stride(-1) == 1 and all(stride % _ALIGNED == 0 for stride in mask.stride()[:-1]):
+        return mask
+    size = mask.size(-1)
+    return pad(mask, (0, _ALIGNED - size % _ALIGNED))[..., :size]

@@ -24,11 +24,14 @@ import torch._inductor.debug
 import torch._inductor.graph
 import torch._inductor.ir
 import torch._inductor.scheduler
+from torch._inductor.decomposition import select_decomp_table
+from torch._inductor.fx_passes import joint_graph
 from torch._inductor.virtualized import V
 
 from fuselight.report import Device
-from fuselight.torch_api.generation.attention import target_attention
-from fuselight.torch_api.generation.retargeting import retarget
+from fuselight.torch_api.generation.cells import cells_known
+from fuselight.torch_api.generation.dispatching import dispatch_for
+from fuselight.torch_api.generation.retargeting import devices_named, retarget
 from fuselight.torch_api.generation.virtual import answering, virtual_gpu
 
 UNDECIDABLE = frozenset(
@@ -76,9 +79,13 @@ def generate(
     with contextlib.ExitStack() as stack:
         enter = stack.enter_context
         if virtual:
-            target_attention(gm, device)
+            dispatch_for(gm, device)
+            enter(cells_known())
             enter(virtual_gpu(device))
-            enter(_patched(compile_fx, "_recursive_joint_graph_passes", _passes_then_retarget))
+            enter(_patched(compile_fx, "_recursive_joint_graph_passes", _retarget_then_passes))
+            enter(_patched(joint_graph, "constant_fold_uniform_value", _folding_on_the_cpu))
+            # pad_mm times a padded multiplication against the plain one: a GPU decides.
+            enter(torch._inductor.config.patch(shape_padding=False))
         enter(_patched(torch._inductor.graph.GraphLowering, "compile_to_module", _text_only(observer)))
         enter(
             _patched(
@@ -103,7 +110,10 @@ def generate(
         decided = {name: value for name, value in options.items() if name not in UNDECIDABLE}
         enter(torch._inductor.config.patch({"fx_graph_cache": False, "compile_threads": 1, **decided}))
         compile_fx.compile_fx(
-            gm, inputs, inner_compile=functools.partial(_inner, device if virtual else None)
+            gm,
+            inputs,
+            inner_compile=functools.partial(_inner, device if virtual else None),
+            decompositions={} if virtual else None,
         )
 
 
@@ -118,7 +128,12 @@ def mode_options(mode: str | None) -> dict[str, Any]:
 def _inner(device: Device | None, gm: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
     if device is None:
         return torch._inductor.compile_fx.compile_fx_inner(gm, inputs, **options)
-    values = [node.meta["val"] for node in gm.graph.find_nodes(op="placeholder")]
+    # What goes into the forward graph is on the CPU yet; what goes into the backward graph has the strides that the
+    # forward's kernels give, which its placeholders do not know.
+    values = [
+        node.meta["val"] if isinstance(value, torch.Tensor) and value.device.type == "cpu" else value
+        for node, value in zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True)
+    ]
     with answering(device):
         return torch._inductor.compile_fx.compile_fx_inner(gm, values, **options)
 
@@ -133,13 +148,24 @@ def _patched(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None
         setattr(owner, name, real)
 
 
-def _passes_then_retarget(real: Callable[..., Any]) -> Callable[..., Any]:
-    """The joint passes fold constants with real tensors and trace patterns with autograd: on the CPU, so before."""
+def _retarget_then_passes(real: Callable[..., Any]) -> Callable[..., Any]:
+    """The first that Inductor does with a joint graph, or with that of an inference, is on the device."""
 
     def passes(gm: torch.fx.GraphModule, *args: Any, **named: Any) -> Any:
-        return retarget(real(gm, *args, **named))
+        retarget(gm, select_decomp_table())
+        return real(gm, *args, **named)
 
     return passes
+
+
+def _folding_on_the_cpu(real: Callable[..., Any]) -> Callable[..., Any]:
+    """This pass evaluates constants as real tensors."""
+
+    def fold(gm: torch.fx.GraphModule) -> Any:
+        with devices_named(gm, torch.device("cpu")):
+            return real(gm)
+
+    return fold
 
 
 def _text_only(observer: GenerationObserver) -> Callable[[Any], Any]:

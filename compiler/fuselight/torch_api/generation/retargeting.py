@@ -1,99 +1,190 @@
 # ruff: noqa: SLF001 - private names are this package's business
-"""Moves a captured graph to another device: its inputs, its constants, its `device=` arguments, its fake values.
+"""Moves a joint graph to another device by tracing it again there: what asks for the device is answered for that one.
 
-Invariant: nodes stay the same nodes with the same metadata but for the values; no real tensor is moved. A node whose
-operator cannot be run on fakes of that device keeps its shape and strides from the CPU.
+AOTAutograd runs on the CPU, for autograd cannot run over fake CUDA tensors where there is no CUDA; it is given no
+decompositions. They are applied here, below autograd, on fake CUDA tensors. Invariant: inputs and outputs keep their
+names, order and metadata; a new node has the metadata of the node that it was made of; no real tensor is moved.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+import torch._dispatch.python
 import torch._guards
 import torch.fx
-from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+import torch.fx.traceback
+from torch.fx.experimental import proxy_tensor
 from torch.utils import _pytree as pytree
 
 CUDA = torch.device("cuda", 0)
+_INLINED = 8
+"""Elements of a held tensor that Inductor writes into the kernel (torch/_inductor/graph.py, can_inline_constant)."""
+_OWN = frozenset({"val", "tensor_meta", "example_value", "eager_input_vals"})
+"""Metadata that says what a node gives: of the old device."""
+
+Table = Mapping[Any, Callable[..., Any]]
 
 
-def retarget(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Put an ATen graph of fake CPU tensors onto `cuda:0`, in place."""
-    placeholders = gm.graph.find_nodes(op="placeholder")
+def retarget(gm: torch.fx.GraphModule, decompositions: Table) -> None:
+    """Put an ATen graph of fake CPU tensors onto `cuda:0` and decompose its operators there, in place."""
+    placeholders = list(gm.graph.find_nodes(op="placeholder"))
     values = [node.meta.get("val") for node in placeholders]
     fake = torch._guards.detect_fake_mode([value for value in values if isinstance(value, torch.Tensor)])
-    if fake is None:  # no tensor goes in: the mode is that of the constants
+    if fake is None:  # no tensor goes in: the mode is that of the capture
         fake = torch._guards.detect_fake_mode()
-    move = _Mover(fake)
     for node in gm.graph.nodes:
-        if node.op in {"placeholder", "output"}:
-            continue
-        node.args = pytree.tree_map(_on_cuda, node.args, is_leaf=_is_node)
-        node.kwargs = pytree.tree_map(_on_cuda, node.kwargs, is_leaf=_is_node)
-        if node.op == "get_attr":
-            _move_constant(gm, node, move)
-    _name_devices(gm)
-    gm.recompile()
-    _Propagate(gm, fake, move).propagate_dont_convert_inputs(*[move(value) for value in values])
-    return gm
+        if node.op not in {"placeholder", "output"}:
+            _name_device(node)
+    with contextlib.ExitStack() as stack:
+        for context in (
+            fake or contextlib.nullcontext(),
+            torch.no_grad(),
+            torch._C._DisableAutocast(),
+            torch._dispatch.python.enable_python_dispatcher(),
+            torch.fx.traceback.preserve_node_meta(),
+        ):
+            stack.enter_context(context)
+        moved = [on_cuda(value, fake) for value in values]
+        traced = proxy_tensor.make_fx(
+            _TracedAgain(gm, fake).run, decomposition_table=decompositions, _allow_non_fake_inputs=True
+        )(*moved)
+    _take_over(gm, traced, placeholders)
 
 
-class _Mover:
-    """Makes of a CPU tensor a fake CUDA tensor of the same shape, strides and dtype."""
+def on_cuda(value: Any, fake: Any) -> Any:
+    """Of a CPU tensor, a fake CUDA tensor of the same shape, strides and dtype; anything else as it is."""
+    if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or fake is None:
+        return value
+    with fake:
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=CUDA)
 
-    def __init__(self, fake: Any) -> None:
+
+@contextlib.contextmanager
+def devices_named(gm: torch.fx.GraphModule, device: torch.device) -> Iterator[None]:
+    """Have `device=` arguments say `device` until the block ends: for passes that call operators on real tensors."""
+    _replace_devices(gm, device)
+    try:
+        with _Redirected(device):
+            yield
+    finally:
+        _replace_devices(gm, CUDA)
+
+
+class _Redirected(torch.overrides.TorchFunctionMode):
+    """Makes real tensors on another device than is asked for."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self._device = device
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.full and "device" in kwargs:
+            kwargs = {**kwargs, "device": self._device}
+        return func(*args, **kwargs)
+
+
+class _TracedAgain(torch.fx.Interpreter):
+    """Runs a graph node by node while it is traced, and hands each node's metadata on to what is made of it."""
+
+    def __init__(self, gm: torch.fx.GraphModule, fake: Any) -> None:
+        super().__init__(gm)
         self._fake = fake
 
-    def __call__(self, value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or self._fake is None:
-            return value
-        with self._fake:
-            return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=CUDA)
-
-
-class _Propagate(FakeTensorProp):
-    def __init__(self, gm: torch.fx.GraphModule, fake: Any, move: _Mover) -> None:
-        super().__init__(gm, mode=fake)
-        self._move = move
-
     def run_node(self, n: torch.fx.Node) -> Any:
-        known = n.meta.get("val")
-        try:
+        if n.op in {"placeholder", "output"}:
             return super().run_node(n)
+        mode: Any = proxy_tensor.get_proxy_mode()
+        graph: torch.fx.Graph = mode.tracer.graph
+        last = graph._root.prev
+        try:
+            result = super().run_node(n)
         except (RuntimeError, NotImplementedError) as error:
-            # An operator that asks for CUDA itself; anything else is a fault of the graph.
-            if "CUDA" not in str(error) and "not linked" not in str(error):
+            # An operator that asks for CUDA itself keeps its shape and strides; anything else is a fault of the graph.
+            if "CUDA" not in str(error) and "not linked" not in str(error) and "NVIDIA" not in str(error):
                 raise
-            n.meta["val"] = pytree.tree_map(self._move, known)
-            return n.meta["val"]
+            result = self._unasked(n, mode)
+        kept = {key: value for key, value in n.meta.items() if key not in _OWN}
+        new = last.next
+        while new is not graph._root:
+            new.meta.update(kept)
+            new = new.next
+        return result
+
+    def _unasked(self, n: torch.fx.Node, mode: Any) -> Any:
+        """A node as it was, with its value moved."""
+        args, named = self.fetch_args_kwargs_from_env(n)
+        proxies = pytree.tree_map(mode.tracer.unwrap_proxy, (args, named))
+        proxy = mode.tracer.create_proxy(n.op, n.target, proxies[0], proxies[1])
+        value = pytree.tree_map(lambda one: on_cuda(one, self._fake), n.meta.get("val"))
+        return proxy_tensor.track_tensor_tree(value, proxy, constant=None, tracer=mode.tracer)
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        """A tensor that the graph holds. A small one stays readable to Inductor, which writes it into the kernel."""
+        value = super().get_attr(target, args, kwargs)
+        if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
+            return value
+        if isinstance(value, torch._subclasses.FakeTensor):
+            return on_cuda(value, self._fake)
+        if value.dim() == 0:
+            with torch.utils._python_dispatch._disable_current_modes():
+                number = value.item()
+            return torch.ops.aten.full.default([], number, dtype=value.dtype, device=CUDA, pin_memory=False)
+        if value.dim() == 1 and value.size(0) <= _INLINED:
+            return torch.ops.prims.device_put.default(value, CUDA)
+        return on_cuda(value, self._fake)
+
+
+def _take_over(
+    gm: torch.fx.GraphModule, traced: torch.fx.GraphModule, placeholders: list[torch.fx.Node]
+) -> None:
+    """Give `gm` the new graph, under the old names of inputs: the partitioner tells tangents by them."""
+    traced.graph.eliminate_dead_code()
+    for old, new in zip(placeholders, traced.graph.find_nodes(op="placeholder"), strict=True):
+        new.target = old.target
+        new._rename(old.name)
+        new.meta.update({key: value for key, value in old.meta.items() if key not in _OWN})
+    old_output, new_output = (next(iter(graph.find_nodes(op="output"))) for graph in (gm.graph, traced.graph))
+    new_output.meta.update(old_output.meta)
+    for node in traced.graph.find_nodes(op="get_attr"):
+        setattr(gm, str(node.target), getattr(traced, str(node.target)))
+    gm.graph = traced.graph
+    gm.recompile()
+
+
+def _replace_devices(gm: torch.fx.GraphModule, device: torch.device) -> None:
+    def named(value: Any) -> Any:
+        return device if isinstance(value, torch.device) and value.type in {"cpu", "cuda"} else value
+
+    for node in gm.graph.nodes:
+        if node.op == "call_function":
+            node.args = pytree.tree_map(named, node.args, is_leaf=_is_node)
+            node.kwargs = pytree.tree_map(named, node.kwargs, is_leaf=_is_node)
 
 
 def _is_node(value: Any) -> bool:
     return isinstance(value, torch.fx.Node)
 
 
-def _on_cuda(value: Any) -> Any:
-    return CUDA if isinstance(value, torch.device) and value.type == "cpu" else value
+def _name_device(node: torch.fx.Node) -> None:
+    """Move a node's `device=`, and give a factory function the one that it took by default."""
 
+    def moved(value: Any) -> Any:
+        return CUDA if isinstance(value, torch.device) and value.type == "cpu" else value
 
-def _move_constant(gm: torch.fx.GraphModule, node: torch.fx.Node, move: _Mover) -> None:
-    """A tensor that the graph holds. A small one stays readable to Inductor, which would inline its value."""
-    constant = getattr(gm, str(node.target), None)
-    if isinstance(constant, torch.Tensor) and constant.device.type == "cpu":
-        setattr(gm, str(node.target), move(constant))
-
-
-def _name_devices(gm: torch.fx.GraphModule) -> None:
-    """Give factory functions the device that they took by default."""
-    for node in gm.graph.nodes:
-        schema = getattr(node.target, "_schema", None)
-        if node.op != "call_function" or schema is None or node.kwargs.get("device") is not None:
-            continue
-        takes_tensor = any(
-            isinstance(arg, torch.fx.Node) for arg in pytree.tree_leaves((node.args, node.kwargs))
-        )
-        if not takes_tensor and any(
-            argument.name == "device" and argument.kwarg_only for argument in schema.arguments
-        ):
-            node.kwargs = {**node.kwargs, "device": CUDA}
+    node.args = pytree.tree_map(moved, node.args, is_leaf=_is_node)
+    node.kwargs = pytree.tree_map(moved, node.kwargs, is_leaf=_is_node)
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or node.kwargs.get("device") is not None:
+        return
+    takes_tensor = any(isinstance(arg, torch.fx.Node) for arg in pytree.tree_leaves((node.args, node.kwargs)))
+    if not takes_tensor and any(
+        argument.name == "device" and argument.kwarg_only for argument in schema.arguments
+    ):
+        node.kwargs = {**node.kwargs, "device": CUDA}

@@ -18,12 +18,14 @@ from typing import Any
 
 import torch
 import torch._dynamo.device_interface
+import torch._prims_common
 
 from fuselight.report import Device
 from fuselight.torch_api.devices import _forget
 
 _GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
 """c10's table of device guards, by device type: 0 is the CPU, 1 is CUDA."""
+_REAL_FORMAT = torch._C._conv_determine_backend_memory_format
 
 
 def why_no_triton() -> str | None:
@@ -50,6 +52,8 @@ def virtual_gpu(device: Device) -> Iterator[None]:
         for name in ("cuda", "cuda:0"):
             interfaces.register_interface_for_device(name, interface)
         stack.enter_context(_guard_without_driver())
+        if device.backend == "cuda":
+            stack.enter_context(_replaced(torch._C, "_conv_determine_backend_memory_format", _memory_format))
         stack.enter_context(_triton_driver(device))
         yield
 
@@ -94,6 +98,20 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
             delattr(owner, name)
         else:
             setattr(owner, name, before)
+
+
+def _memory_format(image: torch.Tensor, weight: torch.Tensor, backend: Any) -> Any:
+    """The layout of a convolution's result, which a fake tensor asks for by the library that would compute it.
+
+    Without a GPU none is chosen that runs there. cuDNN's rule is ATen's cudnn_conv_suggest_memory_format.
+    """
+    if image.device.type != "cuda":
+        return _REAL_FORMAT(image, weight, backend)
+    if torch.float64 in {image.dtype, weight.dtype}:
+        return torch.contiguous_format
+    wanted = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
+    either = wanted in {torch._prims_common.suggest_memory_format(one) for one in (image, weight)}
+    return wanted if either else torch.contiguous_format
 
 
 def _constant(value: Any) -> Callable[..., Any]:

@@ -1,0 +1,1 @@
+"""What only a machine with a GPU can measure: kernels of the real compile against those generated without it."""

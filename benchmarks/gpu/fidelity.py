@@ -1,0 +1,193 @@
+"""Compares kernels generated with the GPU hidden to those of the real compile, model by model.
+
+    PYTHONPATH=compiler python -m benchmarks.gpu.fidelity [--models a,b] [--device h200] [--out FOLDER]
+
+on a machine with that GPU. `--halves real --keep` records the real half alone, `--against FOLDER` compares it with a
+virtual half made elsewhere. Invariant: each half of a model is a process of its own, with an empty cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.kernel_text import Comparison, GraphText, compare
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT = 420
+PROMISE = 0.97
+"""Of kernels, identical."""
+
+
+def main() -> int:
+    """Measure; the exit code is 0 if the promise holds."""
+    asked = _asked()
+    halves: dict[str, dict[str, Any]] = {"real": {}, "virtual": {}}
+    if asked.against is not None:
+        recorded = json.loads(gzip.decompress((asked.against / "real.json.gz").read_bytes()))
+        halves["real"] = recorded["models"]
+    names = asked.models or list(halves["real"]) or _names()
+    with ThreadPoolExecutor(asked.workers) as pool:
+        jobs = [
+            (half, name, pool.submit(_half, half, name, asked)) for name in names for half in asked.halves
+        ]
+        for half, name, job in jobs:
+            halves[half][name] = job.result()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    made = _made()
+    for half in asked.halves:
+        text = json.dumps({"made": made, "models": halves[half]})
+        (asked.out / f"{half}.json.gz").write_bytes(gzip.compress(text.encode()))
+    if not halves["real"] or not halves["virtual"]:
+        for half in asked.halves:
+            for name in names:
+                for case, found in halves[half][name].items():
+                    kernels = sum(len(graph["kernels"]) for graph in found["graphs"])
+                    print(
+                        half,
+                        name,
+                        case,
+                        kernels,
+                        found["seconds"],
+                        (found["failure"] or "")[:200],
+                        flush=True,
+                    )
+        return 0
+    return _report(asked.out, made, names, halves)
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Compare virtual kernels to real ones.")
+    parser.add_argument("--models", type=lambda text: text.split(","))
+    parser.add_argument("--halves", type=lambda text: text.split(","), default=["real", "virtual"])
+    parser.add_argument("--against", type=Path, help="a folder with real.json.gz")
+    parser.add_argument("--device", default="h200")
+    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) // 2))
+    parser.add_argument("--out", type=Path, default=Path("artifacts/fidelity"))
+    parser.add_argument("--keep", action="store_true")
+    asked = parser.parse_args()
+    if asked.against is not None:
+        asked.halves = ["virtual"]
+    return asked
+
+
+def _names() -> list[str]:
+    from benchmarks.gpu.models import MODELS  # noqa: PLC0415 - imports torch, which only the halves need
+
+    return list(MODELS)
+
+
+def _half(half: str, name: str, asked: argparse.Namespace) -> dict[str, Any]:
+    """The answer of benchmarks.gpu.half."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out.json"
+        environment = {
+            **os.environ,
+            "TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "cache"),
+            "TRITON_CACHE_DIR": str(Path(folder) / "triton"),
+            "TOKENIZERS_PARALLELISM": "false",
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'compiler'}",
+            "OMP_NUM_THREADS": "2",
+        }
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.gpu.half",
+            half,
+            name,
+            str(out),
+            "--device",
+            asked.device,
+        ]
+        command += ["--keep"] if asked.keep else []
+        try:
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT,
+                check=False,
+            )
+            why = f"ended with {done.returncode}: {done.stderr[-2000:]}"
+        except subprocess.TimeoutExpired:
+            why = f"not done after {TIMEOUT} s"
+        if out.exists():
+            found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+            return found
+        return {"all": {"graphs": [], "failure": why, "seconds": 0}}
+
+
+def _report(
+    folder: Path, made: Mapping[str, Any], names: Sequence[str], halves: Mapping[str, Mapping[str, Any]]
+) -> int:
+    total, rows, results, failures = Comparison(), [], {}, []
+    for name in names:
+        of_model = Comparison()
+        real, virtual = halves["real"][name], halves["virtual"][name]
+        for case in dict.fromkeys((*real, *virtual)):
+            sides = [half.get(case, {"graphs": [], "failure": "not run"}) for half in (real, virtual)]
+            failures += [
+                f"{name}, {case}, {half}: {side['failure'].strip().splitlines()[0]}"
+                for half, side in zip(("real", "virtual"), sides, strict=True)
+                if side["failure"]
+            ]
+            graphs = [[GraphText(**graph) for graph in side["graphs"]] for side in sides]
+            for phase, found in compare(*graphs).items():
+                results[f"{name}, {case}, {phase}"] = asdict(found)
+                rows.append(f"| {name} | {case} | {phase} | {_counts(found)} |")
+                of_model.add(found)
+        rows.append(f"| **{name}** | | | {_counts(of_model)} |")
+        total.add(of_model)
+    rows.append(f"| **total** | | | {_counts(total)} |")
+    head = "| model | case | graph | kernels identical | library calls identical |\n|---|---|---|---|---|"
+    table = "\n".join((head, *rows))
+    (folder / "fidelity.md").write_text(table + "\n", encoding="utf-8")
+    text = json.dumps({"made": made, "results": results, "failures": failures}, indent=1)
+    (folder / "fidelity.json").write_text(text, encoding="utf-8")
+    print("\n".join(row for row in table.splitlines() if "**" in row))
+    print("\n".join(f"FAILED {failure}" for failure in failures))
+    print(made)
+    return 0 if total.total and total.identical / total.total >= PROMISE and not failures else 1
+
+
+def _counts(found: Comparison) -> str:
+    return f"{found.identical} / {found.total} | {found.externs_identical} / {found.externs_total}"
+
+
+def _made() -> dict[str, Any]:
+    """The machine and the versions."""
+    import torch  # noqa: PLC0415 - after the halves are done
+
+    cudnn: Any = torch.backends.cudnn
+    versions: dict[str, str | None] = {}
+    for library in ("triton", "transformers", "timm", "torchvision"):
+        try:
+            versions[library] = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            versions[library] = None
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        **versions,
+        "cudnn": cudnn.version() if torch.cuda.is_available() else None,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "command": f"python -m benchmarks.gpu.fidelity {' '.join(sys.argv[1:])}".strip(),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""Models that no library has in a small form: a U-Net, a loop over cells, a Triton kernel of one's own, autocast."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812 - torch's own custom
+
+if importlib.util.find_spec("triton") is not None:
+    import triton  # type: ignore[import-untyped]
+    import triton.language as tl  # type: ignore[import-untyped]
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def scale_rows(x, scale, out, columns, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, D103, N803
+        row = tl.program_id(0)
+        offsets = tl.arange(0, BLOCK)
+        mask = offsets < columns
+        values = tl.load(x + row * columns + offsets, mask=mask, other=0.0)
+        factor = tl.load(scale + offsets, mask=mask, other=0.0)
+        tl.store(out + row * columns + offsets, values * factor, mask=mask)
+
+    @torch.library.triton_op("fuselight_fidelity::scale_rows", mutates_args=())
+    def scaled(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        """`x * scale`, by a kernel of one's own."""
+        out = torch.empty_like(x)
+        rows, columns = x.shape
+        torch.library.wrap_triton(scale_rows)[(rows,)](x, scale, out, columns, BLOCK=256)
+        return out
+
+    def _backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x, scale = context.saved_tensors
+        return gradient * scale, (gradient * x).sum(0)
+
+    def _keep(ctx: Any, inputs: Any, output: Any) -> None:
+        del output
+        ctx.save_for_backward(*inputs)
+
+    scaled.register_autograd(_backward, setup_context=_keep)
+
+
+class Scaled(nn.Module):
+    """A user-written Triton kernel between what Inductor fuses."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.scale = nn.Parameter(torch.randn(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Normalise, scale, activate."""
+        scaled_x: torch.Tensor = scaled(self.norm(x), self.scale)
+        return F.gelu(scaled_x) * 2
+
+
+class _Residual(nn.Module):
+    def __init__(self, before: int, after: int, time: int) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(8, before)
+        self.first = nn.Conv2d(before, after, 3, padding=1)
+        self.time = nn.Linear(time, after)
+        self.second_norm = nn.GroupNorm(8, after)
+        self.second = nn.Conv2d(after, after, 3, padding=1)
+        self.skip = nn.Conv2d(before, after, 1) if before != after else nn.Identity()
+
+    def forward(self, x: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
+        hidden = self.first(F.silu(self.norm(x))) + self.time(F.silu(time))[:, :, None, None]
+        added: torch.Tensor = self.second(F.silu(self.second_norm(hidden))) + self.skip(x)
+        return added
+
+
+class _Attention(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(8, width)
+        self.qkv = nn.Conv2d(width, 3 * width, 1)
+        self.out = nn.Conv2d(width, width, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows, width, height, across = x.shape
+        qkv = self.qkv(self.norm(x)).reshape(rows, 3, 2, width // 2, height * across).transpose(-1, -2)
+        out = F.scaled_dot_product_attention(qkv[:, 0], qkv[:, 1], qkv[:, 2])
+        back: torch.Tensor = self.out(out.transpose(-1, -2).reshape(rows, width, height, across))
+        return x + back
+
+
+class UNet(nn.Module):
+    """Two levels down and up, with group norm, a time embedding, attention at the bottom."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.embed = nn.Sequential(nn.Linear(width, 4 * width), nn.SiLU(), nn.Linear(4 * width, 4 * width))
+        self.width = width
+        self.enter = nn.Conv2d(3, width, 3, padding=1)
+        self.down = _Residual(width, width, 4 * width)
+        self.shrink = nn.Conv2d(width, width, 3, stride=2, padding=1)
+        self.bottom = _Residual(width, 2 * width, 4 * width)
+        self.attention = _Attention(2 * width)
+        self.up = _Residual(3 * width, width, 4 * width)
+        self.leave = nn.Conv2d(width, 3, 3, padding=1)
+
+    def forward(self, x: torch.Tensor, time: torch.Tensor) -> torch.Tensor:
+        """The noise in `x` at `time`."""
+        steps = torch.arange(self.width // 2, device=x.device, dtype=x.dtype)
+        angles = time[:, None] * torch.exp(-steps / self.width)[None]
+        embedded = self.embed(torch.cat([angles.sin(), angles.cos()], -1))
+        high = self.down(self.enter(x), embedded)
+        low = self.attention(self.bottom(self.shrink(high), embedded))
+        back = F.interpolate(low, scale_factor=2.0, mode="nearest")
+        noise: torch.Tensor = self.leave(self.up(torch.cat([back, high], 1), embedded))
+        return noise
+
+
+class CellLoop(nn.Module):
+    """An LSTM cell over time, in a Python loop, and a linear layer on each state."""
+
+    def __init__(self, width: int, state: int) -> None:
+        super().__init__()
+        self.cell = nn.LSTMCell(width, state)
+        self.gru = nn.GRUCell(state, state)
+        self.out = nn.Linear(state, width)
+        self.state = state
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The outputs of all steps."""
+        hidden = memory = slow = x.new_zeros(x.size(0), self.state)
+        outputs = []
+        for step in range(x.size(1)):
+            hidden, memory = self.cell(x[:, step], (hidden, memory))
+            slow = self.gru(hidden, slow)
+            outputs.append(self.out(torch.tanh(slow)))
+        return torch.stack(outputs, 1)
+
+
+class AutocastBlock(nn.Module):
+    """A transformer block in float32 whose forward runs under autocast to bfloat16."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.mlp = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """One block."""
+        with torch.autocast("cuda", torch.bfloat16):
+            rows, length, width = x.shape
+            qkv = self.qkv(self.norm(x)).view(rows, length, 3, self.heads, width // self.heads)
+            query, key, value = qkv.permute(2, 0, 3, 1, 4)
+            mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+            x = x + self.out(mixed.transpose(1, 2).reshape(rows, length, width))
+            x = x + self.mlp(x)
+            return x.softmax(-1) * x.exp().sum()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.finding import Finding
 
-__all__ = ["Thresholds", "apply_ignores", "code_of", "findings", "static_findings"]
+__all__ = ["Thresholds", "apply_ignores", "code_of", "findings", "findings_of_kernels", "static_findings"]
 
 _FAMILIES = (
     failure_findings,
@@ -35,10 +35,11 @@ _FAMILIES = (
     recompilation_findings,
     specialisation_findings,
     guard_findings,
-    kernel_findings,
     note_findings,
+    kernel_findings,
     generation_findings,
 )
+_OF_KERNELS = (kernel_findings, generation_findings)
 _NO_THRESHOLDS = Thresholds()
 
 
@@ -52,6 +53,12 @@ def findings(
     context = Context.of(report, thresholds, read_line)
     found = [finding for family in _FAMILIES for finding in family(context)]
     return tuple(sorted(found, key=_order))
+
+
+def findings_of_kernels(report: Report) -> tuple[Finding, ...]:
+    """Of those, the ones that only tier kernels has, by place: a capture of the same target has all others."""
+    context = Context.of(report, _NO_THRESHOLDS, None)
+    return tuple(sorted((one for family in _OF_KERNELS for one in family(context)), key=_order))
 
 
 def _order(finding: Finding) -> tuple[str, int, int, str, str]:

@@ -7,7 +7,17 @@ import json
 
 from rich.console import Console
 
-from fuselight.report import GeneratedGraph, Location, Phase, Recomputed, SavedTensor, Stack
+from fuselight.report import (
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Location,
+    Phase,
+    Recomputed,
+    SavedTensor,
+    Stack,
+)
 from fuselight_server.cli.formats.kernels_json import as_json
 from fuselight_server.cli.formats.kernels_text import print_kernels
 from fuselight_server.cli.outcome import Outcome
@@ -64,3 +74,16 @@ def test_json_has_both_with_their_stacks() -> None:
         "aten.mul.Tensor",
     ]
     assert backward["recomputed"][0]["stack"][0]["line"] == 14
+
+
+def test_what_has_no_kernel_is_a_finding_here_too() -> None:
+    operators = (FusedOperator("aten.linalg_qr.default", stack=at(7)),)
+    kernel = Kernel("torch.ops.aten.linalg_qr.default", KernelKind.FALLBACK, 0, operators=operators)
+    graph = GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,))
+    made = Outcome(reports=[report(roots=(ROOT,), generated=(graph,))])
+    out = io.StringIO()
+    print_kernels(made, Console(file=out, width=200, markup=False), with_source=False)
+    said = "information[FL701] /w/model.py:7: no kernel is generated for `aten.linalg_qr`: ATen's own kernel is called"
+    assert f"{said} (it is not fused with what is around it)\n" in out.getvalue()
+    (finding,) = json.loads(as_json(made, with_source=False))["targets"][0]["findings"]
+    assert (finding["code"], finding["line"], finding["severity"]) == ("FL701", 7, "information")

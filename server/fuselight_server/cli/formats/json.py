@@ -27,7 +27,7 @@ def as_json(outcome: Outcome) -> str:
         problems += [_problem(problem, report.target.name or "__main__") for problem in report.problems]
     data = {
         "schema": SCHEMA,
-        "findings": [_finding(finding, outcome.sources) for finding in outcome.findings],
+        "findings": [finding_as_json(finding, outcome.sources) for finding in outcome.findings],
         "targets": [_target(report) for report in outcome.reports],
         "problems": problems,
     }
@@ -39,7 +39,8 @@ def severity_word(finding: Finding) -> str:
     return finding.severity.name.lower()
 
 
-def _finding(finding: Finding, sources: Sources) -> dict[str, Any]:
+def finding_as_json(finding: Finding, sources: Sources) -> dict[str, Any]:
+    """One finding, by the keys that docs/report.md names."""
     return {
         **_place(finding.span, sources),
         "code": finding.code,

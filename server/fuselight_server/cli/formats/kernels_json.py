@@ -7,6 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
+from fuselight_server.cli.formats.json import finding_as_json
+from fuselight_server.findings import findings_of_kernels
 from fuselight_server.kernels import Place, costs_by_line, fold
 from fuselight_server.kernels.fusion import why
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from fuselight.report import GeneratedGraph, Report, Stack
     from fuselight_server.cli.outcome import Outcome
+    from fuselight_server.cli.sources import Sources
     from fuselight_server.kernels import Folded
 
 
@@ -26,7 +29,10 @@ def as_json(
         {
             "schema": 1,
             "targets": [
-                {**_target(report, with_source=with_source, asm=asm), "why": _why(report, pairs)}
+                {
+                    **_target(report, outcome.sources, with_source=with_source, asm=asm),
+                    "why": _why(report, pairs),
+                }
                 for report in outcome.reports
             ],
             "problems": [{"stage": one.stage, "what": one.what, "why": one.why} for one in outcome.problems],
@@ -35,7 +41,7 @@ def as_json(
     )
 
 
-def _target(report: Report, *, with_source: bool, asm: str | None) -> dict[str, Any]:
+def _target(report: Report, sources: Sources, *, with_source: bool, asm: str | None) -> dict[str, Any]:
     return {
         "path": report.target.path,
         "name": report.target.name or "__main__",
@@ -54,6 +60,7 @@ def _target(report: Report, *, with_source: bool, asm: str | None) -> dict[str, 
             }
             for cost in costs_by_line(report)
         ],
+        "findings": [finding_as_json(finding, sources) for finding in findings_of_kernels(report)],
         "failures": [encode(failure) for failure in report.failures],
         "problems": [encode(problem) for problem in report.problems],
     }

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from fuselight_server.cli.formats.json import severity_word
 from fuselight_server.cli.sources import shown_path
+from fuselight_server.findings import findings_of_kernels
 from fuselight_server.kernels import Place, costs_by_line, fold, place_of
 from fuselight_server.kernels.fusion import sentence, why
 from fuselight_server.kernels.words import line_ranges, microseconds, operations, resources, share, size
@@ -60,6 +62,11 @@ def _print_target(
     for failure in report.failures:
         console.print(Text(f"failed: {failure.message}. {failure.next_step}", "bold red"), soft_wrap=True)
     _print_lines(report, outcome, console)
+    for finding in findings_of_kernels(report):
+        place = f"{shown_path(finding.span.path)}:{finding.span.line}"
+        head = f"{severity_word(finding)}[{finding.code}] {place}: {finding.title}"
+        cost = f" ({'; '.join(finding.cost)})" if finding.cost else ""
+        console.print(f"{head}{cost}", soft_wrap=True)
     for graph in report.generated:
         _print_graph(graph, report, console, with_source=with_source, asm=asm)
     for problem in report.problems:

@@ -124,6 +124,22 @@ class TwoOutputs(nn.Module):
         return h, (h * h).cos()
 
 
+class Broken(nn.Module):
+    """Three graphs: what goes from one to the next is kept by either, by both, or made in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = nn.Linear(16, 64), nn.Linear(64, 32), nn.Linear(32, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.first(x).exp()
+        torch._dynamo.graph_break()
+        h = self.second(h)
+        torch._dynamo.graph_break()
+        out: torch.Tensor = self.third(h).exp() + h.sum()
+        return out
+
+
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "mlp": (Mlp, (8, 16)),
     "norm": (Normed, (8, 16)),
@@ -200,6 +216,23 @@ def test_the_total_is_what_autograd_keeps(name: str) -> None:
     kept = kept_by_autograd(model, (x,))
     assert kept > 0
     assert total(graphs[0].saved) == kept, graphs[0].saved
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # which Dynamo asks tensors between graphs for
+def test_what_goes_from_one_graph_to_the_next_is_counted_once_over_all() -> None:
+    model, x = Broken(), torch.rand(8, 16)
+    graphs = generated(model, (x,))
+    forwards = [graph for graph in graphs if graph.phase is Phase.FORWARD]
+    assert len(forwards) == 3
+    kept = kept_by_autograd(model, (x,))
+    assert sum(total(graph.saved) for graph in forwards) == kept > 0
+    exp, second, third = ([one.bytes for one in graph.saved if one.kind == "carried"] for graph in forwards)
+    assert exp == []
+    assert second == [0]  # the first graph has counted it: its result is what it keeps
+    assert third == [4 * 8 * 32]
+    (carried,) = (one for one in forwards[2].saved if one.kind == "carried")
+    source = Path(__file__).read_text(encoding="utf-8").splitlines()
+    assert "self.third(h)" in source[carried.stack[-1].line - 1]
 
 
 def test_views_of_a_parameter_are_an_input_and_those_of_one_tensor_are_counted_once() -> None:

@@ -16,6 +16,7 @@ import torch
 from fuselight import torch_api
 from fuselight.dynamo import stacks
 from fuselight.inductor import launches, saved
+from fuselight.inductor.carried import Carried
 from fuselight.report import (
     CudagraphSkip,
     Device,
@@ -25,7 +26,6 @@ from fuselight.report import (
     Problem,
     Recomputed,
     Refusal,
-    SavedTensor,
     Stack,
     text_key,
 )
@@ -40,7 +40,7 @@ class _Cut:
     """What is known of a joint graph since it was cut in two."""
 
     joint_key: str | None = None
-    saved: tuple[SavedTensor, ...] = ()
+    saved: saved.Saved = field(default_factory=saved.Saved)
     recomputed: tuple[Recomputed, ...] = ()
 
 
@@ -72,6 +72,9 @@ class Generation:
         self._open = _Open()
         self._cut = _Cut()
         self._mutation: Stack = ()
+        self._carried = Carried()
+        self._inputs: dict[int, int] = {}
+        """Of the graph at hand: bytes of the inputs that the target has made itself, by position."""
         self._captured = 0
 
     def __call__(
@@ -86,6 +89,8 @@ class Generation:
             what = f"{name} times kernels against each other"
             self._problem(what, "that needs the device itself: what Inductor takes without it is shown")
         before = len(self.graphs)
+        real = generation.real_inputs(gm)
+        self._inputs = self._carried.inputs(real)
         try:
             with (
                 generation.watching_partition(self._cut_in_two, self.broke),
@@ -95,8 +100,9 @@ class Generation:
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
             self._fail(error, before)
         self._captured += 1
-        forward: Callable[..., Any] = gm.forward
-        return forward
+        for position in self._cut.saved.carried:
+            self._carried.count(real[position])
+        return self._carried.noting(gm.forward, self._cut.saved.outputs, self._cut.saved.num_outputs)
 
     def _fail(self, error: Exception, before: int) -> None:
         words = _words(error)
@@ -132,12 +138,11 @@ class Generation:
 
     def partitioned(self, forward: torch.fx.GraphModule, num_outputs: int) -> None:
         """The joint graph is cut."""
-        tensors, unknown = saved.read_saved(forward, num_outputs)
-        self._cut = replace(self._cut, saved=tensors)
-        if unknown:
-            self._problem(
-                f"the bytes of {', '.join(unknown)}, kept for backward", "their sizes depend on data"
-            )
+        found = saved.read_saved(forward, num_outputs, self._inputs)
+        self._cut = replace(self._cut, saved=found)
+        if found.unknown:
+            names = ", ".join(found.unknown)
+            self._problem(f"the bytes of {names}, kept for backward", "their sizes depend on data")
 
     def lowered(self, graph: Any, module: torch.fx.GraphModule) -> None:
         """Code generation of a graph begins."""
@@ -187,7 +192,7 @@ class Generation:
                 refusals=self._open.refusals,
                 cudagraph_skips=tuple(self._open.skips),
                 joint_key=self._cut.joint_key if phase is Phase.FORWARD else None,
-                saved=self._cut.saved if phase is Phase.FORWARD else (),
+                saved=self._cut.saved.tensors if phase is Phase.FORWARD else (),
                 recomputed=self._cut.recomputed if phase is Phase.BACKWARD else (),
                 seconds={"codegen": time.perf_counter() - self._open.started},
             )

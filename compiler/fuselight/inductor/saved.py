@@ -6,6 +6,8 @@ and told apart.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,24 +17,59 @@ from fuselight.report import Recomputed, SavedTensor, Stack
 from fuselight.torch_api import generation
 
 
-def read_saved(
-    forward: torch.fx.GraphModule, num_outputs: int
-) -> tuple[tuple[SavedTensor, ...], tuple[str, ...]]:
+@dataclass(frozen=True)
+class Saved:
+    """What a forward graph keeps."""
+
+    tensors: tuple[SavedTensor, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Names of those whose size depends on data, which nobody knows: they count as nothing."""
+    carried: tuple[int, ...] = ()
+    """Positions of inputs that are kept, and that the target has made itself."""
+    outputs: frozenset[int] = frozenset()
+    """Positions of outputs that are kept, too."""
+    num_outputs: int = 0
+
+
+def read_saved(forward: torch.fx.GraphModule, num_outputs: int, carried: Mapping[int, int]) -> Saved:
     """What the outputs behind the first `num_outputs` of a partitioned forward graph keep.
 
-    And the names of those whose size depends on data, which nobody knows: they count as nothing.
+    `carried` has the bytes of the inputs that the target has made itself, by position.
     """
     outputs: Any = forward.graph.find_nodes(op="output")
-    kept = next(iter(outputs)).args[0][num_outputs:]
-    given = {
-        generation.storage_of(value)[0]
-        for node in forward.graph.find_nodes(op="placeholder")
-        if isinstance(value := node.meta.get("val"), torch.Tensor)
-    }
-    counted = set(given)
+    every = next(iter(outputs)).args[0]
+    given: dict[int, tuple[int, torch.fx.Node]] = {}
+    for position, node in enumerate(forward.graph.find_nodes(op="placeholder")):
+        if isinstance(value := node.meta.get("val"), torch.Tensor):
+            given.setdefault(generation.storage_of(value)[0], (position, node))
+    counted: set[int] = set()
     unknown: list[str] = []
-    found = [_saved(node, given, counted, unknown) for node in kept if isinstance(node, torch.fx.Node)]
-    return tuple(found), tuple(unknown)
+    kept_inputs: dict[int, None] = {}
+    tensors = []
+    for node in every[num_outputs:]:
+        if not isinstance(node, torch.fx.Node):
+            continue
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            tensors.append(SavedTensor(node.name, "symbol", stack=_stack(node)))
+            continue
+        identity, size = generation.storage_of(value)
+        first = identity not in counted
+        counted.add(identity)
+        kind, stack = "activation", _stack(node)
+        if identity in given:
+            position, placeholder = given[identity]
+            kind, size = ("carried", carried[position]) if position in carried else ("input", 0)
+            if kind == "carried":
+                kept_inputs.setdefault(position)
+                stack = stack or _first_use(placeholder)
+        if first and size is None:
+            unknown.append(node.name)
+        dtype, shape = str(value.dtype).removeprefix("torch."), tuple(str(one) for one in value.shape)
+        tensors.append(SavedTensor(node.name, kind, dtype, shape, size or 0 if first else 0, stack))
+    return Saved(
+        tuple(tensors), tuple(unknown), tuple(kept_inputs), _among(every[:num_outputs], counted), num_outputs
+    )
 
 
 def read_recomputed(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule) -> tuple[Recomputed, ...]:
@@ -53,23 +90,19 @@ def first_mutation(module: torch.fx.GraphModule) -> Stack:
     return ()
 
 
-def _saved(node: torch.fx.Node, given: set[int], counted: set[int], unknown: list[str]) -> SavedTensor:
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor):
-        return SavedTensor(node.name, "symbol", stack=_stack(node))
-    identity, size = generation.storage_of(value)
-    known = identity in counted
-    if size is None and not known:
-        unknown.append(node.name)
-    counted.add(identity)
-    return SavedTensor(
-        node.name,
-        "input" if identity in given else "activation",
-        str(value.dtype).removeprefix("torch."),
-        tuple(str(one) for one in value.shape),
-        0 if known else size or 0,
-        _stack(node),
+def _among(outputs: Sequence[Any], kept: set[int]) -> frozenset[int]:
+    return frozenset(
+        index
+        for index, node in enumerate(outputs)
+        if isinstance(node, torch.fx.Node)
+        and isinstance(value := node.meta.get("val"), torch.Tensor)
+        and generation.storage_of(value)[0] in kept
     )
+
+
+def _first_use(node: torch.fx.Node) -> Stack:
+    """The first line that computes with a tensor."""
+    return next((stack for user in node.users if (stack := _stack(user))), ())
 
 
 def _stack(node: torch.fx.Node) -> Stack:

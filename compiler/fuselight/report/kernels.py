@@ -102,7 +102,8 @@ class SavedTensor:
 
     name: str
     kind: str
-    """`activation`, `input` (a parameter or an input of the graph: kept anyway) or `symbol` (a size)."""
+    """`activation`, `input` (a parameter or an input of the target: kept anyway), `carried` (an input of the graph
+    that the target has made itself before) or `symbol` (a size)."""
     dtype: str = ""
     shape: tuple[str, ...] = ()
     bytes: int = 0

@@ -12,6 +12,8 @@ from fuselight.torch_api.generation.generating import (
 )
 from fuselight.torch_api.generation.partitioning import (
     duplicated,
+    made_by_autograd,
+    real_inputs,
     size_hint,
     storage_of,
     watching_partition,
@@ -43,11 +45,13 @@ __all__ = [
     "is_fallback",
     "is_template",
     "is_user_triton",
+    "made_by_autograd",
     "mode_options",
     "nodes_of",
     "operator_names",
     "origins",
     "phase",
+    "real_inputs",
     "size_hint",
     "storage_of",
     "traffic",

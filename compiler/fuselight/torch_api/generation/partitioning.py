@@ -55,8 +55,20 @@ def duplicated(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule) ->
     ]
 
 
+def real_inputs(gm: torch.fx.GraphModule) -> list[Any]:
+    """The tensors with which a graph of Dynamo's was captured, by position; None where torch keeps none."""
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    return [getattr(node.meta.get("grapharg"), "example", None) for node in placeholders]
+
+
+def made_by_autograd(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is the result of an operator that autograd has recorded, and no view of a leaf."""
+    base = tensor._base if tensor._is_view() else tensor
+    return base is not None and base.grad_fn is not None
+
+
 def storage_of(value: torch.Tensor) -> tuple[int, int | None]:
-    """Which storage a fake tensor lies in, and its bytes; None where they depend on data."""
+    """Which storage a tensor, fake or real, lies in, and its bytes; None where they depend on data."""
     storage = value.untyped_storage()
     return storage._cdata, size_hint(storage.nbytes())
 

@@ -63,6 +63,32 @@ def test_the_report_page_names_every_key_of_checks_json() -> None:
     assert sorted(key for key in keys if f"`{key}`" not in section) == []
 
 
+def test_the_page_of_kernels_names_every_key_of_its_json() -> None:
+    section = (
+        (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8").partition("## The JSON of kernels")[2]
+    )
+    source = (ROOT / "server" / "fuselight_server" / "cli" / "formats" / "kernels_json.py").read_text(
+        encoding="utf-8"
+    )
+    nodes = list(ast.walk(ast.parse(source)))
+    keys = {
+        key.value
+        for node in nodes
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant)
+    }
+    keys |= {
+        node.slice.value
+        for node in nodes
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.ctx, ast.Store)
+    }
+    assert len(keys) > 30
+    assert sorted(str(key) for key in keys if f"`{key}`" not in section) == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:|#|command:)([^)#\s]+)", page.read_text(encoding="utf-8"))

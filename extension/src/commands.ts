@@ -8,6 +8,7 @@ import * as vscode from "vscode";
 import type { Consent } from "./consent";
 import { chooseDevice } from "./device_picker";
 import { selectInterpreter } from "./interpreter_picker";
+import { sourceOf } from "./kernel_documents";
 import type { KernelView } from "./kernel_view";
 import type { Lifecycle } from "./lifecycle";
 import { codeOf, findingsAt, goToFinding } from "./navigation";
@@ -185,6 +186,8 @@ async function chooseFinding(found: readonly vscode.Diagnostic[]): Promise<vscod
 
 function activeFolder(): string | null {
   const uri = vscode.window.activeTextEditor?.document.uri;
-  const folder = uri ? vscode.workspace.getWorkspaceFolder(uri) : vscode.workspace.workspaceFolders?.[0];
+  const folder = uri
+    ? vscode.workspace.getWorkspaceFolder(sourceOf(uri))
+    : vscode.workspace.workspaceFolders?.[0];
   return folder?.uri.toString() ?? null;
 }

@@ -35,6 +35,12 @@ export function kernelUri(id: KernelId, name: string): vscode.Uri {
   return vscode.Uri.from({ scheme: kernelScheme, ...partsOf(id, name) });
 }
 
+/** The file that a generated text is of; any other URI as it is. */
+export function sourceOf(uri: vscode.Uri): vscode.Uri {
+  const id = uri.scheme === kernelScheme ? idOf(uri.query) : null;
+  return id === null ? uri : vscode.Uri.parse(id.uri);
+}
+
 export function createKernelDocuments(fetchKernel: FetchKernel): KernelDocuments {
   const shown = new Map<string, Shown>();
   const files = new vscode.EventEmitter<vscode.FileChangeEvent[]>();

@@ -34,7 +34,7 @@ export function createKernelMarks(documents: KernelDocuments): KernelMarks {
   };
   const filled = vscode.window.createTextEditorDecorationType({
     ...border,
-    backgroundColor: new vscode.ThemeColor("editor.findMatchHighlightBackground"),
+    backgroundColor: new vscode.ThemeColor("editor.selectionHighlightBackground"),
   });
   const outlined = vscode.window.createTextEditorDecorationType(border);
   let shown: readonly Marked[] = [];
@@ -88,6 +88,11 @@ export function createKernelMarks(documents: KernelDocuments): KernelMarks {
     }),
     vscode.window.onDidChangeVisibleTextEditors(() => draw(false)),
     documents.onDidChange(() => draw(false)),
+    vscode.workspace.onDidChangeTextDocument(({ document }) => {
+      if (document.uri.scheme === kernelScheme) {
+        draw(false); // a range is cut to the text of its time
+      }
+    }),
     filled,
     outlined,
   ];

@@ -7,7 +7,7 @@
 import * as vscode from "vscode";
 import { type KernelDocuments, kernelUri } from "./kernel_documents";
 import { idOf, kernelScheme } from "./kernel_uri";
-import type { KernelEntry, KernelsAt } from "./protocol";
+import type { KernelEntry, KernelEntryId, KernelsAt } from "./protocol";
 
 /** Asks the server; null while there is none. */
 export type FetchKernels = (at: KernelsAt) => Promise<readonly KernelEntry[] | null>;
@@ -19,12 +19,23 @@ export interface KernelView {
 
 const forms: Record<string, string> = {
   source: "Source of the kernel",
+  ttir: "TTIR: Triton's own representation",
+  ttgir: "TTGIR: the same, laid out for the GPU",
+  llir: "LLVM IR",
+  ptx: "PTX: NVIDIA's virtual assembly",
+  sass: "SASS: what the GPU runs",
+  amdgcn: "AMDGCN: what the GPU runs",
   wrapper: "Wrapper that calls the graph's kernels",
   aten: "ATen graph that the kernels are of",
 };
 
 export function createKernelView(fetchKernels: FetchKernels, documents: KernelDocuments): KernelView {
   async function show(argument: unknown): Promise<void> {
+    const named = entryOf(argument);
+    if (named !== null) {
+      await open(kernelUri(named, named.name));
+      return;
+    }
     const at = placeOf(argument);
     if (at === null) {
       void vscode.window.showInformationMessage("Open a Python file to see the kernels of a line.");
@@ -104,6 +115,19 @@ async function open(uri: vscode.Uri): Promise<void> {
   );
   const viewColumn = beside?.viewColumn ?? vscode.ViewColumn.Beside;
   await vscode.window.showTextDocument(uri, { viewColumn, preserveFocus: true, preview: true });
+}
+
+/** What a node of the report names: the text itself. */
+function entryOf(argument: unknown): KernelEntryId | null {
+  const fields: Record<string, unknown> =
+    typeof argument === "object" && argument !== null ? { ...argument } : {};
+  const [uri, target, kernel, form, name] = ["uri", "target", "kernel", "form", "name"].map(
+    (key) => fields[key],
+  );
+  const isNamed = typeof uri === "string" && typeof target === "string" && typeof kernel === "string";
+  return isNamed && typeof form === "string" && typeof name === "string"
+    ? { uri, target, kernel, form, name }
+    : null;
 }
 
 /** What a lens names, or the line of the cursor. */

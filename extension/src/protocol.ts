@@ -61,6 +61,8 @@ export interface ReportNode {
   readonly uri: string | null;
   readonly range: Range | null;
   readonly contextValue: string;
+  /** The text that it opens, instead of a line to jump to. */
+  readonly kernel?: KernelEntryId | null;
   readonly children: readonly ReportNode[];
 }
 
@@ -76,10 +78,14 @@ export interface KernelsAt {
   readonly target?: string;
 }
 
-/** One text of a kernel to choose, with what the server needs to make it. */
-export interface KernelEntry extends KernelId {
+/** One text of a kernel, with what the server needs to make it. */
+export interface KernelEntryId extends KernelId {
   /** As a file; the ending gives the language. */
   readonly name: string;
+}
+
+/** One to choose. */
+export interface KernelEntry extends KernelEntryId {
   readonly label: string;
   readonly description: string;
 }

@@ -117,7 +117,9 @@ function treeItem(node: ReportNode, range: vscode.Range | null, isChild: boolean
   if (node.icon !== "") {
     item.iconPath = new vscode.ThemeIcon(node.icon);
   }
-  if (node.uri !== null) {
+  if (node.kernel) {
+    item.command = { title: "Show", command: "fuselight.showKernel", arguments: [node.kernel] };
+  } else if (node.uri !== null) {
     const options = range ? { selection: range } : {};
     item.command = {
       title: "Go to Line",

@@ -5,6 +5,7 @@
  */
 
 import * as vscode from "vscode";
+import { sourceOf } from "./kernel_documents";
 import type { RunState, Status } from "./protocol";
 
 const icons: Record<RunState, string> = {
@@ -49,7 +50,9 @@ export function createStatusBoard(): StatusBoard {
   let fallback = noServer("starting", "The language server is starting.");
 
   function of(uri: vscode.Uri | undefined): Status {
-    const folder = uri ? vscode.workspace.getWorkspaceFolder(uri) : vscode.workspace.workspaceFolders?.[0];
+    const folder = uri
+      ? vscode.workspace.getWorkspaceFolder(sourceOf(uri))
+      : vscode.workspace.workspaceFolders?.[0];
     return byFolder.get(folder?.uri.toString() ?? "") ?? byFolder.get("") ?? fallback;
   }
 

@@ -23,7 +23,6 @@ from fuselight_server.runs import Job, Key, Lane, Runner, Runs
 from fuselight_server.state import disk_text, within
 from fuselight_server.static.document import read_source
 from fuselight_server.store import recorded_calls
-from fuselight_server.target_device import choose
 
 if TYPE_CHECKING:
     from fuselight.report import Report
@@ -110,14 +109,10 @@ class Analysis:
             return
         if automatic and not self._pace.is_due(path, lambda: self.saved(path, automatic=True)):
             return
-        self._request(folder, self._wanted_on_save(path), "saved", supersede=not automatic)
-        for dependent in self._dependents(path):
-            self._request(
-                self._state.folder_of(dependent),
-                self._wanted_on_save(dependent),
-                f"{os.path.basename(path)} saved",  # noqa: PTH119 - paths stay text
-                supersede=not automatic,
-            )
+        for one in (path, *self._dependents(path)):
+            cause = "saved" if one == path else f"{os.path.basename(path)} saved"  # noqa: PTH119 - paths stay text
+            wanted = self._wanted_on_save(one)
+            self._request(self._state.folder_of(one), wanted, cause, supersede=not automatic)
 
     def command(self, path: str, target: str | None, tier: Tier = Tier.CAPTURE) -> None:
         """Run a target (None: what the file compiles) because the user asked for it."""
@@ -138,6 +133,11 @@ class Analysis:
             self._request(folder, keys, "command", supersede=True)
         else:
             self._request(folder, keys, "command", supersede=True)
+
+    def compile(self, key: Key) -> None:
+        """Compile the kernel that `key` names, as its text is asked for; once, however often it is."""
+        if key not in self._keys():
+            self._request(self._state.folder_of(key.path), (key,), "its text is shown", supersede=False)
 
     def changed_on_disk(self, path: str) -> None:
         """Take in that a file which is not open was changed by something else."""
@@ -264,8 +264,7 @@ class Analysis:
             self._identity += 1
             self.outcomes.begin(key)
             request = planned[0].request(self._identity, generation, options)
-            device = choose(folder.settings).device if key.tier is Tier.KERNELS else None
-            return dataclasses.replace(request, tier=key.tier, device=device)
+            return self.outcomes.request_for(key, request)
 
         return make
 

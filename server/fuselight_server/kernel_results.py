@@ -12,17 +12,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Span
+from fuselight_server.findings import findings_of_kernels
 from fuselight_server.kernels import Kept, LineCost, Place, costs_by_line, kept_by_line
 from fuselight_server.kernels.words import line_ranges, microseconds
-from fuselight_server.places import Places
+from fuselight_server.places import Live, Places
 
 if TYPE_CHECKING:
-    from fuselight.report import Report
+    from fuselight.report import Assembled, Report
     from fuselight_server.runs import Key
     from fuselight_server.static.moves import Change
 
 CHANGES = 50
 """Lines of which it is told that they changed, the largest changes first."""
+
+
+ASSEMBLED = 20
+"""Kernels of one report that are kept compiled: each has half a dozen texts."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +68,20 @@ class KernelResult:
     """Whether one of these was edited after the run began."""
     changes: tuple[str, ...] = ()
     """In words, what became of lines since the run before this one."""
+    own: tuple[Live, ...] = ()
+    """Findings that only tier kernels has."""
     earlier: KernelResult | None = None
     """The last result with kernels, where this run failed before it had any."""
+    assembled: dict[str, Assembled] = field(default_factory=dict)
+    """Kernels that were compiled since, by the `text_key` of their source."""
     _rows: dict[str, tuple[Row, ...]] | None = None
+
+    def keep_assembled(self, text_key: str, made: Assembled) -> None:
+        """Keep what one kernel was compiled to; the oldest of too many goes."""
+        self.assembled.pop(text_key, None)
+        self.assembled[text_key] = made
+        while len(self.assembled) > ASSEMBLED:
+            del self.assembled[next(iter(self.assembled))]
 
     @cached_property
     def us(self) -> float:
@@ -96,6 +112,11 @@ class KernelResult:
     def shown(self) -> KernelResult:
         """The result whose kernels stand."""
         return self if self.learnt or self.earlier is None else self.earlier
+
+    @property
+    def findings(self) -> tuple[Live, ...]:
+        """Findings that stand."""
+        return self.shown.own
 
     def paths(self) -> frozenset[str]:
         """Return the files that it says something about."""
@@ -149,15 +170,20 @@ def kernel_result_of(key: Key, generation: int, report: Report) -> KernelResult:
     """Make the result of a report that has just arrived, with nothing moved yet."""
     costs, kept = costs_by_line(report), kept_by_line(report)
     lines = {cost.place for cost in costs} | kept.keys()
-    places = [place for place in lines if place is not None]
+    places = Places(Span(place.path, place.line) for place in lines if place is not None)
+    own = tuple(
+        Live(finding, places.add(finding.span), tuple(places.add(item.span) for item in finding.related))
+        for finding in findings_of_kernels(report)
+    )
     return KernelResult(
         key=key,
         generation=generation,
         report=report,
         costs=costs,
         kept=kept,
-        places=Places(Span(place.path, place.line) for place in places),
-        depends=frozenset({key.path, *(place.path for place in places)}),
+        places=places,
+        depends=frozenset({key.path, *places.paths()}),
+        own=own,
     )
 
 

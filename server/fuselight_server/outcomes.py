@@ -9,15 +9,17 @@ import asyncio
 import os
 import platform
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.report import Report, TargetRef, Versions
+from fuselight.report import Assembled, Report, TargetRef, Tier, Versions
 from fuselight_server.findings import Thresholds, findings
 from fuselight_server.kernel_results import differences, kernel_result_of
 from fuselight_server.places import result_of
 from fuselight_server.runs import Key
 from fuselight_server.state import disk_text, split_text, within
+from fuselight_server.target_device import choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -73,8 +75,37 @@ class Outcomes:
         self._face.findings_changed(result.paths() | let_go | (before.paths() if before else frozenset()))
         self._face.results_changed({job.key.path, *result.depends})
 
+    def request_for(self, key: Key, request: Analyse) -> Analyse | None:
+        """Make of a target's request that of the run which `key` names; None where its kernel is gone."""
+        if key.tier is not Tier.KERNELS:
+            return request
+        if not key.kernel:
+            device = choose(self._state.folder_of(key.path).settings).device
+            return replace(request, tier=key.tier, device=device)
+        result = self._state.kernels.get(replace(key, kernel=""))
+        report = result.shown.report if result is not None else None
+        if report is None or key.kernel not in report.texts:
+            return None
+        return replace(
+            request, tier=key.tier, device=report.target_device, assemble=(report.texts[key.kernel],)
+        )
+
+    def _take_in_kernel(self, key: Key, report: Report) -> None:
+        """Keep what became of one kernel beside the report that has its source."""
+        self._changes.pop(key, None)
+        result = self._state.kernels.get(replace(key, kernel=""))
+        made = report.assembled.get(key.kernel)
+        if made is None and report.failures:
+            made = Assembled(failure=f"{report.failures[0].message}. {report.failures[0].next_step}".rstrip())
+        if result is not None and made is not None:
+            result.shown.keep_assembled(key.kernel, made)
+            self._face.results_changed([key.path])
+
     async def take_in_kernels(self, job: Job, report: Report) -> None:
         """Keep and show the kernels that a run generated, and say what became of those of the run before."""
+        if job.key.kernel:
+            self._take_in_kernel(job.key, report)
+            return
         result = await asyncio.to_thread(kernel_result_of, job.key, job.generation, report)
         for path, change in self._changes.pop(job.key, []):
             result.change(path, change)
@@ -84,7 +115,9 @@ class Outcomes:
         for text in result.changes:
             self._state.log(f"kernels of {job.key.name or '__main__'}: {text}")
         self._state.keep_kernels(result)
-        self._face.results_changed(result.paths() | (before.paths() if before else frozenset()))
+        paths = result.paths() | (before.paths() if before else frozenset())
+        self._face.findings_changed(paths)
+        self._face.results_changed(paths)
 
     def rederive(self) -> None:
         """Make the findings of every kept report again, as the thresholds have changed."""

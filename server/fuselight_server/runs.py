@@ -31,11 +31,14 @@ class Key:
     path: str
     name: str
     tier: Tier = Tier.CAPTURE
+    kernel: str = ""
+    """Tier kernels: the `text_key` of one kernel of the target that is compiled, instead of running anything."""
 
     @property
     def words(self) -> str:
-        """How users read it: `Net`, `__main__`, `Net (kernels)`."""
-        return (self.name or "__main__") + (" (kernels)" if self.tier is Tier.KERNELS else "")
+        """How users read it: `Net`, `__main__`, `Net (kernels)`, `Net (a kernel)`."""
+        what = {Tier.KERNELS: " (a kernel)" if self.kernel else " (kernels)"}.get(self.tier, "")
+        return (self.name or "__main__") + what
 
 
 @dataclass(frozen=True)

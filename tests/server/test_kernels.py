@@ -44,9 +44,14 @@ def opened(client: Client, folder: Path, text: str = SOURCE) -> str:
     return client.open(write(folder, text))
 
 
+def lenses_of(client: Client, uri: str) -> list[Json]:
+    found: list[Json] = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    return found
+
+
 def by_line(client: Client, uri: str) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
-    for lens in client.request("textDocument/codeLens", {"textDocument": {"uri": uri}}):
+    for lens in lenses_of(client, uri):
         found.setdefault(lens["range"]["start"]["line"], []).append(lens["command"]["title"])
     return found
 
@@ -76,9 +81,9 @@ def test_a_command_puts_kernels_on_their_lines(connect: Start, tmp_path: Path) -
     assert "~" in lenses[MATMUL][0]
     assert "fused with line 9" in lenses[DOUBLE][0]
     assert lenses[DOUBLE][1] == "Show"
-    assert "| kernel | phase | kind | count | estimate | bound | moves |" in hover(client, uri, DOUBLE)
+    assert "| count | estimate | bound | moves | phase | kind | kernel |" in hover(client, uri, DOUBLE)
     assert "gelu" in hover(client, uri, GELU)
-    assert "| `extern_kernels.mm` | forward | extern | 1 |" in hover(client, uri, MATMUL)
+    assert r"| forward | extern | extern\_kernels.mm |" in hover(client, uri, MATMUL)
     assert client.diagnostics(uri) == [], "kernels alone change no finding"
 
     client.edit(uri, (MATMUL, 0), (MATMUL, 0), "    x = x.contiguous()\n")
@@ -87,6 +92,52 @@ def test_a_command_puts_kernels_on_their_lines(connect: Start, tmp_path: Path) -
     assert moved[DOUBLE + 1][0].endswith("(before your edit)")
     assert "fused with line 10" in moved[DOUBLE + 1][0]
     assert moved[6][2].endswith("(before your edit)")
+
+
+def test_the_texts_of_a_kernel_and_their_lines(connect: Start, tmp_path: Path) -> None:
+    client = connect(settings=settings(device="h200"))
+    uri = opened(client, tmp_path)
+    client.command(ASKED, {"uri": uri, "target": "f"})
+    client.idle(1)
+    show = [lens for lens in lenses_of(client, uri) if lens["command"]["title"] == "Show"]
+    (argument,) = next(lens for lens in show if lens["range"]["start"]["line"] == DOUBLE)["command"][
+        "arguments"
+    ]
+    offered = client.request("fuselight/kernelsAt", argument)["kernels"]
+    assert [one["form"] for one in offered] == ["source", "source", "wrapper", "aten", "wrapper", "aten"]
+    (forward,) = (one for one in offered if one["description"].startswith("forward 0/0, triton"))
+    asked = {key: forward[key] for key in ("uri", "target", "kernel", "form")}
+    shown = client.request("fuselight/kernelDocument", asked)
+    assert "tl.load" in shown["text"]
+    assert shown["links"] == [
+        {"uri": uri, "lines": [GELU, DOUBLE], "first": 0, "last": shown["text"].count("\n") - 1}
+    ]
+    ptx = {**asked, "form": "ptx"}
+    assert "ptx" in [one["form"] for one in shown["forms"]]
+    since = client.mark()
+    assert "It is being compiled" in client.request("fuselight/kernelDocument", ptx)["text"]
+    client.notified("fuselight/reportChanged", lambda told: told["uri"] == uri, since=since)
+    compiled = client.request("fuselight/kernelDocument", ptx)["text"]
+    assert "// Compiled: " in compiled
+    assert ".visible .entry triton_poi_fused_gelu_mul_0" in compiled
+    marks = client.request("fuselight/kernelLines", {"uri": uri})["lines"]
+    assert {one["line"] for one in marks} == {MATMUL, GELU, DOUBLE}
+    (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
+    (node,) = (one for one in target["children"] if one["label"] == "Kernels")
+    assert [one["label"] for one in node["children"]] == [
+        "forward graph 0/0",
+        "backward graph 0/0",
+        "Saved for backward, by line (1)",
+    ]
+    listed = {one["label"]: one for one in node["children"][0]["children"]}
+    assert listed[forward["label"]]["kernel"]["kernel"] == forward["kernel"]
+
+    client.edit(uri, (MATMUL, 0), (MATMUL, 0), "    x = x.contiguous()\n")
+    assert client.request("fuselight/kernelDocument", asked)["links"][0]["lines"] == [GELU + 1, DOUBLE + 1]
+    client.command("fuselight.server.clearCaches")
+    gone = client.request("fuselight/kernelDocument", asked)
+    assert (gone["found"], gone["links"]) == (False, [])
+    assert "open model.py and press Kernels above f" in gone["text"]
 
 
 def test_a_new_run_says_what_changed(connect: Start, tmp_path: Path) -> None:
@@ -114,8 +165,11 @@ def test_lenses_as_set(connect: Start, tmp_path: Path, how: str, lines: list[int
     uri = opened(client, tmp_path)
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.idle(1)
-    found: list[Json] = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
-    told = [lens for lens in found if "%)" in lens["command"]["title"] or lens["command"]["title"] == "Show"]
+    told = [
+        lens
+        for lens in lenses_of(client, uri)
+        if "%)" in lens["command"]["title"] or lens["command"]["title"] == "Show"
+    ]
     assert [lens["range"]["start"]["line"] for lens in told] == lines
 
 

@@ -7,9 +7,29 @@ from dataclasses import replace
 import pytest
 
 from fuselight.devices import find as device
-from fuselight.report import FusedOperator, GeneratedGraph, Kernel, KernelKind, Phase, Report, Tier
+from fuselight.report import (
+    Assembled,
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Listing,
+    Phase,
+    Report,
+    Tier,
+)
 from fuselight_server.kernels import Place
-from fuselight_server.kernels.documents import ATEN, SOURCE, WRAPPER, document, find, key_of
+from fuselight_server.kernels.documents import (
+    ATEN,
+    SOURCE,
+    STAGES,
+    WRAPPER,
+    compiled,
+    compiles,
+    document,
+    find,
+    key_of,
+)
 from tests.support.reports import FILE, LIBRARY, ROOT, at, report
 
 SOURCE_TEXT = "import triton\n\n@triton.jit\ndef triton_poi_fused_gelu_0(x):\n    pass\n"
@@ -66,7 +86,9 @@ def test_a_kernel_says_where_it_comes_from_and_is_of_all_its_lines() -> None:
     (link,) = shown.links
     assert link.places == (Place(FILE, 14), Place(FILE, 15))
     assert (link.first, link.last) == (1, len(shown.text.splitlines()))
-    assert [form for form, _ in shown.forms] == [SOURCE, WRAPPER, ATEN]
+    assert [form for form, _ in shown.forms] == [
+        SOURCE, "ttir", "ttgir", "llir", "ptx", "sass", WRAPPER, ATEN,
+    ]  # fmt: skip
 
 
 def test_a_librarys_kernel_is_told_by_its_call() -> None:
@@ -112,3 +134,33 @@ def test_a_kernel_is_found_again_where_an_edit_has_moved_it() -> None:
     assert find(made(replace(GRAPH, phase=Phase.BACKWARD)), key) is None
     assert find(made(replace(GRAPH, kernels=(MM,))), key) is None
     assert find(made(), "no such key") is None
+
+
+def test_a_compiled_kernel_tells_its_registers_and_every_stage_has_comments() -> None:
+    listings = {stage: Listing(f"text of {stage}\n") for stage in STAGES}
+    assembled = Assembled(registers=24, spills=0, num_warps=4, listings=listings)
+    for stage, mark in STAGES.items():
+        shown = compiled(made(GRAPH), GRAPH, GELU, stage, assembled)
+        head, _, body = shown.text.partition("\n\n")
+        assert shown.name == f"{GELU.name}.{stage}"
+        assert f"{mark} Compiled: 24 registers, 0 bytes spilled, 4 warps." in head.splitlines()
+        assert all(line.startswith(mark) for line in head.splitlines())
+        assert body == f"text of {stage}\n"
+        assert shown.links[0].places == (Place(FILE, 14), Place(FILE, 15))
+
+
+def test_a_stage_that_was_not_reached_says_why() -> None:
+    assembled = Assembled(failure="fp8 needs capability 8.9", listings={"ttir": Listing("x")})
+    shown = compiled(made(GRAPH), GRAPH, GELU, "ptx", assembled)
+    assert "// There is no PTX: fp8 needs capability 8.9" in shown.text
+    waiting = compiled(made(GRAPH), GRAPH, GELU, "ptx", None)
+    assert "It is being compiled: its PTX" in waiting.text
+
+
+def test_only_a_kernel_of_tritons_for_a_gpu_is_compiled() -> None:
+    assert compiles(GELU, made(GRAPH))
+    assert not compiles(MM, made(GRAPH))
+    assert not compiles(GELU, replace(made(GRAPH), target_device=device("cpu")))
+    amd = document(replace(made(GRAPH), target_device=device("mi300x")), key_of(GRAPH, GELU))
+    assert amd is not None
+    assert [form for form, _ in amd.forms][1:5] == ["ttir", "ttgir", "llir", "amdgcn"]

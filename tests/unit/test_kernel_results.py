@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fuselight.devices import find
 from fuselight.report import (
+    Assembled,
     Culprit,
     Failure,
     FusedOperator,
@@ -20,7 +21,7 @@ from fuselight.report import (
 )
 from fuselight_server import state
 from fuselight_server.features.kernel_lens import line_lenses, total
-from fuselight_server.kernel_results import KernelResult, differences, kernel_result_of
+from fuselight_server.kernel_results import ASSEMBLED, KernelResult, differences, kernel_result_of
 from fuselight_server.kernels import Place
 from fuselight_server.runs import Key
 from fuselight_server.state import Document, State
@@ -163,3 +164,11 @@ def test_a_thousand_kernels_are_told_in_time() -> None:
     assert len(lenses) == 407
     assert seconds < 0.25, f"{seconds * 1000:.0f} ms; 50 ms on a machine with nothing else to do"
     print(f"lenses of 1,000 kernels behind an edit: {seconds * 1000:.0f} ms")  # noqa: T201 - for -s
+
+
+def test_so_many_compiled_kernels_are_kept() -> None:
+    found = result(kernel(3))
+    for number in range(ASSEMBLED + 5):
+        found.keep_assembled(str(number), Assembled())
+    assert len(found.assembled) == ASSEMBLED
+    assert "4" not in found.assembled

@@ -89,8 +89,10 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
     reading = document.reading() if document else None
     results = [result for result in server.state.results.values() if path in result.paths()]
     found: dict[tuple[object, ...], tuple[Finding, bool]] = {}
-    for result in sorted(results, key=lambda one: one.key.name == PROGRAM):
-        for live in result.findings:
+    captured = sorted(results, key=lambda one: one.key.name == PROGRAM)
+    kernels = [one for one in server.state.kernels.values() if path in one.paths()]
+    for standing in (*(one.findings for one in captured), *(one.findings for one in kernels)):
+        for live in standing:
             if live.place.gone or live.place.span.path != path:
                 continue
             finding = live.now()

@@ -6,11 +6,23 @@ Invariant: what cannot be shown any more is answered with a text that says what 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fuselight.report import Tier
 from fuselight_server import convert
-from fuselight_server.kernels.documents import ATEN, SOURCE, WRAPPER, document, file_name, key_of
+from fuselight_server.kernels.documents import (
+    ATEN,
+    SOURCE,
+    STAGES,
+    WRAPPER,
+    compiled,
+    compiles,
+    document,
+    file_name,
+    find,
+    key_of,
+)
 from fuselight_server.kernels.words import microseconds
 from fuselight_server.runs import Key
 
@@ -21,11 +33,12 @@ if TYPE_CHECKING:
     from fuselight_server.features.protocol import KernelDocumentParams, KernelLinesParams, KernelsAtParams
     from fuselight_server.features.server import Server
     from fuselight_server.kernel_results import KernelResult
+    from fuselight_server.kernels.documents import Document
 
 LISTED = 500
 """Kernels that are offered at once."""
 
-LEVELS = (0.02, 0.1, 0.3)
+LEVELS = (0.02, 0.15, 0.4)
 """Shares of the estimated time from which on a line is marked as level 1, 2 or 3; below the first it has no mark."""
 
 
@@ -95,7 +108,7 @@ def kernel_document(server: Server, params: KernelDocumentParams) -> dict[str, A
     path = convert.path(params.uri) or ""
     kept = server.state.kernels.get(Key(path, params.target, Tier.KERNELS))
     result = kept.shown if kept is not None else None
-    made = document(result.report, params.kernel, params.form) if result is not None else None
+    made = _document(server, result, params) if result is not None else None
     if result is None or made is None:
         return {"found": False, "text": _gone(params), "links": [], "forms": [], "stale": False}
     links = []
@@ -120,12 +133,29 @@ def kernel_document(server: Server, params: KernelDocumentParams) -> dict[str, A
     }
 
 
+def _document(server: Server, result: KernelResult, params: KernelDocumentParams) -> Document | None:
+    """Make the text; one that has to be compiled for it says so until that is done."""
+    if params.form not in STAGES:
+        return document(result.report, params.kernel, params.form)
+    found = find(result.report, params.kernel)
+    kernel = found[1] if found is not None else None
+    if found is None or kernel is None or not compiles(kernel, result.report):
+        return None
+    assembled = result.assembled.get(kernel.text_key or "")
+    if assembled is None:
+        server.analysis.compile(replace(result.key, kernel=kernel.text_key or ""))
+    return compiled(result.report, found[0], kernel, params.form, assembled)
+
+
 def _gone(params: KernelDocumentParams) -> str:
-    mark = "//" if params.kernel.rpartition(":")[2].startswith("cpp_") and params.form == SOURCE else "#"
+    is_cpp = params.form == SOURCE and params.kernel.rpartition(":")[2].startswith("cpp_")
+    mark = "//" if is_cpp else STAGES.get(params.form, "#")
     target = params.target or "__main__"
     file = os.path.basename(convert.path(params.uri) or params.uri)  # noqa: PTH119 - paths stay text
+    parts = params.kernel.split(":", maxsplit=3)
+    name = parts[-1] if len(parts) > 3 else f"The {parts[-1]} graph {parts[0]}"  # noqa: PLR2004 - see `key_of`
     lines = (
-        f"{params.kernel.split(':', maxsplit=2)[-1]} is not there to show: nothing is known of it.",
+        f"{name} is not there to show: nothing is known of it.",
         f"Kernels are kept until the window is closed, and those of {target} have not been generated since,",
         "or the last run of it has no such kernel any more.",
         f"To make them again: open {file} and press Kernels above {target}; this text then fills by itself.",

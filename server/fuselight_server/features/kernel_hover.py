@@ -36,9 +36,10 @@ def kernels(snapshot: Snapshot, line: int) -> list[str]:
 def _table(name: str, result: KernelResult, row: Row) -> str:
     head = f"{code_span(name)}: {plain(words(result, [row]))}"
     folded: Counter[tuple[str, ...]] = Counter(_cells(graph, kernel) for graph, kernel in row.cost.launches)
-    lines = ["| kernel | phase | kind | count | estimate | bound | moves |", "|---|---|---|--:|--:|---|--:|"]
-    for (kernel, phase, kind, *rest), count in list(folded.items())[:LISTED]:
-        lines.append("| " + " | ".join([code_span(kernel), phase, kind, str(count), *rest]) + " |")
+    # Names come last: they are long, and a hover cuts off what does not fit.
+    lines = ["| count | estimate | bound | moves | phase | kind | kernel |", "|--:|--:|---|--:|---|---|---|"]
+    for (*facts, kernel), count in list(folded.items())[:LISTED]:
+        lines.append("| " + " | ".join([str(count), *facts, plain(kernel)]) + " |")
     more = len(folded) - LISTED
     parts = [head, "\n".join(lines)]
     if more > 0:
@@ -51,15 +52,16 @@ def _table(name: str, result: KernelResult, row: Row) -> str:
 
 
 def _cells(graph: GeneratedGraph, kernel: Kernel) -> tuple[str, ...]:
-    """Name, phase, kind, estimate, bound and bytes of one launch, fit for a table."""
+    """Estimate, bound, bytes, phase, kind and name of one launch, fit for a table."""
     moved = (kernel.bytes_read or 0) + (kernel.bytes_written or 0)
     work = [size(moved)] if moved else []
     work += [operations(kernel.flops)] if kernel.flops else []
+    work = [one.replace(" ", "\N{NO-BREAK SPACE}") for one in work]
     return (
-        kernel.name.replace("|", "/"),
-        graph.phase.value,
-        kernel.kind.value.replace("_", " "),
         "" if kernel.estimate_us is None else plain(microseconds(kernel.estimate_us)),
         kernel.bound or "",
         ", ".join(work),
+        graph.phase.value,
+        kernel.kind.value.replace("_", " "),
+        kernel.name.replace("|", "/"),
     )

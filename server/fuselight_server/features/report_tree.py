@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight_server import convert
 from fuselight_server.features.code_lens import inputs_words, summary
+from fuselight_server.features.report_kernels import kernel_nodes, shown_results
 from fuselight_server.findings.context import Context, Thresholds
 from fuselight_server.findings.recompilations import birthplace, difference_of
 from fuselight_server.findings.resumptions import in_the_users_words
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from fuselight.report import Break, Compile, Location, Report
     from fuselight_server.features.protocol import ReportTreeParams
     from fuselight_server.features.server import Server
+    from fuselight_server.kernel_results import KernelResult
     from fuselight_server.places import Result
 
 LISTED = 200
@@ -90,15 +92,11 @@ class Maker:
 def report_tree(server: Server, params: ReportTreeParams) -> Node:
     """Answer `fuselight/reportTree`."""
     path = convert.path(params.uri) if params.uri else None
-    results = [
-        result
-        for key, result in sorted(server.state.results.items(), key=lambda item: (item[0].path, item[0].name))
-        if path is None or key.path == path or path in result.depends
-    ]
-    return {"nodes": [target_node(result, server.view) for result in results]}
+    shown = shown_results(server.state, path)
+    return {"nodes": [target_node(result, server.view, kernels) for result, kernels in shown]}
 
 
-def target_node(result: Result, view: convert.Client) -> Node:
+def target_node(result: Result, view: convert.Client, kernels: KernelResult | None = None) -> Node:
     """Make the node of one target and all below it."""
     report, key = result.report, result.key
     # After an edit the lines are not those that ran: what was written on them is then left unsaid.
@@ -108,6 +106,7 @@ def target_node(result: Result, view: convert.Client) -> Node:
     start = next((one.location for one in report.frames if one.location.line >= report.target.line), None)
     children = [
         *_inputs(make, report),
+        *(kernel_nodes(kernels, view, make.root) if kernels is not None else ()),
         *make.group("frames", "Frames", "symbol-function", _frames(make, report)),
         *make.group("breaks", "Graph breaks", "debug-disconnect", _breaks(make, report)),
         *make.group("recompilations", "Recompilations", "sync", _recompilations(make, report)),

@@ -74,10 +74,13 @@ def _words(  # noqa: PLR0911 - one return a state
     if folder.consent == "never":
         return "idle", "runs off", "Nothing is run in this folder, as you chose."
     results = [one for one in server.state.results.values() if server.state.folder_of(one.key.path) is folder]
-    if not results:
+    kernels = [one for one in server.state.kernels.values() if server.state.folder_of(one.key.path) is folder]
+    if not results and not kernels:
         return "idle", "ready", "Save a file, or run a target from its code lens."
-    count = sum(len(result.findings) for result in results)
-    return "idle", counted(count, "finding"), f"{counted(len(results), 'target')} analysed"
+    count = sum(len(one.findings) for one in results) + sum(len(one.findings) for one in kernels)
+    detail = f"{counted(len(results), 'target')} analysed"
+    changed = [f"{one.key.words}: {one.shown.changes[0]}" for one in kernels if one.shown.changes]
+    return "idle", counted(count, "finding"), "; ".join([detail, *changed])
 
 
 def describe(run: Running) -> str:
@@ -92,6 +95,7 @@ def describe(run: Running) -> str:
         "trace": "tracing",
         "report": "reporting",
         "kernels": "generated",
+        "assemble": "compiling",
     }
     phase = words.get(progress.phase, progress.phase)
     if progress.detail:

@@ -18,10 +18,13 @@ from fuselight_server.kernels.words import line_ranges, microseconds, size
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.report import GeneratedGraph, Kernel, Report
+    from fuselight.report import Assembled, GeneratedGraph, Kernel, Report
 
 SOURCE, WRAPPER, ATEN = "source", "wrapper", "aten"
-_COMMENTS = {".py": "#", ".cpp": "//"}
+STAGES = {"ttir": "//", "ttgir": "//", "llir": ";", "ptx": "//", "sass": "//", "amdgcn": ";"}
+"""What a Triton kernel is compiled to on the way to the device, each with the mark of its comments."""
+_OF_BACKEND = {"cuda": ("ttir", "ttgir", "llir", "ptx", "sass"), "hip": ("ttir", "ttgir", "llir", "amdgcn")}
+_COMMENTS = {".py": "#", ".cpp": "//", **{f".{stage}": mark for stage, mark in STAGES.items()}}
 _OPERATORS = 8
 """Operators that a header names."""
 
@@ -85,6 +88,56 @@ def document(report: Report, key: str, form: str = SOURCE) -> Document | None:
     return _source(report, graph, kernel)
 
 
+def compiles(kernel: Kernel, report: Report) -> bool:
+    """Whether there are texts of the kernel between its source and the device."""
+    device = report.target_device
+    has_source = kernel.kind in {KernelKind.TRITON, KernelKind.TEMPLATE} and kernel.text_key in report.texts
+    return has_source and device is not None and device.backend in _OF_BACKEND
+
+
+def compiled(
+    report: Report, graph: GeneratedGraph, kernel: Kernel, stage: str, assembled: Assembled | None
+) -> Document:
+    """Make one of the texts that a Triton kernel is compiled to; `assembled` is None while that is not done."""
+    name = f"{kernel.name}.{stage}"
+    places = _places(kernel, report)
+    head = list(_header(report, graph, kernel, places))
+    listing = assembled.listings.get(stage) if assembled is not None else None
+    if assembled is None:
+        head.append(f"It is being compiled: its {stage.upper()} is shown here when that is done.")
+    else:
+        head += _resources(assembled)
+        if listing is None:
+            why = assembled.failure or "; ".join(assembled.problems) or "it was not reached"
+            head.append(f"There is no {stage.upper()}: {why}")
+    lines = _commented(head, name)
+    body = [] if listing is None else ["", *listing.text.rstrip("\n").split("\n")]
+    links = (Link(places, 1, len(lines) + len(body)),) if places else ()
+    return Document(name, "\n".join([*lines, *body, ""]), links, _forms(report, graph, kernel))
+
+
+def _resources(assembled: Assembled) -> Iterator[str]:
+    parts = [
+        text
+        for value, text in (
+            (assembled.registers, f"{assembled.registers} registers"),
+            (assembled.spills, f"{assembled.spills} bytes spilled"),
+            (assembled.shared, f"{assembled.shared} bytes of shared memory"),
+            (assembled.num_warps, f"{assembled.num_warps} warps"),
+        )
+        if value is not None
+    ]
+    occupancy = assembled.occupancy
+    if occupancy is not None:
+        parts.append(
+            f"{occupancy.warps} of {occupancy.most} warps resident, limited by {occupancy.limited_by}"
+        )
+    if parts:
+        yield f"Compiled: {', '.join(parts)}."
+    if len(assembled.configs) > 1:
+        yield f"Inductor would time {len(assembled.configs)} configurations on the GPU; this is one of them."
+
+
 def file_name(kernel: Kernel) -> str:
     """Name the source of a kernel as a file."""
     return f"{kernel.name.replace('/', '_')}{'.cpp' if kernel.kind is KernelKind.CPP else '.py'}"
@@ -139,6 +192,8 @@ def _aten(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Docum
 
 def _forms(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> tuple[tuple[str, str], ...]:
     forms = [] if kernel is None else [(SOURCE, file_name(kernel))]
+    if kernel is not None and report.target_device is not None and compiles(kernel, report):
+        forms += [(stage, f"{kernel.name}.{stage}") for stage in _OF_BACKEND[report.target_device.backend]]
     forms += [(WRAPPER, _graph_file(graph, WRAPPER))] if graph.text_key in report.texts else []
     forms += [(ATEN, _graph_file(graph, ATEN))] if graph.aten_key in report.texts else []
     return tuple(forms)

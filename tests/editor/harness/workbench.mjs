@@ -28,6 +28,15 @@ export function workbench(page) {
     /** The status item, by what it says to a screen reader. */
     status: (text) => page.getByRole("button", { name: text }).and(page.locator(".statusbar-item-label")),
     report: page.locator(".pane-body .monaco-list-row"),
+    /** An editor group, from the left. */
+    group: (index) => page.locator(".editor-group-container").nth(index),
+    titleAction: (name) => page.locator(".editor-actions .action-label").and(page.getByLabel(name)),
+    tab: (name) => page.locator(".tab", { hasText: name }),
+    /** Lines that an extension has marked in a group. */
+    marks: (index) =>
+      page.locator(".editor-group-container").nth(index).locator('.view-overlays [class*="ced-"]'),
+    /** What an extension has drawn beside line numbers. */
+    gutterBars: page.locator('.glyph-margin-widgets [class*="ced-"], .margin-view-overlays [class*="ced-"]'),
 
     /** A step of the walkthrough that counts as done. */
     ticked: (text) => page.locator('.getting-started-step[aria-checked="true"]', { hasText: text }),

@@ -235,11 +235,29 @@ def test_what_goes_from_one_graph_to_the_next_is_counted_once_over_all() -> None
     assert "self.third(h)" in source[carried.stack[-1].line - 1]
 
 
-def test_views_of_a_parameter_are_an_input_and_those_of_one_tensor_are_counted_once() -> None:
-    forward, _ = generated(Mlp(), (torch.rand(8, 16, requires_grad=True),))
-    transposed = [one for one in forward.saved if one.name.startswith("permute")]
-    assert transposed
-    assert {(one.kind, one.bytes) for one in transposed} == {("input", 0)}
+def test_a_view_of_an_input_is_an_input() -> None:
+    from torch.fx.experimental.proxy_tensor import make_fx  # noqa: PLC0415 - as above
+
+    from fuselight.inductor import saved  # noqa: PLC0415
+
+    def forward(weight: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        transposed = weight.t()
+        made = x @ transposed
+        return made, transposed, x, made, made[2:]
+
+    given = torch.rand(16, 8), torch.rand(4, 8)
+    graph = make_fx(forward, tracing_mode="fake")(*given)
+    found = saved.read_saved(graph, 1, {})
+    assert [(one.kind, one.bytes) for one in found.tensors] == [
+        ("input", 0), ("input", 0), ("activation", 4 * 4 * 16), ("activation", 0)
+    ]  # fmt: skip
+    assert (found.unknown, found.carried, found.outputs) == ((), (), frozenset({0}))
+    made_before = saved.read_saved(graph, 1, {0: 512})
+    assert [(one.kind, one.bytes) for one in made_before.tensors[:2]] == [("carried", 512), ("input", 0)]
+    assert made_before.carried == (0,)
+
+
+def test_views_of_one_tensor_are_counted_once() -> None:
     forward, _ = generated(Views(), (torch.rand(8, 16),))
     activations = [one for one in forward.saved if one.kind == "activation"]
     whole = 4 * 8 * 32

@@ -179,3 +179,12 @@ def test_a_custom_operator_stands_for_itself(live: LiveWorker) -> None:
     custom, cos = paths(live, source, "f", "core-aten")
     assert custom.core == custom.prims == custom.fallback == custom.lacking == ("mine.odd.default",)
     assert cos.lacking == ()
+
+
+def test_a_float_that_has_to_be_fixed_is_captured_again_as_torch_does(live: LiveWorker) -> None:
+    source = (
+        "import torch\n# fuselight: f(f32[4], 1.5)\n# fuselight: f(f32[4], 2.5)\n"
+        "def f(x, scale):\n    return torch.nn.functional.dropout(x, scale / 10) * scale\n"
+    )
+    found = paths(live, source)
+    assert [path.call for path in found].count("torch.nn.functional.dropout") == 2

@@ -97,6 +97,9 @@ class Generation:
                 generation.watching_cudagraphs(self._not_recorded, self.broke),
             ):
                 generation.generate(gm, example_inputs, self.device, self, options)
+        except torch_api.restart():
+            del self.graphs[before:]
+            raise  # Dynamo captures the frame again
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
             self._fail(error, before)
         self._captured += 1

@@ -95,6 +95,8 @@ class OperatorPaths:
         compile_id = torch_api.current_compile_id() or "?"
         try:
             operator_sets.read_aten_graph(gm, example_inputs, lambda aten: self._read(gm, aten, compile_id))
+        except torch_api.restart():
+            raise  # Dynamo captures the frame again
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
             first = next(iter(str(error).strip().splitlines()), "")
             why = f"{type(error).__name__}: {first}"[:500]

@@ -29,6 +29,7 @@ from fuselight.torch_api.errors import (
     gb_ids,
     guard_on_data,
     recompile_limit_hit,
+    restart,
 )
 from fuselight.torch_api.frames import (
     RESUME,
@@ -96,6 +97,7 @@ __all__ = [
     "real_stack",
     "recompile_limit_hit",
     "replaced_compile",
+    "restart",
     "root_code",
     "set_dynamo_config",
     "setting",

@@ -41,6 +41,11 @@ def recompile_limit_hit() -> type[BaseException]:
     return _exception(torch._dynamo.exc, "FailOnRecompileLimitHit")
 
 
+def restart() -> type[BaseException]:
+    """What a backend raises for Dynamo to capture the frame again, as for a float that has to be fixed to its value."""
+    return _exception(torch._dynamo.exc, "RestartAnalysis")
+
+
 def _exception(module: ModuleType, name: str) -> type[BaseException]:
     found = getattr(module, name, None)
     return found if isinstance(found, type) and issubclass(found, BaseException) else _Never

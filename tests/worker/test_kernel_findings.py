@@ -117,3 +117,13 @@ def test_an_unsafe_operator_is_told_on_its_line(live: LiveWorker) -> None:
     assert found(report, "FL701") == [
         (12, "no kernel is generated for `mine.odd`: the operator's own code is called")
     ]
+
+
+def test_a_float_that_has_to_be_fixed_costs_no_graph(live: LiveWorker) -> None:
+    source = (
+        "import torch\n# fuselight: f(f32[4], 1.5)\n# fuselight: f(f32[4], 2.5)\n"
+        "def f(x, scale):\n    return torch.nn.functional.dropout(x, scale / 10) * scale\n"
+    )
+    report = report_of(live, source)
+    assert [graph.compile_id for graph in report.generated] == ["0/0", "0/1"]
+    assert found(report, "FL704") == []

@@ -76,7 +76,10 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--device", default="h200")
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) // 2))
     parser.add_argument("--out", type=Path, default=Path("artifacts/fidelity"))
-    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--keep", action="store_true", help="keep the wrappers as they are, too")
+    parser.add_argument(
+        "--untimed", action="store_true", help="no padded multiplications in the real half either"
+    )
     asked = parser.parse_args()
     if asked.against is not None:
         asked.halves = ["virtual"]
@@ -100,6 +103,7 @@ def _half(half: str, name: str, asked: argparse.Namespace) -> dict[str, Any]:
             "TOKENIZERS_PARALLELISM": "false",
             "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'compiler'}",
             "OMP_NUM_THREADS": "2",
+            "FIDELITY_UNTIMED": "1" if asked.untimed else "",
         }
         command = [
             sys.executable,

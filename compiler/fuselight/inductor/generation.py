@@ -97,6 +97,8 @@ class Generation:
                 generation.watching_cudagraphs(self._not_recorded, self.broke),
             ):
                 generation.generate(gm, example_inputs, self.device, self, options)
+        except generation.BREAKS:
+            raise  # Dynamo breaks the graph here, as it does for torch.compile's own backend, and comes again
         except torch_api.restart():
             del self.graphs[before:]
             raise  # Dynamo captures the frame again

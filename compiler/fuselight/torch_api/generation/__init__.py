@@ -5,6 +5,7 @@ Not imported with the rest of torch_api: Inductor takes most of a second, and a 
 
 from fuselight.torch_api.generation.cudagraphs import cudagraphs_asked, watching_cudagraphs
 from fuselight.torch_api.generation.generating import (
+    BREAKS,
     UNDECIDABLE,
     GenerationObserver,
     generate,
@@ -34,6 +35,7 @@ from fuselight.torch_api.generation.scheduled import (
 from fuselight.torch_api.generation.virtual import why_no_triton
 
 __all__ = [
+    "BREAKS",
     "UNDECIDABLE",
     "GenerationObserver",
     "compute_dtype",

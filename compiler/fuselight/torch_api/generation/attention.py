@@ -20,6 +20,8 @@ from fuselight.report import Device
 _AMPERE, _HOPPER = 8, 9
 _FLASH_HEAD = 256
 _CUDNN_HEAD = 128
+_CUDNN_AWAY = -65536.0
+"""What cuDNN's kernel is given where a mask is false."""
 _ALIGNED = 16
 """Elements to which the memory-efficient kernel wants its mask's rows aligned."""
 SDPA = torch._C._nn.scaled_dot_product_attention
@@ -41,14 +43,15 @@ def attention_of(device: Device) -> Any:
     ) -> torch.Tensor:
         aten: Any = torch.ops.aten
         tensors = (query, key, value)
+        kernel = _kernel(major, query, key, value, attn_mask, enable_gqa=enable_gqa)
         # A mask is made in full for the kernels; `scalar_tensor` is what ATen makes it of.
         mask = attn_mask
         if mask is not None and mask.dtype == torch.bool:
             make: dict[str, Any] = {"dtype": query.dtype, "device": query.device}
-            mask = torch.where(mask, torch.scalar_tensor(0.0, **make), torch.scalar_tensor(-math.inf, **make))
+            away = _CUDNN_AWAY if kernel == "cudnn" else -math.inf
+            mask = torch.where(mask, torch.scalar_tensor(0.0, **make), torch.scalar_tensor(away, **make))
         keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         found: torch.Tensor
-        kernel = _kernel(major, query, key, value, attn_mask, enable_gqa=enable_gqa)
         if kernel == "cudnn":
             return aten._scaled_dot_product_cudnn_attention.default(  # type: ignore[no-any-return]
                 *tensors, mask, keep, dropout_p, is_causal, False, scale=scale

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
+import torch._dynamo.exc
 import torch._dynamo.utils
 import torch._functorch.config
 import torch._inductor.codegen.cpp
@@ -38,6 +39,10 @@ UNDECIDABLE = frozenset(
     {"max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning"}
 )
 """Options by which kernels are timed against each other: a GPU decides, and there is none."""
+
+
+BREAKS: tuple[type[Exception], ...] = torch._dynamo.exc.exceptions_allowed_to_be_fallback
+"""What a backend raises for Dynamo to break the graph there and go on: torch.compile's own does too."""
 
 
 class GenerationObserver(Protocol):
@@ -73,7 +78,7 @@ def generate(
     options: Mapping[str, Any],
 ) -> None:
     """Generate the code of `gm`, forward and (with gradients on) backward, for `device`. Raises what torch raises."""
-    gm = copy.deepcopy(gm)
+    gm = _copied(gm)
     virtual = device.backend != "cpu"
     compile_fx = torch._inductor.compile_fx
     with contextlib.ExitStack() as stack:
@@ -115,6 +120,19 @@ def generate(
             inner_compile=functools.partial(_inner, device if virtual else None),
             decompositions={} if virtual else None,
         )
+
+
+def _copied(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A copy of a graph of Dynamo's that knows which inputs are parameters: those are free to keep for backward."""
+    made = copy.deepcopy(gm)
+    if hasattr(gm, "_param_name_to_source"):
+        made._param_name_to_source = gm._param_name_to_source
+    for old, new in zip(
+        gm.graph.find_nodes(op="placeholder"), made.graph.find_nodes(op="placeholder"), strict=True
+    ):
+        if hasattr(old, "_dynamo_source"):
+            new._dynamo_source = old._dynamo_source
+    return made
 
 
 def mode_options(mode: str | None) -> dict[str, Any]:

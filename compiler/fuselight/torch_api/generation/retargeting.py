@@ -50,7 +50,9 @@ def retarget(gm: torch.fx.GraphModule, decompositions: Table) -> None:
             stack.enter_context(context)
         moved = [on_cuda(value, fake) for value in values]
         traced = proxy_tensor.make_fx(
-            _TracedAgain(gm, fake).run, decomposition_table=decompositions, _allow_non_fake_inputs=True
+            _TracedAgain(gm, fake, decompositions).run,
+            decomposition_table=decompositions,
+            _allow_non_fake_inputs=True,
         )(*moved)
     _take_over(gm, traced, placeholders)
 
@@ -93,9 +95,10 @@ class _Redirected(torch.overrides.TorchFunctionMode):
 class _TracedAgain(torch.fx.Interpreter):
     """Runs a graph node by node while it is traced, and hands each node's metadata on to what is made of it."""
 
-    def __init__(self, gm: torch.fx.GraphModule, fake: Any) -> None:
+    def __init__(self, gm: torch.fx.GraphModule, fake: Any, decompositions: Table) -> None:
         super().__init__(gm)
         self._fake = fake
+        self._decompositions = decompositions
 
     def run_node(self, n: torch.fx.Node) -> Any:
         if n.op in {"placeholder", "output"}:
@@ -111,10 +114,16 @@ class _TracedAgain(torch.fx.Interpreter):
                 raise
             result = self._unasked(n, mode)
         kept = {key: value for key, value in n.meta.items() if key not in _OWN}
-        new = last.next
-        while new is not graph._root:
-            new.meta.update(kept)
-            new = new.next
+        last = _hand_on(last, graph, kept)
+        known = n.meta.get("val")
+        if not isinstance(result, torch.Tensor) or not isinstance(known, torch.Tensor):
+            return result
+        if n.target in self._decompositions and result.dtype != known.dtype:
+            # A decomposition may give another dtype than its operator (bernoulli: bool). Had AOTAutograd decomposed, it
+            # would have converted what takes the place of a tensor.
+            converted = torch.ops.aten._to_copy.default
+            result = converted(result, dtype=known.dtype)
+            _hand_on(last, graph, {**kept, "original_aten": converted})
         return result
 
     def _unasked(self, n: torch.fx.Node, mode: Any) -> Any:
@@ -139,6 +148,14 @@ class _TracedAgain(torch.fx.Interpreter):
         if value.dim() == 1 and value.size(0) <= _INLINED:
             return torch.ops.prims.device_put.default(value, CUDA)
         return on_cuda(value, self._fake)
+
+
+def _hand_on(last: torch.fx.Node, graph: torch.fx.Graph, meta: Mapping[str, Any]) -> torch.fx.Node:
+    """Give the nodes behind `last` this metadata; returns the last of them."""
+    while last.next is not graph._root:
+        last = last.next
+        last.meta.update(meta)
+    return last
 
 
 def _take_over(

@@ -39,6 +39,7 @@ _TRAVELS = (
     "docs/images",
     "docs/inputs.md",
     "docs/kernels.md",
+    "docs/operators.md",
     "extension/dist",
     "extension/grammars",
     "extension/media",

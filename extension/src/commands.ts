@@ -51,6 +51,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.kernels": () => run({ atCursor: true, command: serverCommand.kernels }),
     "fuselight.showKernel": (argument) => kernels.show(argument),
     "fuselight.switchKernelForm": () => kernels.switchForm(),
+    "fuselight.saveKernelScript": (to) => kernels.saveScript(to),
     "fuselight.runFile": (uri) => run({ atCursor: false, uri: uri instanceof vscode.Uri ? uri : undefined }),
     "fuselight.cancel": () => ask(serverCommand.cancel, { uri: null }),
     "fuselight.askAgain": askAgain,

@@ -5,7 +5,7 @@
  */
 
 import * as vscode from "vscode";
-import { type KernelDocuments, kernelUri } from "./kernel_documents";
+import { type FetchKernel, type KernelDocuments, kernelUri } from "./kernel_documents";
 import { idOf, kernelScheme } from "./kernel_uri";
 import type { KernelEntry, KernelEntryId, KernelsAt } from "./protocol";
 
@@ -15,6 +15,8 @@ export type FetchKernels = (at: KernelsAt) => Promise<readonly KernelEntry[] | n
 export interface KernelView {
   show(argument: unknown): Promise<void>;
   switchForm(): Promise<void>;
+  /** Write the script of the kernel that is shown to a file, `to` or one that the user names. */
+  saveScript(to: unknown): Promise<void>;
 }
 
 const forms: Record<string, string> = {
@@ -26,10 +28,15 @@ const forms: Record<string, string> = {
   sass: "SASS: what the GPU runs",
   amdgcn: "AMDGCN: what the GPU runs",
   wrapper: "Wrapper that calls the graph's kernels",
+  script: "Script that runs by itself, checks and times the graph's kernels",
   aten: "ATen graph that the kernels are of",
 };
 
-export function createKernelView(fetchKernels: FetchKernels, documents: KernelDocuments): KernelView {
+export function createKernelView(
+  fetchKernels: FetchKernels,
+  fetchDocument: FetchKernel,
+  documents: KernelDocuments,
+): KernelView {
   async function show(argument: unknown): Promise<void> {
     const named = entryOf(argument);
     if (named !== null) {
@@ -94,7 +101,27 @@ export function createKernelView(fetchKernels: FetchKernels, documents: KernelDo
     }
   }
 
-  return { show, switchForm };
+  async function saveScript(to: unknown): Promise<void> {
+    const uri = vscode.window.activeTextEditor?.document.uri;
+    const id = uri?.scheme === kernelScheme ? idOf(uri.query) : null;
+    const script = uri ? documents.of(uri)?.forms.find(({ form }) => form === "script") : undefined;
+    const made = id && script ? await fetchDocument({ ...id, form: script.form }) : null;
+    if (id === null || script === undefined || !made?.found) {
+      void vscode.window.showInformationMessage("Open a generated kernel to save a script of it.");
+      return;
+    }
+    const beside = vscode.Uri.joinPath(vscode.Uri.parse(id.uri), "..", script.name);
+    const target =
+      to instanceof vscode.Uri
+        ? to
+        : await vscode.window.showSaveDialog({ defaultUri: beside, filters: { Python: ["py"] } });
+    if (target !== undefined) {
+      await vscode.workspace.fs.writeFile(target, Buffer.from(made.text, "utf8"));
+      await vscode.window.showTextDocument(target, { preview: false });
+    }
+  }
+
+  return { show, switchForm, saveScript };
 }
 
 async function pick(found: readonly KernelEntry[]): Promise<KernelEntry | undefined> {

@@ -9,7 +9,7 @@ import { registerCommands } from "./commands";
 import { createConsent } from "./consent";
 import { createDeviceItem, warnOfDevices } from "./device_picker";
 import { onInterpreterSelected } from "./environment";
-import { createKernelDocuments } from "./kernel_documents";
+import { createKernelDocuments, type FetchKernel } from "./kernel_documents";
 import { createKernelHeat } from "./kernel_heat";
 import { createKernelMarks } from "./kernel_marks";
 import { createKernelView } from "./kernel_view";
@@ -77,23 +77,28 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     (node) => (node.range ? (lifecycle.client()?.protocol2CodeConverter.asRange(node.range) ?? null) : null),
   );
 
-  const documents = createKernelDocuments(async (id) => {
+  const fetchDocument: FetchKernel = async (id) => {
     const client = lifecycle.client();
     return client ? await client.sendRequest(kernelDocumentRequest, id) : null;
-  });
+  };
+  const documents = createKernelDocuments(fetchDocument);
   const marks = createKernelMarks(documents);
   const heat = createKernelHeat(async (uri) => {
     const client = lifecycle.client();
     return client ? (await client.sendRequest(kernelLinesRequest, { uri: uri.toString() })).lines : [];
   }, context);
-  const kernels = createKernelView(async (at) => {
-    const client = lifecycle.client();
-    if (client === null) {
-      void vscode.window.showWarningMessage("The Fuselight language server is not running.");
-      return null;
-    }
-    return (await client.sendRequest(kernelsAtRequest, at)).kernels;
-  }, documents);
+  const kernels = createKernelView(
+    async (at) => {
+      const client = lifecycle.client();
+      if (client === null) {
+        void vscode.window.showWarningMessage("The Fuselight language server is not running.");
+        return null;
+      }
+      return (await client.sendRequest(kernelsAtRequest, at)).kernels;
+    },
+    fetchDocument,
+    documents,
+  );
   kernelsChanged = (uri) => {
     void documents.changed(uri);
     void heat.changed(uri);

@@ -243,7 +243,8 @@ class Analysis:
         )
         generation = self.runs.next_generation()
         for key in keys:
-            self._pace.began(key.path)
+            if key.tier is Tier.CAPTURE:
+                self._pace.began(key.path)
             make = self._maker(key, folder, generation)
             self.runs.request(Job(key, lane, generation, cause, make), supersede=supersede)
 

@@ -21,6 +21,7 @@ from fuselight.report import (
 from fuselight_server.kernels import Place
 from fuselight_server.kernels.documents import (
     ATEN,
+    SCRIPT,
     SOURCE,
     STAGES,
     WRAPPER,
@@ -87,7 +88,7 @@ def test_a_kernel_says_where_it_comes_from_and_is_of_all_its_lines() -> None:
     assert link.places == (Place(FILE, 14), Place(FILE, 15))
     assert (link.first, link.last) == (1, len(shown.text.splitlines()))
     assert [form for form, _ in shown.forms] == [
-        SOURCE, "ttir", "ttgir", "llir", "ptx", "sass", WRAPPER, ATEN,
+        SOURCE, "ttir", "ttgir", "llir", "ptx", "sass", WRAPPER, SCRIPT, ATEN,
     ]  # fmt: skip
 
 

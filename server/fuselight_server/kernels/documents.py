@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.report import KernelKind
+from fuselight_server.kernels.script import checks, standalone
 from fuselight_server.kernels.shares import Place, shares
 from fuselight_server.kernels.words import line_ranges, microseconds, size
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from fuselight.report import Assembled, GeneratedGraph, Kernel, Report
 
-SOURCE, WRAPPER, ATEN = "source", "wrapper", "aten"
+SOURCE, WRAPPER, ATEN, SCRIPT = "source", "wrapper", "aten", "script"
 STAGES = {"ttir": "//", "ttgir": "//", "llir": ";", "ptx": "//", "sass": "//", "amdgcn": ";"}
 """What a Triton kernel is compiled to on the way to the device, each with the mark of its comments."""
 _OF_BACKEND = {"cuda": ("ttir", "ttgir", "llir", "ptx", "sass"), "hip": ("ttir", "ttgir", "llir", "amdgcn")}
@@ -47,7 +48,7 @@ class Document:
     text: str
     links: tuple[Link, ...]
     forms: tuple[tuple[str, str], ...]
-    """What there is to show of the same, each with its name as a file: `source`, `wrapper`, `aten`."""
+    """What there is to show of the same, each with its name as a file: `source`, `wrapper`, `script`, `aten`."""
 
 
 def key_of(graph: GeneratedGraph, kernel: Kernel | None = None) -> str:
@@ -83,6 +84,8 @@ def document(report: Report, key: str, form: str = SOURCE) -> Document | None:
     graph, kernel = found
     if form == WRAPPER:
         return _wrapper(report, graph, kernel)
+    if form == SCRIPT:
+        return _script(report, graph, kernel)
     if form == ATEN or kernel is None:
         return _aten(report, graph, kernel)
     return _source(report, graph, kernel)
@@ -176,6 +179,23 @@ def _wrapper(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Do
     return Document(name, "\n".join(lines) + "\n" + text, links, _forms(report, graph, kernel))
 
 
+def _script(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Document | None:
+    text, aten = report.texts.get(graph.text_key or ""), report.texts.get(graph.aten_key or "")
+    if text is None:
+        return None
+    name = _graph_file(graph, SCRIPT)
+    does = "checks the kernels against the captured graph, and times them"
+    if not checks(text, aten):
+        does = "times the kernels; this version of torch leaves nothing to check them with"
+    head = [
+        f"Runs by itself on a machine with the device and torch {report.versions.torch}: `python {name}`",
+        f"makes random inputs, {does}. Of the {_graph(graph)}.",
+        *_origin(report),
+    ]
+    lines = [*_commented(head, name), ""]
+    return Document(name, "\n".join(lines) + "\n" + standalone(text, aten), (), _forms(report, graph, kernel))
+
+
 def _aten(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Document | None:
     text = report.texts.get(graph.aten_key or "")
     if text is None:
@@ -195,6 +215,7 @@ def _forms(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> tupl
     if kernel is not None and report.target_device is not None and compiles(kernel, report):
         forms += [(stage, f"{kernel.name}.{stage}") for stage in _OF_BACKEND[report.target_device.backend]]
     forms += [(WRAPPER, _graph_file(graph, WRAPPER))] if graph.text_key in report.texts else []
+    forms += [(SCRIPT, _graph_file(graph, SCRIPT))] if graph.text_key in report.texts else []
     forms += [(ATEN, _graph_file(graph, ATEN))] if graph.aten_key in report.texts else []
     return tuple(forms)
 

@@ -124,6 +124,36 @@ describe("Kernels", () => {
     await assert.rejects(async () => vscode.workspace.fs.delete(uri));
   });
 
+  it("saves a script that runs by itself", async () => {
+    const to = vscode.Uri.joinPath(folder().uri, "kernels.py");
+    await moveTo(kernelEditor(), 12);
+    await vscode.commands.executeCommand("fuselight.saveKernelScript", to);
+    const text = Buffer.from(await vscode.workspace.fs.readFile(to)).toString("utf8");
+    assert.match(text, /^# Runs by itself on a machine with the device and torch/);
+    assert.match(text, /def captured_graph\(self, /);
+    assert.match(text, /raise SystemExit\(0 if agreed/);
+    await vscode.commands.executeCommand("workbench.action.closeActiveEditor");
+    await vscode.workspace.fs.delete(to);
+  });
+
+  it("switches to what the kernel is compiled to", async () => {
+    const id = new URLSearchParams(kernelEditor().document.uri.query);
+    const [uri, target, kernel] = ["uri", "target", "kernel"].map((name) => id.get(name));
+    const ptx = { uri, target, kernel, form: "ptx", name: "triton_poi_fused_gelu_mul_0.ptx" };
+    const compiled = new Promise((done) => {
+      const listener = vscode.workspace.onDidChangeTextDocument(({ document }) => {
+        if (/\.visible \.entry/.test(document.getText())) {
+          done(listener.dispose());
+        }
+      });
+    });
+    await vscode.commands.executeCommand("fuselight.showKernel", ptx);
+    assert.equal(kernelEditor().document.languageId, "gpu-assembly");
+    await compiled;
+    assert.match(kernelEditor().document.getText(), /\/\/ Compiled: \d+ registers/);
+    await vscode.commands.executeCommand("fuselight.showKernel", { ...ptx, form: "source", name: "k.py" });
+  });
+
   it("says what to do when the kernel has gone, and fills again", async () => {
     const { document } = kernelEditor();
     const text = (wanted) =>

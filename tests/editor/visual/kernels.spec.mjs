@@ -93,8 +93,15 @@ test("kernels stand on their lines, and a kernel is read beside its line", async
   await test.step("the same kernel as PTX", async () => {
     await view.titleAction("Switch What Is Shown of a Kernel").click();
     await view.quickPick.filter({ hasText: "PTX" }).click();
-    await expect(view.group(1)).toContainText(/Compiled: \d+ registers/);
+    await expect(view.group(1)).toContainText(".visible .entry");
     await view.screenshot("kernel-ptx");
+  });
+
+  await test.step("the report", async () => {
+    await view.lensAction("Details").first().click();
+    await expect(view.report.filter({ hasText: /^Kernels\d+ kernels/ }).first()).toBeVisible();
+    await view.widenSideBar(300);
+    await view.screenshot("kernel-report");
   });
 
   await test.step("the text outlives the window", async () => {

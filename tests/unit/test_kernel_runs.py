@@ -1,0 +1,140 @@
+"""When kernels are generated, and what their runs leave alone: the queue, with a worker that is held."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import pytest
+
+from fuselight.protocol import Analyse, Answer, Progress, Refused
+from fuselight.report import Assembled, GeneratedGraph, Kernel, KernelKind, Phase, Report, Tier, text_key
+from fuselight_server.analysis import Analysis
+from fuselight_server.runs import Key
+from fuselight_server.settings import ResolvedInterpreter, parse_settings
+from fuselight_server.state import Document, Folder, State
+from fuselight_server.static.document import SourceDocument
+from tests.support.reports import report
+
+PATH = "/w/m.py"
+TEXT = "import torch\n\n# fuselight: f(f32[4])\n@torch.compile\ndef f(x):\n    return x + 1\n"
+KERNEL = "def triton_poi_fused_add_0(): pass"
+CAPTURE, KERNELS = Key(PATH, "f"), Key(PATH, "f", Tier.KERNELS)
+
+
+def generated() -> Report:
+    kernel = Kernel("triton_poi_fused_add_0", KernelKind.TRITON, 0, text_key=text_key(KERNEL))
+    graph = GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,))
+    return report(tier=Tier.KERNELS, generated=(graph,), texts={text_key(KERNEL): KERNEL})
+
+
+class Worker:
+    """Answers each request at once, and remembers it."""
+
+    hello = None
+
+    def __init__(self) -> None:
+        self.asked: list[Analyse] = []
+
+    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:  # noqa: ARG002 - Runner's
+        self.asked.append(request)
+        assembled = {text_key(source): Assembled(registers=24) for source in request.assemble}
+        made = report() if request.tier is Tier.CAPTURE else generated()
+        return Answer(request.id, replace(made, assembled=assembled))
+
+    async def close(self) -> None: ...
+
+
+class Face:
+    """Tells that a run began, moved or ended."""
+
+    def __init__(self) -> None:
+        self.analysis: Analysis
+        self.shown: list[str] = []
+        self.moved = asyncio.Event()
+
+    def findings_changed(self, paths: Iterable[str]) -> None: ...
+
+    def results_changed(self, paths: Iterable[str]) -> None:
+        self.shown += paths
+
+    def runs_changed(self) -> None:
+        self.moved.set()
+
+    def say(self, text: str, *, error: bool) -> None:
+        raise AssertionError((text, error))
+
+    async def confirm(self, folder: Folder, summary: str, interpreter: str) -> str:
+        raise AssertionError((folder, summary, interpreter))
+
+
+class Desk:
+    """One file in one folder."""
+
+    def __init__(self, settings: object) -> None:
+        parsed, warnings = parse_settings(settings)
+        assert warnings == ()
+        self.state, self.face, self.worker = State(), Face(), Worker()
+        self.state.folders["/w"] = Folder("/w", "file:///w", consent="run", settings=parsed)
+        self.state.open(Document(f"file://{PATH}", PATH, 1, SourceDocument(PATH, TEXT), runnable=True))
+        self.analysis = self.face.analysis = Analysis(
+            self.state,
+            self.face,
+            make_worker=lambda _lane, _settings, _log: self.worker,
+            find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
+        )
+        self.analysis.begin()
+
+    async def settle(self) -> None:
+        while self.analysis.runs.settled < self.analysis.runs.generation:
+            self.face.moved.clear()
+            await self.face.moved.wait()
+
+    def tiers(self) -> list[Tier]:
+        return [request.tier for request in self.worker.asked]
+
+
+@pytest.mark.asyncio
+async def test_a_save_generates_kernels_where_it_is_set_so_behind_the_capture() -> None:
+    desk = Desk({"kernels": {"when": "onSave"}, "device": "h200"})
+    desk.analysis.saved(PATH, automatic=False)
+    await desk.settle()
+    assert desk.tiers() == [Tier.CAPTURE, Tier.KERNELS]
+    assert desk.worker.asked[1].device is not None
+    assert desk.worker.asked[1].device.key == "h200"
+    assert (list(desk.state.results), list(desk.state.kernels)) == ([CAPTURE], [KERNELS])
+
+
+@pytest.mark.asyncio
+async def test_kernels_on_demand_take_nothing_from_the_next_automatic_save() -> None:
+    desk = Desk({})
+    desk.analysis.command(PATH, "f", Tier.KERNELS)
+    await desk.settle()
+    desk.analysis.saved(PATH, automatic=True)
+    await desk.settle()
+    assert desk.tiers() == [Tier.KERNELS, Tier.CAPTURE]
+    assert desk.worker.asked[0].device is None, "auto: the worker looks for a GPU"
+
+
+@pytest.mark.asyncio
+async def test_one_kernel_is_compiled_once_for_the_device_of_its_report() -> None:
+    desk = Desk({})
+    desk.analysis.command(PATH, "f", Tier.KERNELS)
+    await desk.settle()
+    key = replace(KERNELS, kernel=text_key(KERNEL))
+    desk.analysis.compile(key)
+    desk.analysis.compile(key)
+    desk.face.shown.clear()
+    await desk.settle()
+    assert [request.assemble for request in desk.worker.asked] == [(), (KERNEL,)]
+    assert desk.state.kernels[KERNELS].assembled[text_key(KERNEL)].registers == 24
+    assert desk.face.shown == [PATH]
+
+
+@pytest.mark.asyncio
+async def test_a_kernel_that_is_gone_is_not_compiled() -> None:
+    desk = Desk({})
+    desk.analysis.compile(replace(KERNELS, kernel="none"))
+    await desk.settle()
+    assert desk.worker.asked == []

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fuselight.protocol import Analyse, Answer, Limits, Refused
 from fuselight.report import Tier
 from fuselight_server.consent import Consent
+from fuselight_server.kernel_runs import KernelRuns
 from fuselight_server.outcomes import Outcomes, failed_report
 from fuselight_server.pace import Pace
 from fuselight_server.plan import MAIN, RunOptions, default_runs, named_runs, sizes
@@ -206,10 +207,9 @@ class Analysis:
 
     def _wanted_on_save(self, path: str) -> tuple[Key, ...]:
         """What a save runs: every target, then, where the settings say so, the kernels of each."""
-        keys = self._planned(path)
-        if self._state.folder_of(path).settings.kernels.when != "onSave":
-            return keys
-        return keys + tuple(dataclasses.replace(key, tier=Tier.KERNELS) for key in keys)
+        kernels = self._state.folder_of(path).settings.kernels.when == "onSave"
+        tiers = (Tier.CAPTURE, Tier.KERNELS) if kernels else (Tier.CAPTURE,)
+        return tuple(dataclasses.replace(key, tier=tier) for tier in tiers for key in self._planned(path))
 
     def _dependents(self, path: str) -> list[str]:
         """Open files whose last results ran code of `path`."""
@@ -299,7 +299,7 @@ class Analysis:
             self._state.log(f"worker for {lane.folder}: {lane.executable}")
             self._end_idle_workers(lane.folder)
             worker = self._workers[lane] = self._make_worker(lane, settings, self._state.log)
-        return worker
+        return KernelRuns(worker, self._state.log)
 
     def _end_idle_workers(self, folder: str) -> None:
         """End the workers of a folder that have nothing to do: another interpreter was found for it meanwhile."""

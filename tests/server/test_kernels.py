@@ -72,8 +72,8 @@ def test_a_command_puts_kernels_on_their_lines(connect: Start, tmp_path: Path) -
     client.notified("fuselight/status", lambda status: status["running"] == ["f (kernels)"])
     client.idle(1)
     lenses = by_line(client, uri)
-    total, kernels = lenses[6][2:]
-    assert kernels == "Kernels"
+    total, kernels, details = lenses[6][2:]
+    assert (kernels, details) == ("Kernels", "Details")
     assert total.startswith(("6 kernels", "5 kernels", "4 kernels")), lenses
     assert " on h200, saves " in total
     assert set(lenses) == {6, MATMUL, GELU, DOUBLE}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import pytest
+
 from fuselight.devices import find
 from fuselight.report import (
     Assembled,
@@ -20,12 +22,14 @@ from fuselight.report import (
     Tier,
 )
 from fuselight_server import state
+from fuselight_server.features.diagnostics import _after_ignores
 from fuselight_server.features.kernel_lens import line_lenses, total
 from fuselight_server.kernel_results import ASSEMBLED, KernelResult, differences, kernel_result_of
 from fuselight_server.kernels import Place
+from fuselight_server.places import Result, result_of
 from fuselight_server.runs import Key
 from fuselight_server.state import Document, State
-from fuselight_server.static.document import SourceDocument
+from fuselight_server.static.document import SourceDocument, read_source
 from tests.support.reports import FILE, ROOT, at, report
 
 KEY = Key(FILE, "Net", Tier.KERNELS)
@@ -172,3 +176,16 @@ def test_so_many_compiled_kernels_are_kept() -> None:
         found.keep_assembled(str(number), Assembled())
     assert len(found.assembled) == ASSEMBLED
     assert "4" not in found.assembled
+
+
+@pytest.mark.parametrize(("code", "told"), [("FL701", []), ("GB0059", ["FL503"])])
+def test_an_ignore_is_idle_only_once_the_tier_of_its_code_has_run(code: str, told: list[str]) -> None:
+    reading = read_source(FILE, f"x = 1  # fuselight: ignore[{code}]\n")
+    captured, generated = result_of(Key(FILE, "Net"), 1, report(), ()), result()
+
+    def codes(results: list[Result], kernels: list[KernelResult]) -> list[str]:
+        return [one.code for one in _after_ignores([], reading, results, kernels)]
+
+    assert codes([], []) == []
+    assert codes([captured], []) == told
+    assert codes([captured], [generated]) == ["FL503"]

@@ -5,17 +5,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from fuselight.protocol import Analyse, Answer, Progress, Refused
-from fuselight.report import Assembled, GeneratedGraph, Kernel, KernelKind, Phase, Report, Tier, text_key
+from fuselight.protocol import Analyse, Answer, InputsPlan, Progress, Refused, Target
+from fuselight.report import (
+    Assembled,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Phase,
+    Report,
+    Tier,
+    data_key,
+    text_key,
+)
 from fuselight_server.analysis import Analysis
+from fuselight_server.kernel_runs import KernelRuns, forget
 from fuselight_server.runs import Key
 from fuselight_server.settings import ResolvedInterpreter, parse_settings
 from fuselight_server.state import Document, Folder, State
 from fuselight_server.static.document import SourceDocument
-from tests.support.reports import report
+from fuselight_server.store import Store
+from tests.support.reports import VERSIONS, report
 
 PATH = "/w/m.py"
 TEXT = "import torch\n\n# fuselight: f(f32[4])\n@torch.compile\ndef f(x):\n    return x + 1\n"
@@ -32,7 +47,7 @@ def generated() -> Report:
 class Worker:
     """Answers each request at once, and remembers it."""
 
-    hello = None
+    hello: Any = None
 
     def __init__(self) -> None:
         self.asked: list[Analyse] = []
@@ -138,3 +153,59 @@ async def test_a_kernel_that_is_gone_is_not_compiled() -> None:
     desk.analysis.compile(replace(KERNELS, kernel="none"))
     await desk.settle()
     assert desk.worker.asked == []
+
+
+def asked(path: Path, **changes: Any) -> Analyse:
+    target = Target(str(path), "f", "function", 3, compiled=False)
+    base = Analyse(1, 1, target, InputsPlan(), (str(path.parent),), tier=Tier.KERNELS)
+    return replace(base, **changes)
+
+
+class Keeping(Worker):
+    """A worker that has said hello; its reports name the file that ran."""
+
+    hello = SimpleNamespace(versions=VERSIONS)
+    text = TEXT
+
+    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:
+        answer = await super().run(request, on_progress)
+        assert isinstance(answer, Answer)
+        files = {request.target.path: data_key(self.text.encode())}
+        return replace(answer, report=replace(answer.report, files=files))
+
+
+@pytest.mark.asyncio
+async def test_what_has_not_changed_is_answered_from_the_cache_until_that_is_cleared(tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text(TEXT)
+    (tmp_path / "pyproject.toml").touch()
+    worker, lines = Keeping(), list[str]()
+    runs = KernelRuns(worker, lines.append)
+
+    async def run(**changes: Any) -> int:
+        await runs.run(asked(path, **changes), lambda _progress: None)
+        return len(worker.asked)
+
+    assert await run() == 1
+    assert await run(generation=2) == 1
+    assert lines == ["kernels of f: unchanged, from the cache"]
+    assert (tmp_path / ".fuselight" / ".gitignore").read_text() == "*\n"
+    assert await run(assemble=("source",)) == 2
+    assert await run(tier=Tier.CAPTURE) == 3
+    worker.text = TEXT + "# edited\n"
+    path.write_text(worker.text)
+    assert await run() == 4
+    forget(Store.of(path))
+    assert await run() == 5
+
+
+@pytest.mark.asyncio
+async def test_a_store_that_cannot_be_made_is_told_in_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text(TEXT)
+    (tmp_path / ".fuselight").write_text("a file")
+    lines: list[str] = []
+    answer = await KernelRuns(Keeping(), lines.append).run(asked(path), lambda _progress: None)
+    assert isinstance(answer, Answer)
+    assert len(lines) == 1
+    assert lines[0].startswith("kernels cannot be kept in ")

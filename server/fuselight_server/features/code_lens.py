@@ -97,6 +97,8 @@ def _lenses(snapshot: Snapshot, target: StaticTarget, place: types.Range) -> lis
     main = snapshot.results.get(Key(snapshot.path, ""))
     if main is not None and target.compiled and _was_traced(main, target.span):
         return [_lens(place, summary(main, within=target.span)), *run, *_details(snapshot, place, "")]
+    if kernel_lens.kernel_key(snapshot, target.name) in snapshot.kernels:
+        run += _details(snapshot, place, target.name)
     if target.directives:
         return [_lens(place, f"inputs from line {target.directives[0].line}"), *run]
     return run

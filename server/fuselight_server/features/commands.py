@@ -14,6 +14,7 @@ from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.hover import markdown
 from fuselight_server.features.markdown import code_block, code_span
 from fuselight_server.features.server import installed
+from fuselight_server.kernel_runs import forget
 from fuselight_server.outcomes import PROGRAM
 from fuselight_server.store import Store
 from fuselight_server.target_device import offered
@@ -80,9 +81,11 @@ def clear_caches(server: Server, _arguments: tuple[Any, ...]) -> None:
         Store.at(Path(folder.path)) for folder in server.state.folders.values() if folder.uri is not None
     }
     paths |= {path for result in server.state.kernels.values() for path in result.paths()}
+    stores |= {Store.of(Path(key.path)) for key in server.state.kernels}
     server.state.results.clear()
     server.state.kernels.clear()
     for store in stores:
+        forget(store)
         store.clear()
     server.face.findings_changed(paths)
     server.face.results_changed(paths)

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Finding
+    from fuselight_server.kernel_results import KernelResult
     from fuselight_server.places import Result
     from fuselight_server.static.reading import Reading
 
+
+OF_KERNELS = "FL7"
+"""How codes begin that only tier kernels has."""
 
 HINTS = 100
 """Targets of a file that are hinted at when no inputs are known; each target has its lens all the same."""
@@ -106,7 +110,7 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
             if result.report.inputs is not None and result.report.target.path == path
         }
         everything += _static(server, path, reading, everything, answered)
-        everything = _after_ignores(everything, reading, results)
+        everything = _after_ignores(everything, reading, results, kernels)
     return [(finding, edited.get(id(finding), False)) for finding in everything]
 
 
@@ -127,11 +131,23 @@ def _static(
     ]
 
 
-def _after_ignores(found: list[Finding], reading: Reading, results: list[Result]) -> list[Finding]:
-    """Apply the comments; that one silences nothing is known only after a run of the text as it is."""
-    fresh = any(reading.path in result.depends and not result.stale and result.learnt for result in results)
+def _after_ignores(
+    found: list[Finding], reading: Reading, results: list[Result], kernels: list[KernelResult]
+) -> list[Finding]:
+    """Apply the comments; that one silences nothing is known only after a run of the text as it is.
+
+    Of a code that only tier kernels has, after a run of that tier.
+    """
+    captured = any(reading.path in one.depends and not one.stale and one.learnt for one in results)
+    generated = any(reading.path in one.depends and not one.stale and one.learnt for one in kernels)
+
+    def is_known(finding: Finding) -> bool:
+        codes = [value for key, value in finding.data if key == "code"]
+        of_kernels = bool(codes) and all(code.startswith(OF_KERNELS) for code in codes)
+        return generated if of_kernels else captured
+
     return [
         finding
         for finding in apply_ignores(found, {reading.path: reading})
-        if fresh or finding.code != "FL503"
+        if finding.code != "FL503" or is_known(finding)
     ]

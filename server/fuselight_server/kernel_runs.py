@@ -1,0 +1,76 @@
+"""Runs of tier kernels in the editor, answered from the cache where nothing has changed since they were generated.
+
+Invariant: what the cache cannot give is run; a cache that cannot be written costs a line of the log and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fuselight.protocol import Analyse, Answer, Progress, Refused
+from fuselight.report import Tier
+from fuselight_server.kernel_cache import KernelCache
+from fuselight_server.runs import Runner
+from fuselight_server.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight.report import Report
+
+
+class Greeting(Runner, Protocol):
+    """A worker that says hello."""
+
+    @property
+    def hello(self) -> Any:
+        """What it said first; None before."""
+        ...
+
+
+class KernelRuns:
+    """A worker and the cache before it."""
+
+    def __init__(self, worker: Greeting, log: Callable[[str], None]) -> None:
+        """Run in `worker` what is not kept."""
+        self._worker = worker
+        self._log = log
+
+    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:
+        """Run to the one answer."""
+        if request.tier is not Tier.KERNELS or request.assemble:
+            return await self._worker.run(request, on_progress)
+        store = Store.of(Path(request.target.path))
+        if self._worker.hello is not None:
+            found = await asyncio.to_thread(_cache(store).find, request, self._worker.hello.versions)
+            if found.report is not None:
+                self._log(f"kernels of {request.target.name or '__main__'}: {found.why}, from the cache")
+                return Answer(request.id, found.report)
+        outcome = await self._worker.run(request, on_progress)
+        if isinstance(outcome, Answer):
+            problem = await asyncio.to_thread(_keep, store, request, outcome.report)
+            if problem is not None:
+                self._log(problem)
+        return outcome
+
+
+def forget(store: Store) -> None:
+    """Remove the kernels that are kept in a store."""
+    _cache(store).clear()
+
+
+def _cache(store: Store) -> KernelCache:
+    return KernelCache(store.folder / "kernels")
+
+
+def _keep(store: Store, request: Analyse, report: Report) -> str | None:
+    """Keep a report; returns why that is not possible. The store is made first: its folder is closed to others."""
+    if report.failures or not report.files:
+        return None
+    try:
+        store.prepare()
+    except OSError as error:
+        return f"kernels cannot be kept in {store.folder}: {error.strerror or error}"
+    return _cache(store).keep(request, report)

@@ -1,0 +1,88 @@
+"""Kernels of a GPU that is not there against recordings of the real ones, made on an H200.
+
+The recordings are what `python -m benchmarks.gpu.fidelity` kept of its real half. Another torch writes other kernels:
+with it the same models must still be generated without a failure, forward and backward.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.gpu.kernel_text import GraphText, compare
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="this environment has no Triton"),
+]
+ROOT = Path(__file__).resolve().parents[2]
+RECORDED = json.loads(
+    gzip.decompress((ROOT / "tests" / "recordings" / "h200" / "torch-2.11.json.gz").read_bytes())
+)
+VERSION = ".".join(torch.__version__.split(".")[:2])
+
+
+@pytest.fixture(scope="module", params=sorted(RECORDED["models"]))
+def model(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, dict[str, Any]]:
+    """A recorded model and its virtual half, from a process of its own that sees no GPU."""
+    folder = tmp_path_factory.mktemp(request.param)
+    out = folder / "out.json"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'compiler'}",
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"),
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    command = [sys.executable, "-m", "benchmarks.gpu.half", "virtual", request.param, str(out)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return request.param, json.loads(out.read_text(encoding="utf-8"))
+
+
+def test_each_case_is_generated_with_all_its_graphs(model: tuple[str, dict[str, Any]]) -> None:
+    name, found = model
+    for case, recorded in RECORDED["models"][name].items():
+        assert found[case]["failure"] is None, f"{name}, {case}: {found[case]['failure']}"
+        phases = [graph["phase"] for graph in found[case]["graphs"]]
+        assert phases == [graph["phase"] for graph in recorded["graphs"]]
+        assert all(graph["kernels"] for graph in found[case]["graphs"])
+
+
+def test_libraries_are_called_as_on_the_device(model: tuple[str, dict[str, Any]]) -> None:
+    name, found = model
+    for case, recorded in RECORDED["models"][name].items():
+        for ours, theirs in zip(found[case]["graphs"], recorded["graphs"], strict=True):
+            attention_and_cells = [
+                {
+                    call: count
+                    for call, count in graph["externs"].items()
+                    if "attention" in call or "cell" in call
+                }
+                for graph in (ours, theirs)
+            ]
+            assert attention_and_cells[0] == attention_and_cells[1], f"{name}, {case}"
+
+
+@pytest.mark.skipif(
+    VERSION != "2.11", reason=f"recorded with torch 2.11; torch {VERSION} writes other kernels"
+)
+def test_kernels_are_those_of_the_device(model: tuple[str, dict[str, Any]]) -> None:
+    name, found = model
+    for case, recorded in RECORDED["models"][name].items():
+        graphs = [[GraphText(**graph) for graph in half["graphs"]] for half in (recorded, found[case])]
+        for phase, one in compare(*graphs).items():
+            assert one.differences == [], f"{name}, {case}, {phase}:\n" + "\n\n".join(one.differences)
+            assert one.extern_differences == {}

@@ -1,0 +1,235 @@
+# ruff: noqa: E501 - the lists are tables
+"""The contract with torch's compiler: each private name that code generation uses exists and is what it is taken for.
+
+A failure here names what a new torch changed, before kernels go missing or turn wrong.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.fx.experimental import proxy_tensor
+
+pytestmark = pytest.mark.torch
+
+SIGNATURES = (
+    ("torch._inductor.compile_fx", "_recursive_joint_graph_passes", ("gm",)),
+    ("torch._inductor.compile_fx", "compile_fx_inner", ()),  # a decorator hides `gm, example_inputs`
+    ("torch._inductor.compile_fx", "min_cut_rematerialization_partition", ("joint_module", "_joint_inputs")),
+    ("torch._inductor.fx_passes.joint_graph", "constant_fold_uniform_value", ("gm",)),
+    ("torch._inductor.decomposition", "select_decomp_table", ()),
+    ("torch._inductor.graph", "GraphLowering.compile_to_module", ("self",)),
+    ("torch._inductor.graph", "GraphLowering.codegen", ("self",)),
+    ("torch._inductor.debug", "set_kernel_post_grad_provenance_tracing", ("node_schedule", "kernel_name")),
+    ("torch._inductor.codegen.triton", "set_kernel_post_grad_provenance_tracing", ("node_schedule", "kernel_name")),
+    ("torch._inductor.codegen.cpp", "set_kernel_post_grad_provenance_tracing", ("node_schedule", "kernel_name")),
+    ("torch._inductor.ir", "ExternKernel.codegen_comment", ("self",)),
+    ("torch._inductor.ir", "ExternKernel.try_get_kernel_name", ("self",)),
+    ("torch._inductor.scheduler", "WhyNoFuse.__init__", ("self", "node1", "node2")),
+    ("torch._inductor.scheduler", "WhyNoFuse.__call__", ("self", "reason")),
+    ("torch._inductor.scheduler", "Scheduler.fuse_nodes", ("self", "nodes")),
+    ("torch._inductor.scheduler", "Scheduler.should_partition", ("self", "node")),
+    ("torch._inductor", "list_mode_options", ("mode",)),
+    ("torch._dynamo.utils", "preserve_rng_state", ()),
+    ("torch._dynamo.device_interface", "register_interface_for_device", ("device",)),
+    ("torch._prims_common", "suggest_memory_format", ("x",)),
+    ("torch.fx.experimental.proxy_tensor", "make_fx", ("f", "decomposition_table")),
+    ("torch.fx.experimental.proxy_tensor", "get_proxy_mode", ()),
+    ("torch.fx.experimental.proxy_tensor", "track_tensor_tree", ("inner_res", "proxy_res")),
+    ("torch.fx.traceback", "preserve_node_meta", ()),
+    ("torch._dispatch.python", "enable_python_dispatcher", ()),
+    ("torch._guards", "detect_fake_mode", ("inputs",)),
+    ("torch.library", "_scoped_library", ()),
+    ("torch.amp.autocast_mode", "_enter_autocast", ()),
+    ("torch.amp.autocast_mode", "_exit_autocast", ("mode",)),
+    ("torch.fx", "Node._rename", ("self", "candidate")),
+)  # fmt: skip
+OPERATORS = (
+    ("_scaled_dot_product_cudnn_attention", ("query", "key", "value", "attn_bias", "compute_log_sumexp", "dropout_p", "is_causal", "return_debug_mask", "scale")),
+    ("_scaled_dot_product_flash_attention", ("query", "key", "value", "dropout_p", "is_causal", "return_debug_mask", "scale")),
+    ("_scaled_dot_product_efficient_attention", ("query", "key", "value", "attn_bias", "compute_log_sumexp", "dropout_p", "is_causal", "scale")),
+    ("_scaled_dot_product_attention_math", ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "dropout_mask", "scale", "enable_gqa")),
+    ("_thnn_fused_lstm_cell", ("input_gates", "hidden_gates", "cx", "input_bias", "hidden_bias")),
+    ("_thnn_fused_gru_cell", ("input_gates", "hidden_gates", "hx", "input_bias", "hidden_bias")),
+    ("_thnn_fused_gru_cell_backward", ("grad_hy", "workspace", "has_bias")),
+)  # fmt: skip
+
+
+def found(module: str, name: str) -> Any:
+    value: Any = importlib.import_module(module)
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "parameters"), SIGNATURES, ids=[f"{m}.{n}" for m, n, _ in SIGNATURES]
+)
+def test_a_name_takes_what_it_is_given(module: str, name: str, parameters: Sequence[str]) -> None:
+    value = found(module, name)
+    assert callable(value)
+    if parameters:
+        assert tuple(inspect.signature(value).parameters)[: len(parameters)] == tuple(parameters)
+
+
+@pytest.mark.parametrize(("name", "arguments"), OPERATORS, ids=[name for name, _ in OPERATORS])
+def test_an_operator_has_the_arguments_that_it_is_called_with(name: str, arguments: Sequence[str]) -> None:
+    schema = getattr(torch.ops.aten, name).default._schema
+    assert tuple(argument.name for argument in schema.arguments) == tuple(arguments)
+
+
+def test_the_compiler_takes_decompositions_and_what_compiles_inside() -> None:
+    parameters = inspect.signature(found("torch._inductor.compile_fx", "compile_fx")).parameters
+    assert {"inner_compile", "decompositions"} <= set(parameters)
+
+
+@pytest.mark.parametrize(
+    ("module", "option"),
+    [
+        ("torch._functorch.config", "enable_autograd_cache"),
+        ("torch._functorch.config", "force_non_lazy_backward_lowering"),
+        ("torch._inductor.config", "fx_graph_cache"),
+        ("torch._inductor.config", "compile_threads"),
+        ("torch._inductor.config", "shape_padding"),
+    ],
+)
+def test_an_option_exists(module: str, option: str) -> None:
+    assert hasattr(importlib.import_module(module), option)
+
+
+def source_of(module: str, name: str = "") -> str:
+    value: Any = found(module, name) if name else importlib.import_module(module)
+    return inspect.getsource(inspect.unwrap(value))
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        (("torch._inductor.compile_fx",), "_recursive_joint_graph_passes("),
+        (("torch._inductor.fx_passes.joint_graph", "joint_graph_passes"), "constant_fold_uniform_value"),
+        (("torch._subclasses.fake_impls",), "torch._C._conv_determine_backend_memory_format("),
+        (("torch._functorch.partitioners",), '"tangents" in'),
+        (("torch._functorch._aot_autograd.frontend_utils",), "_param_name_to_source"),
+        (("torch._functorch._aot_autograd.frontend_utils",), "._dynamo_source"),
+        (("torch._dynamo.output_graph",), "except exceptions_allowed_to_be_fallback"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[-1],
+)
+def test_torch_looks_a_name_up_where_it_is_replaced(where: tuple[str, ...], text: str) -> None:
+    assert text in source_of(*where)
+
+
+def test_a_captured_graph_says_where_its_inputs_come_from() -> None:
+    seen: list[torch.fx.GraphModule] = []
+
+    def backend(gm: torch.fx.GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
+        seen.append(gm)
+        forward: Callable[..., Any] = gm.forward
+        return forward
+
+    torch.compile(torch.nn.Linear(4, 4), backend=backend)(torch.randn(2, 4))
+    (gm,) = seen
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    assert hasattr(gm, "_param_name_to_source")
+    assert all(hasattr(node, "_dynamo_source") for node in placeholders)
+    static = [node.meta["tensor_dict"].get("_dynamo_static_input_type") is not None for node in placeholders]
+    assert static == [True, True, False]
+
+
+def test_what_dynamo_breaks_at_is_errors_that_depend_on_data() -> None:
+    names = {error.__name__ for error in found("torch._dynamo.exc", "exceptions_allowed_to_be_fallback")}
+    assert "DataDependentOutputException" in names
+
+
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_attention_and_cells_are_in_a_captured_graph_by_the_functions_that_are_replaced() -> None:
+    targets: list[Any] = []
+
+    def backend(gm: torch.fx.GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
+        targets.extend(node.target for node in gm.graph.nodes if node.op == "call_function")
+        forward: Callable[..., Any] = gm.forward
+        return forward
+
+    class Both(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.gru = torch.nn.LSTMCell(4, 4), torch.nn.GRUCell(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with torch.autocast("cuda", torch.bfloat16):
+                y = self.gru(self.lstm(x)[0])[None, None]
+                return torch.nn.functional.scaled_dot_product_attention(y, y, y)
+
+    torch.compile(Both(), backend=backend)(torch.randn(2, 4))
+    wanted = {
+        torch._C._nn.scaled_dot_product_attention,
+        torch.lstm_cell,
+        torch.gru_cell,
+        torch.amp.autocast_mode._enter_autocast,
+        torch.amp.autocast_mode._exit_autocast,
+    }
+    assert wanted <= set(targets)
+
+
+def test_nodes_of_a_trace_are_a_ring_and_can_be_renamed() -> None:
+    gm = proxy_tensor.make_fx(lambda x: x.sin().cos())(torch.randn(2))
+    nodes = list(gm.graph.nodes)
+    root = gm.graph._root
+    assert (root.next, root.prev) == (nodes[0], nodes[-1])
+    nodes[0]._rename("tangents_1")
+    assert nodes[0].name == "tangents_1"
+
+
+def test_a_proxy_mode_has_the_tracer_that_is_asked() -> None:
+    modes: list[Any] = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        modes.append(proxy_tensor.get_proxy_mode())
+        return x.sin()
+
+    proxy_tensor.make_fx(function)(torch.randn(2))
+    tracer = modes[0].tracer
+    assert callable(tracer.unwrap_proxy)
+    assert callable(tracer.create_proxy)
+    assert isinstance(tracer.graph, torch.fx.Graph)
+
+
+def test_pieces_of_c_are_there() -> None:
+    assert callable(torch._C._conv_determine_backend_memory_format)
+    assert callable(torch._C._DisableAutocast)
+    assert torch._C._dispatch_has_kernel_for_dispatch_key("aten::sin", "CPU")
+    assert not torch._C._dispatch_has_kernel_for_dispatch_key("aten::_thnn_fused_gru_cell", "CPU")
+
+
+def test_the_table_of_device_guards_is_exported() -> None:
+    library = Path(torch.__file__).parent / "lib" / "libc10.so"
+    if not library.exists():
+        pytest.skip("no libc10.so on this platform")
+    slots = (ctypes.c_void_p * 2).in_dll(
+        ctypes.CDLL(str(library)), "_ZN3c104impl26device_guard_impl_registryE"
+    )
+    assert slots[0]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="this environment has no Triton")
+def test_triton_lets_its_driver_be_set() -> None:
+    runtime: Any = importlib.import_module("triton.runtime")
+    compiler: Any = importlib.import_module("triton.backends.compiler")
+    assert callable(runtime.driver.set_active)
+    assert hasattr(runtime.driver, "_active")
+    assert list(inspect.signature(compiler.GPUTarget).parameters) == ["backend", "arch", "warp_size"]
+
+
+def test_device_interfaces_are_a_dictionary_by_name() -> None:
+    module: Any = importlib.import_module("torch._dynamo.device_interface")
+    module.get_interface_for_device("cpu")
+    assert "cpu" in module.device_interfaces
+    assert inspect.isclass(module.CudaInterface)

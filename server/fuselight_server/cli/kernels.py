@@ -6,6 +6,7 @@ Invariant: times are estimates and say so; nothing was launched.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -179,12 +180,15 @@ async def _cached_or_run(
     outcome: Outcome,
 ) -> Report:
     """The report of the cache, if nothing has changed; else one that is kept there."""
-    cache = KernelCache(Store.of(Path(request.target.path)).folder / "kernels")
+    store = Store.of(Path(request.target.path))
+    cache = KernelCache(store.folder / "kernels")
     if ready.hello is not None:
         found = cache.find(request, ready.hello.versions)
         if found.report is not None:
             return found.report
     report = await run_once(ready, request, worker.choice, say)
+    with contextlib.suppress(OSError):  # what keeps its folder out of a repository; `keep` tells what is wrong
+        store.prepare()
     problem = cache.keep(request, report)
     if problem is not None:
         outcome.problems.append(Problem("cache", request.target.name or "__main__", problem))

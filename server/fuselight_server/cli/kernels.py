@@ -187,7 +187,9 @@ async def _cached_or_run(
         if found.report is not None:
             return found.report
     report = await run_once(ready, request, worker.choice, say)
-    with contextlib.suppress(OSError):  # what keeps its folder out of a repository; `keep` tells what is wrong
+    with contextlib.suppress(
+        OSError
+    ):  # what keeps its folder out of a repository; `keep` tells what is wrong
         store.prepare()
     problem = cache.keep(request, report)
     if problem is not None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fuselight_server import convert
 from fuselight_server.features.code_lens import inputs_words, summary
-from fuselight_server.features.report_kernels import kernel_nodes, shown_results
+from fuselight_server.features.report_kernels import LISTED, Node, kernel_nodes, shown_results
 from fuselight_server.findings.context import Context, Thresholds
 from fuselight_server.findings.recompilations import birthplace, difference_of
 from fuselight_server.findings.resumptions import in_the_users_words
@@ -28,11 +28,6 @@ if TYPE_CHECKING:
     from fuselight_server.features.server import Server
     from fuselight_server.kernel_results import KernelResult
     from fuselight_server.places import Result
-
-LISTED = 200
-"""Entries of one kind that a node lists."""
-
-Node = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "compiler" / "fuselight" / "report"
-PARTS = ("place", "kernels", "operators", "device", "resources")
+PARTS = ("place", "capture", "kernels", "operators", "device", "resources")
 PAGE = ROOT / "docs" / "report.md"
 
 INTRODUCTION = """\

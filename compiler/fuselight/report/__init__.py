@@ -1,8 +1,7 @@
 """The Report: all that one run learnt, as plain, immutable, JSON-serialisable data.
 
 It is the only thing that crosses from compiler to server. Invariant: what could not be learnt is `None` or an
-entry in `problems`, never a guess. Lines are 1-based; columns are 0-based offsets in the UTF-8 bytes of the
-line,
+entry in `problems`, never a guess. Lines are 1-based; columns are 0-based offsets in the UTF-8 bytes of the line,
 as CPython's `co_positions` gives them, and None where the Python or the source has none (before 3.11).
 Large text lies once in `Report.texts`, under its SHA-256; fields named `*_text` hold such a key.
 """
@@ -13,6 +12,21 @@ import enum
 import hashlib
 from dataclasses import dataclass, field
 
+from fuselight.report.capture import (
+    Break,
+    Compile,
+    Frame,
+    Graph,
+    Guard,
+    GuardFailure,
+    GuardPlace,
+    Mismatch,
+    NotCompiled,
+    NotCompiledKind,
+    Outcome,
+    Recompile,
+    Symbol,
+)
 from fuselight.report.device import Device
 from fuselight.report.kernels import (
     CudagraphSkip,
@@ -188,219 +202,6 @@ class TargetRef:
     name: str
     line: int
     kind: str
-
-
-@dataclass(frozen=True)
-class Graph:
-    """One FX graph that Dynamo captured."""
-
-    operators: int
-    """call_function, call_method and call_module nodes."""
-    text_key: str | None = None
-    """Readable source of the graph module, in `Report.texts`."""
-    lines: tuple[tuple[Location, ...], ...] = ()
-    """Per operator, in order, its user stack (outermost first); empty where torch kept none."""
-    targets: tuple[str, ...] = ()
-    """Per operator, in order, the name of what it calls, as `torch.nn.functional.linear`."""
-    inputs: tuple[str, ...] = ()
-    """Per placeholder: `name: f32[4, s0]`."""
-
-
-@dataclass(frozen=True)
-class Guard:
-    """One guard of a compiled frame."""
-
-    kind: str
-    """Dynamo's name: TENSOR_MATCH, CONSTANT_MATCH, SHAPE_ENV, ..."""
-    source: str
-    """What is checked, in the user's words: `self.scale`, `x`; empty for global state."""
-    code: tuple[str, ...]
-    """The expressions, as Dynamo prints them."""
-    born: Stack = ()
-    """The read that created it, outermost first; empty where there is none."""
-
-
-@dataclass(frozen=True)
-class GuardPlace:
-    """A place whose reads made guards: `stack` holds the frames under `Report.roots`, else the outermost one."""
-
-    stack: Stack
-    count: int
-
-
-@dataclass(frozen=True)
-class Symbol:
-    """A symbolic size or int of a compile, and what became of it."""
-
-    name: str
-    """`s0`."""
-    source: str
-    """`L['x'].size()[0]` in the user's words: `x.size(0)`."""
-    hint: str | None = None
-    range: str | None = None
-    specialized_to: str | None = None
-    """The value to which it was fixed, or None while it stayed symbolic."""
-    marked: bool = False
-    """Whether the user asked for it to be dynamic (`mark_dynamic`, `dynamic=True`)."""
-    reason: str | None = None
-    stack: Stack = ()
-    """The line that specialised it."""
-
-
-class Outcome(str, enum.Enum):
-    """How one attempt to compile a frame ended."""
-
-    COMPILED = "compiled"
-    EMPTY = "empty"
-    """Nothing to compile: no tensor operators."""
-    SKIPPED = "skipped"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class Compile:
-    """One compile of one frame: at most one graph and its guards."""
-
-    id: str
-    """Dynamo's compile id without the attempt: `1/0`; `[k/1/0]` keeps its brackets."""
-    frame: int
-    """Index in `Report.frames`."""
-    outcome: Outcome
-    call: int | None = None
-    """The call of `Inputs.calls` during which it happened."""
-    graph: Graph | None = None
-    guards: tuple[Guard, ...] = ()
-    """Those that a user can act on first, and not all of a big model's: `guard_count` is the number."""
-    guard_count: int | None = None
-    guard_places: tuple[GuardPlace, ...] = ()
-    """Where the guards come from, most first; all guards count here, also those that `guards` leaves out."""
-    guard_us: float | None = None
-    """Measured latency of one full check of the guards, microseconds."""
-    symbols: tuple[Symbol, ...] = ()
-    seconds: float | None = None
-    restarts: tuple[str, ...] = ()
-    caller: Stack = ()
-    """Python stack above the compiled frame, user frames only, outermost first."""
-
-
-@dataclass(frozen=True)
-class Frame:
-    """One code object that Dynamo was given. Resume functions name the function that they resume."""
-
-    function: str
-    """Qualified name of the user's function."""
-    location: Location
-    """Its `def` line."""
-    resumes_at: int | None = None
-    """The line where a resume function takes over, None for the function itself."""
-    executions_eager: int | None = None
-    parameters: tuple[str, ...] = ()
-    """Names of the user's function's parameters, `*args` and `**kwargs` among them without their stars."""
-    wrapper: Location | None = None
-    """The `def` line of the code object itself, where that is a library's wrapper and the frame goes by what it
-    wraps."""
-
-
-@dataclass(frozen=True)
-class Break:
-    """One graph break, as Dynamo raised it. Not folded: one entry per frame, attempt and compile."""
-
-    compile_id: str
-    ids: tuple[str | None, ...]
-    """GB ids: the cause first, then what handling it ran into. None for a type without an id."""
-    types: tuple[str, ...]
-    """`gb_type` of each of `ids`."""
-    stack: Stack
-    """Traced frames, outermost first; the last is the line that broke."""
-    above: Stack = ()
-    """Python frames above the traced ones, user and third-party frames only, outermost first."""
-    reason: str = ""
-    """The message of the cause: its first line says what."""
-    explanation: str = ""
-    hints: tuple[str, ...] = ()
-    context: str = ""
-    """Developer context, as Dynamo gives it."""
-    frame_function: str | None = None
-    frame_line: int | None = None
-    """First line of the root frame's code object."""
-    call: int | None = None
-    frame_skipped: bool = False
-    """Whether the whole frame was left to eager because of this break."""
-    operators: int | None = None
-    """Operators that had been traced into the frame's graph when it broke; left to eager where the frame
-    was skipped.
-    """
-
-
-@dataclass(frozen=True)
-class GuardFailure:
-    """One guard of a cache entry that the new call did not pass."""
-
-    kind: str
-    source: str
-    """In the user's words; empty for global state and aliasing."""
-    code: str
-    """The failing expression as Dynamo prints it."""
-    difference: str
-    """`x.size(0) was 4, now 7`; where the values are unknown, what was checked."""
-    was: str | None = None
-    now: str | None = None
-    born: Stack = ()
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """One cache entry against the new call."""
-
-    compile_id: str
-    failures: tuple[GuardFailure, ...]
-
-
-@dataclass(frozen=True)
-class Recompile:
-    """A frame compiled again. `entries` are all cache entries, the nearest (fewest failures) first."""
-
-    function: str
-    location: Location
-    """The frame's `def` line."""
-    entries: tuple[Mismatch, ...]
-    compile_id: str | None = None
-    """The compile that followed, None if the limit stopped it."""
-    caller: Stack = ()
-    """Python stack above the frame, user frames only: its last entry brought the new value."""
-    call: int | None = None
-    reasons: tuple[str, ...] = ()
-    """torch's own strings, for the record."""
-
-
-class NotCompiledKind(str, enum.Enum):
-    """Why a frame runs in eager."""
-
-    SKIPPED = "skipped"
-    GENERATOR = "generator"
-    DISABLED = "disabled"
-    RECOMPILE_LIMIT = "recompile_limit"
-    ACCUMULATED_LIMIT = "accumulated_recompile_limit"
-    COMPILER_ERROR = "compiler_error"
-    """`suppress_errors`: the compiler failed and torch went on in eager."""
-    NO_TENSORS = "no_tensors"
-
-
-@dataclass(frozen=True)
-class NotCompiled:
-    """A frame that was left to eager as a whole."""
-
-    kind: NotCompiledKind
-    function: str
-    location: Location
-    reason: str
-    stack: Stack = ()
-    """Where it was decided, if that is not the `def` line."""
-    gb_id: str | None = None
-    caller: Stack = ()
-    call: int | None = None
-    wrapper: Location | None = None
-    """As `Frame.wrapper`."""
 
 
 @dataclass(frozen=True)

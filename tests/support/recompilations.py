@@ -1,0 +1,49 @@
+"""Recompilations made by hand, for tests of their findings: `Net.forward`, compiled again for its argument `x`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fuselight.report import Frame, GuardFailure, Mismatch, Recompile, Symbol
+from tests.support.reports import at
+
+DEF = at(20, function="forward")
+READ = at(22, (8, 14), function="forward")
+
+
+def failed(difference: str, kind: str = "TENSOR_MATCH", source: str = "x", **changes: Any) -> GuardFailure:
+    """A guard that failed, in the words of `difference`; it was made where `x` is read."""
+    was, _, now = difference.partition(" was ")[2].partition(", now ")
+    base = GuardFailure(
+        kind=kind,
+        source=source,
+        code="",
+        difference=difference,
+        was=was or None,
+        now=now or None,
+        born=(READ,),
+    )
+    return dataclasses.replace(base, **changes)
+
+
+def again(*failures: GuardFailure, compile_id: str | None = "0/1", **changes: Any) -> Recompile:
+    """A recompilation of `Net.forward` because of `failures`, None as `compile_id` where a limit stopped it."""
+    base = Recompile(
+        function="Net.forward",
+        location=DEF,
+        entries=(Mismatch("0/0", failures),),
+        compile_id=compile_id,
+        call=0,
+    )
+    return dataclasses.replace(base, **changes)
+
+
+SIZE = failed("x.size(0) was 4, now 7")
+WHOLE = Frame("Net.forward", DEF)
+PART = Frame("Net.forward", DEF, resumes_at=25)
+"""What is behind the graph break on line 25."""
+BREAK = at(25, (8, 20), function="forward")
+
+SYMBOLS = tuple(Symbol(f"s{number}", f"{name}.size(0)") for number, name in enumerate(("x", "y", "w")))
+"""Torch makes a size dynamic when it has varied."""

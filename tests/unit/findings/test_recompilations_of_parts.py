@@ -1,0 +1,129 @@
+"""Recompilations of the part of a function behind a graph break, and of what the break carries over."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fuselight.report import Compile, Frame, Outcome, Recompile, Symbol
+from fuselight_server.finding import Finding
+from fuselight_server.findings import findings
+from tests.support.recompilations import BREAK, DEF, PART, SIZE, SYMBOLS, WHOLE, again, failed
+from tests.support.reports import at, broken, report
+
+
+def test_a_number_that_a_break_carries_over_is_named_by_its_line() -> None:
+    carried = failed("___stack0 was 0.5, now 0.7", kind="EQUALS_MATCH", source="___stack0", born=())
+    frames = (Frame("Net.forward", DEF, resumes_at=25),)
+    compiles = (Compile("1/1", 0, Outcome.COMPILED),)
+    (one,) = findings(
+        report(frames=frames, compiles=compiles, recompiles=(again(carried, compile_id="1/1"),))
+    )
+    assert one.title == "recompiled: a value carried over the graph break on line 25 was 0.5, now 0.7"
+    assert one.span.line == 25
+    assert "tensor" in one.hints[0]
+
+
+def in_parts(*recompiles: Recompile, **changes: Any) -> tuple[Finding, ...]:
+    """The findings of a function (compiles 0/*) and of its part behind the break on line 25 (compiles 1/*)."""
+    compiles = tuple(
+        Compile(f"{frame}/{number}", frame, Outcome.COMPILED, symbols=SYMBOLS if number else ())
+        for frame in (0, 1)
+        for number in (0, 1, 2)
+    )
+    facts = report(frames=(WHOLE, PART), compiles=compiles, recompiles=recompiles, **changes)
+    return findings(facts, read_line=lambda _path, line: "    y = x.max().item()" if line == 25 else None)
+
+
+def test_a_part_behind_a_break_that_differs_alike_is_told_with_the_function() -> None:
+    carried = failed("y.size(0) was 4, now 7", source="y", born=())
+    (one,) = in_parts(again(SIZE), again(carried, compile_id="1/1"))
+    assert one.title == "recompiled: x.size(0) was 4, now 7"
+    assert one.cost == (
+        "`Net.forward` was compiled once more",
+        "so was the part of it after the graph break on line 25",
+    )
+
+
+def test_a_part_that_differs_in_something_else_too_stays_a_finding_about_that() -> None:
+    number = failed("n was 3, now 4", kind="EQUALS_MATCH", source="n", born=(at(26),))
+    carried = failed("y.size(0) was 4, now 7", source="y", born=(at(27),))
+    first, second = in_parts(again(SIZE), again(carried, number, compile_id="1/1"))
+    assert (first.span.line, second.span.line) == (22, 26)
+    assert second.title == "recompiled: n was 3, now 4"
+    assert "failed too:\n- y.size(0) was 4, now 7" in second.message
+    assert len(second.hints) == 1, "what the first finding gives advice for needs none here"
+
+
+def test_the_same_number_of_another_name_is_another_cause() -> None:
+    one = failed("n was 0, now 1", kind="EQUALS_MATCH", source="n")
+    other = failed("m was 0, now 1", kind="EQUALS_MATCH", source="m")
+    assert len(in_parts(again(one), again(other, compile_id="1/1"))) == 2
+
+
+def test_a_part_of_another_call_is_another_recompilation() -> None:
+    carried = failed("y.size(0) was 4, now 7", source="y", born=())
+    assert len(in_parts(again(SIZE), again(carried, compile_id="1/1", call=1))) == 2
+
+
+def test_a_part_that_recompiles_alone_stands_on_its_break_with_advice_that_holds_there() -> None:
+    carried = failed("y.size(0) was 4, now 7", source="y", born=())
+    found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(BREAK),))
+    (one,) = (item for item in found if item.code == "FL201")
+    assert (one.span.line, one.span.column) == (25, 8)
+    assert one.message.startswith("The part of `Net.forward` after the graph break on line 25 was compiled")
+    assert one.fixes == ()
+    assert one.hints[0].startswith("Remove the graph break on line 25")
+
+
+def test_a_value_carried_over_a_break_is_named_by_its_source_and_rounded() -> None:
+    carried = failed("___stack0 was 1.8158537149429321, now 1.9478", kind="EQUALS_MATCH", source="___stack0")
+    found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
+    (named,) = (item for item in found if item.code == "FL201")
+    assert named.title == "recompiled: the value of `x.max().item()` on line 25 was 1.81585, now 1.9478"
+    assert named.hints[0].startswith("Keep the value of `x.max().item()` on line 25 a tensor")
+
+
+def test_a_size_that_a_break_carried_over_is_told_with_the_size_that_it_comes_from() -> None:
+    carried = failed("___stack0.size(0) was 4, now 7", source="___stack0", born=())
+    (one,) = (
+        item
+        for item in in_parts(again(SIZE), again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
+        if item.code == "FL201"
+    )
+    assert one.title == "recompiled: x.size(0) was 4, now 7"
+
+
+def test_a_size_that_a_break_carried_over_is_no_number_of_the_users() -> None:
+    carried = failed("___stack0.size(0) was 4, now 7", source="___stack0", born=())
+    found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
+    (one,) = (item for item in found if item.code == "FL201")
+    assert one.title == "recompiled: size(0) of the value of `x.max().item()` on line 25 was 4, now 7"
+    assert one.hints[0].startswith("Remove the graph break on line 25")
+
+
+def test_an_argument_stays_an_input_without_the_break() -> None:
+    part = dataclasses.replace(PART, parameters=("self", "x"))
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED, symbols=SYMBOLS))
+    (one,) = findings(report(frames=(part,), compiles=compiles, recompiles=(again(SIZE),)))
+    assert one.hints == (
+        (
+            "Compile with torch.compile(..., dynamic=True), or mark the dimension of the input that it comes from with "
+            "torch._dynamo.mark_dynamic"
+        ),
+    )
+
+
+def test_a_carried_number_stands_on_what_made_it_not_on_where_it_is_taken_over() -> None:
+    carried = failed("___stack0 was 3, now 4", kind="EQUALS_MATCH", source="___stack0", born=(at(29),))
+    found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
+    assert {one.span.line for one in found} == {25}
+
+
+def test_a_fixed_size_of_a_carried_value_is_named_by_what_made_it() -> None:
+    carried = Symbol("s0", "___stack0.size(0)", specialized_to="5")
+    compiles = (Compile("0/0", 0, Outcome.COMPILED, symbols=(carried,)),)
+    found = findings(report(frames=(PART,), compiles=compiles))
+    assert [one.title for one in found] == [
+        "size(0) of a value carried over the graph break on line 25 is fixed to 5"
+    ]

@@ -11,15 +11,17 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from lsprotocol import converters, types
+from lsprotocol import types
 from pygls import uris
 
 from fuselight_server.finding import Finding, Severity, Span
 
 ReadLine = Callable[[str, int], "str | None"]
 """Path and 1-based line to the line's text, None where there is none."""
+
+PlainRange = dict[str, dict[str, int]]
+"""`types.Range` in JSON's own types: `start` and `end`, each with `line` and `character`."""
 
 BEFORE_EDIT = "before your edit: "
 
@@ -40,15 +42,6 @@ class Client:
     encoding: types.PositionEncodingKind | str
     read_line: ReadLine
     uri_of: Callable[[str], str]
-
-
-_CONVERTER = converters.get_converter()
-
-
-def plain(item: types.CodeLens | types.Range) -> dict[str, Any]:
-    """`item` as it goes to the client, in JSON's own types."""
-    made: dict[str, Any] = _CONVERTER.unstructure(item)
-    return made
 
 
 def path(uri: str) -> str | None:
@@ -88,6 +81,24 @@ def byte_column(text: str, column: int, encoding: types.PositionEncodingKind | s
 
 def range_(span: Span, client: Client) -> types.Range:
     """Range of `span`; without columns, the line from its first non-blank character to its end."""
+    line, column, end_line, end_column = _ends(span, client)
+    return types.Range(
+        start=types.Position(line=line, character=column),
+        end=types.Position(line=end_line, character=end_column),
+    )
+
+
+def plain_range(span: Span, client: Client) -> PlainRange:
+    """As `range_`, in JSON's own types, for answers that hold hundreds."""
+    line, column, end_line, end_column = _ends(span, client)
+    return {
+        "start": {"line": line, "character": column},
+        "end": {"line": end_line, "character": end_column},
+    }
+
+
+def _ends(span: Span, client: Client) -> tuple[int, int, int, int]:
+    """Line and column of both ends, as the client counts them."""
     end_line = span.end_line or span.line
     first = client.read_line(span.path, span.line) or ""
     last = first if end_line == span.line else client.read_line(span.path, end_line) or ""
@@ -103,10 +114,7 @@ def range_(span: Span, client: Client) -> types.Range:
         end_column = units(last, span.end_column, client.encoding)
     if end_line == span.line:
         end_column = max(start_column, end_column)
-    return types.Range(
-        start=types.Position(line=max(span.line - 1, 0), character=start_column),
-        end=types.Position(line=max(end_line - 1, 0), character=end_column),
-    )
+    return max(span.line - 1, 0), start_column, max(end_line - 1, 0), end_column
 
 
 def location(span: Span, client: Client) -> types.Location:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lsprotocol import types
-
 from fuselight.report import Tier
+from fuselight_server.features.lens import lens
 from fuselight_server.findings.text import counted
 from fuselight_server.kernels.words import line_ranges, microseconds, share, size
 from fuselight_server.runs import Key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
+    from fuselight_server.convert import PlainRange
+    from fuselight_server.features.lens import Lens
     from fuselight_server.kernel_results import KernelResult, Row
     from fuselight_server.state import Snapshot
     from fuselight_server.static.reading import StaticTarget
@@ -34,15 +35,15 @@ def kernel_key(snapshot: Snapshot, target: str) -> Key:
     return Key(snapshot.path, target, Tier.KERNELS)
 
 
-def target_lenses(snapshot: Snapshot, target: str, place: types.Range) -> list[types.CodeLens]:
+def target_lenses(snapshot: Snapshot, target: str, place: PlainRange) -> list[Lens]:
     """Make what stands on a target: its kernels all together, and a button that generates them."""
     lenses = []
     result = snapshot.kernels.get(kernel_key(snapshot, target))
     if result is not None:
-        lenses.append(_lens(place, total(result)))
+        lenses.append(lens(place, total(result)))
     if snapshot.can_run:
         arguments = {"uri": snapshot.document.uri, "target": target or "__main__"}
-        lenses.append(_lens(place, "Kernels", KERNELS, arguments))
+        lenses.append(lens(place, "Kernels", KERNELS, arguments))
     return lenses
 
 
@@ -66,7 +67,7 @@ def total(result: KernelResult) -> str:
     return text + (STALE if shown.stale else "")
 
 
-def line_lenses(snapshot: Snapshot) -> Iterator[types.CodeLens]:
+def line_lenses(snapshot: Snapshot) -> Iterator[Lens]:
     """Make a lens for each line, or for each function, that has a part in kernels."""
     how = snapshot.settings.kernels.lens
     if how == "off":
@@ -82,9 +83,9 @@ def line_lenses(snapshot: Snapshot) -> Iterator[types.CodeLens]:
             _functions(snapshot, rows) if how == "function" else [(row.place.line, [row]) for row in rows]
         )
         for line, group in groups:
-            at = types.Position(line=line - 1, character=_indent(snapshot.line(line)))
-            place = types.Range(start=at, end=at)
-            yield _lens(place, name + words(result, group))
+            at = {"line": line - 1, "character": _indent(snapshot.line(line))}
+            place = {"start": at, "end": at}
+            yield lens(place, name + words(result, group))
             if SHOW in snapshot.client.commands:
                 lines = [row.place.line for row in group]
                 arguments: dict[str, str | int] = {
@@ -93,7 +94,7 @@ def line_lenses(snapshot: Snapshot) -> Iterator[types.CodeLens]:
                     "line": lines[0] - 1,
                     "last": lines[-1] - 1,
                 }
-                yield _lens(place, "Show", SHOW, arguments)
+                yield lens(place, "Show", SHOW, arguments)
 
 
 def words(result: KernelResult, rows: list[Row]) -> str:
@@ -136,12 +137,3 @@ def _time(us: float) -> str:
 def _indent(line: str | None) -> int:
     text = line or ""
     return len(text) - len(text.lstrip())
-
-
-def _lens(
-    place: types.Range, title: str, command: str = "", argument: Mapping[str, str | int] | None = None
-) -> types.CodeLens:
-    arguments: list[types.LSPAny] = [dict(argument)] if argument else []
-    return types.CodeLens(
-        range=place, command=types.Command(title=title, command=command, arguments=arguments)
-    )

@@ -64,7 +64,7 @@ class _Maker:
             "tooltip": tooltip or label,
             "icon": icon,
             "uri": self.view.uri_of(where.path) if where else None,
-            "range": convert.plain(convert.range_(where, self.view)) if where else None,
+            "range": convert.plain_range(where, self.view) if where else None,
             "contextValue": "kernel" if kernel else identity.split("/", maxsplit=1)[0],
             "kernel": kernel,
             "children": list(children),

@@ -61,7 +61,7 @@ class Maker:
             "tooltip": tooltip or label,
             "icon": icon,
             "uri": self.view.uri_of(where.path) if where else None,
-            "range": convert.plain(convert.range_(where, self.view)) if where else None,
+            "range": convert.plain_range(where, self.view) if where else None,
             "contextValue": kind or identity.split("/", maxsplit=1)[0],
             "children": listed,
         }

@@ -86,3 +86,8 @@ def silences_something_else(x):
     print("known")  # fuselight: ignore[GB0124]  # warning: [GB0059] "`print` cannot be traced"
     # warning: [FL503] "silences nothing"
     return x + 1
+
+
+# fuselight: silences_what_kernels_find(c64[4])
+def silences_what_kernels_find(x):
+    return x.abs()  # fuselight: ignore[FL701]

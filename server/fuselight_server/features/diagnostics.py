@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fuselight_server import convert
-from fuselight_server.findings import apply_ignores, static_findings
+from fuselight_server.findings import apply_ignores, of_capture, static_findings
 from fuselight_server.outcomes import PROGRAM
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from fuselight_server.places import Result
     from fuselight_server.static.reading import Reading
 
-
-OF_KERNELS = "FL7"
-"""How codes begin that only tier kernels has."""
 
 HINTS = 100
 """Targets of a file that are hinted at when no inputs are known; each target has its lens all the same."""
@@ -141,13 +138,7 @@ def _after_ignores(
     captured = any(reading.path in one.depends and not one.stale and one.learnt for one in results)
     generated = any(reading.path in one.depends and not one.stale and one.learnt for one in kernels)
 
-    def is_known(finding: Finding) -> bool:
-        codes = [value for key, value in finding.data if key == "code"]
-        of_kernels = bool(codes) and all(code.startswith(OF_KERNELS) for code in codes)
-        return generated if of_kernels else captured
+    def is_known(code: str) -> bool:
+        return captured if of_capture(code) else generated
 
-    return [
-        finding
-        for finding in apply_ignores(found, {reading.path: reading})
-        if finding.code != "FL503" or is_known(finding)
-    ]
+    return list(apply_ignores(found, {reading.path: reading}, known=is_known))

@@ -18,7 +18,7 @@ from fuselight_server.findings.not_compiled import not_compiled_findings
 from fuselight_server.findings.notes import note_findings
 from fuselight_server.findings.recompilations import recompilation_findings
 from fuselight_server.findings.specialisations import specialisation_findings
-from fuselight_server.findings.static import apply_ignores, static_findings
+from fuselight_server.findings.static import apply_ignores, of_capture, static_findings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.finding import Finding
 
-__all__ = ["Thresholds", "apply_ignores", "code_of", "findings", "findings_of_kernels", "static_findings"]
+__all__ = [
+    "Thresholds",
+    "apply_ignores",
+    "code_of",
+    "findings",
+    "findings_of_kernels",
+    "of_capture",
+    "static_findings",
+]
 
 _FAMILIES = (
     failure_findings,

@@ -14,10 +14,13 @@ from fuselight_server.finding import Finding
 from fuselight_server.findings.text import compose, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from fuselight_server.finding import Span
     from fuselight_server.static.reading import Ignore, Reading, StaticTarget
+
+OF_KERNELS = "FL7"
+"""How codes begin that only tier kernels has."""
 
 _NO_INPUTS_HINTS = (
     "Write the call above it, as `# fuselight: {}`",
@@ -103,8 +106,19 @@ def _has_directive_above(line: int, broken: set[int]) -> bool:
     return any(line - 10 <= candidate < line for candidate in broken)
 
 
-def apply_ignores(findings: Iterable[Finding], readings: Mapping[str, Reading]) -> tuple[Finding, ...]:
-    """Drop what an ignore comment on the line silences; an ignore that silences nothing is FL503."""
+def of_capture(code: str) -> bool:
+    """Whether a capture finds `code` if there is anything to find; empty stands for any code."""
+    return not code.startswith(OF_KERNELS)
+
+
+def apply_ignores(
+    findings: Iterable[Finding], readings: Mapping[str, Reading], *, known: Callable[[str], bool] = of_capture
+) -> tuple[Finding, ...]:
+    """Drop what an ignore comment on the line silences; an ignore that silences nothing is FL503.
+
+    `known` says of a code, or of none in particular (empty), whether what ran would have found it: no ignore of another
+    one is called idle.
+    """
     used: dict[tuple[str, int], set[str]] = {}
     kept = []
     for finding in findings:
@@ -116,8 +130,8 @@ def apply_ignores(findings: Iterable[Finding], readings: Mapping[str, Reading]) 
     for path, reading in readings.items():
         for ignore in reading.ignores:
             silenced = used.get((path, ignore.span.line), set())
-            idle = [code for code in ignore.codes if code not in silenced]
-            if idle or (not ignore.codes and not silenced):
+            idle = [code for code in ignore.codes if code not in silenced and known(code)]
+            if idle or (not ignore.codes and not silenced and known("")):
                 kept.append(_idle(ignore, idle))
     return tuple(kept)
 

@@ -91,6 +91,24 @@ def test_an_ignore_that_silences_nothing_is_reported_with_the_code_that_is_idle(
     assert one.fixes == ("remove_ignore",)
 
 
+def test_an_ignore_of_what_only_kernels_find_is_not_called_idle_by_a_capture() -> None:
+    source = "def f(x):\n    x.item()  # fuselight: ignore[GB0170, FL701]\n    x.sin()  # fuselight: ignore[FL201, FL702]\n"
+    found = findings(report(breaks=(BREAK,)))
+    (one,) = apply_ignores(found, read(source))
+    assert (one.span.line, one.data) == (3, (("code", "FL201"),))
+    told = apply_ignores(found, read(source), known=lambda _code: True)
+    assert [(two.span.line, two.data) for two in told] == [
+        (2, (("code", "FL701"),)),
+        (3, (("code", "FL201"), ("code", "FL702"))),
+    ]
+
+
+def test_where_nothing_is_known_no_ignore_is_idle() -> None:
+    source = "x = 1  # fuselight: ignore\ny = 1  # fuselight: ignore[GB0170]\n"
+    assert [one.code for one in apply_ignores((), read(source))] == ["FL503", "FL503"]
+    assert apply_ignores((), read(source), known=lambda _code: False) == ()
+
+
 def test_of_two_definitions_of_a_name_one_is_hinted_at_and_none_where_the_other_has_inputs() -> None:
     text = (
         "import torch\nif torch.cuda.is_available():\n    @torch.compile\n    def f(x):\n        return x\nelse:\n"

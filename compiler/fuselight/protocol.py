@@ -109,6 +109,8 @@ class Analyse:
     has them in `assembled`."""
     config: int | None = None
     """Which configuration of those kernels; None: the one that Inductor starts with."""
+    disassemble: bool = False
+    """Whether those kernels' SASS is wanted as well: it takes most of a second each."""
     cache: str | None = None
     """Folder for what was assembled; None: it is not kept."""
     preload: bool = True

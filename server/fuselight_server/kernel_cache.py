@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
 _KEPT = 64
 _MOST_BYTES = 256 * 1024 * 1024
-_CHANGING = ("id", "generation", "overlays", "limits", "preload", "assemble", "config", "cache")
+_CHANGING = (
+    "id",
+    "generation",
+    "overlays",
+    "limits",
+    "preload",
+    "assemble",
+    "config",
+    "disassemble",
+    "cache",
+)
 """Fields of a request that decide nothing about what is generated; the text of buffers is compared file by file."""
 
 

@@ -77,9 +77,10 @@ class KernelResult:
     _rows: dict[str, tuple[Row, ...]] | None = None
 
     def keep_assembled(self, text_key: str, made: Assembled) -> None:
-        """Keep what one kernel was compiled to; the oldest of too many goes."""
-        self.assembled.pop(text_key, None)
-        self.assembled[text_key] = made
+        """Keep what one kernel was compiled to, with SASS rather than without; the oldest of too many goes."""
+        before = self.assembled.pop(text_key, None)
+        keeps = before is not None and before.disassembled and not made.disassembled
+        self.assembled[text_key] = before if before is not None and keeps else made
         while len(self.assembled) > ASSEMBLED:
             del self.assembled[next(iter(self.assembled))]
 

@@ -82,23 +82,29 @@ class Outcomes:
         if not key.kernel:
             device = choose(self._state.folder_of(key.path).settings).device
             return replace(request, tier=key.tier, device=device)
-        result = self._state.kernels.get(replace(key, kernel=""))
+        result = self._state.kernels.get(key.of_target)
         report = result.shown.report if result is not None else None
         if report is None or key.kernel not in report.texts:
             return None
         return replace(
-            request, tier=key.tier, device=report.target_device, assemble=(report.texts[key.kernel],)
+            request,
+            tier=key.tier,
+            device=report.target_device,
+            assemble=(report.texts[key.kernel],),
+            disassemble=key.disassemble,
         )
 
     def _take_in_kernel(self, key: Key, report: Report) -> None:
         """Keep what became of one kernel beside the report that has its source."""
         self._changes.pop(key, None)
-        result = self._state.kernels.get(replace(key, kernel=""))
+        result = self._state.kernels.get(key.of_target)
         made = report.assembled.get(key.kernel)
         if made is None and report.failures:
-            made = Assembled(failure=f"{report.failures[0].message}. {report.failures[0].next_step}".rstrip())
+            why = f"{report.failures[0].message}. {report.failures[0].next_step}".rstrip()
+            made = Assembled(failure=why)
         if result is not None and made is not None:
-            result.shown.keep_assembled(key.kernel, made)
+            asked = made.disassembled or key.disassemble
+            result.shown.keep_assembled(key.kernel, replace(made, disassembled=asked))
             self._face.results_changed([key.path])
 
     async def take_in_kernels(self, job: Job, report: Report) -> None:

@@ -33,6 +33,13 @@ class Key:
     tier: Tier = Tier.CAPTURE
     kernel: str = ""
     """Tier kernels: the `text_key` of one kernel of the target that is compiled, instead of running anything."""
+    disassemble: bool = False
+    """Whether the SASS of that kernel is wanted as well."""
+
+    @property
+    def of_target(self) -> Key:
+        """The key of the run that generated the kernel."""
+        return replace(self, kernel="", disassemble=False)
 
     @property
     def words(self) -> str:

@@ -17,6 +17,7 @@ from fuselight.report import (
     GeneratedGraph,
     Kernel,
     KernelKind,
+    Listing,
     Phase,
     Report,
     Tier,
@@ -54,7 +55,10 @@ class Worker:
 
     async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:  # noqa: ARG002 - Runner's
         self.asked.append(request)
-        assembled = {text_key(source): Assembled(registers=24) for source in request.assemble}
+        listings = {"ptx": Listing("ptx"), **({"sass": Listing("sass")} if request.disassemble else {})}
+        assembled = {
+            text_key(source): Assembled(registers=24, listings=listings) for source in request.assemble
+        }
         made = report() if request.tier is Tier.CAPTURE else generated()
         return Answer(request.id, replace(made, assembled=assembled))
 
@@ -145,6 +149,21 @@ async def test_one_kernel_is_compiled_once_for_the_device_of_its_report() -> Non
     assert [request.assemble for request in desk.worker.asked] == [(), (KERNEL,)]
     assert desk.state.kernels[KERNELS].assembled[text_key(KERNEL)].registers == 24
     assert desk.face.shown == [PATH]
+
+
+@pytest.mark.asyncio
+async def test_sass_is_made_when_it_is_asked_for_and_stays() -> None:
+    desk = Desk({})
+    desk.analysis.command(PATH, "f", Tier.KERNELS)
+    await desk.settle()
+    key = replace(KERNELS, kernel=text_key(KERNEL))
+    for one in (key, replace(key, disassemble=True), key):
+        desk.analysis.compile(one)
+        await desk.settle()
+    assert [request.disassemble for request in desk.worker.asked] == [False, False, True, False]
+    kept = desk.state.kernels[KERNELS].assembled[text_key(KERNEL)]
+    assert kept.disassembled
+    assert set(kept.listings) == {"ptx", "sass"}
 
 
 @pytest.mark.asyncio

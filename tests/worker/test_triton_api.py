@@ -44,7 +44,7 @@ def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["pointwise", "reduction", "persistent_reduction", "template"])
 def test_a_kernel_is_compiled_for_each_generation(name: str, device: Device) -> None:
     text = source(name)
-    assembled = assemble(text, device)
+    assembled = assemble(text, device, disassemble=True)
     assert assembled.failure is None
     assert assembled.problems == ()
     assert list(assembled.listings) == STAGES["cuda"]
@@ -69,7 +69,7 @@ def test_a_kernel_is_compiled_for_each_generation(name: str, device: Device) -> 
 
 def test_each_load_is_on_its_line() -> None:
     text = source("pointwise")
-    assembled = assemble(text, H100)
+    assembled = assemble(text, H100, disassemble=True)
     wanted = {number for number, line in enumerate(text.split("\n"), 1) if "tl.load(" in line}
     for stage, pattern in LOADS.items():
         assert lines_with(assembled, stage, pattern) == wanted, stage
@@ -79,7 +79,7 @@ def test_a_librarys_code_counts_for_the_line_that_called_it() -> None:
     text = source("persistent_reduction")
     sums = {number for number, line in enumerate(text.split("\n"), 1) if "tl.sum(" in line}
     assert len(sums) == 2
-    assembled = assemble(text, A100)
+    assembled = assemble(text, A100, disassemble=True)
     assert lines_with(assembled, "ptx", r"\bshfl\.") == sums
     assert lines_with(assembled, "sass", r"\bSHFL\b") == sums
     assert lines_with(assembled, "llir", r"nvvm\.shfl") == sums
@@ -92,10 +92,10 @@ def test_keeping_the_lines_leaves_the_code_as_it_is(monkeypatch: pytest.MonkeyPa
         return [row for row in rows if re.match(r"\s*/\*[0-9a-f]+\*/", row)]
 
     text = source("persistent_reduction")
-    kept = assemble(text, H100)
+    kept = assemble(text, H100, disassemble=True)
     monkeypatch.setattr(compiling, "at_call_sites", lambda ptx, _: ptx)
     store._memory.clear()
-    plain = assemble(text, H100)
+    plain = assemble(text, H100, disassemble=True)
     assert code(plain) == code(kept) != []
     assert lines_with(plain, "sass", r"\bSHFL\b") == set()
 
@@ -179,7 +179,7 @@ def helper(value):
 
 
 def test_a_kernel_of_the_users_is_taken_too() -> None:
-    first, second = (assemble(USERS, H100, config=index) for index in (0, 1))
+    first, second = (assemble(USERS, H100, config=index, disassemble=True) for index in (0, 1))
     assert first.failure is second.failure is None
     assert first.configs == (
         LaunchConfig({"BLOCK": 128, "FAST": "True"}, 4, 3),
@@ -202,7 +202,7 @@ def test_sizes_of_run_time_give_no_grid() -> None:
 def test_spilled_registers_are_bytes() -> None:
     text = source("template").replace("BLOCK_M : tl.constexpr = 32", "BLOCK_M : tl.constexpr = 128")
     text = text.replace("BLOCK_N : tl.constexpr = 32", "BLOCK_N : tl.constexpr = 64")
-    assembled = assemble(text, H100)
+    assembled = assemble(text, H100, disassemble=True)
     assert assembled.failure is None
     assert assembled.registers == 255
     assert assembled.spills is not None

@@ -54,6 +54,23 @@ def test_the_same_question_is_answered_from_the_folder(
         assert "it was compiled again" in failure
 
 
+def test_sass_is_a_question_apart_whose_answer_has_the_rest_as_well(
+    monkeypatch: pytest.MonkeyPatch, forgetting: Callable[[], None]
+) -> None:
+    forgetting()
+    text = source("pointwise")
+    plain = assemble(text, H100)
+    assert "ptx" in plain.listings
+    assert "sass" not in plain.listings
+    whole = assemble(text, H100, disassemble=True)
+    assert (plain.disassembled, whole.disassembled) == (False, True)
+    assert set(whole.listings) == {*plain.listings, "sass"}
+    forgetting()
+    assert assemble(text, H100, disassemble=True) == whole
+    monkeypatch.setattr("fuselight.triton_api.assembling.compile_request", refuse)
+    assert assemble(text, H100) == whole
+
+
 @pytest.mark.parametrize("damage", ["", "not zlib", "half", "shape"])
 def test_a_damaged_entry_is_compiled_again_and_told(
     tmp_path: Path, forgetting: Callable[[], None], damage: str

@@ -71,6 +71,8 @@ class Assembled:
     listings: dict[str, Listing] = field(default_factory=dict)
     """By stage: `ttir`, `ttgir`, `llir`, then `ptx` and `sass` for NVIDIA, `amdgcn` for AMD. Those that were reached,
     where a later one failed."""
+    disassembled: bool = False
+    """Whether `sass` was asked for: without that it is not in `listings`."""
     failure: str | None = None
     """Why it does not run on the device, with the compiler's own words."""
     failure_line: int | None = None

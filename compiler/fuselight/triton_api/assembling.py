@@ -27,17 +27,47 @@ from fuselight.triton_api.lines import line_map
 from fuselight.triton_api.occupancy import occupancy
 from fuselight.triton_api.source import KernelSource, NoKernel
 
-_SCHEMA = 1
+_SCHEMA = 2
 """Of what is kept: counted up with each change of what the same question is answered with."""
 
 _ARCH = {"cuda": re.compile(r"[1-9]\d?\.\d"), "hip": re.compile(r"gfx[0-9a-f]{3,5}")}
 _EXAMPLE = {"cuda": "`9.0`", "hip": "`gfx942`"}
 
 
+@dataclasses.dataclass(frozen=True)
+class _Question:
+    """One kernel, and all that decides what becomes of it."""
+
+    source: str
+    device: Device
+    config: int | None
+    triton: str
+    torch: str
+    disassemble: bool
+
+    def key(self) -> str:
+        """Name its answer among those that are kept."""
+        variables = sorted(
+            (name, value)
+            for name, value in os.environ.items()
+            if name.startswith(("TRITON_", "TORCHINDUCTOR_", "PTXAS_"))
+            and not name.endswith(("_DIR", "_HOME"))
+        )
+        whole = json.dumps([_SCHEMA, encode(self), variables])
+        return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def assemble(
-    source: str, device: Device, *, config: int | None = None, cache: str | None = None
+    source: str,
+    device: Device,
+    *,
+    config: int | None = None,
+    cache: str | None = None,
+    disassemble: bool = False,
 ) -> Assembled:
     """Compile the kernel `source` for `device` in the configuration `config`, by default the one Inductor starts with.
+
+    `disassemble` asks for SASS as well, which takes NVIDIA's tool most of a second; other GPUs have none.
 
     `source` is the text that Inductor passes to `async_compile.triton`; its line numbers are those of the answer.
     `cache` is a folder to keep answers in; without one they are kept in memory.
@@ -53,10 +83,13 @@ def assemble(
     if _ARCH[device.backend].fullmatch(device.arch) is None:
         why = f"{device.name} has the architecture {device.arch!r}: Triton takes one as {_EXAMPLE[device.backend]}"
         return Assembled(failure=why, triton=triton)
-    key = _key(source, device, config, triton, torch_version)
+    asked = _Question(source, device, config, triton, torch_version, disassemble and device.backend == "cuda")
+    key = asked.key()
     found, problem = store.find(key, cache)
+    if found is None and not asked.disassemble:  # what was made with SASS has the rest as well
+        found, _ = store.find(dataclasses.replace(asked, disassemble=True).key(), cache)
     if found is None:
-        found, lasting = _asked(source, device, config, triton)
+        found, lasting = _asked(asked)
         if lasting:
             problem = store.keep(key, found, cache) or problem
     return dataclasses.replace(found, problems=(*found.problems, problem)) if problem else found
@@ -83,21 +116,11 @@ def _without_triton(error: Exception) -> str:
     )
 
 
-def _key(source: str, device: Device, config: int | None, triton: str, torch_version: str) -> str:
-    variables = sorted(
-        (name, value)
-        for name, value in os.environ.items()
-        if name.startswith(("TRITON_", "TORCHINDUCTOR_", "PTXAS_")) and not name.endswith(("_DIR", "_HOME"))
-    )
-    whole = json.dumps([_SCHEMA, source, encode(device), config, triton, torch_version, variables])
-    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _asked(source: str, device: Device, config: int | None, triton: str) -> tuple[Assembled, bool]:
+def _asked(asked: _Question) -> tuple[Assembled, bool]:
     """What the compiler answers, and whether it would answer so again."""
 
     def question(said: Callable[[], str]) -> bytes:
-        found, lasting = _assembled(source, device, config, triton, said)
+        found, lasting = _assembled(asked, said)
         return json.dumps([encode(found), lasting]).encode("utf-8", "surrogatepass")
 
     try:
@@ -105,16 +128,14 @@ def _asked(source: str, device: Device, config: int | None, triton: str) -> tupl
         found, lasting = json.loads(ask_apart(question))
         return decode(Assembled, found), lasting
     except Ended as ended:
-        return Assembled(failure=short(str(ended)), triton=triton), False
+        return Assembled(failure=short(str(ended)), triton=asked.triton), False
     except (OSError, ImportError, ValueError) as error:
-        return Assembled(
-            failure=f"the compiler could not be asked: {short(str(error))}", triton=triton
-        ), False
+        why = f"the compiler could not be asked: {short(str(error))}"
+        return Assembled(failure=why, triton=asked.triton), False
 
 
-def _assembled(
-    source: str, device: Device, config: int | None, triton: str, said: Callable[[], str]
-) -> tuple[Assembled, bool]:
+def _assembled(asked: _Question, said: Callable[[], str]) -> tuple[Assembled, bool]:
+    device, triton = asked.device, asked.triton
     try:
         arch = device.arch if device.backend == "hip" else int(device.arch.replace(".", ""))
         target = names.gpu_target(device.backend, arch, device.warp)
@@ -122,14 +143,14 @@ def _assembled(
             tempfile.TemporaryDirectory(prefix="fuselight-", ignore_cleanup_errors=True) as folder,
             virtual_driver(target, folder),
         ):
-            kernel = KernelSource(source, device)
-            chosen = kernel.default if config is None else config
+            kernel = KernelSource(asked.source, device)
+            chosen = kernel.default if asked.config is None else asked.config
             if not 0 <= chosen < len(kernel.configs):
                 count = len(kernel.configs)
                 why = f"there is no configuration {chosen}: the kernel has {count}, counted from 0"
                 return Assembled(kernel.configs, kernel.default, failure=why, triton=triton), True
             compiled = compile_request(kernel.request(chosen), kernel.file, kernel.first_line, folder, said)
-            found = _described(kernel, chosen, compiled, device, triton)
+            found = _described(kernel, chosen, compiled, asked)
             return found, compiled.lasting and not found.problems
     except NoKernel as error:
         return Assembled(failure=f"this is not a Triton kernel of Inductor's: {error}", triton=triton), True
@@ -138,17 +159,17 @@ def _assembled(
         return Assembled(failure=why, triton=triton), False
 
 
-def _described(
-    kernel: KernelSource, chosen: int, compiled: Compiled, device: Device, triton: str
-) -> Assembled:
+def _described(kernel: KernelSource, chosen: int, compiled: Compiled, asked: _Question) -> Assembled:
+    device = asked.device
     usage, texts = tools.Usage(), dict(compiled.texts)
     problems: tuple[str, ...] = ()
     if compiled.binary is not None and device.backend == "cuda":
         usage, problems = tools.cubin_usage(compiled.binary)
-        text, more = tools.sass(compiled.binary)
-        problems += more
-        if text:
-            texts["sass"] = text
+        if asked.disassemble:
+            text, more = tools.sass(compiled.binary)
+            problems += more
+            if text:
+                texts["sass"] = text
     elif "amdgcn" in texts:
         usage, problems = tools.amd_usage(texts["amdgcn"])
     fits, resident = _too_large(compiled, device), None
@@ -174,8 +195,9 @@ def _described(
         listings={stage: Listing(text, line_map(stage, text, kernel.file)) for stage, text in texts.items()},
         failure=compiled.failure or fits,
         failure_line=compiled.failure_line,
+        disassembled=asked.disassemble,
         problems=problems,
-        triton=triton,
+        triton=asked.triton,
     )
 
 

@@ -197,7 +197,11 @@ def _assemble(state: RunState) -> None:
     for number, source in enumerate(request.assemble, 1):
         with state.step("assemble", f"kernel {number} of {len(request.assemble)}"):
             state.assembled[text_key(source)] = triton_api.assemble(
-                source, device, config=request.config, cache=request.cache
+                source,
+                device,
+                config=request.config,
+                cache=request.cache,
+                disassemble=request.disassemble,
             )
 
 

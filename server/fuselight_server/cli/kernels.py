@@ -63,6 +63,8 @@ class KernelOptions:
     targets: tuple[str, ...] = ()
     resources: bool = False
     """Whether to compile the Triton kernels as well."""
+    disassemble: bool = False
+    """Whether their SASS is wanted, too."""
     python: str | None = None
     limits: Limits = dataclasses.field(default_factory=Limits)
     verbose: bool = False
@@ -118,6 +120,7 @@ def kernels(  # noqa: PLR0917 - the parameters are the command's options, given 
             device=chosen,
             targets=tuple(target or ()),
             resources=resources or asm is not None,
+            disassemble=asm is Assembly.SASS,
             python=python,
             limits=Limits(seconds=time_limit, memory_mb=memory_limit),
             verbose=verbose,
@@ -165,7 +168,9 @@ async def generate(options: KernelOptions, say: Callable[[str], None]) -> Outcom
             told = functools.partial(_say, say, head)
             report = await _cached_or_run(ready, request, worker, told, outcome)
             if options.resources:
-                report = await _with_resources(report, ready, request, worker, told)
+                report = await _with_resources(
+                    report, ready, request, worker, told, disassemble=options.disassemble
+                )
             outcome.reports.append(report)
     finally:
         await worker.close()
@@ -198,7 +203,13 @@ async def _cached_or_run(
 
 
 async def _with_resources(
-    report: Report, ready: Worker, request: Analyse, worker: StartedWorker, say: Callable[[str], None]
+    report: Report,
+    ready: Worker,
+    request: Analyse,
+    worker: StartedWorker,
+    say: Callable[[str], None],
+    *,
+    disassemble: bool,
 ) -> Report:
     """The report with each of its Triton kernels compiled for the device."""
     wanted = {
@@ -209,9 +220,8 @@ async def _with_resources(
     }
     if not wanted:
         return report
-    compiled = await run_once(
-        ready, dataclasses.replace(request, assemble=tuple(wanted.values())), worker.choice, say
-    )
+    asked = dataclasses.replace(request, assemble=tuple(wanted.values()), disassemble=disassemble)
+    compiled = await run_once(ready, asked, worker.choice, say)
     failures = (*report.failures, *compiled.failures)
     return dataclasses.replace(report, assembled=compiled.assembled, failures=failures)
 

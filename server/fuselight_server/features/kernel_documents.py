@@ -13,6 +13,7 @@ from fuselight.report import Tier
 from fuselight_server import convert
 from fuselight_server.kernels.documents import (
     ATEN,
+    SASS,
     SOURCE,
     STAGES,
     WRAPPER,
@@ -142,8 +143,11 @@ def _document(server: Server, result: KernelResult, params: KernelDocumentParams
     if found is None or kernel is None or not compiles(kernel, result.report):
         return None
     assembled = result.assembled.get(kernel.text_key or "")
-    if assembled is None:
-        server.analysis.compile(replace(result.key, kernel=kernel.text_key or ""))
+    disassemble = params.form == SASS
+    if assembled is None or (disassemble and not assembled.disassembled and assembled.failure is None):
+        key = replace(result.key, kernel=kernel.text_key or "", disassemble=disassemble)
+        server.analysis.compile(key)
+        assembled = None
     return compiled(result.report, found[0], kernel, params.form, assembled)
 
 

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from fuselight.report import Assembled, GeneratedGraph, Kernel, Report
 
 SOURCE, WRAPPER, ATEN, SCRIPT = "source", "wrapper", "aten", "script"
-STAGES = {"ttir": "//", "ttgir": "//", "llir": ";", "ptx": "//", "sass": "//", "amdgcn": ";"}
+SASS = "sass"
+STAGES = {"ttir": "//", "ttgir": "//", "llir": ";", "ptx": "//", SASS: "//", "amdgcn": ";"}
 """What a Triton kernel is compiled to on the way to the device, each with the mark of its comments."""
-_OF_BACKEND = {"cuda": ("ttir", "ttgir", "llir", "ptx", "sass"), "hip": ("ttir", "ttgir", "llir", "amdgcn")}
+_OF_BACKEND = {"cuda": ("ttir", "ttgir", "llir", "ptx", SASS), "hip": ("ttir", "ttgir", "llir", "amdgcn")}
 _COMMENTS = {".py": "#", ".cpp": "//", **{f".{stage}": mark for stage, mark in STAGES.items()}}
 _OPERATORS = 8
 """Operators that a header names."""

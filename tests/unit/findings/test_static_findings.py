@@ -92,7 +92,10 @@ def test_an_ignore_that_silences_nothing_is_reported_with_the_code_that_is_idle(
 
 
 def test_an_ignore_of_what_only_kernels_find_is_not_called_idle_by_a_capture() -> None:
-    source = "def f(x):\n    x.item()  # fuselight: ignore[GB0170, FL701]\n    x.sin()  # fuselight: ignore[FL201, FL702]\n"
+    source = (
+        "def f(x):\n    x.item()  # fuselight: ignore[GB0170, FL701]\n"
+        "    x.sin()  # fuselight: ignore[FL201, FL702]\n"
+    )
     found = findings(report(breaks=(BREAK,)))
     (one,) = apply_ignores(found, read(source))
     assert (one.span.line, one.data) == (3, (("code", "FL201"),))

@@ -21,6 +21,12 @@ from fuselight_server.worker_start import Interpreter
 
 T = TypeVar("T")
 DEADLINE = 120.0
+GOOD = """\
+import torch
+# fuselight: f(f32[4])
+def f(x):
+    return x.sin()
+"""
 _DIRECTIVE = re.compile(r"# fuselight: *(?P<text>.*?)\s*$")
 
 
@@ -72,6 +78,15 @@ class LiveWorker:
         self.do(self.worker.close())
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
+
+
+def body(text: str) -> str:
+    """A program: `f`, whose body is `text` from line 5 on, is left by a graph break before it."""
+    indented = "\n".join(f"    {line}" for line in text.splitlines())
+    return (
+        "import os, sys, torch\n# fuselight: f(f32[4])\ndef f(x):\n    torch._dynamo.graph_break()\n"
+        f"{indented}\n    return x.sin()\n"
+    )
 
 
 def wait_gone(pid: int, seconds: float = 30.0) -> None:
@@ -126,4 +141,4 @@ def make_request(
     )
 
 
-__all__ = ["DEADLINE", "LiveWorker", "make_request", "replace", "wait_gone"]
+__all__ = ["DEADLINE", "GOOD", "LiveWorker", "body", "make_request", "replace", "wait_gone"]

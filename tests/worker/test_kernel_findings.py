@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -33,14 +32,6 @@ class Step(torch.nn.Module):
         x.add_(1)
         return self.linear(x).exp()
 """
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
-    live = LiveWorker(tmp_path_factory.mktemp("workspace"))
-    yield live
-    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
-    live.close()
 
 
 def report_of(live: LiveWorker, source: str, name: str = "f") -> Report:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,14 +41,6 @@ class Block(nn.Module):
         return F.gelu(h) * 2
 """
 NORM, UP, GELU = 12, 13, 14
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
-    live = LiveWorker(tmp_path_factory.mktemp("workspace"))
-    yield live
-    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
-    live.close()
 
 
 def kernels(live: LiveWorker, source: str, name: str = "f", device: Device = H100) -> Report:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -27,14 +26,6 @@ class Net(nn.Module):
         return F.softmax(h, -1)
 """
 UP, ADD, SOFTMAX = 11, 12, 13
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
-    live = LiveWorker(tmp_path_factory.mktemp("workspace"))
-    yield live
-    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
-    live.close()
 
 
 def report_of(live: LiveWorker, source: str, name: str = "f", *operator_set: str) -> Report:

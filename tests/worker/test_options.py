@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -21,13 +19,6 @@ class Net(torch.nn.Module):
         print(self.training, torch.is_grad_enabled(), x.device, type(x).__name__)
         return self.l(x)
 """
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
-    live = LiveWorker(tmp_path_factory.mktemp("workspace"))
-    yield live
-    live.close()
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from fuselight.report import Culprit, Report, Rung
@@ -20,13 +18,6 @@ class Net(torch.nn.Module):
     def forward(self, x, scale=1.0):
         return self.l(x) * scale
 """
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
-    live = LiveWorker(tmp_path_factory.mktemp("workspace"))
-    yield live
-    live.close()
 
 
 def texts(report: Report) -> list[str]:

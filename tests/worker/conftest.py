@@ -1,0 +1,39 @@
+"""A real worker for the tests of a module, and what holds after whatever a run in it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.live_worker import GOOD, LiveWorker
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
+    live = LiveWorker(tmp_path_factory.mktemp("workspace"))
+    yield live
+    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
+    live.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A workspace of the test's own, beside what else it writes."""
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def the_next_run_works(live: LiveWorker) -> Iterator[None]:
+    """After the test: the same host answers a plain request, keeps the fork rules, and nothing of the run is left."""
+    live.lines.clear()
+    yield
+    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
+    hello = live.do(live.worker.start())
+    report = live.analyse(GOOD, file="good.py")
+    assert report.failures == ()
+    assert len(report.compiles) == 1
+    assert live.do(live.worker.start()).pid == hello.pid, "the host was restarted"
+    assert not [line for line in live.lines if "fork rule" in line]

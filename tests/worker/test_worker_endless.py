@@ -1,0 +1,131 @@
+"""A run that does not come back is looked into, stopped and told on its line, and the next run works."""
+
+# ruff: noqa: E501 - programs on one line
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fuselight.protocol import Answer, Refused
+from fuselight.report import Culprit
+from fuselight_server import sampling, worker_runs
+from tests.support.live_worker import GOOD, LiveWorker, body
+
+pytestmark = pytest.mark.usefixtures("the_next_run_works")
+
+
+def spinning(loop: str) -> str:
+    """`f` calls, outside of what is traced, a function that does not come back."""
+    indented = "\n".join(f"    {line}" for line in loop.splitlines())
+    return f"import torch\n# fuselight: f(f32[4])\ndef f(x):\n    spin()\n    return x.sin()\n@torch.compiler.disable\ndef spin():\n{indented}\n"
+
+
+DEAF = """\
+import signal
+for one in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(one, signal.SIG_IGN)
+while True: pass"""
+"""Ignored, not blocked: a thread of CUDA's, which torch starts where there is a GPU, takes what this one blocks."""
+
+
+def test_an_endless_loop_is_stopped_on_its_line_with_what_was_learnt(live: LiveWorker) -> None:
+    report = live.analyse(spinning("while True: pass"), seconds=3)
+    (failure,) = report.failures
+    assert (failure.culprit, failure.kind) == (Culprit.USER, "timeout")
+    assert failure.stack[-1].line == 8
+    assert "killed after 3 s at model.py:8" in failure.message
+    assert report.breaks[0].stack[-1].line == 4
+
+
+def test_to_be_stopped_breaks_no_graph(live: LiveWorker) -> None:
+    source = (
+        "import time, torch\n# fuselight: f(f32[4])\ndef f(x):\n    while True:\n        time.sleep(0.01)\n"
+    )
+    report = live.analyse(source, seconds=3)
+    (failure,) = report.failures
+    assert (failure.kind, failure.stack[-1].line) == ("timeout", 5)
+    assert report.breaks
+    assert all("sleep" in one.explanation for one in report.breaks), "our own handler was traced"
+
+
+def test_an_endless_call_in_c_is_killed_on_its_line(live: LiveWorker) -> None:
+    failure = live.failure(
+        body("import ctypes\nlibc = ctypes.PyDLL(None)\nwhile True: libc.pause()"), seconds=3
+    )
+    assert failure.kind == "timeout"
+    assert failure.stack[-1].line == 7
+
+
+def test_a_loop_that_swallows_everything_is_killed(live: LiveWorker) -> None:
+    loop = "while True:\n  try:\n    while True: pass\n  except BaseException: pass"
+    failure = live.failure(spinning(loop), seconds=3)
+    assert failure.kind == "timeout"
+    assert failure.stack[-1].line in range(8, 12)
+
+
+def test_one_that_can_no_longer_be_asked_is_not_said_to_be_where_it_was_last_heard_of(
+    live: LiveWorker,
+) -> None:
+    failure = live.failure(spinning(DEAF), seconds=3)
+    assert failure.kind == "timeout"
+    assert "killed after 3 s in the call; last heard of at model.py:" in failure.message
+    assert failure.stack, "there is a line to show it on"
+
+
+def test_a_silent_run_is_sampled_on_the_users_line(live: LiveWorker) -> None:
+    live.analyse(body("import time\nwhile True: time.sleep(0.01)"), seconds=6)
+    sampled = [one for one in live.progress if one.line == 6 and "model.py:6" in one.detail]
+    assert sampled, live.progress
+
+
+async def not_permitted(pid: int) -> sampling.Sample:
+    return sampling.Sample(why_not=f"Permission denied for {pid}")
+
+
+def test_where_py_spy_may_not_look_the_run_itself_says_where_it_is(
+    live: LiveWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_runs, "sample", not_permitted)
+    report = live.analyse(spinning("while True: pass"), seconds=6)
+    assert any(one.line == 8 and one.detail.endswith("spin, model.py:8") for one in live.progress), (
+        live.progress
+    )
+    assert any("Permission denied" in line for line in live.lines)
+    (failure,) = report.failures
+    assert (failure.kind, failure.stack[-1].line) == ("timeout", 8)
+    asked = live.analyse(spinning("import time\ntime.sleep(3)"), seconds=60)
+    assert asked.failures == (), "to be asked changes nothing"
+    assert any(one.line == 9 for one in live.progress), live.progress
+
+
+def test_where_neither_can_the_phase_stands_alone(live: LiveWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_runs, "sample", not_permitted)
+    report = live.analyse(spinning(DEAF), seconds=4)
+    (failure,) = report.failures
+    assert report.breaks[0].stack[-1].line == 4, "what was learnt before counts"
+    assert (failure.culprit, failure.kind, failure.phase) == (Culprit.USER, "timeout", "trace")
+    assert not [one for one in live.progress if one.line in range(8, 11)]
+
+
+def test_runs_of_two_saves_do_not_disturb_each_other(live: LiveWorker) -> None:
+    slow = live.request(
+        body("import time\nprint('started', flush=True)\nwhile True: time.sleep(0.01)"), file="slow.py"
+    )
+    good = live.request(GOOD, file="good.py")
+
+    async def both() -> Answer | Refused:
+        begun = asyncio.Event()
+        first = asyncio.create_task(
+            live.worker.run(slow, lambda one: begun.set() if one.phase == "trace" else None)
+        )
+        await begun.wait()
+        answer = await live.worker.run(good, lambda _: None)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        return answer
+
+    answer = live.do(both())
+    assert isinstance(answer, Answer)
+    assert answer.report.failures == ()

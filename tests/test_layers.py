@@ -49,6 +49,7 @@ SERVER = (
     "fuselight_server.analysis",
     "fuselight_server.consent",
     "fuselight_server.face",
+    "fuselight_server.graphs",
     "fuselight_server.kernel_results",
     "fuselight_server.kernel_runs",
     "fuselight_server.outcomes",
@@ -129,6 +130,16 @@ ROOMS = (
     ),
     Room(("fuselight_server.interpreters",)),
     Room(("fuselight_server.kernels",), (*SHARED,)),
+    Room(
+        ("fuselight_server.graphs",),
+        (
+            *SHARED,
+            "fuselight_server.finding",
+            "fuselight_server.findings",
+            "fuselight_server.kernels",
+            "fuselight_server.places",
+        ),
+    ),
     Room(("fuselight_server.plan",), (*SHARED, *SERVER_CORE)),
     Room(
         (

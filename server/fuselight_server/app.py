@@ -24,6 +24,7 @@ from fuselight_server.features import (
     commands,
     configuration,
     files,
+    graphs,
     hover,
     kernel_documents,
     lifecycle,
@@ -132,6 +133,7 @@ def _register(server: Server) -> None:
         (protocol.KERNELS_AT, kernel_documents.kernels_at),
         (protocol.KERNEL_DOCUMENT, kernel_documents.kernel_document),
         (protocol.KERNEL_LINES, kernel_documents.kernel_lines),
+        (protocol.GRAPHS, graphs.graphs),
     ):
         register(server, method, handler)
     register(server, types.TEXT_DOCUMENT_CODE_LENS, code_lens.code_lens, types.CodeLensOptions())

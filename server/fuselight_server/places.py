@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from fuselight.report import Location
 from fuselight_server.finding import Span
 from fuselight_server.static.moves import moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from fuselight.report import Frame, Location, Report
+    from fuselight.report import Frame, Report
     from fuselight_server.finding import Finding, Related
     from fuselight_server.runs import Key
     from fuselight_server.static.moves import Change
@@ -180,6 +181,7 @@ def resumption(frame: Frame) -> Location:
 
 def locations(report: Report) -> Iterator[Location]:  # noqa: C901 - one loop a kind of entry
     """Yield every location of `report` that the editor can show or jump to."""
+    yield Location(report.target.path, max(report.target.line, 1))
     for frame in report.frames:
         yield frame.location
         if frame.resumes_at is not None:

@@ -21,6 +21,7 @@ REPORT_TREE = "fuselight/reportTree"
 KERNELS_AT = "fuselight/kernelsAt"
 KERNEL_DOCUMENT = "fuselight/kernelDocument"
 KERNEL_LINES = "fuselight/kernelLines"
+GRAPHS = "fuselight/graphs"
 TRUST = "fuselight/trust"
 INTERPRETER_CHANGED = "fuselight/interpreterChanged"
 
@@ -59,6 +60,14 @@ class KernelLinesParams:
     """Which file."""
 
     uri: str
+
+
+@attrs.define
+class GraphsParams:
+    """Which target of which file, empty for the file's `__main__` block; None for the only one that there is."""
+
+    uri: str
+    target: str | None = None
 
 
 @attrs.define
@@ -116,6 +125,16 @@ class KernelLinesRequest:
 
 
 @attrs.define
+class GraphsRequest:
+    """`fuselight/graphs`."""
+
+    id: int | str
+    params: GraphsParams
+    method: str = GRAPHS
+    jsonrpc: str = "2.0"
+
+
+@attrs.define
 class TrustNotification:
     """`fuselight/trust`."""
 
@@ -142,6 +161,7 @@ _OURS: dict[str, type[Any]] = {
     KERNELS_AT: KernelsAtRequest,
     KERNEL_DOCUMENT: KernelDocumentRequest,
     KERNEL_LINES: KernelLinesRequest,
+    GRAPHS: GraphsRequest,
     TRUST: TrustNotification,
     INTERPRETER_CHANGED: InterpreterChangedNotification,
 }

@@ -1,0 +1,127 @@
+"""The graphs of a target as a picture for the client: `fuselight/graphs`. The client lays out and draws.
+
+Invariant: each box that has a line names where that is now; a target of which nothing is known is answered with what
+to do, never with an error.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server import convert
+from fuselight_server.features.code_lens import summary
+from fuselight_server.features.kernel_lens import STALE, total
+from fuselight_server.features.report_kernels import shown_results
+from fuselight_server.graphs import fold, picture
+from fuselight_server.graphs.folding import LISTED
+from fuselight_server.outcomes import PROGRAM
+from fuselight_server.places import span
+
+if TYPE_CHECKING:
+    from fuselight.report import Location
+    from fuselight_server.features.protocol import GraphsParams
+    from fuselight_server.features.server import Server
+    from fuselight_server.finding import Span
+    from fuselight_server.graphs import Box, Picture
+    from fuselight_server.kernel_results import KernelResult
+    from fuselight_server.places import Result
+    from fuselight_server.runs import Key
+
+MAIN = "__main__"
+"""What clients may call a file's own block, whose name is empty."""
+
+
+def graphs(server: Server, params: GraphsParams) -> dict[str, Any]:
+    """Answer `fuselight/graphs`: the picture of a target, and which targets there are to choose from."""
+    path = convert.path(params.uri)
+    shown = shown_results(server.state, path)
+    targets = [
+        {"uri": server.uri_of(result.key.path), "target": result.key.name, "label": _name(result.key)}
+        for result, _ in shown
+    ]
+    name = "" if params.target == MAIN else params.target
+    found = [one for one in shown if (one[0].key.path, one[0].key.name) == (path, name)]
+    if name is None and len(shown) == 1:
+        found = shown
+    if not found:
+        file = os.path.basename(path or params.uri)  # noqa: PTH119 - paths stay text
+        return {
+            "found": False,
+            "title": params.target or file,
+            "description": "",
+            "message": _nothing(file, params.target),
+            "boxes": [],
+            "arrows": [],
+            "targets": targets,
+        }
+    result, kernels = found[0]
+    drawn = _drawn(server, result, kernels)
+    return {
+        "found": True,
+        "title": _name(result.key),
+        "description": _description(result, kernels),
+        "message": "",
+        "boxes": [_box(box, server.view) for box in drawn.boxes],
+        "arrows": [{"start": one.start, "end": one.end, "kind": one.kind.value} for one in drawn.arrows],
+        "targets": targets,
+    }
+
+
+def _drawn(server: Server, result: Result, kernels: KernelResult | None) -> Picture:
+    shown = result if result.learnt or result.earlier is None else result.earlier
+    generated = None if kernels is None else kernels.shown
+
+    def now(at: Location) -> Span | None:
+        if not os.path.isabs(at.path):  # noqa: PTH117 - paths stay text
+            return None
+        place = shown.places.add(span(at))
+        return None if place.gone else place.span
+
+    made = picture(
+        shown.report,
+        kernels=None if generated is None else generated.report,
+        # After an edit the lines are not those that ran: what was written on them is then left unsaid.
+        read_line=None if shown.stale else server.state.read_line,
+        now=now,
+        suffix=STALE if generated is not None and generated.stale else "",
+    )
+    return fold(made)
+
+
+def _description(result: Result, kernels: KernelResult | None) -> str:
+    return summary(result) + (f"; {total(kernels)}" if kernels is not None else "")
+
+
+def _name(key: Key) -> str:
+    return PROGRAM if key.name == PROGRAM else key.name or MAIN
+
+
+def _nothing(file: str, target: str | None) -> str:
+    what = "any target" if target is None else target or MAIN
+    return (
+        f"Nothing is known of the graphs of {what} in {file}: it has not been run since this window was opened. "
+        "Save the file, or press Run above the target, and the picture is drawn."
+    )
+
+
+def _box(box: Box, view: convert.Client) -> dict[str, Any]:
+    return {
+        "id": box.id,
+        "kind": box.kind.value,
+        "name": box.name,
+        "title": box.title,
+        "facts": list(box.facts),
+        "frame": box.frame,
+        "again": box.again,
+        **_place(box.at, view),
+        "count": len(box.members) or 1,
+        "members": [{"label": one.label, **_place(one.at, view)} for one in box.members[:LISTED]],
+    }
+
+
+def _place(at: Span | None, view: convert.Client) -> dict[str, Any]:
+    if at is None:
+        return {"place": "", "uri": None, "range": None}
+    place = f"{os.path.basename(at.path)}:{at.line}"  # noqa: PTH119 - paths stay text
+    return {"place": place, "uri": view.uri_of(at.path), "range": convert.plain_range(at, view)}

@@ -1,0 +1,165 @@
+"""Large pictures told shorter: equal neighbours are one box with a count, so that there is little to lay out.
+
+A compile and the breaks that it came to first go together. Neighbours are those of which one leads to the other and
+nothing else does, or which hang on the same box. Invariant: a picture of up to `most` boxes stays as it is; what is
+folded is listed in its box, and what is cut off at last is counted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fuselight_server.graphs.boxes import Arrow, Box, BoxKind, Member, Picture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable
+
+MOST = 60
+"""Boxes up to which nothing is folded; what is laid out at most is twice that."""
+FEWEST = 3
+"""Neighbours from which on they are folded."""
+LISTED = 200
+"""Boxes that a folded one lists."""
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A box and the breaks that it came to first."""
+
+    box: Box
+    breaks: tuple[Box, ...]
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset({self.box.id, *(one.id for one in self.breaks)})
+
+
+def fold(picture: Picture, most: int = MOST) -> Picture:
+    """Fold equal neighbours, then alike ones, until there are at most `most` boxes; then cut at twice that."""
+    for key in (_equal, _alike):
+        shorter = True
+        while shorter and len(picture.boxes) > most:
+            # Again, since what hung on several boxes hangs on one after they were folded.
+            before, picture = picture, _folded(picture, key)
+            shorter = len(picture.boxes) < len(before.boxes)
+    return picture if len(picture.boxes) <= 2 * most else _cut(picture, 2 * most)
+
+
+def _equal(unit: _Unit, to: frozenset[Hashable]) -> Hashable:
+    """What is drawn of it is the same, names, lines and what differs between recompilations aside."""
+    counts = tuple(fact for fact in unit.box.facts if not fact.startswith(("since ", "from line ")))
+    ends = tuple((one.name, one.title) for one in unit.breaks)
+    return (unit.box.kind, unit.box.again, unit.box.title, _without_times(counts), ends, to)
+
+
+def _alike(unit: _Unit, _to: frozenset[Hashable]) -> Hashable:
+    """It is of the same kind and ends in as many breaks."""
+    return (unit.box.kind, unit.box.again, len(unit.breaks))
+
+
+def _without_times(facts: Iterable[str]) -> tuple[str, ...]:
+    """Leave out what is measured, which is never the same twice."""
+    return tuple(fact.partition(", checked in ")[0] for fact in facts)
+
+
+def _units(picture: Picture) -> list[_Unit]:
+    owned: dict[str, list[Box]] = defaultdict(list)
+    for box in picture.boxes:
+        if box.owner is not None:
+            owned[box.owner].append(box)
+    return [_Unit(box, tuple(owned[box.id])) for box in picture.boxes if box.owner is None]
+
+
+def _folded(picture: Picture, key: Callable[[_Unit, frozenset[Hashable]], Hashable]) -> Picture:
+    units = _units(picture)
+    runs = _runs(picture, units, key)
+    merged: dict[str, Box] = {}
+    stands_for: dict[str, str] = {}
+    for run in runs:
+        if len(run) < FEWEST:
+            merged.update({box.id: box for unit in run for box in (unit.box, *unit.breaks)})
+            continue
+        columns = [[unit.box for unit in run], *map(list, zip(*(unit.breaks for unit in run), strict=True))]
+        for column in columns:
+            merged[column[0].id] = _merged(column)
+            stands_for.update({box.id: column[0].id for box in column})
+    boxes = tuple(merged[box.id] for box in picture.boxes if box.id in merged)
+    return Picture(boxes, _mapped(picture.arrows, stands_for, boxes))
+
+
+def _runs(
+    picture: Picture, units: list[_Unit], key: Callable[[_Unit, frozenset[Hashable]], Hashable]
+) -> list[list[_Unit]]:
+    before: dict[str, set[str]] = defaultdict(set)
+    to: dict[str, set[Hashable]] = defaultdict(set)
+    own = {one: unit.box.id for unit in units for one in unit.ids}
+    kinds = {box.id: (box.name, box.title) for box in picture.boxes if box.kind is BoxKind.BREAK}
+    for arrow in picture.arrows:
+        before[arrow.end].add(arrow.start)
+        if arrow.end in kinds:
+            to[arrow.start].add(kinds[arrow.end])
+    runs: list[list[_Unit]] = []
+    ending: dict[tuple[str, Hashable], list[_Unit]] = {}
+    beside: dict[tuple[frozenset[str], Hashable], list[_Unit]] = {}
+    for unit in units:
+        starts = frozenset(before[unit.box.id])
+        same = key(unit, frozenset(to[unit.box.id]))
+        owners = {own[start] for start in starts}
+        run = ending.pop((next(iter(owners)), same), None) if len(owners) == 1 else None
+        if run is None and starts:
+            run = beside.get((starts, same))
+        if run is None:
+            run = []
+            runs.append(run)
+            beside[starts, same] = run
+        run.append(unit)
+        ending[unit.box.id, same] = run
+    return runs
+
+
+def _merged(column: list[Box]) -> Box:
+    first, last = column[0], column[-1]
+    titles = list(dict.fromkeys(box.title for box in column))
+    names = [box.name for box in (first, last)]
+    shared = [fact for fact in first.facts if all(fact in box.facts for box in column)]
+    members = [one for box in column for one in (box.members or (Member(_label(box), box.at),))]
+    return replace(
+        first,
+        name=names[0] if names[0] == names[1] else f"{names[0]} to {names[1]}",
+        title=titles[0] if len(titles) == 1 else f"{titles[0]} and {len(titles) - 1} more",
+        facts=(*shared,),
+        members=tuple(members),
+    )
+
+
+def _label(box: Box) -> str:
+    return ", ".join(part for part in (box.name, box.title, *box.facts) if part)
+
+
+def _mapped(arrows: Iterable[Arrow], stands_for: dict[str, str], boxes: tuple[Box, ...]) -> tuple[Arrow, ...]:
+    """Let arrows lead to what boxes were folded into; those within one run and back to it are told by its count."""
+    order = {box.id: index for index, box in enumerate(boxes)}
+    found: dict[Arrow, None] = {}
+    for arrow in arrows:
+        start, end = stands_for.get(arrow.start, arrow.start), stands_for.get(arrow.end, arrow.end)
+        moved = (start, end) != (arrow.start, arrow.end)
+        if start != end and not (moved and order[start] > order[end]):
+            found[Arrow(start, end, arrow.kind)] = None
+    return tuple(found)
+
+
+def _cut(picture: Picture, most: int) -> Picture:
+    kept, rest = picture.boxes[: most - 1], picture.boxes[most - 1 :]
+    count = sum(len(box.members) or 1 for box in rest)
+    more = Box(
+        "more",
+        BoxKind.MORE,
+        "",
+        f"and {count} more boxes",
+        ("the report's tree lists them",),
+        members=tuple(Member(_label(box), box.at) for box in rest),
+    )
+    boxes = (*kept, more)
+    return Picture(boxes, _mapped(picture.arrows, {box.id: more.id for box in rest}, boxes))

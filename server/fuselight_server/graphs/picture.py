@@ -1,0 +1,271 @@
+"""Report -> boxes and arrows: one box for each compile, each break and each frame that was left to eager.
+
+Execution is followed as far as a report tells it: a break leads to the part of the function behind it (its line), to
+what was called from the broken line (the caller's stack of that compile), and a recompilation follows the cache entry
+that came nearest. Invariant: an arrow goes from what was reached first to what was reached later, and what the report
+names no way to hangs on the target itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from fuselight.report import NotCompiledKind, Outcome
+from fuselight_server.findings.context import Context, Thresholds
+from fuselight_server.findings.recompilations import difference_of
+from fuselight_server.findings.resumptions import in_the_users_words
+from fuselight_server.findings.text import counted, plain
+from fuselight_server.findings.titles import title_of
+from fuselight_server.graphs.boxes import Arrow, ArrowKind, Box, BoxKind, Picture
+from fuselight_server.graphs.facts import compile_facts, eager_words, kernels_by_compile, target_facts
+from fuselight_server.places import resumption, span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight.report import Break, Compile, Frame, Location, NotCompiled, Recompile, Report
+    from fuselight_server.finding import Span
+
+START = "target"
+_KINDS = {
+    Outcome.COMPILED: BoxKind.GRAPH,
+    Outcome.EMPTY: BoxKind.EMPTY,
+    Outcome.SKIPPED: BoxKind.EAGER,
+    Outcome.FAILED: BoxKind.EAGER,
+}
+_LIMITS = frozenset({NotCompiledKind.RECOMPILE_LIMIT, NotCompiledKind.ACCUMULATED_LIMIT})
+_NO_ID = "FL107"
+
+
+def picture(
+    report: Report,
+    *,
+    kernels: Report | None = None,
+    read_line: Callable[[str, int], str | None] | None = None,
+    now: Callable[[Location], Span | None] | None = None,
+    suffix: str = "",
+) -> Picture:
+    """Make the picture of a report.
+
+    `kernels` is the report of tier kernels of the same target; what it says of a graph is taken where it captured the
+    same one, with `suffix` behind it. `now` says where a place of the report is by now (None: gone).
+    """
+    make = _Maker(report, kernels, read_line, now or span, suffix)
+    return make.made()
+
+
+class _Maker:
+    """The boxes that have been made, by what later ones are found by."""
+
+    def __init__(
+        self,
+        report: Report,
+        kernels: Report | None,
+        read_line: Callable[[str, int], str | None] | None,
+        now: Callable[[Location], Span | None],
+        suffix: str,
+    ) -> None:
+        self.report = report
+        self.context = Context.of(report, Thresholds(), read_line)
+        self.now = now
+        self.suffix = suffix
+        self.kernels = kernels_by_compile(report, kernels)
+        self.boxes: dict[str, Box] = {}
+        self.arrows: dict[Arrow, None] = {}
+        self.by_compile: dict[str, str] = {}
+        """Box of a compile id."""
+        self.by_frame: dict[int, str] = {}
+        """The newest box of a frame."""
+        self.breaks: dict[tuple[object, ...], str] = {}
+        """Box of a break, by its frame, place and code."""
+        self.roots: dict[tuple[str, int], str] = {}
+        """The newest break whose root frame broke on this line, frames that were skipped for it aside."""
+        self.behind: list[tuple[Location, Location, str]] = []
+        """Of each break: the `def` line of its root frame, the line that broke in it, its box."""
+        self.eager: list[tuple[Location, str]] = []
+        """Frames that run in eager: `def` line and box."""
+
+    def made(self) -> Picture:
+        report = self.report
+        facts = target_facts(report)
+        at = self.now(self.context.target_location())
+        self.add(Box(START, BoxKind.TARGET, "", report.target.name or "__main__", facts, at))
+        breaks: dict[str, list[Break]] = defaultdict(list)
+        for broke in report.breaks:
+            breaks[broke.compile_id].append(broke)
+        again = {one.compile_id: one for one in report.recompiles if one.compile_id is not None}
+        reasons = list(report.not_compiled)
+        for one in report.compiles:
+            if one.frame < len(report.frames):
+                self.compile(one, again.get(one.id), breaks.pop(one.id, []), reasons)
+        for rest in breaks.values():
+            for broke in rest:
+                self.broken(broke, START, None)
+        for left in reasons:
+            self.left(left)
+        return Picture(tuple(self.boxes.values()), tuple(self.arrows))
+
+    def add(self, box: Box) -> str:
+        self.boxes[box.id] = box
+        return box.id
+
+    def arrow(self, start: str, end: str, kind: ArrowKind) -> None:
+        if start != end:
+            self.arrows[Arrow(start, end, kind)] = None
+
+    def compile(
+        self, one: Compile, again: Recompile | None, breaks: list[Break], reasons: list[NotCompiled]
+    ) -> None:
+        frame = self.report.frames[one.frame]
+        bare = one.outcome is Outcome.COMPILED and one.graph is None
+        kind = BoxKind.EMPTY if bare else _KINDS[one.outcome]
+        identity = f"compile/{one.id}"
+        while identity in self.boxes:  # a log of several processes may have an id twice
+            identity += "'"
+        facts = [*self.resumed(frame)]
+        if again is not None:
+            facts.append(f"since {difference_of(in_the_users_words(self.context, again))}")
+        if kind is BoxKind.EAGER:
+            facts += self.reason_of(one, frame, reasons)
+        facts += compile_facts(one, self.kernels.get(one.id, ()), self.suffix)
+        start, how = self.way_to(one, frame, again)
+        self.add(
+            Box(
+                identity,
+                kind,
+                one.id,
+                plain(frame.function),
+                tuple(facts),
+                self.now(resumption(frame)),
+                frame=f"frame/{one.frame}",
+                again=again is not None,
+            )
+        )
+        self.arrow(start, identity, how)
+        self.by_compile.setdefault(one.id, identity)
+        self.by_frame[one.frame] = identity
+        if kind is BoxKind.EAGER:
+            self.eager.append((frame.location, identity))
+        for broke in breaks:
+            self.broken(broke, identity, one.frame)
+
+    def resumed(self, frame: Frame) -> list[str]:
+        """Say which part of a function it is, with the line where that is now."""
+        if frame.resumes_at is None:
+            return []
+        there = self.now(resumption(frame))
+        return ["the part behind a graph break" if there is None else f"from line {there.line} on"]
+
+    def reason_of(self, one: Compile, frame: Frame, reasons: list[NotCompiled]) -> list[str]:
+        """Say why it is left to eager, and take that off what is told by itself."""
+        found = next(
+            (
+                left
+                for left in reasons
+                if left.kind in {NotCompiledKind.SKIPPED, NotCompiledKind.COMPILER_ERROR}
+                and left.location.path == frame.location.path
+                and left.location.line == frame.location.line
+                and left.call in {None, one.call}
+            ),
+            None,
+        )
+        if found is None:
+            return []
+        reasons.remove(found)
+        return [eager_words(found)]
+
+    def way_to(self, one: Compile, frame: Frame, again: Recompile | None) -> tuple[str, ArrowKind]:
+        """Return the box from which this compile was reached."""
+        if again is not None:
+            nearest = self.by_compile.get(again.entries[0].compile_id) if again.entries else None
+            before = nearest or self.by_frame.get(one.frame)
+            if before is not None:
+                return before, ArrowKind.AGAIN
+        if frame.resumes_at is not None:
+            broke = self.break_before(frame.location, frame.resumes_at)
+            if broke is not None:
+                return broke, ArrowKind.GOES_ON
+        return self.caller_of(one.caller), ArrowKind.CALLS
+
+    def break_before(self, function: Location, line: int) -> str | None:
+        """Return the newest break in a function that ends on the line where a part of it takes over."""
+        for start, root, box in reversed(self.behind):
+            if _same_line(start, function) and root.line <= line <= (root.end_line or root.line):
+                return box
+        return None
+
+    def caller_of(self, caller: tuple[Location, ...]) -> str:
+        """Return what the innermost known frame of a stack belongs to: a broken line, or a frame in eager."""
+        for at in reversed(caller):
+            broke = self.roots.get((at.path, at.line))
+            if broke is not None:
+                return broke
+            around = [
+                (start.line, box)
+                for start, box in self.eager
+                if start.path == at.path and start.line <= at.line and _named(self.boxes[box], at)
+            ]
+            if around:
+                return max(around, key=lambda item: item[0])[1]
+        return START
+
+    def broken(self, one: Break, start: str, frame: int | None) -> None:
+        """Let a box lead to the break that ended it; the same break of the same frame is one box."""
+        inner = one.stack[-1] if one.stack else None
+        code = next((gb_id for gb_id in one.ids[:1] if gb_id), _NO_ID)
+        key = (frame, inner and (inner.path, inner.line), code, one.frame_skipped)
+        box = self.breaks.get(key)
+        if box is None:
+            box = self.breaks[key] = self.break_box(one, code, start)
+        kind = ArrowKind.CAUSE if one.frame_skipped else ArrowKind.BREAKS
+        self.arrow(start, box, kind if start != START else ArrowKind.CALLS)
+        if one.stack and not one.frame_skipped:
+            root = one.stack[0]
+            self.roots[root.path, root.line] = box
+            if frame is not None:
+                self.behind.append((self.report.frames[frame].location, root, box))
+
+    def break_box(self, one: Break, code: str, owner: str) -> str:
+        home = self.context.innermost_ours(one.stack, one.above) or (one.stack[-1] if one.stack else None)
+        first = one.ids[0] if one.ids else None
+        what = title_of(first, one.types[0] if one.types else one.reason, one.explanation)
+        facts = []
+        root = self.now(one.stack[0]) if len(one.stack) > 1 else None
+        if root is not None:
+            facts.append(f"reached from line {root.line}")
+        if one.operators:
+            facts.append(f"{counted(one.operators, 'operator')} traced before it")
+        at = self.now(home) if home is not None else None
+        return self.add(
+            Box(f"break/{len(self.breaks)}", BoxKind.BREAK, code, what, tuple(facts), at, owner=owner)
+        )
+
+    def left(self, one: NotCompiled) -> None:
+        """Make the box of a frame that was left to eager without a compile of its own."""
+        identity, title = f"eager/{len(self.eager)}", plain(one.function)
+        at, facts = self.now(one.location), (eager_words(one),)
+        entry = self.last_entry(one) if one.kind in _LIMITS else None
+        frame = self.boxes[entry].frame if entry is not None else None
+        self.add(Box(identity, BoxKind.EAGER, "", title, facts, at, frame=frame))
+        if entry is not None:
+            self.arrow(entry, identity, ArrowKind.EAGER)
+        else:
+            self.arrow(self.caller_of(one.caller), identity, ArrowKind.CALLS)
+        self.eager.append((one.location, identity))
+
+    def last_entry(self, one: NotCompiled) -> str | None:
+        """Return the box of the cache entry that came nearest when a limit stopped one more compile."""
+        for stopped in reversed(self.report.recompiles):
+            if stopped.compile_id is None and stopped.entries and _same_line(stopped.location, one.location):
+                return self.by_compile.get(stopped.entries[0].compile_id)
+        return None
+
+
+def _same_line(left: Location, right: Location) -> bool:
+    return (left.path, left.line) == (right.path, right.line)
+
+
+def _named(box: Box, at: Location) -> bool:
+    """Whether a frame of a stack can be the box's function: the stack has the name without its class."""
+    return at.function is None or box.title.rpartition(".")[2] == at.function.rpartition(".")[2]

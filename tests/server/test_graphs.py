@@ -1,0 +1,108 @@
+"""The picture of graphs as a client gets it: boxes with places that move with edits, targets to choose from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.server.programs import write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.server.conftest import Start
+    from tests.support.lsp_client import Client, Json
+
+pytestmark = pytest.mark.torch
+
+SOURCE = """\
+import torch
+
+
+# fuselight: f(f32[4])
+# fuselight: f(f32[7])
+@torch.compile
+def f(x):
+    y = x.sin()
+    print(y.shape)
+    return y.cos() + 1
+
+
+# fuselight: g(f32[4])
+def g(x):
+    return x * 2
+"""
+PRINT, COS = 8, 9
+"""0-based lines."""
+
+
+def graphs(client: Client, uri: str, target: str | None) -> Json:
+    made: Json = client.request("fuselight/graphs", {"uri": uri, "target": target})
+    return made
+
+
+def run(client: Client, folder: Path) -> str:
+    client.start(folder)
+    uri = client.open(write(folder, SOURCE))
+    client.command("fuselight.server.run", {"uri": uri, "target": None})
+    client.idle(1)
+    return uri
+
+
+def test_the_picture_of_a_target(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    uri = run(client, tmp_path)
+    made = graphs(client, uri, "f")
+    assert (made["found"], made["title"]) == (True, "f")
+    assert made["description"].startswith("2 graphs, 1 break, 2 recompilations")
+    boxes = {box["id"]: box for box in made["boxes"]}
+    told = [(box["kind"], box["name"], box["place"], box["again"]) for box in made["boxes"]]
+    assert told == [
+        ("target", "", "model.py:7", False),
+        ("graph", "0/0", "model.py:7", False),
+        ("break", "GB0059", "model.py:9", False),
+        ("graph", "1/0", "model.py:9", False),
+        ("graph", "0/1", "model.py:7", True),
+        ("graph", "1/1", "model.py:9", True),
+    ]
+    drawn = [(boxes[one["start"]]["name"], one["kind"], boxes[one["end"]]["name"]) for one in made["arrows"]]
+    assert drawn == [
+        ("", "calls", "0/0"),
+        ("0/0", "breaks", "GB0059"),
+        ("GB0059", "goes on", "1/0"),
+        ("0/0", "compiled again", "0/1"),
+        ("0/1", "breaks", "GB0059"),
+        ("1/0", "compiled again", "1/1"),
+    ]
+    broke = made["boxes"][2]
+    assert (broke["uri"], broke["range"]["start"]) == (uri, {"line": PRINT, "character": 4})
+    assert "since x.size(0) was 4, now 7" in made["boxes"][4]["facts"]
+
+    client.edit(uri, (0, 0), (0, 0), "# a line\n")
+    moved = graphs(client, uri, "f")
+    assert moved["description"].endswith("(before your edit)")
+    assert [box["place"] for box in moved["boxes"]][:4] == [f"model.py:{line}" for line in (8, 8, 10, 10)]
+    assert moved["boxes"][3]["facts"][0] == "from line 10 on"
+    client.edit(uri, (PRINT + 1, 0), (COS + 1, 0), "")
+    assert graphs(client, uri, "f")["boxes"][2]["uri"] is None, "the line of the break was deleted"
+
+
+def test_targets_to_choose_from(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    uri = run(client, tmp_path)
+    made = graphs(client, uri, None)
+    assert made["targets"] == [{"uri": uri, "target": name, "label": name} for name in ("f", "g")]
+    assert not made["found"], "there are two, and none is named"
+    assert graphs(client, uri, "g")["title"] == "g"
+
+
+def test_what_was_not_run_says_what_to_do(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path, SOURCE))
+    for target, name in (("f", "f"), ("__main__", "__main__"), (None, "any target")):
+        made = graphs(client, uri, target)
+        assert (made["found"], made["boxes"], made["arrows"]) == (False, [], [])
+        assert made["message"].startswith(f"Nothing is known of the graphs of {name} in model.py")
+        assert "press Run" in made["message"]

@@ -159,9 +159,10 @@ ROOMS = (
         (*SHARED, *SERVER),
     ),
     Room(("fuselight_server.convert",), (*SHARED, *SERVER), ("lsprotocol", "pygls")),
+    Room(("fuselight_server.pipes",)),
     Room(
         ("fuselight_server.features", "fuselight_server.app"),
-        (*SHARED, *SERVER, "fuselight_server.convert", "fuselight_server.features"),
+        (*SHARED, *SERVER, "fuselight_server.convert", "fuselight_server.features", "fuselight_server.pipes"),
         ("attrs", "cattrs", "lsprotocol", "pygls"),
     ),
     Room(

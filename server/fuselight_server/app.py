@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from lsprotocol import types
-from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
+from pygls.io_ import StdinAsyncReader, run_async
 
 from fuselight_server.analysis import Analysis, OwnedWorker
 from fuselight_server.features import (
@@ -36,6 +36,7 @@ from fuselight_server.features import (
 from fuselight_server.features.face import Face
 from fuselight_server.features.server import Server, register, register_command
 from fuselight_server.interpreters import first
+from fuselight_server.pipes import ThreadedWriter, own_pipes
 from fuselight_server.settings import ResolvedInterpreter
 
 if TYPE_CHECKING:
@@ -46,11 +47,14 @@ if TYPE_CHECKING:
     from fuselight_server.settings import Settings
     from fuselight_server.state import Folder
 
+LAST_WORDS = 2.0
+"""Seconds that a client has to read what it was told before the end."""
+
 
 def main() -> None:
     """Serve one client on stdin and stdout until it leaves."""
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", stream=sys.stderr)
-    stdin, stdout = _own_pipes()
+    stdin, stdout = own_pipes()
     server = make_server()
     code = 0
     try:
@@ -63,20 +67,10 @@ def main() -> None:
     os._exit(code)  # not sys.exit: a thread may still wait for stdin, and would be waited for
 
 
-def _own_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Take the protocol off descriptors 0 and 1, so that a stray print or child process cannot break framing."""
-    stdin = os.fdopen(os.dup(0), "rb")
-    stdout = os.fdopen(os.dup(1), "wb")
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)
-    return stdin, stdout
-
-
 async def _serve(server: Server, stdin: BinaryIO, stdout: BinaryIO) -> None:
     stop: Event = server.stop_event
-    server.protocol.set_writer(StdoutWriter(stdout))
+    writer = ThreadedWriter(stdout)
+    server.protocol.set_writer(writer)
     try:
         await run_async(
             stop_event=stop,
@@ -88,6 +82,7 @@ async def _serve(server: Server, stdin: BinaryIO, stdout: BinaryIO) -> None:
     finally:
         with contextlib.suppress(Exception):  # the process ends now, whatever a worker does
             await server.analysis.close()
+        writer.finish(LAST_WORDS)
 
 
 def make_server(

@@ -13,7 +13,7 @@ from fuselight.report import Rung
 from fuselight_server import convert
 from fuselight_server.features import kernel_lens
 from fuselight_server.features.lens import lens
-from fuselight_server.features.protocol import Plain
+from fuselight_server.features.protocol import Encoded
 from fuselight_server.features.status import describe
 from fuselight_server.features.sync import NEEDS_FILE
 from fuselight_server.findings.counts import counts
@@ -42,7 +42,7 @@ SLICE = 200
 """Targets whose lenses are made at a stretch: some 2 ms."""
 
 
-async def code_lens(server: Server, params: types.CodeLensParams) -> Plain | None:
+async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | None:
     """Answer `textDocument/codeLens`."""
     document = server.state.documents.get(params.text_document.uri)
     if document is None:
@@ -55,13 +55,16 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Plain | Non
     view = dataclasses.replace(client, read_line=lambda _, line: document.line(line))
     main = snapshot.reading.main_line
     known = _known(snapshot)
-    lenses = Plain()
+    answer = Encoded()
+    lenses: list[Lens] = []
     for index, target in enumerate(snapshot.reading.targets, start=1):
         has_inputs = bool(target.directives) or target.name in known
         if snapshot.settings.code_lens == "all" or target.compiled or has_inputs:
             place = convert.plain_range(target.name_span, view)
             lenses += _lenses(snapshot, target, place, has_inputs=has_inputs)
         if index % SLICE == 0:
+            answer.extend(lenses)
+            lenses = []
             await asyncio.sleep(0)
             if document.version != version:
                 return await code_lens(server, params)
@@ -69,7 +72,8 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Plain | Non
         at = {"line": main - 1, "character": 0}
         lenses += _main_lenses(snapshot, {"start": at, "end": at})
     lenses += kernel_lens.line_lenses(snapshot)
-    return lenses
+    answer.extend(lenses)
+    return answer
 
 
 def _known(snapshot: Snapshot) -> set[str]:

@@ -6,6 +6,7 @@ of custom methods are typed: pygls makes namedtuples of untyped ones, which eats
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -152,8 +153,22 @@ class InterpreterChangedNotification:
     jsonrpc: str = "2.0"
 
 
-class Plain(list[Any]):
-    """A result in JSON's own types: pygls would turn a large one into them at a stretch."""
+class Encoded:
+    """A list in JSON, encoded piece by piece: at a stretch, a large one would hold up the event loop."""
+
+    def __init__(self) -> None:
+        """Start with the empty list."""
+        self._pieces: list[str] = []
+
+    def extend(self, items: list[Any]) -> None:
+        """Append `items`, which are of JSON's own types."""
+        if items:
+            self._pieces.append(json.dumps(items)[1:-1])
+
+    @property
+    def text(self) -> str:
+        """The whole list; ASCII."""
+        return f"[{', '.join(self._pieces)}]"
 
 
 _OURS: dict[str, type[Any]] = {
@@ -187,9 +202,11 @@ class Protocol(LanguageServerProtocol):
         """Send an answer; an error goes without pygls' traceback, which belongs in the log."""
         if error is not None:
             error.data = None
-        elif isinstance(result, Plain):
+        elif isinstance(result, Encoded):
             self._result_types.pop(msg_id, None)
-            self._send_data({"id": msg_id, "jsonrpc": self.VERSION, "result": result})
+            body = f'{{"id": {json.dumps(msg_id)}, "jsonrpc": "{self.VERSION}", "result": {result.text}}}'
+            if self.writer is not None:
+                self.writer.write(f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
             return
         super()._send_response(msg_id, result, error)
 

@@ -1,0 +1,48 @@
+"""The writer of the server's pipe: order, a client that does not read, a client that is gone."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from fuselight_server.pipes import ThreadedWriter
+
+MANY = 10 * 2**16
+"""Bytes that no pipe holds."""
+
+
+def test_a_client_that_does_not_read_holds_up_nothing_and_gets_all_in_order() -> None:
+    """More than the pipe holds is taken at once, and arrives whole."""
+    read, write = os.pipe()
+    pipe = os.fdopen(write, "wb")
+    writer = ThreadedWriter(pipe)
+    messages = [bytes([number]) * MANY for number in range(5)]
+    for message in messages:
+        writer.write(message)  # would never return if it waited for the reader below
+    with os.fdopen(read, "rb") as reader:
+        assert reader.read(5 * MANY) == b"".join(messages)
+        writer.finish(10.0)
+        pipe.close()
+        assert reader.read() == b""
+
+
+def test_closing_writes_what_waits() -> None:
+    """What was written before the end is not lost."""
+    read, write = os.pipe()
+    writer = ThreadedWriter(os.fdopen(write, "wb"))
+    writer.write(b"last words")
+    writer.close()
+    with os.fdopen(read, "rb") as reader:
+        assert reader.read() == b"last words"
+
+
+def test_a_client_that_is_gone_is_told_to_the_next_that_writes() -> None:
+    """The error of the thread comes up where the server can act on it."""
+    read, write = os.pipe()
+    os.close(read)
+    writer = ThreadedWriter(os.fdopen(write, "wb"))
+    writer.write(b"unheard")
+    writer.finish(10.0)
+    with pytest.raises(BrokenPipeError):
+        writer.write(b"again")

@@ -6,6 +6,7 @@
  */
 
 import * as vscode from "vscode";
+import type { KernelLink } from "./kernel_lines";
 import { idOf, type KernelId, kernelScheme, partsOf } from "./kernel_uri";
 import type { KernelDocument } from "./protocol";
 
@@ -16,11 +17,14 @@ interface Shown {
   readonly bytes: Uint8Array;
   readonly mtime: number;
   readonly document: KernelDocument | null;
+  readonly links: readonly KernelLink[];
 }
 
 export interface KernelDocuments extends vscode.Disposable {
   /** What the server said of an open text; null for one that is not known. */
   of(uri: vscode.Uri): KernelDocument | null;
+  /** Which lines of an open text belong to which of files, and of the kernel's source as a text of ours. */
+  linksOf(uri: vscode.Uri): readonly KernelLink[];
   /** The report of a source file is another one now; without it, any may be. */
   changed(uri?: string): Promise<void>;
   /** Links were asked for anew, or a text was. */
@@ -33,6 +37,16 @@ const settle = 300;
 
 export function kernelUri(id: KernelId, name: string): vscode.Uri {
   return vscode.Uri.from({ scheme: kernelScheme, ...partsOf(id, name) });
+}
+
+/** What links call a text: a file by its URI, one of ours by what it is of, whatever the tab is called. */
+export function linkName(uri: vscode.Uri): string {
+  const id = uri.scheme === kernelScheme ? idOf(uri.query) : null;
+  return id === null ? uri.toString() : nameOf(id);
+}
+
+function nameOf(id: KernelId): string {
+  return partsOf(id, "").query;
 }
 
 /** The file that a generated text is of; any other URI as it is. */
@@ -54,7 +68,8 @@ export function createKernelDocuments(fetchKernel: FetchKernel): KernelDocuments
     const bytes = Buffer.from(document?.text ?? (id ? noServer : notOurs), "utf8");
     const before = shown.get(uri.toString());
     const same = before !== undefined && Buffer.compare(before.bytes, bytes) === 0;
-    const now = { bytes, document, mtime: same ? before.mtime : clock++ };
+    const links = id && document ? linksIn(id, document) : [];
+    const now = { bytes, document, links, mtime: same ? before.mtime : clock++ };
     shown.set(uri.toString(), now);
     return now;
   }
@@ -120,6 +135,7 @@ export function createKernelDocuments(fetchKernel: FetchKernel): KernelDocuments
 
   return {
     of: (uri) => shown.get(uri.toString())?.document ?? null,
+    linksOf: (uri) => shown.get(uri.toString())?.links ?? [],
     async changed(uri) {
       const source = uri === undefined ? null : vscode.Uri.parse(uri).toString();
       await update((id) => source === null || vscode.Uri.parse(id.uri).toString() === source);
@@ -132,6 +148,11 @@ export function createKernelDocuments(fetchKernel: FetchKernel): KernelDocuments
       }
     },
   };
+}
+
+function linksIn(id: KernelId, { links, sourceLinks }: KernelDocument): readonly KernelLink[] {
+  const uri = nameOf({ ...id, form: "source" });
+  return [...links, ...sourceLinks.map((link) => ({ ...link, uri }))];
 }
 
 function wantedBy(uri: vscode.Uri, wanted: (id: KernelId) => boolean): boolean {

@@ -6,7 +6,7 @@
  */
 
 import * as vscode from "vscode";
-import type { KernelDocuments } from "./kernel_documents";
+import { type KernelDocuments, linkName } from "./kernel_documents";
 import { generatedLines, type LineRange, sourceLines } from "./kernel_lines";
 import { kernelScheme } from "./kernel_uri";
 
@@ -42,12 +42,10 @@ export function createKernelMarks(documents: KernelDocuments): KernelMarks {
   function linesIn(editor: vscode.TextEditor, at: vscode.TextEditor): readonly LineRange[] {
     const [here, there] = [at.document.uri, editor.document.uri];
     const { start, end } = at.selection;
-    if (here.scheme === kernelScheme) {
-      const links = documents.of(here)?.links ?? [];
-      return sourceLines(links, at.selection.active.line, there.toString());
-    }
-    const links = there.scheme === kernelScheme ? (documents.of(there)?.links ?? []) : [];
-    return generatedLines(links, { first: start.line, last: end.line }, here.toString());
+    const lines = sourceLines(documents.linksOf(here), at.selection.active.line, linkName(there));
+    return lines.length > 0
+      ? lines
+      : generatedLines(documents.linksOf(there), { first: start.line, last: end.line }, linkName(here));
   }
 
   function draw(reveal: boolean): void {

@@ -14,7 +14,8 @@ export type FetchKernels = (at: KernelsAt) => Promise<readonly KernelEntry[] | n
 
 export interface KernelView {
   show(argument: unknown): Promise<void>;
-  switchForm(): Promise<void>;
+  /** Show the kernel at hand in another form, `to` or one that the user picks; `beside` leaves it where it is. */
+  switchForm(to: unknown, where?: { readonly beside: boolean }): Promise<void>;
   /** Write the script of the kernel that is shown to a file, `to` or one that the user names. */
   saveScript(to: unknown): Promise<void>;
 }
@@ -28,6 +29,7 @@ const forms: Record<string, string> = {
   sass: "SASS: what the GPU runs",
   amdgcn: "AMDGCN: what the GPU runs",
   wrapper: "Wrapper that calls the graph's kernels",
+  joint: "Joint graph of forward and backward",
   script: "Script that runs by itself, checks and times the graph's kernels",
   aten: "ATen graph that the kernels are of",
 };
@@ -82,7 +84,7 @@ export function createKernelView(
     }
   }
 
-  async function switchForm(): Promise<void> {
+  async function switchForm(to: unknown, { beside } = { beside: false }): Promise<void> {
     const uri = vscode.window.activeTextEditor?.document.uri;
     const id = uri?.scheme === kernelScheme ? idOf(uri.query) : null;
     const offered = uri ? (documents.of(uri)?.forms ?? []) : [];
@@ -95,9 +97,11 @@ export function createKernelView(
       description: form.form === id.form ? "shown now" : "",
       form,
     }));
-    const chosen = await vscode.window.showQuickPick(entries, { title: "What to show of the kernel" });
+    const named = entries.find(({ form }) => form.form === to);
+    const title = beside ? "What to show beside the kernel" : "What to show of the kernel";
+    const chosen = named ?? (await vscode.window.showQuickPick(entries, { title }));
     if (chosen !== undefined) {
-      await open(kernelUri({ ...id, form: chosen.form.form }, chosen.form.name));
+      await open(kernelUri({ ...id, form: chosen.form.form }, chosen.form.name), { beside });
     }
   }
 
@@ -135,12 +139,14 @@ async function pick(found: readonly KernelEntry[]): Promise<KernelEntry | undefi
   return (await vscode.window.showQuickPick(entries, { title, matchOnDescription: true }))?.entry;
 }
 
-/** Beside the source; where a kernel is shown already, in its place. */
-async function open(uri: vscode.Uri): Promise<void> {
-  const beside = vscode.window.visibleTextEditors.find(
+/** Beside the source; where a kernel is shown already, in its place, or beside that one. */
+async function open(uri: vscode.Uri, where = { beside: false }): Promise<void> {
+  const kernels = vscode.window.visibleTextEditors.filter(
     ({ document }) => document.uri.scheme === kernelScheme,
   );
-  const viewColumn = beside?.viewColumn ?? vscode.ViewColumn.Beside;
+  const active = kernels.find((editor) => editor === vscode.window.activeTextEditor);
+  const shown = where.beside ? undefined : (active ?? kernels[0]);
+  const viewColumn = shown?.viewColumn ?? vscode.ViewColumn.Beside;
   await vscode.window.showTextDocument(uri, { viewColumn, preserveFocus: true, preview: true });
 }
 

@@ -100,6 +100,8 @@ export interface KernelDocument {
   readonly found: boolean;
   readonly text: string;
   readonly links: readonly KernelLink[];
+  /** Lines of what the kernel is compiled to, and the line of its source that they were made of. */
+  readonly sourceLinks: readonly Omit<KernelLink, "uri">[];
   readonly forms: readonly KernelForm[];
   readonly stale: boolean;
 }

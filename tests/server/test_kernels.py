@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -120,6 +121,13 @@ def test_the_texts_of_a_kernel_and_their_lines(connect: Start, tmp_path: Path) -
     compiled = client.request("fuselight/kernelDocument", ptx)["text"]
     assert "// Compiled: " in compiled
     assert ".visible .entry triton_poi_fused_gelu_mul_0" in compiled
+    loads_on_lines_of_the_source(client, ptx, shown["text"], r"^\s*ld\.global", "tl.load(")
+
+    sass = {**asked, "form": "sass"}
+    since = client.mark()
+    assert "It is being compiled" in client.request("fuselight/kernelDocument", sass)["text"]
+    client.notified("fuselight/reportChanged", lambda told: told["uri"] == uri, since=since)
+    loads_on_lines_of_the_source(client, sass, shown["text"], r"\bLDG\b", "tl.load(")
     marks = client.request("fuselight/kernelLines", {"uri": uri})["lines"]
     assert {one["line"] for one in marks} == {MATMUL, GELU, DOUBLE}
     (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
@@ -138,6 +146,19 @@ def test_the_texts_of_a_kernel_and_their_lines(connect: Start, tmp_path: Path) -
     gone = client.request("fuselight/kernelDocument", asked)
     assert (gone["found"], gone["links"]) == (False, [])
     assert "open model.py and press Kernels above f" in gone["text"]
+
+
+def loads_on_lines_of_the_source(client: Client, asked: Json, source: str, pattern: str, called: str) -> None:
+    made = client.request("fuselight/kernelDocument", asked)
+    rows, lines = made["text"].split("\n"), source.split("\n")
+    found = {
+        line
+        for link in made["sourceLinks"]
+        for row in rows[link["first"] : link["last"] + 1]
+        if re.search(pattern, row)
+        for line in link["lines"]
+    }
+    assert found == {number for number, line in enumerate(lines) if called in line}
 
 
 def test_a_new_run_says_what_changed(connect: Start, tmp_path: Path) -> None:

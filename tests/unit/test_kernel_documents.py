@@ -21,6 +21,7 @@ from fuselight.report import (
 from fuselight_server.kernels import Place
 from fuselight_server.kernels.documents import (
     ATEN,
+    JOINT,
     SCRIPT,
     SOURCE,
     STAGES,
@@ -165,3 +166,30 @@ def test_only_a_kernel_of_tritons_for_a_gpu_is_compiled() -> None:
     amd = document(replace(made(GRAPH), target_device=device("mi300x")), key_of(GRAPH, GELU))
     assert amd is not None
     assert [form for form, _ in amd.forms][1:5] == ["ttir", "ttgir", "llir", "amdgcn"]
+
+
+def test_each_line_of_a_compiled_text_belongs_to_the_line_of_the_source_as_it_is_shown() -> None:
+    text = ".entry\n  ld.global\n  ld.global\n  // nothing\n  st.global\n"
+    listing = Listing(text, (0, 4, 4, 0, 5, 0))
+    shown = compiled(made(GRAPH), GRAPH, GELU, "ptx", Assembled(registers=24, listings={"ptx": listing}))
+    source = document(made(GRAPH), key_of(GRAPH, GELU))
+    assert source is not None
+    of, to = shown.text.splitlines(), source.text.splitlines()
+    assert [(of[one.first - 1 : one.last], to[one.line - 1]) for one in shown.source_links] == [
+        (["  ld.global"] * 2, "def triton_poi_fused_gelu_0(x):"),
+        (["  st.global"], "    pass"),
+    ]
+
+
+def test_the_joint_graph_is_shown_of_both_graphs_that_it_was_cut_into() -> None:
+    forward, backward = replace(GRAPH, joint_key="j"), replace(GRAPH, phase=Phase.BACKWARD)
+    of = replace(made(forward, backward), texts={**TEXTS, "j": "def forward(self, primals, tangents): []"})
+    for graph in (forward, backward):
+        shown = document(of, key_of(graph), JOINT)
+        assert shown is not None
+        assert (
+            "# Forward and backward of graph 0/0 together, before AOTAutograd cut them in two." in shown.text
+        )
+        assert shown.text.endswith("def forward(self, primals, tangents): []\n")
+        assert JOINT in dict(shown.forms)
+    assert document(made(GRAPH), key_of(GRAPH), JOINT) is None

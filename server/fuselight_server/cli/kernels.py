@@ -19,7 +19,7 @@ from fuselight.devices import AUTO, FALLBACK, UnknownDevice, find
 from fuselight.protocol import Limits
 from fuselight.report import KernelKind, Problem, Tier
 from fuselight_server.cli.check import planned_jobs, read_sources
-from fuselight_server.cli.outcome import Outcome
+from fuselight_server.cli.outcome import Details, Outcome
 from fuselight_server.cli.progress import shown_progress
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.started import StartedWorker, run_once
@@ -88,6 +88,9 @@ def kernels(  # noqa: PLR0917 - the parameters are the command's options, given 
     source: Annotated[  # noqa: FBT002 - a flag
         bool, typer.Option("--source", help="Show the source of each kernel.")
     ] = False,
+    graphs: Annotated[  # noqa: FBT002 - a flag
+        bool, typer.Option("--graphs", help="Show AOTAutograd's graphs: joint, forward and backward.")
+    ] = False,
     asm: Annotated[
         Optional[Assembly],  # noqa: UP045
         typer.Option(help="Compile each Triton kernel and show this text of it."),
@@ -130,17 +133,18 @@ def kernels(  # noqa: PLR0917 - the parameters are the command's options, given 
     except (UnknownDevice, NoInterpreterError, OSError) as error:
         typer.echo(f"fuselight: {error}", err=True)
         raise typer.Exit(2) from None
+    shown = Details(source=source, graphs=graphs, asm=asm.value if asm else None)
     if output_format is KernelFormat.JSON:
         from fuselight_server.cli.formats.kernels_json import as_json  # noqa: PLC0415
 
-        typer.echo(as_json(outcome, with_source=source, asm=asm.value if asm else None, pairs=pairs))
+        typer.echo(as_json(outcome, shown, pairs=pairs))
     else:
         from rich.console import Console  # noqa: PLC0415 - only for people
 
         from fuselight_server.cli.formats.kernels_text import print_kernels  # noqa: PLC0415
 
         console = Console(highlight=False, emoji=False, markup=False)
-        print_kernels(outcome, console, with_source=source, asm=asm.value if asm else None, pairs=pairs)
+        print_kernels(outcome, console, shown, pairs=pairs)
     failed = any(report.failures for report in outcome.reports)
     unlearnt = any(problem.stage != "cache" for problem in outcome.problems)
     raise typer.Exit(2 if unlearnt or failed or not outcome.reports else 0)

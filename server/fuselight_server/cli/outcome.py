@@ -43,6 +43,21 @@ class Outcome:
         return int(any(finding.severity >= Severity.WARNING for finding in self.findings))
 
 
+@dataclass(frozen=True)
+class Details:
+    """Texts of kernels and graphs that are printed with them."""
+
+    source: bool = False
+    """Of each kernel."""
+    graphs: bool = False
+    """AOTAutograd's: joint, forward and backward."""
+    asm: str | None = None
+    """What each Triton kernel is compiled to: the name of a listing."""
+
+
+NO_DETAILS = Details()
+
+
 def shown_link(link: str) -> str:
     """A page as briefly as it can be found: a file under the working folder by its path, all else by its URI."""
     parts = urlsplit(link)

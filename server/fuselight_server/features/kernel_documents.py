@@ -111,7 +111,8 @@ def kernel_document(server: Server, params: KernelDocumentParams) -> dict[str, A
     result = kept.shown if kept is not None else None
     made = _document(server, result, params) if result is not None else None
     if result is None or made is None:
-        return {"found": False, "text": _gone(params), "links": [], "forms": [], "stale": False}
+        nothing: dict[str, Any] = {"links": [], "sourceLinks": [], "forms": [], "stale": False}
+        return {"found": False, "text": _gone(params), **nothing}
     links = []
     for link in made.links:
         now = [place for one in link.places if (place := result.now(one)) is not None]
@@ -129,6 +130,10 @@ def kernel_document(server: Server, params: KernelDocumentParams) -> dict[str, A
         "found": True,
         "text": made.text,
         "links": links,
+        "sourceLinks": [
+            {"lines": [one.line - 1], "first": one.first - 1, "last": one.last - 1}
+            for one in made.source_links
+        ],
         "forms": [{"form": form, "name": name} for form, name in made.forms],
         "stale": result.stale,
     }

@@ -17,7 +17,7 @@ from fuselight_server.features.kernel_lens import total
 from fuselight_server.finding import Span
 from fuselight_server.findings.text import counted
 from fuselight_server.kernels import Place, fold, place_of
-from fuselight_server.kernels.documents import ATEN, SOURCE, WRAPPER, document, file_name, key_of
+from fuselight_server.kernels.documents import ATEN, JOINT, SOURCE, WRAPPER, document, file_name, key_of
 from fuselight_server.kernels.saved import ACTIVATION
 from fuselight_server.kernels.words import line_ranges, microseconds, size
 from fuselight_server.places import result_of
@@ -161,7 +161,10 @@ def _graph(make: _Maker, graph: GeneratedGraph, index: int) -> Node:
 
 def _texts(make: _Maker, graph: GeneratedGraph, here: str) -> list[Node]:
     nodes = []
-    for form, label in ((WRAPPER, "Wrapper that calls the kernels"), (ATEN, "ATen graph")):
+    texts = [(WRAPPER, "Wrapper that calls the kernels"), (ATEN, "ATen graph")]
+    if graph.joint_key is not None:
+        texts.append((JOINT, "Joint graph of forward and backward"))
+    for form, label in texts:
         made = document(make.result.report, key_of(graph), form)
         if made is not None:
             text = make.text(key_of(graph), form, made.name)

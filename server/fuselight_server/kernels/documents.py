@@ -2,11 +2,12 @@
 
 Invariant: a link is as fine as what is known: Inductor says which operators went into a kernel, and of no line of its
 source which of them it is. So all of a kernel's source belongs to all of its lines; of a wrapper each launch to those
-of its kernel.
+of its kernel. Of what a kernel is compiled to, each line belongs to the line of the source that it was made of.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from fuselight.report import Assembled, GeneratedGraph, Kernel, Report
 
-SOURCE, WRAPPER, ATEN, SCRIPT = "source", "wrapper", "aten", "script"
+SOURCE, WRAPPER, JOINT, ATEN, SCRIPT = "source", "wrapper", "joint", "aten", "script"
 SASS = "sass"
 STAGES = {"ttir": "//", "ttgir": "//", "llir": ";", "ptx": "//", SASS: "//", "amdgcn": ";"}
 """What a Triton kernel is compiled to on the way to the device, each with the mark of its comments."""
@@ -41,6 +42,15 @@ class Link:
 
 
 @dataclass(frozen=True)
+class SourceLink:
+    """Lines `first` to `last` of the text come from this line of the kernel's source as it is shown, all 1-based."""
+
+    line: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class Document:
     """One text."""
 
@@ -50,6 +60,8 @@ class Document:
     links: tuple[Link, ...]
     forms: tuple[tuple[str, str], ...]
     """What there is to show of the same, each with its name as a file: `source`, `wrapper`, `script`, `aten`."""
+    source_links: tuple[SourceLink, ...] = ()
+    """Of what a kernel is compiled to."""
 
 
 def key_of(graph: GeneratedGraph, kernel: Kernel | None = None) -> str:
@@ -87,6 +99,8 @@ def document(report: Report, key: str, form: str = SOURCE) -> Document | None:
         return _wrapper(report, graph, kernel)
     if form == SCRIPT:
         return _script(report, graph, kernel)
+    if form == JOINT:
+        return _joint(report, graph, kernel)
     if form == ATEN or kernel is None:
         return _aten(report, graph, kernel)
     return _source(report, graph, kernel)
@@ -117,7 +131,30 @@ def compiled(
     lines = _commented(head, name)
     body = [] if listing is None else ["", *listing.text.rstrip("\n").split("\n")]
     links = (Link(places, 1, len(lines) + len(body)),) if places else ()
-    return Document(name, "\n".join([*lines, *body, ""]), links, _forms(report, graph, kernel))
+    text = "\n".join([*lines, *body, ""])
+    origins = () if listing is None else listing.lines[: len(body) - 1]
+    shift = _source_shift(report, graph, kernel, places)
+    return Document(
+        name,
+        text,
+        links,
+        _forms(report, graph, kernel),
+        tuple(_source_links(origins, after=len(lines) + 1, shift=shift)),
+    )
+
+
+def _source_links(origins: tuple[int, ...], *, after: int, shift: int) -> Iterator[SourceLink]:
+    """Make one link for each stretch of lines behind line `after` that come from the same line of the source."""
+    numbered = enumerate(origins, after + 1)
+    for origin, stretch in itertools.groupby(numbered, key=lambda item: item[1]):
+        lines = [number for number, _ in stretch]
+        if origin:
+            yield SourceLink(origin + shift, lines[0], lines[-1])
+
+
+def _source_shift(report: Report, graph: GeneratedGraph, kernel: Kernel, places: tuple[Place, ...]) -> int:
+    """Say how many lines stand above the first one of the source, where that is shown."""
+    return len(_commented(list(_header(report, graph, kernel, places)), file_name(kernel))) + 1
 
 
 def _resources(assembled: Assembled) -> Iterator[str]:
@@ -211,12 +248,36 @@ def _aten(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Docum
     )
 
 
+def _joint(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Document | None:
+    text = report.texts.get(_joint_key(report, graph) or "")
+    if text is None:
+        return None
+    name = _graph_file(graph, JOINT)
+    head = [
+        f"Forward and backward of graph {graph.compile_id} together, before AOTAutograd cut them in two.",
+        *_origin(report),
+    ]
+    return Document(
+        name,
+        "\n".join([*_commented(head, name), "", text.rstrip("\n"), ""]),
+        (),
+        _forms(report, graph, kernel),
+    )
+
+
+def _joint_key(report: Report, graph: GeneratedGraph) -> str | None:
+    """Return the joint graph's key; a backward graph's is with the forward one that it was cut from."""
+    same = (one for one in report.generated if (one.compile_id, one.graph) == (graph.compile_id, graph.graph))
+    return next((one.joint_key for one in same if one.joint_key is not None), None)
+
+
 def _forms(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> tuple[tuple[str, str], ...]:
     forms = [] if kernel is None else [(SOURCE, file_name(kernel))]
     if kernel is not None and report.target_device is not None and compiles(kernel, report):
         forms += [(stage, f"{kernel.name}.{stage}") for stage in _OF_BACKEND[report.target_device.backend]]
     forms += [(WRAPPER, _graph_file(graph, WRAPPER))] if graph.text_key in report.texts else []
     forms += [(SCRIPT, _graph_file(graph, SCRIPT))] if graph.text_key in report.texts else []
+    forms += [(JOINT, _graph_file(graph, JOINT))] if _joint_key(report, graph) in report.texts else []
     forms += [(ATEN, _graph_file(graph, ATEN))] if graph.aten_key in report.texts else []
     return tuple(forms)
 

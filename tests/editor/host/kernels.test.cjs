@@ -48,8 +48,12 @@ describe("Kernels", () => {
 
   /** Resolves when what is marked is what is wanted: a move of the cursor is told of a little later. */
   async function marked(wanted) {
-    const same = () => JSON.stringify(api.marked()) === JSON.stringify(wanted);
-    while (!same()) {
+    const sorted = (all) => JSON.stringify(all.toSorted((one, other) => one.uri.localeCompare(other.uri)));
+    await until(() => sorted(api.marked()) === sorted(wanted));
+  }
+
+  async function until(holds) {
+    while (!holds()) {
       await new Promise((done) => {
         const listener = vscode.window.onDidChangeTextEditorSelection(() => done(listener.dispose()));
         setImmediate(() => done(listener.dispose()));
@@ -152,6 +156,32 @@ describe("Kernels", () => {
     await compiled;
     assert.match(kernelEditor().document.getText(), /\/\/ Compiled: \d+ registers/);
     await vscode.commands.executeCommand("fuselight.showKernel", { ...ptx, form: "source", name: "k.py" });
+  });
+
+  it("marks the line of the source that an instruction was made of, and the instructions of a line", async () => {
+    const source = kernelEditor();
+    await moveTo(source, 12);
+    await vscode.commands.executeCommand("fuselight.switchKernelFormBeside", "ptx");
+    const ptx = vscode.window.visibleTextEditors.find(({ document }) => document.uri.path.endsWith(".ptx"));
+    assert.notEqual(ptx.viewColumn, source.viewColumn);
+    const line = ({ document }, wanted) =>
+      document
+        .getText()
+        .split("\n")
+        .findIndex((text) => wanted.test(text));
+    const [stored, store] = [line(source, /tl\.store\(/), line(ptx, /^\s*st\.global/)];
+    await moveTo(ptx, store);
+    const lines = [{ first: gelu, last: double }];
+    await marked([
+      { uri: model().toString(), lines },
+      { uri: source.document.uri.toString(), lines: [{ first: stored, last: stored }] },
+    ]);
+    await moveTo(source, stored);
+    const back = () => api.marked().find(({ uri }) => uri === ptx.document.uri.toString())?.lines ?? [];
+    await until(() => back().some(({ first, last }) => first <= store && store <= last));
+    assert.ok(back().every(({ first, last }) => last - first < ptx.document.lineCount / 2));
+    await moveTo(ptx, store);
+    await vscode.commands.executeCommand("workbench.action.closeActiveEditor");
   });
 
   it("says what to do when the kernel has gone, and fills again", async () => {

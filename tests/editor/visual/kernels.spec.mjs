@@ -97,6 +97,19 @@ test("kernels stand on their lines, and a kernel is read beside its line", async
     await view.screenshot("kernel-ptx");
   });
 
+  await test.step("the PTX beside the kernel: an instruction, its line of the kernel, and the user's lines", async () => {
+    await view.titleAction("Switch What Is Shown of a Kernel").click();
+    await view.quickPick.filter({ hasText: "Source of the kernel" }).click();
+    await expect(view.group(1)).toContainText("tl.load");
+    await view.titleAction("Show Another Form Beside the Kernel").click();
+    await view.quickPick.filter({ hasText: "PTX" }).click();
+    await view.group(2).locator(".view-line", { hasText: "ld.global" }).first().click();
+    await expect(view.marks(0).first()).toBeVisible();
+    await expect(view.marks(1).first()).toBeVisible();
+    await view.screenshot("kernel-ptx-linked");
+    await view.page.keyboard.press("Control+F4");
+  });
+
   await test.step("the report", async () => {
     await view.lensAction("Details").first().click();
     await expect(view.report.filter({ hasText: /^Kernels\d+ kernels/ }).first()).toBeVisible();

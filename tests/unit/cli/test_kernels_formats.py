@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -20,7 +21,7 @@ from fuselight.report import (
 )
 from fuselight_server.cli.formats.kernels_json import as_json
 from fuselight_server.cli.formats.kernels_text import print_kernels
-from fuselight_server.cli.outcome import Outcome
+from fuselight_server.cli.outcome import Details, Outcome
 from tests.support.reports import report
 
 ROOT = "/w"
@@ -56,7 +57,7 @@ GRAPHS = (
 def test_what_is_kept_is_told_by_line_and_what_is_computed_again_by_operator() -> None:
     out = io.StringIO()
     made = Outcome(reports=[report(roots=(ROOT,), generated=GRAPHS)])
-    print_kernels(made, Console(file=out, width=200, markup=False), with_source=False)
+    print_kernels(made, Console(file=out, width=200, markup=False))
     text = out.getvalue()
     assert "keeps 8 MB for backward: 8 MB of /w/model.py:12, 1 KB of /w/model.py:9\n" in text
     assert "computes 3 operators again instead of keeping what they make:\n" in text
@@ -66,7 +67,7 @@ def test_what_is_kept_is_told_by_line_and_what_is_computed_again_by_operator() -
 
 def test_json_has_both_with_their_stacks() -> None:
     made = Outcome(reports=[report(roots=(ROOT,), generated=GRAPHS)])
-    forward, backward = json.loads(as_json(made, with_source=False))["targets"][0]["graphs"]
+    forward, backward = json.loads(as_json(made))["targets"][0]["graphs"]
     assert forward["saved_bytes"] == 8_001_000
     assert [one["kind"] for one in forward["saved"]] == ["input", *["activation"] * 3]
     assert [one["operator"] for one in backward["recomputed"]] == [
@@ -82,8 +83,25 @@ def test_what_has_no_kernel_is_a_finding_here_too() -> None:
     graph = GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,))
     made = Outcome(reports=[report(roots=(ROOT,), generated=(graph,))])
     out = io.StringIO()
-    print_kernels(made, Console(file=out, width=200, markup=False), with_source=False)
+    print_kernels(made, Console(file=out, width=200, markup=False))
     said = "information[FL701] /w/model.py:7: no kernel is generated for `aten.linalg_qr`: ATen's own kernel is called"
     assert f"{said} (it is not fused with what is around it)\n" in out.getvalue()
-    (finding,) = json.loads(as_json(made, with_source=False))["targets"][0]["findings"]
+    (finding,) = json.loads(as_json(made))["targets"][0]["findings"]
     assert (finding["code"], finding["line"], finding["severity"]) == ("FL701", 7, "information")
+
+
+def test_graphs_are_printed_as_text_the_joint_one_before_the_two_that_it_was_cut_into() -> None:
+    forward, backward = GRAPHS
+    texts = {"j": "def joint(): []", "f": "def forward(): []", "b": "def backward(): []"}
+    graphs = (replace(forward, joint_key="j", aten_key="f"), replace(backward, aten_key="b"))
+    made = Outcome(reports=[report(roots=(ROOT,), generated=graphs, texts=texts)])
+    out = io.StringIO()
+    print_kernels(made, Console(file=out, width=200, markup=False), Details(graphs=True))
+    places = [out.getvalue().index(text) for text in texts.values()]
+    assert places == sorted(places)
+    shown = json.loads(as_json(made, Details(graphs=True)))["targets"][0]["graphs"]
+    assert [(one["joint"], one["aten"]) for one in shown] == [(texts["j"], texts["f"]), (None, texts["b"])]
+    out.truncate(0)
+    print_kernels(made, Console(file=out, width=200, markup=False))
+    assert "def " not in out.getvalue()
+    assert "aten" not in json.loads(as_json(made))["targets"][0]["graphs"][0]

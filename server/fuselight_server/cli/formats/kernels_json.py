@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
 from fuselight_server.cli.formats.json import finding_as_json
+from fuselight_server.cli.outcome import NO_DETAILS
 from fuselight_server.findings import findings_of_kernels
 from fuselight_server.kernels import Place, costs_by_line, fold
 from fuselight_server.kernels.fusion import why
@@ -16,21 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fuselight.report import GeneratedGraph, Report, Stack
-    from fuselight_server.cli.outcome import Outcome
+    from fuselight_server.cli.outcome import Details, Outcome
     from fuselight_server.cli.sources import Sources
     from fuselight_server.kernels import Folded
 
 
-def as_json(
-    outcome: Outcome, *, with_source: bool, asm: str | None = None, pairs: Sequence[tuple[int, int]] = ()
-) -> str:
+def as_json(outcome: Outcome, details: Details = NO_DETAILS, *, pairs: Sequence[tuple[int, int]] = ()) -> str:
     """The kernels of every target."""
     return json.dumps(
         {
             "schema": 1,
             "targets": [
                 {
-                    **_target(report, outcome.sources, with_source=with_source, asm=asm),
+                    **_target(report, outcome.sources, details),
                     "why": _why(report, pairs),
                 }
                 for report in outcome.reports
@@ -41,13 +40,13 @@ def as_json(
     )
 
 
-def _target(report: Report, sources: Sources, *, with_source: bool, asm: str | None) -> dict[str, Any]:
+def _target(report: Report, sources: Sources, details: Details) -> dict[str, Any]:
     return {
         "path": report.target.path,
         "name": report.target.name or "__main__",
         "line": report.target.line,
         "device": encode(report.target_device),
-        "graphs": [_graph(graph, report, with_source=with_source, asm=asm) for graph in report.generated],
+        "graphs": [_graph(graph, report, details) for graph in report.generated],
         "lines": [
             {
                 "path": cost.place.path if cost.place else None,
@@ -66,23 +65,25 @@ def _target(report: Report, sources: Sources, *, with_source: bool, asm: str | N
     }
 
 
-def _graph(graph: GeneratedGraph, report: Report, *, with_source: bool, asm: str | None) -> dict[str, Any]:
-    return {
+def _graph(graph: GeneratedGraph, report: Report, details: Details) -> dict[str, Any]:
+    out: dict[str, Any] = {
         "compile_id": graph.compile_id,
         "phase": graph.phase.value,
         "failure": graph.failure,
-        "kernels": [
-            _kernel(one, report, with_source=with_source, asm=asm) for one in fold(graph, report.roots)
-        ],
+        "kernels": [_kernel(one, report, details) for one in fold(graph, report.roots)],
         "saved": [encode(tensor) for tensor in graph.saved],
         "saved_bytes": sum(tensor.bytes for tensor in graph.saved),
         "recomputed": [encode(one) for one in graph.recomputed],
         "refusals": [encode(refusal) for refusal in graph.refusals],
         "cudagraph_skips": [encode(skip) for skip in graph.cudagraph_skips],
     }
+    if details.graphs:
+        out["joint"] = report.texts.get(graph.joint_key or "")
+        out["aten"] = report.texts.get(graph.aten_key or "")
+    return out
 
 
-def _kernel(one: Folded, report: Report, *, with_source: bool, asm: str | None) -> dict[str, Any]:
+def _kernel(one: Folded, report: Report, details: Details) -> dict[str, Any]:
     kernel = one.kernel
     out: dict[str, Any] = {
         "name": kernel.name,
@@ -102,13 +103,13 @@ def _kernel(one: Folded, report: Report, *, with_source: bool, asm: str | None) 
         "estimate_us": kernel.estimate_us,
         "bound": kernel.bound,
     }
-    if with_source:
+    if details.source:
         out["source"] = report.texts.get(kernel.text_key or "")
     assembled = report.assembled.get(kernel.text_key or "")
     if assembled is not None:
         out["resources"] = encode(dataclasses.replace(assembled, listings={}))
-        if asm is not None:
-            listing = assembled.listings.get(asm)
+        if details.asm is not None:
+            listing = assembled.listings.get(details.asm)
             out["asm"] = None if listing is None else listing.text
     return out
 

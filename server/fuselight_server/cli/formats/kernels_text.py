@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from fuselight_server.cli.formats.json import severity_word
+from fuselight_server.cli.outcome import NO_DETAILS
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.findings import findings_of_kernels
 from fuselight_server.kernels import Place, costs_by_line, fold, place_of
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fuselight.report import GeneratedGraph, Report
-    from fuselight_server.cli.outcome import Outcome
+    from fuselight_server.cli.outcome import Details, Outcome
 
 _KEPT = 8
 """Lines told of what is kept for backward, and of what is computed again."""
@@ -34,14 +35,13 @@ _LINES = 40
 def print_kernels(
     outcome: Outcome,
     console: Console,
+    details: Details = NO_DETAILS,
     *,
-    with_source: bool,
-    asm: str | None = None,
     pairs: Sequence[tuple[int, int]] = (),
 ) -> None:
     """Print every target, then what could not be learnt."""
     for report in outcome.reports:
-        _print_target(report, outcome, console, with_source=with_source, asm=asm)
+        _print_target(report, outcome, console, details)
         for first, second in pairs:
             ends = Place(report.target.path, first), Place(report.target.path, second)
             console.print(sentence(why(report, *ends), *ends), soft_wrap=True)
@@ -53,9 +53,7 @@ def print_kernels(
         )
 
 
-def _print_target(
-    report: Report, outcome: Outcome, console: Console, *, with_source: bool, asm: str | None
-) -> None:
+def _print_target(report: Report, outcome: Outcome, console: Console, details: Details) -> None:
     device = report.target_device.name if report.target_device else report.device
     head = f"{shown_path(report.target.path)}: {report.target.name or '__main__'}"
     console.print(Text.assemble((head, "bold"), f" - kernels for {device}, none launched"), soft_wrap=True)
@@ -68,7 +66,7 @@ def _print_target(
         cost = f" ({'; '.join(finding.cost)})" if finding.cost else ""
         console.print(f"{head}{cost}", soft_wrap=True)
     for graph in report.generated:
-        _print_graph(graph, report, console, with_source=with_source, asm=asm)
+        _print_graph(graph, report, console, details)
     for problem in report.problems:
         console.print(f"not known: {problem.what}: {problem.why}", soft_wrap=True)
     console.print()
@@ -104,9 +102,7 @@ def _print_lines(report: Report, outcome: Outcome, console: Console) -> None:
     console.print(f"{'total':<8} {microseconds(whole)} at the published rates, if every kernel ran at them")
 
 
-def _print_graph(
-    graph: GeneratedGraph, report: Report, console: Console, *, with_source: bool, asm: str | None
-) -> None:
+def _print_graph(graph: GeneratedGraph, report: Report, console: Console, details: Details) -> None:
     folded = fold(graph, report.roots)
     count = sum(one.count for one in folded)
     launches = "1 launch" if count == 1 else f"{count} launches"
@@ -133,11 +129,23 @@ def _print_graph(
         assembled = report.assembled.get(kernel.text_key or "")
         if assembled is not None:
             console.print(f"      {resources(assembled)}", soft_wrap=True)
-        if with_source and kernel.text_key:
+        if details.source and kernel.text_key:
             console.print(Text(report.texts.get(kernel.text_key, "")), soft_wrap=True)
-        if asm is not None and assembled is not None and asm in assembled.listings:
-            console.print(Text(assembled.listings[asm].text), soft_wrap=True)
+        if details.asm is not None and assembled is not None and details.asm in assembled.listings:
+            console.print(Text(assembled.listings[details.asm].text), soft_wrap=True)
     _print_kept(graph, report, console)
+    if details.graphs:
+        _print_texts(graph, report, console)
+
+
+def _print_texts(graph: GeneratedGraph, report: Report, console: Console) -> None:
+    """Print the graph as text, and before a forward one the joint graph that it was cut from."""
+    name = f"{graph.phase.value} graph {graph.compile_id}"
+    joint = f"joint graph {graph.compile_id}, before it was cut into forward and backward"
+    for head, key in ((joint, graph.joint_key), (f"{name}, as it went to Inductor", graph.aten_key)):
+        if key in report.texts:
+            console.print(Text(f"\n{head}:", "bold"), soft_wrap=True)
+            console.print(Text(report.texts[key]), soft_wrap=True)
 
 
 def _print_kept(graph: GeneratedGraph, report: Report, console: Console) -> None:

@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 ARTIFACTS = ROOT / "artifacts"
 LEFT_OUT = 3
 """How a script ends that could run none of its tests on this machine."""
-_PLUGINS = ("pytest_timeout", "pytest_asyncio.plugin", "_hypothesis_pytestplugin")
+_PLUGINS = ("pytest_timeout", "pytest_asyncio.plugin", "_hypothesis_pytestplugin", "xdist.plugin")
 """Named one by one, since the interpreter whose torch is borrowed may have plugins of its own."""
+_PROCESSES = min(os.cpu_count() or 1, 4)
+"""Tests run beside each other, one a core. Those of the worker are trees of processes with a torch in each, for which
+a machine of many cores need not have the memory.
+"""
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,18 @@ class Outcome:
 
 
 def pytest_ring(
-    ring: str, environment: Environment, paths: Sequence[Path], *, options: Sequence[str] = ()
+    ring: str,
+    environment: Environment,
+    paths: Sequence[Path],
+    *,
+    options: Sequence[str] = (),
+    processes: int = _PROCESSES,
+    by_file: bool = False,
 ) -> Outcome:
-    """Run pytest on `paths`, its output shown as it comes."""
+    """Run pytest on `paths` in so many processes (0: its own), its output shown as it comes.
+
+    With `by_file`, the tests of a file run in one process: what its fixtures make is made once.
+    """
     present = [str(path.relative_to(ROOT)) for path in paths if path.exists()]
     if not present:  # pytest without a path would run everything
         return Outcome(ring, failed=1, left_out="its tests are missing")
@@ -73,6 +86,7 @@ def pytest_ring(
             "--junitxml",
             str(results),
             *plugins,
+            *("-n", str(processes), "--dist", "loadfile" if by_file else "worksteal"),
             *options,
             *present,
         ],

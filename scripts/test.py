@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from bootstrap import ensure_environment
@@ -32,7 +33,7 @@ def worker(environment: Environment) -> Outcome:
     """Real torch in the real worker, the annotated cases included."""
     if environment.no_torch:
         return Outcome("worker", left_out=environment.no_torch)
-    return pytest_ring("worker", environment, [TESTS / "worker"])
+    return pytest_ring("worker", environment, [TESTS / "worker"], by_file=True)
 
 
 def server(environment: Environment) -> Outcome:
@@ -50,6 +51,13 @@ def server(environment: Environment) -> Outcome:
     return pytest_ring("server", environment, [TESTS / "server"])
 
 
+def fetch_editor() -> None:
+    """What the editor ring needs, unless it is there. Raises Unavailable."""
+    ensure_code_server()
+    ensure_browser()
+    ensure_editor_tests()
+
+
 def extension(_: Environment) -> Outcome:
     """The extension's pure parts, in Node."""
     return node_ring("extension", npm_ci(ROOT), sorted(ROOT.glob("extension/test/*.test.ts")))
@@ -59,9 +67,7 @@ def editor(environment: Environment) -> Outcome:
     """A real VS Code. Its programs are fetched first, so that a machine that cannot have them says so."""
     if environment.no_torch:
         return Outcome("editor", left_out=environment.no_torch)
-    ensure_code_server()
-    ensure_browser()
-    ensure_editor_tests()
+    fetch_editor()
     return script_ring("editor", environment, TESTS / "editor" / "run.py")
 
 
@@ -71,9 +77,10 @@ def gpu(environment: Environment) -> Outcome:
         return Outcome("gpu", left_out=environment.no_torch)
     if not has_gpu(environment):
         return Outcome("gpu", left_out="torch sees no CUDA device on this machine")
-    return pytest_ring("gpu", environment, [TESTS / "gpu"])
+    return pytest_ring("gpu", environment, [TESTS / "gpu"], processes=0)
 
 
+IN_NODE = frozenset({"extension", "editor"})
 RINGS: dict[str, Callable[[Environment], Outcome]] = {
     "unit": unit,
     "worker": worker,
@@ -99,14 +106,26 @@ def main() -> int:
         return 1
     started = time.monotonic()
     outcomes = []
-    for name in names:
-        print(f"\n== {name}", flush=True)
-        try:
-            outcomes.append(RINGS[name](environment))
-        except Unavailable as why:
-            outcomes.append(Outcome(name, left_out=str(why)))
-        print(outcomes[-1], flush=True)
+    with ThreadPoolExecutor(1) as aside:
+        # Fetching waits for the network, and the rings before it for the processor.
+        fetching = aside.submit(fetch_editor) if "editor" in names and not environment.no_torch else None
+        for name in names:
+            print(f"\n== {name}", flush=True)
+            outcomes.append(run(name, environment, fetching if name in IN_NODE else None))
+            print(outcomes[-1], flush=True)
     return conclude(outcomes, time.monotonic() - started)
+
+
+def run(name: str, environment: Environment, fetching: Future[None] | None) -> Outcome:
+    """Run one ring, once what is being fetched is there: two installations would get into each other's way."""
+    try:
+        if fetching is not None:
+            wait([fetching])
+            if name == "editor":
+                fetching.result()
+        return RINGS[name](environment)
+    except Unavailable as why:
+        return Outcome(name, left_out=str(why))
 
 
 def conclude(outcomes: list[Outcome], seconds: float) -> int:

@@ -6,6 +6,7 @@ pytest --update-cases     rewrites the expectations in tests/cases
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING
 
 from tests.support import golden
@@ -21,6 +22,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     golden.updating = bool(config.getoption("--update-golden"))
+    if importlib.util.find_spec("hypothesis") is not None:  # a borrowed machine with a GPU need not have it
+        without_deadlines()
+
+
+def without_deadlines() -> None:
+    """Let an example take its time: tests run beside each other, and a busy machine is no failure."""
+    from hypothesis import settings  # noqa: PLC0415 - where it is there
+
+    settings.register_profile("untimed", settings(), deadline=None)
+    settings.load_profile("untimed")
 
 
 def pytest_sessionfinish() -> None:

@@ -154,17 +154,17 @@ def test_the_oldest_kernels_go() -> None:
 def test_a_thousand_kernels_are_told_in_time() -> None:
     kernels = tuple(kernel(*range(n % 400 + 1, n % 400 + 9), launch=n) for n in range(1000))
     kept = opened(420)
-    started = time.perf_counter()
+    started = time.process_time()
     found = result(*kernels)
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     kept.keep_kernels(found)
     snapshot = kept.snapshot(f"file://{FILE}", {})
     assert snapshot is not None
     list(line_lenses(snapshot))
     edit(kept, (2, 0), (2, 0), "new = 1\n")
-    started = time.perf_counter()
+    started = time.process_time()
     lenses = list(line_lenses(snapshot))
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     assert len(lenses) == 407
     assert seconds < 0.25, f"{seconds * 1000:.0f} ms; 50 ms on a machine with nothing else to do"
     print(f"lenses of 1,000 kernels behind an edit: {seconds * 1000:.0f} ms")  # noqa: T201 - for -s

@@ -81,6 +81,7 @@ class Analysis:
             changed=self._runs_changed,
             log=state.log,
             tell=lambda text: face.say(text, error=True),
+            partly=self.outcomes.take_in_part,
         )
 
     @property
@@ -129,10 +130,9 @@ class Analysis:
             self._face.say(
                 "Nothing here is compiled or has inputs: point at a target to run it.", error=False
             )
-        elif folder.consent in {"never", "later"}:
-            folder.consent = "unknown"
-            self._request(folder, keys, "command", supersede=True)
         else:
+            if folder.consent in {"never", "later"}:
+                folder.consent = "unknown"
             self._request(folder, keys, "command", supersede=True)
 
     def compile(self, key: Key) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from fuselight.report import Phase
 from fuselight_server.finding import Span
 from fuselight_server.findings import findings_of_kernels
 from fuselight_server.kernels import Kept, LineCost, Place, costs_by_line, kept_by_line
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 CHANGES = 50
 """Lines of which it is told that they changed, the largest changes first."""
 
+
+BACKWARD_TO_COME = "so far: backward still being generated"
+MORE_TO_COME = "so far: more still being generated"
+CANCELLED = "cancelled: not all was generated"
 
 ASSEMBLED = 20
 """Kernels of one report that are kept compiled: each has half a dozen texts."""
@@ -71,7 +76,9 @@ class KernelResult:
     own: tuple[Live, ...] = ()
     """Findings that only tier kernels has."""
     earlier: KernelResult | None = None
-    """The last result with kernels, where this run failed before it had any."""
+    """The last result with kernels, where this run failed before it had any or is not at its end."""
+    unfinished: str = ""
+    """In words, why this is not all that there is: the run goes on, or was cancelled. Empty for all of it."""
     assembled: dict[str, Assembled] = field(default_factory=dict)
     """Kernels that were compiled since, by the `text_key` of their source."""
     _rows: dict[str, tuple[Row, ...]] | None = None
@@ -115,9 +122,17 @@ class KernelResult:
         return self if self.learnt or self.earlier is None else self.earlier
 
     @property
+    def whole(self) -> KernelResult | None:
+        """The last result that is all of what a run found and has kernels, this one or an earlier."""
+        return self if self.learnt and not self.unfinished else self.earlier
+
+    @property
     def findings(self) -> tuple[Live, ...]:
-        """Findings that stand."""
-        return self.shown.own
+        """Findings that stand: those of an unfinished run are told when it is at its end."""
+        shown = self.shown
+        if not shown.unfinished:
+            return shown.own
+        return shown.earlier.own if shown.earlier is not None else ()
 
     def paths(self) -> frozenset[str]:
         """Return the files that it says something about."""
@@ -186,6 +201,12 @@ def kernel_result_of(key: Key, generation: int, report: Report) -> KernelResult:
         depends=frozenset({key.path, *places.paths()}),
         own=own,
     )
+
+
+def still_to_come(report: Report) -> str:
+    """Say what is missing of the report of a run that goes on."""
+    last = report.generated[-1] if report.generated else None
+    return BACKWARD_TO_COME if last is not None and last.phase is Phase.FORWARD else MORE_TO_COME
 
 
 def differences(before: KernelResult, after: KernelResult) -> tuple[str, ...]:

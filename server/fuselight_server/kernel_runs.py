@@ -38,17 +38,22 @@ class KernelRuns:
         self._worker = worker
         self._log = log
 
-    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:
+    async def run(
+        self,
+        request: Analyse,
+        on_progress: Callable[[Progress], None],
+        on_partial: Callable[[Report], None],
+    ) -> Answer | Refused:
         """Run to the one answer."""
         if request.tier is not Tier.KERNELS or request.assemble:
-            return await self._worker.run(request, on_progress)
+            return await self._worker.run(request, on_progress, on_partial)
         store = Store.of(Path(request.target.path))
         if self._worker.hello is not None:
             found = await asyncio.to_thread(_cache(store).find, request, self._worker.hello.versions)
             if found.report is not None:
                 self._log(f"kernels of {request.target.name or '__main__'}: {found.why}, from the cache")
                 return Answer(request.id, found.report)
-        outcome = await self._worker.run(request, on_progress)
+        outcome = await self._worker.run(request, on_progress, on_partial)
         if isinstance(outcome, Answer):
             problem = await asyncio.to_thread(_keep, store, request, outcome.report)
             if problem is not None:

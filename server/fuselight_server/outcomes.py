@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import Assembled, Report, TargetRef, Tier, Versions
 from fuselight_server.findings import Thresholds, findings
-from fuselight_server.kernel_results import differences, kernel_result_of
+from fuselight_server.kernel_results import CANCELLED, differences, kernel_result_of, still_to_come
 from fuselight_server.places import result_of
 from fuselight_server.runs import Key
 from fuselight_server.state import disk_text, split_text, within
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fuselight.protocol import Analyse
     from fuselight.report import Failure
     from fuselight_server.face import Face
+    from fuselight_server.kernel_results import KernelResult
     from fuselight_server.runs import Job
     from fuselight_server.settings import Settings
     from fuselight_server.state import State
@@ -116,10 +117,38 @@ class Outcomes:
         for path, change in self._changes.pop(job.key, []):
             result.change(path, change)
         before = self._state.kernels.get(job.key)
-        if before is not None and result.learnt:
-            result.changes = differences(before.shown, result)
+        if before is not None and before.whole is not None and result.learnt:
+            result.changes = differences(before.whole, result)
         for text in result.changes:
             self._state.log(f"kernels of {job.key.name or '__main__'}: {text}")
+        self._keep_kernels(result)
+
+    async def take_in_part(self, job: Job, report: Report | None) -> None:
+        """Keep and show the kernels that a run has generated so far; None: it was cancelled.
+
+        Then the run before stands again; where there was none, what there is of this one, and says so.
+        """
+        if report is None:
+            self._let_go_of_part(job.key)
+        elif job.key.tier is Tier.KERNELS and report.generated:
+            result = await asyncio.to_thread(kernel_result_of, job.key, job.generation, report)
+            for path, change in self._changes.get(job.key, []):
+                result.change(path, change)
+            result.unfinished = still_to_come(report)
+            self._keep_kernels(result)
+
+    def _let_go_of_part(self, key: Key) -> None:
+        result = self._state.kernels.get(key)
+        if result is None or not result.unfinished:
+            return
+        if result.earlier is not None:
+            self._state.kernels[key] = result.earlier
+        else:
+            result.unfinished = CANCELLED
+        self._face.results_changed(result.paths())
+
+    def _keep_kernels(self, result: KernelResult) -> None:
+        before = self._state.kernels.get(result.key)
         self._state.keep_kernels(result)
         paths = result.paths() | (before.paths() if before else frozenset())
         self._face.findings_changed(paths)

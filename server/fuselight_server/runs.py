@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from fuselight.protocol import Analyse, Answer, Progress, Refused
 from fuselight.report import Culprit, Failure, Tier
+from fuselight_server.partial_reports import PartialReports
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
+
+    from fuselight.report import Report
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,16 @@ class Job:
 class Runner(Protocol):
     """The part of a worker that the queue needs."""
 
-    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:
-        """Run to the one answer. Never raises for trouble in the worker; cancelling this cancels the run."""
+    async def run(
+        self,
+        request: Analyse,
+        on_progress: Callable[[Progress], None],
+        on_partial: Callable[[Report], None],
+    ) -> Answer | Refused:
+        """Run to the one answer. Never raises for trouble in the worker; cancelling this cancels the run.
+
+        `on_partial` gets what the run has learnt so far, each time that there is more of it.
+        """
         ...
 
 
@@ -141,16 +152,19 @@ class Runs:
         changed: Callable[[], None],
         log: Callable[[str], None],
         tell: Callable[[str], None],
+        partly: Callable[[Job, Report | None], Awaitable[None]],
     ) -> None:
         """Deliver outcomes to `deliver`; call `changed` whenever a run starts, moves on or ends.
 
-        `tell` the user of a defect that no outcome can be made of.
+        `tell` the user of a defect that no outcome can be made of. `partly` is given what a run has learnt so far, and
+        None where nothing more will come of that run.
         """
         self._worker = worker
         self._deliver = deliver
         self._show = changed
         self._log = log
         self._tell = tell
+        self._partly = partly
         self._lanes: dict[Lane, asyncio.Task[None]] = {}
         self.queue = Queue()
         self.in_flight: dict[Key, Running] = {}
@@ -241,9 +255,16 @@ class Runs:
             running.progress = progress
             self._changed()
 
-        running.task = asyncio.ensure_future(self._worker(job.lane).run(request, on_progress))
+        partial = PartialReports(lambda report: self._partly(job, report), self._log)
+
+        def on_partial(report: Report) -> None:
+            if not running.superseded:
+                partial.add(report)
+
+        running.task = asyncio.ensure_future(self._worker(job.lane).run(request, on_progress, on_partial))
         self._changed()
         await asyncio.wait({running.task})
+        await partial.end()
         outcome = _outcome(running.task, request)
         name = f"run {job.generation} of {job.key.words}"
         if outcome is None or (
@@ -253,8 +274,11 @@ class Runs:
         elif running.superseded:
             self._log(f"{name} is late and dropped")
         else:
+            partial.began = False  # what is delivered stands in its place
             self._log(f"{name} took {time.monotonic() - running.since:.2f} s")
             await self._deliver(job, request, outcome)
+        if partial.began:
+            await self._partly(job, None)
 
 
 def _outcome(task: asyncio.Task[Answer | Refused], request: Analyse) -> Answer | Refused | None:

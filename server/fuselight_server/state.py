@@ -182,9 +182,9 @@ class State:
     def keep_kernels(self, result: KernelResult) -> None:
         """Put a result of tier kernels in place of the older one of its target; the oldest of too many goes."""
         older = self.kernels.pop(result.key, None)
-        if older is not None and not result.learnt:
-            result.earlier = older if older.learnt else older.earlier
-            if result.earlier is not None:
+        if older is not None and (result.unfinished or not result.learnt):
+            result.earlier = older.whole
+            if result.earlier is not None and not result.unfinished:
                 result.earlier.stale = True
         self.kernels[result.key] = result
         while len(self.kernels) > KERNEL_RESULTS:

@@ -161,6 +161,57 @@ def loads_on_lines_of_the_source(client: Client, asked: Json, source: str, patte
     assert found == {number for number, line in enumerate(lines) if called in line}
 
 
+TWO_GRAPHS = """\
+import os
+import time
+
+import torch
+
+
+@torch.compiler.disable
+def wait():
+    while not os.path.exists(__file__ + ".go"):
+        time.sleep(0.01)
+
+
+# fuselight: f(f32[64, 512])
+@torch.compile
+def f(x):
+    h = x.exp() + 1
+    wait()
+    return h.cos() * 2
+"""
+TARGET, FIRST, SECOND = 14, 15, 17
+"""0-based lines of the function and of its two graphs; the second is captured when the awaited file is there."""
+
+
+def test_what_is_generated_already_is_shown_while_the_run_goes_on(connect: Start, tmp_path: Path) -> None:
+    client = connect(settings=settings(device="h200"))
+    uri = opened(client, tmp_path, TWO_GRAPHS)
+    client.command(ASKED, {"uri": uri, "target": "f"})
+    client.notified("fuselight/reportChanged", lambda told: told["uri"] == uri)
+    lenses = by_line(client, uri)
+    assert lenses[FIRST][0].endswith(" (so far: more still being generated)")
+    assert SECOND not in lenses
+    assert lenses[TARGET][1] == "Cancel"
+    assert lenses[TARGET][2].startswith("1 kernel, ~")
+    assert lenses[TARGET][2].endswith(" (so far: more still being generated)")
+    (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
+    (node,) = (one for one in target["children"] if one["label"] == "Kernels")
+    assert "so far" in node["description"]
+    client.command("fuselight.server.cancel", {"uri": uri})
+    client.idle(1)
+    assert by_line(client, uri)[FIRST][0].endswith(" (cancelled: not all was generated)")
+
+    (tmp_path / "model.py.go").touch()
+    client.command(ASKED, {"uri": uri, "target": "f"})
+    client.idle(2)
+    lenses = by_line(client, uri)
+    assert "generated" not in lenses[FIRST][0]
+    assert lenses[TARGET][2].startswith("2 kernels, ~")
+    assert {FIRST, SECOND} <= set(lenses)
+
+
 def test_a_new_run_says_what_changed(connect: Start, tmp_path: Path) -> None:
     client = connect(settings=settings(device="h200", kernels={"when": "onSave"}))
     uri = opened(client, tmp_path)

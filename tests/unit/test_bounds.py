@@ -20,7 +20,7 @@ import pytest
 from fuselight import program
 from fuselight.growing import GrowingJson
 from fuselight.protocol import Analyse, Answer, Progress, Refused
-from fuselight.report import Culprit, Failure, Note, Problem
+from fuselight.report import Culprit, Failure, Note, Problem, Report
 from fuselight.worker import preload
 from fuselight.worker.children import Tail
 from fuselight_server import catalogue, state
@@ -259,7 +259,12 @@ class _Stuck:
         self.started = asyncio.Event()
         self.closed = asyncio.Event()
 
-    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:  # noqa: ARG002 - Runner's
+    async def run(
+        self,
+        _request: Analyse,
+        _on_progress: Callable[[Progress], None],
+        _on_partial: Callable[[Report], None],
+    ) -> Answer | Refused:
         self.started.set()
         await asyncio.Event().wait()
         raise AssertionError

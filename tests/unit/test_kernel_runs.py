@@ -14,6 +14,8 @@ import pytest
 from fuselight.protocol import Analyse, Answer, InputsPlan, Progress, Refused, Target
 from fuselight.report import (
     Assembled,
+    Culprit,
+    Failure,
     GeneratedGraph,
     Kernel,
     KernelKind,
@@ -25,6 +27,7 @@ from fuselight.report import (
     text_key,
 )
 from fuselight_server.analysis import Analysis
+from fuselight_server.features.kernel_lens import total
 from fuselight_server.kernel_runs import KernelRuns, forget
 from fuselight_server.runs import Key
 from fuselight_server.settings import ResolvedInterpreter, parse_settings
@@ -52,10 +55,22 @@ class Worker:
 
     def __init__(self) -> None:
         self.asked: list[Analyse] = []
+        self.partials: list[Report] = []
+        """What it tells before its answer, which waits until it is `held` no more."""
+        self.held = asyncio.Event()
+        self.fails = False
 
-    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:  # noqa: ARG002 - Runner's
+    async def run(
+        self, request: Analyse, _on_progress: Callable[[Progress], None], on_partial: Callable[[Report], None]
+    ) -> Answer | Refused:
         self.asked.append(request)
+        for partial in self.partials:
+            on_partial(partial)
+            await self.held.wait()
         listings = {"ptx": Listing("ptx"), **({"sass": Listing("sass")} if request.disassemble else {})}
+        if self.fails:
+            why = Failure(Culprit.USER, "exit", "it ended", "mend it")
+            return Refused(request.id, "failed", why)
         assembled = {
             text_key(source): Assembled(registers=24, listings=listings) for source in request.assemble
         }
@@ -66,17 +81,19 @@ class Worker:
 
 
 class Face:
-    """Tells that a run began, moved or ended."""
+    """Tells that a run began, moved or ended, and that something is shown."""
 
     def __init__(self) -> None:
         self.analysis: Analysis
         self.shown: list[str] = []
         self.moved = asyncio.Event()
+        self.drawn = asyncio.Event()
 
     def findings_changed(self, paths: Iterable[str]) -> None: ...
 
     def results_changed(self, paths: Iterable[str]) -> None:
         self.shown += paths
+        self.drawn.set()
 
     def runs_changed(self) -> None:
         self.moved.set()
@@ -136,6 +153,86 @@ async def test_kernels_on_demand_take_nothing_from_the_next_automatic_save() -> 
     assert desk.worker.asked[0].device is None, "auto: the worker looks for a GPU"
 
 
+def forward_only() -> Report:
+    whole = generated()
+    return replace(whole, generated=(replace(whole.generated[0], phase=Phase.FORWARD),))
+
+
+async def part_shown(desk: Desk) -> str:
+    """Ask for kernels and wait until those of the forward are shown; returns what the target says of them."""
+    desk.worker.held.clear()
+    desk.worker.partials = [forward_only()]
+    desk.face.drawn.clear()
+    desk.analysis.command(PATH, "f", Tier.KERNELS)
+    await asyncio.wait_for(desk.face.drawn.wait(), 10)
+    return total(desk.state.kernels[KERNELS])
+
+
+@pytest.mark.asyncio
+async def test_the_forwards_kernels_are_shown_before_the_backwards_are_made() -> None:
+    desk = Desk({"device": "h200"})
+    assert (await part_shown(desk)).endswith(" (so far: backward still being generated)")
+    assert desk.state.kernels[KERNELS].report.generated[0].phase is Phase.FORWARD
+    desk.worker.held.set()
+    await desk.settle()
+    whole = desk.state.kernels[KERNELS]
+    assert (whole.unfinished, whole.earlier) == ("", None)
+    assert whole.report.generated[0].phase is Phase.INFERENCE
+
+
+@pytest.mark.asyncio
+async def test_a_part_of_a_cancelled_run_says_so_where_nothing_was_known_before() -> None:
+    desk = Desk({"device": "h200"})
+    await part_shown(desk)
+    desk.analysis.cancel(PATH)
+    await desk.settle()
+    assert total(desk.state.kernels[KERNELS]).endswith(" (cancelled: not all was generated)")
+    desk.worker.partials, desk.worker.held = [], asyncio.Event()
+    desk.analysis.command(PATH, "f", Tier.KERNELS)
+    await desk.settle()
+    assert "(" not in total(desk.state.kernels[KERNELS])
+
+
+@pytest.mark.asyncio
+async def test_a_cancel_brings_back_the_kernels_of_the_run_before() -> None:
+    desk = Desk({"device": "h200"})
+    desk.analysis.command(PATH, "f", Tier.KERNELS)
+    await desk.settle()
+    before = desk.state.kernels[KERNELS]
+    assert "so far" in await part_shown(desk)
+    document = desk.state.at(PATH)
+    assert document is not None
+    desk.analysis.outcomes.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
+    desk.analysis.cancel(PATH)
+    await desk.settle()
+    assert desk.state.kernels[KERNELS] is before
+    assert before.stale, "what was edited meanwhile counts for it as well"
+
+
+@pytest.mark.asyncio
+async def test_a_run_that_fails_leaves_no_part_of_it_behind() -> None:
+    desk = Desk({"device": "h200"})
+    await part_shown(desk)
+    desk.worker.fails = True
+    desk.worker.held.set()
+    await desk.settle()
+    now = desk.state.kernels[KERNELS]
+    assert (now.earlier, now.unfinished, total(now)) == (None, "", "no kernels: it ended")
+
+
+@pytest.mark.asyncio
+async def test_an_edit_made_while_a_run_goes_on_moves_what_it_has_told() -> None:
+    desk = Desk({"device": "h200"})
+    await part_shown(desk)
+    document = desk.state.at(PATH)
+    assert document is not None
+    desk.analysis.outcomes.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
+    assert total(desk.state.kernels[KERNELS]).endswith("still being generated) (before your edit)")
+    desk.worker.held.set()
+    await desk.settle()
+    assert total(desk.state.kernels[KERNELS]).endswith(" (before your edit)")
+
+
 @pytest.mark.asyncio
 async def test_one_kernel_is_compiled_once_for_the_device_of_its_report() -> None:
     desk = Desk({})
@@ -186,8 +283,10 @@ class Keeping(Worker):
     hello = SimpleNamespace(versions=VERSIONS)
     text = TEXT
 
-    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:
-        answer = await super().run(request, on_progress)
+    async def run(
+        self, request: Analyse, on_progress: Callable[[Progress], None], on_partial: Callable[[Report], None]
+    ) -> Answer | Refused:
+        answer = await super().run(request, on_progress, on_partial)
         assert isinstance(answer, Answer)
         files = {request.target.path: data_key(self.text.encode())}
         return replace(answer, report=replace(answer.report, files=files))
@@ -202,7 +301,7 @@ async def test_what_has_not_changed_is_answered_from_the_cache_until_that_is_cle
     runs = KernelRuns(worker, lines.append)
 
     async def run(**changes: Any) -> int:
-        await runs.run(asked(path, **changes), lambda _progress: None)
+        await runs.run(asked(path, **changes), lambda _progress: None, lambda _report: None)
         return len(worker.asked)
 
     assert await run() == 1
@@ -224,7 +323,9 @@ async def test_a_store_that_cannot_be_made_is_told_in_the_log(tmp_path: Path) ->
     path.write_text(TEXT)
     (tmp_path / ".fuselight").write_text("a file")
     lines: list[str] = []
-    answer = await KernelRuns(Keeping(), lines.append).run(asked(path), lambda _progress: None)
+    answer = await KernelRuns(Keeping(), lines.append).run(
+        asked(path), lambda _progress: None, lambda _report: None
+    )
     assert isinstance(answer, Answer)
     assert len(lines) == 1
     assert lines[0].startswith("kernels cannot be kept in ")

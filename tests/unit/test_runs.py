@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fuselight.protocol import Analyse, Answer, InputsPlan, Progress, Refused, Target
+from fuselight.report import Report
 from fuselight_server.runs import Job, Key, Lane, Queue, Runner, Runs
+from tests.support.reports import report
 
 LANE = Lane("/python", (), "/folder")
 
@@ -23,6 +25,12 @@ def job(name: str, generation: int, cause: str = "saved") -> Job:
     return Job(Key("/a.py", name), LANE, generation, cause, lambda: request(name, generation))
 
 
+Partly = Callable[[Job, Report | None], Awaitable[None]]
+
+
+async def nothing(_job: Job, _report: Report | None) -> None: ...
+
+
 class Held:
     """A worker whose runs end when the test says so. `deaf`: it answers although it was cancelled."""
 
@@ -31,7 +39,9 @@ class Held:
         self.release = asyncio.Event()
         self.deaf = deaf
 
-    async def run(self, request: Analyse, on_progress: Callable[[Progress], None]) -> Answer | Refused:
+    async def run(
+        self, request: Analyse, on_progress: Callable[[Progress], None], _on_partial: Callable[[Report], None]
+    ) -> Answer | Refused:
         on_progress(Progress(id=request.id, phase="trace"))
         self.started.put_nowait(request.id)
         try:
@@ -42,7 +52,7 @@ class Held:
         return Refused(id=request.id, reason="failed")
 
 
-def runs_with(worker: Runner) -> tuple[Runs, list[int], asyncio.Queue[int]]:
+def runs_with(worker: Runner, partly: Partly = nothing) -> tuple[Runs, list[int], asyncio.Queue[int]]:
     delivered: list[int] = []
     settled: asyncio.Queue[int] = asyncio.Queue()
 
@@ -55,6 +65,7 @@ def runs_with(worker: Runner) -> tuple[Runs, list[int], asyncio.Queue[int]]:
         changed=lambda: settled.put_nowait(runs.settled),
         log=print,
         tell=print,
+        partly=partly,
     )
     return runs, delivered, settled
 
@@ -139,7 +150,12 @@ def test_close_ends_what_runs_and_forgets_what_waits() -> None:
 
 def test_a_defect_of_ours_ends_that_run_alone() -> None:
     class Broken:
-        async def run(self, _request: Analyse, _on_progress: Callable[[Progress], None]) -> Answer | Refused:
+        async def run(
+            self,
+            _request: Analyse,
+            _on_progress: Callable[[Progress], None],
+            _on_partial: Callable[[Report], None],
+        ) -> Answer | Refused:
             raise ZeroDivisionError
 
     async def scenario() -> list[int]:
@@ -155,7 +171,12 @@ def test_a_defect_of_ours_ends_that_run_alone() -> None:
 class Ready:
     """A worker that answers at once."""
 
-    async def run(self, request: Analyse, _on_progress: Callable[[Progress], None]) -> Answer | Refused:
+    async def run(
+        self,
+        request: Analyse,
+        _on_progress: Callable[[Progress], None],
+        _on_partial: Callable[[Report], None],
+    ) -> Answer | Refused:
         return Refused(id=request.id, reason="failed")
 
 
@@ -176,6 +197,7 @@ def test_an_outcome_that_cannot_be_taken_in_is_delivered_as_a_failure_of_ours_an
             changed=lambda: settled.put_nowait(runs.settled),
             log=print,
             tell=print,
+            partly=nothing,
         )
         for name in ("f", "g"):
             runs.request(job(name, runs.next_generation()), supersede=True)
@@ -204,7 +226,14 @@ def test_what_no_outcome_can_be_made_of_is_told_and_the_rest_goes_on() -> None:
         def show() -> None:
             raise ZeroDivisionError
 
-        runs = Runs(worker=lambda _lane: Ready(), deliver=deliver, changed=show, log=print, tell=told.append)
+        runs = Runs(
+            worker=lambda _lane: Ready(),
+            deliver=deliver,
+            changed=show,
+            log=print,
+            tell=told.append,
+            partly=nothing,
+        )
         first = job("f", runs.next_generation())
         runs.request(Job(first.key, LANE, 1, "saved", no_request), supersede=True)
         for name in ("g", "h"):
@@ -220,3 +249,60 @@ def test_what_no_outcome_can_be_made_of_is_told_and_the_rest_goes_on() -> None:
         "nothing of run 2 of g: see its log.",
     ]
     assert settled == 3
+
+
+class Telling:
+    """A worker that tells twice what it knows before its answer; the first is still being taken in at the second."""
+
+    def __init__(self) -> None:
+        self.told = asyncio.Event()
+        self.release = asyncio.Event()
+
+    async def run(
+        self, request: Analyse, _on_progress: Callable[[Progress], None], on_partial: Callable[[Report], None]
+    ) -> Answer | Refused:
+        on_partial(report(generation=1))
+        on_partial(report(generation=2))
+        self.told.set()
+        await self.release.wait()
+        return Refused(request.id, "failed")
+
+
+def test_what_a_run_tells_meanwhile_is_taken_in_until_it_ends_and_a_cancel_is_told() -> None:
+    async def scenario(*, cancelled: bool) -> list[int | None]:
+        worker, taken, first = Telling(), list[int | None](), asyncio.Event()
+
+        async def partly(_job: Job, report: Report | None) -> None:
+            taken.append(report.generation if report else None)
+            first.set()
+
+        runs, _, settled = runs_with(worker, partly)
+        runs.request(job("f", runs.next_generation()), supersede=True)
+        await asyncio.wait_for(first.wait(), 10)
+        if cancelled:
+            runs.cancel()
+        else:
+            worker.release.set()
+        await until(settled, 1)
+        return taken
+
+    assert asyncio.run(scenario(cancelled=False)) == [2], "the newest alone; its end is delivered"
+    assert asyncio.run(scenario(cancelled=True)) == [2, None]
+
+
+def test_what_cannot_be_taken_in_costs_that_report_and_no_run() -> None:
+    async def scenario() -> list[int]:
+        worker, tried = Telling(), asyncio.Event()
+
+        async def partly(_job: Job, _report: Report | None) -> None:
+            tried.set()
+            raise ValueError
+
+        runs, delivered, settled = runs_with(worker, partly)
+        runs.request(job("f", runs.next_generation()), supersede=True)
+        await asyncio.wait_for(tried.wait(), 10)
+        worker.release.set()
+        await until(settled, 1)
+        return delivered
+
+    assert asyncio.run(scenario()) == [1]

@@ -90,7 +90,9 @@ def _lenses(snapshot: Snapshot, target: StaticTarget, place: PlainRange, *, has_
     if has_inputs:
         running = _running(snapshot, target.name)
         if running is not None:
-            return [lens(place, describe(running)), lens(place, "Cancel", CANCEL, {"uri": uri})]
+            cancel = lens(place, "Cancel", CANCEL, {"uri": uri})
+            so_far = kernel_lens.lenses_so_far(snapshot, target.name, place)
+            return [lens(place, describe(running)), cancel, *so_far]
         run += kernel_lens.target_lenses(snapshot, target.name, place)
         result = snapshot.results.get(Key(snapshot.path, target.name))
         if result is not None:
@@ -124,6 +126,7 @@ def _main_lenses(snapshot: Snapshot, place: PlainRange) -> list[Lens]:
         return [
             lens(place, describe(running)),
             lens(place, "Cancel", CANCEL, {"uri": snapshot.document.uri}),
+            *kernel_lens.lenses_so_far(snapshot, "", place),
         ]
     run = [lens(place, "Run", RUN, arguments)] if snapshot.can_run else []
     run += kernel_lens.target_lenses(snapshot, "", place)

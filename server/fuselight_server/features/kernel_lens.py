@@ -47,6 +47,12 @@ def target_lenses(snapshot: Snapshot, target: str, place: PlainRange) -> list[Le
     return lenses
 
 
+def lenses_so_far(snapshot: Snapshot, target: str, place: PlainRange) -> list[Lens]:
+    """Make what stands on a target whose run goes on: the kernels that it has generated already."""
+    result = snapshot.kernels.get(kernel_key(snapshot, target))
+    return [lens(place, total(result))] if result is not None and result.unfinished else []
+
+
 def total(result: KernelResult) -> str:
     """Say in one line what a run generated: `24 kernels, ~228 us on h200, saves 12.6 MB for backward`."""
     shown = result.shown
@@ -64,7 +70,7 @@ def total(result: KernelResult) -> str:
     if shown.changes:
         more = len(shown.changes) - 1
         text += f" - {shown.changes[0]}" + (f" and {more} more" if more else "")
-    return text + (STALE if shown.stale else "")
+    return text + _caveats(shown)
 
 
 def line_lenses(snapshot: Snapshot) -> Iterator[Lens]:
@@ -113,7 +119,13 @@ def words(result: KernelResult, rows: list[Row]) -> str:
     kept = sum(row.kept.bytes for row in rows if row.kept)
     if kept:
         text += f", saves {size(kept)} for backward"
-    return text + (STALE if result.stale else "")
+    return text + _caveats(result)
+
+
+def _caveats(result: KernelResult) -> str:
+    """Say why a result is not all, or not of the text as it is: ` (so far: backward still being generated)`."""
+    unfinished = f" ({result.unfinished})" if result.unfinished else ""
+    return unfinished + (STALE if result.stale else "")
 
 
 def _functions(snapshot: Snapshot, rows: Iterable[Row]) -> list[tuple[int, list[Row]]]:

@@ -47,6 +47,7 @@ SERVER_CORE = (
 SERVER = (
     *SERVER_CORE,
     "fuselight_server.analysis",
+    "fuselight_server.changes",
     "fuselight_server.consent",
     "fuselight_server.face",
     "fuselight_server.graphs",
@@ -145,6 +146,7 @@ ROOMS = (
     Room(
         (
             "fuselight_server.analysis",
+            "fuselight_server.changes",
             "fuselight_server.consent",
             "fuselight_server.face",
             "fuselight_server.kernel_results",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import Phase
 from fuselight_server.finding import Span
-from fuselight_server.findings import findings_of_kernels
+from fuselight_server.findings import findings, findings_of_kernels
 from fuselight_server.kernels import Kept, LineCost, Place, costs_by_line, kept_by_line
 from fuselight_server.kernels.words import line_ranges, microseconds
 from fuselight_server.places import Live, Places
@@ -72,9 +72,13 @@ class KernelResult:
     stale: bool = False
     """Whether one of these was edited after the run began."""
     changes: tuple[str, ...] = ()
-    """In words, what became of lines since the run before this one."""
+    """In words, what became of findings and lines since the run before this one."""
+    headline: str = ""
+    """The same in one line, with the target as a whole."""
     own: tuple[Live, ...] = ()
     """Findings that only tier kernels has."""
+    captured: tuple[Live, ...] = ()
+    """Findings that a capture has as well, which is shown instead: to be compared with those of the next run."""
     earlier: KernelResult | None = None
     """The last result with kernels, where this run failed before it had any or is not at its end."""
     unfinished: str = ""
@@ -191,6 +195,11 @@ def kernel_result_of(key: Key, generation: int, report: Report) -> KernelResult:
         Live(finding, places.add(finding.span), tuple(places.add(item.span) for item in finding.related))
         for finding in findings_of_kernels(report)
     )
+    depends = frozenset({key.path, *places.paths()})
+    told = {live.finding for live in own}
+    captured = tuple(
+        Live(finding, places.add(finding.span), ()) for finding in findings(report) if finding not in told
+    )
     return KernelResult(
         key=key,
         generation=generation,
@@ -198,8 +207,9 @@ def kernel_result_of(key: Key, generation: int, report: Report) -> KernelResult:
         costs=costs,
         kept=kept,
         places=places,
-        depends=frozenset({key.path, *places.paths()}),
+        depends=depends,
         own=own,
+        captured=captured,
     )
 
 

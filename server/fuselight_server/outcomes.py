@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.report import Assembled, Report, TargetRef, Tier, Versions
+from fuselight_server.changes import capture_changes, kernel_changes
 from fuselight_server.findings import Thresholds, findings
-from fuselight_server.kernel_results import CANCELLED, differences, kernel_result_of, still_to_come
+from fuselight_server.kernel_results import CANCELLED, kernel_result_of, still_to_come
 from fuselight_server.places import result_of
 from fuselight_server.runs import Key
 from fuselight_server.state import disk_text, split_text, within
@@ -72,6 +73,10 @@ class Outcomes:
         for path, change in self._changes.pop(job.key, []):
             result.change(path, change)
         before = self._state.results.get(job.key)
+        if before is not None:
+            result.changes = capture_changes(before if before.learnt else before.earlier or before, result)
+        for text in result.changes:
+            self._state.log(f"{job.key.name or '__main__'}: {text}")
         let_go = self._state.keep(result)
         self._face.findings_changed(result.paths() | let_go | (before.paths() if before else frozenset()))
         self._face.results_changed({job.key.path, *result.depends})
@@ -118,7 +123,7 @@ class Outcomes:
             result.change(path, change)
         before = self._state.kernels.get(job.key)
         if before is not None and before.whole is not None and result.learnt:
-            result.changes = differences(before.whole, result)
+            result.headline, result.changes = kernel_changes(before.whole, result)
         for text in result.changes:
             self._state.log(f"kernels of {job.key.name or '__main__'}: {text}")
         self._keep_kernels(result)

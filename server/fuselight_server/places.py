@@ -115,6 +115,8 @@ class Result:
     """Whether a file that it reads was edited after the run began."""
     depends: frozenset[str] = field(default_factory=frozenset)
     """Files of the user's whose code ran, as far as the report tells."""
+    changes: tuple[str, ...] = ()
+    """In words, what became of findings since the run before this one."""
 
     def change(self, path: str, change: Change) -> None:
         """Take in one change of a file's text."""

@@ -214,21 +214,24 @@ def test_what_is_generated_already_is_shown_while_the_run_goes_on(connect: Start
 
 def test_a_new_run_says_what_changed(connect: Start, tmp_path: Path) -> None:
     client = connect(settings=settings(device="h200", kernels={"when": "onSave"}))
-    uri = opened(client, tmp_path)
+    uri = opened(client, tmp_path, SOURCE.replace("    return", "    print(h.sum())\n    return"))
     client.save(uri)
     client.idle(1)
     before = by_line(client, uri)
-    assert before[6][0].startswith("1 graph, 0 breaks"), "the capture runs as ever"
+    assert before[6][0].startswith("2 graphs, 1 break"), "the capture runs as ever"
     assert "->" not in before[6][2]
-    client.edit(uri, (DOUBLE, 0), (DOUBLE, 16), "    return (h @ w) * 2")
+    client.edit(uri, (DOUBLE, 0), (DOUBLE + 1, 0), "")
     client.save(uri)
     client.idle(2)
-    total = by_line(client, uri)[6][2]
-    assert " - line 10: " in total, total
-    assert " -> " in total
-    assert "(before your edit)" not in total
+    captured, _, total = by_line(client, uri)[6][:3]
+    assert (
+        captured == "1 graph, 0 breaks, 0 recompilations - inputs from line 5 - line 10 (deleted): break gone"
+    )
+    change = r" - line 10 \(deleted\): break gone; \d+ -> \d+ kernels; ~[\d.]+ us -> ~[\d.]+ us$"
+    assert re.search(change, total), total
     report = client.command("fuselight.server.problemReport")
-    assert "kernels of f: line 10: " in report
+    assert "kernels of f: line 10 (deleted): break gone\n" in report
+    assert re.search(r"kernels of f: line \d+: \d+( -> \d+)? kernels, ~", report)
 
 
 @pytest.mark.parametrize(("how", "lines"), [("function", [6, 6]), ("off", [])])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import Rung
 from fuselight_server import convert
+from fuselight_server.changes import first_of
 from fuselight_server.features import kernel_lens
 from fuselight_server.features.lens import lens
 from fuselight_server.features.protocol import Encoded
@@ -170,6 +171,8 @@ def summary(result: Result, within: Span | None = None) -> str:
         )
     if result.report.inputs is not None:
         text += f" - {inputs_words(result.report.inputs)}"
+    if result.changes and within is None:
+        text += f" - {first_of(result.changes)}"
     if result.stale:
         text += " (before your edit)"
     return text

@@ -67,9 +67,8 @@ def total(result: KernelResult) -> str:
         text += f", {counted(lost, 'graph')} without"
     if failures:
         text += ", failed"
-    if shown.changes:
-        more = len(shown.changes) - 1
-        text += f" - {shown.changes[0]}" + (f" and {more} more" if more else "")
+    if shown.headline:
+        text += f" - {shown.headline}"
     return text + _caveats(shown)
 
 

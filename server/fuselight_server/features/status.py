@@ -79,7 +79,7 @@ def _words(  # noqa: PLR0911 - one return a state
         return "idle", "ready", "Save a file, or run a target from its code lens."
     count = sum(len(one.findings) for one in results) + sum(len(one.findings) for one in kernels)
     detail = f"{counted(len(results), 'target')} analysed"
-    changed = [f"{one.key.words}: {one.shown.changes[0]}" for one in kernels if one.shown.changes]
+    changed = [f"{one.key.words}: {one.shown.headline}" for one in kernels if one.shown.headline]
     return "idle", counted(count, "finding"), "; ".join([detail, *changed])
 
 

@@ -1,0 +1,124 @@
+"""What is told after an edit and the run behind it: breaks that are gone or new, and what kernels cost now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fuselight.devices import find
+from fuselight.report import (
+    Break,
+    Culprit,
+    Failure,
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Phase,
+    Report,
+    Tier,
+)
+from fuselight_server.changes import capture_changes, first_of, kernel_changes, noun
+from fuselight_server.findings import findings
+from fuselight_server.kernel_results import KernelResult, kernel_result_of
+from fuselight_server.places import Result, result_of
+from fuselight_server.runs import Key
+from fuselight_server.static.document import SourceDocument
+from tests.support.reports import FILE, ROOT, at, broken, report
+
+KEY = Key(FILE, "Net", Tier.KERNELS)
+FAILED = (Failure(Culprit.USER, "exception", "it failed", "mend it"),)
+
+
+def break_at(line: int) -> Break:
+    return broken(at(line))
+
+
+def captured(*lines: int, **changes: object) -> Result:
+    of = replace(report(roots=(ROOT,), breaks=tuple(map(break_at, lines))), **changes)  # type: ignore[arg-type]
+    return result_of(Key(FILE, "Net"), 1, of, findings(of))
+
+
+def kernels(*us: float, breaks: tuple[int, ...] = (), device: str = "h200") -> KernelResult:
+    made = tuple(
+        Kernel(
+            f"triton_{launch}",
+            KernelKind.TRITON,
+            launch,
+            operators=(FusedOperator("aten.add.Tensor", stack=(at(20 + launch),)),),
+            estimate_us=one,
+        )
+        for launch, one in enumerate(us)
+    )
+    of: Report = report(
+        roots=(ROOT,),
+        tier=Tier.KERNELS,
+        target_device=find(device),
+        generated=(GeneratedGraph("0/0", Phase.INFERENCE, kernels=made),),
+        breaks=tuple(map(break_at, breaks)),
+    )
+    return kernel_result_of(KEY, 1, of)
+
+
+def test_a_break_that_is_gone_and_one_that_is_new_are_told_by_line() -> None:
+    assert capture_changes(captured(12, 14), captured(14, 30)) == (
+        "line 12: break gone",
+        "line 30: new break",
+    )
+    assert capture_changes(captured(12), captured(12)) == ()
+
+
+def test_a_break_is_the_same_where_an_edit_has_moved_it_and_gone_with_its_line() -> None:
+    before = captured(12)
+    document = SourceDocument(FILE, "x\n" * 40)
+    before.change(FILE, document.edit((3, 0), (3, 0), "new\n"))
+    assert capture_changes(before, captured(13)) == ()
+    before.change(FILE, document.edit((11, 0), (14, 0), ""))
+    assert capture_changes(before, captured()) == ("line 12 (deleted): break gone",)
+
+
+@pytest.mark.parametrize("failed", [0, 1])
+def test_what_a_failed_run_did_not_reach_is_not_called_gone(failed: int) -> None:
+    runs = [captured(12), captured()]
+    runs[failed] = captured(failures=FAILED)
+    assert capture_changes(*runs) == ()
+
+
+def test_findings_and_costs_are_told_in_one_line_and_then_line_by_line() -> None:
+    before, after = kernels(400.0, 200.0, 212.0, breaks=(12,)), kernels(430.0)
+    headline, every = kernel_changes(before, after)
+    assert headline == "line 12: break gone; 3 -> 1 kernels; ~812 us -> ~430 us"
+    assert every == (
+        "line 12: break gone",
+        "line 22: 1 -> 0 kernels, ~212 us -> ~0 us",
+        "line 21: 1 -> 0 kernels, ~200 us -> ~0 us",
+        "line 20: 1 kernels, ~400 us -> ~430 us",
+    )
+    assert kernel_changes(before, before) == ("", ())
+
+
+def test_kernels_for_another_device_are_not_compared_but_breaks_are() -> None:
+    assert kernel_changes(kernels(4.0, breaks=(12,)), kernels(1.0, device="t4")) == (
+        "line 12: break gone",
+        ("line 12: break gone",),
+    )
+
+
+def test_what_only_moves_between_lines_is_told_by_the_first_line() -> None:
+    assert (
+        kernel_changes(kernels(2.0, 1.0), kernels(1.0, 2.0))[0]
+        == "line 20: 1 kernels, ~2 us -> ~1 us and 1 more"
+    )
+
+
+def test_the_first_change_says_how_many_there_are() -> None:
+    assert [first_of(()), first_of(("a",)), first_of(("a", "b", "c"))] == ["", "a", "a and 2 more"]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [("GB0170", "break"), ("FL102", "frame in eager"), ("FL201", "recompilation"), ("FL106", None)],
+)
+def test_findings_are_named(code: str, said: str | None) -> None:
+    assert noun(code) == said

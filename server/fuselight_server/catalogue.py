@@ -67,6 +67,9 @@ def _entries() -> tuple[CodeInfo, ...]:
         CodeInfo("FL702", warning, "not replayed as a CUDA graph"),
         CodeInfo("FL703", warning, "the target device has no fast unit for a dtype"),
         CodeInfo("FL704", warning, "a graph has no kernels"),
+        CodeInfo("FL705", info, "kernels on both sides of a graph break could be one"),
+        CodeInfo("FL706", info, "a kernel that only copies"),
+        CodeInfo("FL707", info, "a repeated block is compiled many times"),
     )
 
 

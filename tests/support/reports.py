@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from fuselight.report import Break, Call, Inputs, Location, Report, Rung, TargetRef, Tier, Versions
+from fuselight.report import Break, Call, Device, Inputs, Location, Report, Rung, TargetRef, Tier, Versions
 
 ROOT = "/project"
 FILE = f"{ROOT}/model.py"
@@ -59,3 +59,7 @@ def broken(*stack: Location, gb: str = "GB0170", compile_id: str = "0/0", **chan
         call=0,
     )
     return dataclasses.replace(base, **changes)
+
+
+H100 = Device("h100-sxm", "H100", "cuda", "9.0", 132, bandwidth_gbs=3350)
+"""A GPU to generate kernels for."""

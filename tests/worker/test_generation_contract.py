@@ -38,6 +38,15 @@ SIGNATURES = (
     ("torch._inductor.scheduler", "Scheduler.fuse_nodes", ("self", "nodes")),
     ("torch._inductor.scheduler", "Scheduler.should_partition", ("self", "node")),
     ("torch._inductor", "list_mode_options", ("mode",)),
+    ("torch._inductor.select_algorithm", "AlgorithmSelectorCache.__call__", ("self", "name", "choices", "input_nodes", "layout")),
+    ("torch._inductor.select_algorithm", "ExternKernelCaller.output_node", ("self",)),
+    ("torch._inductor.fx_passes.pad_mm", "get_padded_length", ("x", "alignment_size")),
+    ("torch._inductor.fx_passes.pad_mm", "get_alignment_size", ("x",)),
+    ("torch._inductor.fx_passes.pad_mm", "is_mm_compute_bound", ("M", "K", "N", "dtype")),
+    ("torch._inductor.utils", "get_device_tflops", ("dtype",)),
+    ("torch._inductor.utils", "get_gpu_dram_gbps", ()),
+    ("torch._inductor.dependencies", "MemoryDep.normalize", ("self",)),
+    ("torch._inductor.loop_body", "LoopBody.has_op", ("self", "name")),
     ("torch._dynamo.utils", "preserve_rng_state", ()),
     ("torch._dynamo.device_interface", "register_interface_for_device", ("device",)),
     ("torch._prims_common", "suggest_memory_format", ("x",)),
@@ -99,10 +108,18 @@ def test_the_compiler_takes_decompositions_and_what_compiles_inside() -> None:
         ("torch._inductor.config", "fx_graph_cache"),
         ("torch._inductor.config", "compile_threads"),
         ("torch._inductor.config", "shape_padding"),
+        ("torch._inductor.config", "force_shape_pad"),
+        ("torch._inductor.config", "max_autotune_gemm"),
     ],
 )
 def test_an_option_exists(module: str, option: str) -> None:
     assert hasattr(importlib.import_module(module), option)
+
+
+def test_padding_is_decided_where_it_is_replaced() -> None:
+    pad_mm: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
+    (name,) = [one for one in ("_should_pad", "should_pad_bench") if hasattr(pad_mm, one)]
+    assert f"{name}(match, mat1, mat2, op, input)" in inspect.getsource(pad_mm)
 
 
 def source_of(module: str, name: str = "") -> str:
@@ -120,6 +137,8 @@ def source_of(module: str, name: str = "") -> str:
         (("torch._functorch._aot_autograd.frontend_utils",), "_param_name_to_source"),
         (("torch._functorch._aot_autograd.frontend_utils",), "._dynamo_source"),
         (("torch._dynamo.output_graph",), "except exceptions_allowed_to_be_fallback"),
+        (("torch._inductor.fx_passes.pad_mm", "is_mm_compute_bound"), "utils.get_device_tflops("),
+        (("torch._inductor.loop_body",), "op_counts"),
     ],
     ids=lambda value: value if isinstance(value, str) else value[-1],
 )

@@ -17,15 +17,19 @@ from fuselight import torch_api
 from fuselight.dynamo import stacks
 from fuselight.inductor import launches, saved
 from fuselight.inductor.carried import Carried
+from fuselight.inductor.handing import Given, Handing, read_handed
+from fuselight.inductor.repeats import read_repeated
 from fuselight.report import (
     CudagraphSkip,
     Device,
     GeneratedGraph,
+    Handed,
     Kernel,
     Phase,
     Problem,
     Recomputed,
     Refusal,
+    Repeated,
     Stack,
     text_key,
 )
@@ -50,6 +54,8 @@ class _Open:
 
     aten_key: str | None = None
     kernels: list[Kernel] = field(default_factory=list)
+    touched: list[generation.Touched] = field(default_factory=list)
+    """Of each launch."""
     refusals: tuple[Refusal, ...] = ()
     skips: dict[CudagraphSkip, None] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
@@ -75,6 +81,11 @@ class Generation:
         self._carried = Carried()
         self._inputs: dict[int, int] = {}
         """Of the graph at hand: bytes of the inputs that the target has made itself, by position."""
+        self._handing = Handing()
+        self._given: dict[int, Given] = {}
+        self._repeated: Repeated | None = None
+        self._positions = 0
+        """Inputs of the captured graph."""
         self._captured = 0
 
     def __call__(
@@ -87,10 +98,15 @@ class Generation:
         options = {**generation.mode_options(options.pop("mode", None)), **options}
         for name in sorted(generation.UNDECIDABLE & {key for key, value in options.items() if value}):
             what = f"{name} times kernels against each other"
-            self._problem(what, "that needs the device itself: what Inductor takes without it is shown")
+            self._problem(
+                what,
+                "that needs the device itself: what Inductor takes without it is shown, with what it would try",
+            )
         before = len(self.graphs)
         real = generation.real_inputs(gm)
         self._inputs = self._carried.inputs(real)
+        self._given, self._positions = self._handing.given(real), len(real)
+        self._repeated = read_repeated(gm)
         try:
             with (
                 generation.watching_partition(self._cut_in_two, self.broke),
@@ -104,10 +120,12 @@ class Generation:
             raise  # Dynamo captures the frame again
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
             self._fail(error, before)
-        self._captured += 1
         for position in self._cut.saved.carried:
             self._carried.count(real[position])
-        return self._carried.noting(gm.forward, self._cut.saved.outputs, self._cut.saved.num_outputs)
+        run = self._carried.noting(gm.forward, self._cut.saved.outputs, self._cut.saved.num_outputs)
+        run = self._handing.noting(self._captured, run)
+        self._captured += 1
+        return run
 
     def _fail(self, error: Exception, before: int) -> None:
         words = _words(error)
@@ -155,14 +173,24 @@ class Generation:
         self._open = _Open(aten_key=self._text(str(module.code).strip()), refusals=self._open.refusals)
         self._mutation = saved.first_mutation(module)
 
-    def launched(self, name: str, nodes: Sequence[Any], scheduled: Any) -> None:
+    def launched(
+        self, name: str, nodes: Sequence[Any], scheduled: Any, candidates: Sequence[str] = ()
+    ) -> None:
         """A launch is written."""
         counts = id(scheduled) not in self._open.seen
         self._open.seen.add(id(scheduled))
         kernel = launches.read_launch(
             name, nodes, scheduled if counts else None, len(self._open.kernels), self.device
         )
-        self._open.kernels.append(kernel)
+        self._open.kernels.append(replace(kernel, candidates=tuple(candidates)))
+        if any(one.startswith("padded to") for one in candidates):
+            self._problem(
+                "whether multiplications are padded",
+                "a GPU times both: they are shown as they are, and both are listed",
+            )
+        self._open.touched.append(
+            generation.touched(scheduled) if counts and scheduled else generation.Touched()
+        )
 
     def refused(self, counts: Mapping[tuple[Any, Any, str], int]) -> None:
         """A schedule is made."""
@@ -186,6 +214,7 @@ class Generation:
         kernels = []
         for kernel, source in found:
             kernels.append(kernel if source is None else replace(kernel, text_key=self._text(source)))
+        handed = () if phase is Phase.BACKWARD else self._hand_over(graph, phase)
         self.graphs.append(
             GeneratedGraph(
                 compile_id=self._compile_id(),
@@ -199,12 +228,25 @@ class Generation:
                 joint_key=self._cut.joint_key if phase is Phase.FORWARD else None,
                 saved=self._cut.saved.tensors if phase is Phase.FORWARD else (),
                 recomputed=self._cut.recomputed if phase is Phase.BACKWARD else (),
+                handed=handed,
+                repeated=None if phase is Phase.BACKWARD else self._repeated,
                 seconds={"codegen": time.perf_counter() - self._open.started},
             )
         )
         self._open = _Open()
         if self._on_graph is not None:
             self._on_graph(len(self.graphs))
+
+    def _hand_over(self, graph: Any, phase: Phase) -> tuple[Handed, ...]:
+        """What a graph is given by the one before it; and what it makes is kept for the one behind it."""
+        outputs = generation.output_names(graph)
+        if phase is Phase.FORWARD:
+            outputs = outputs[: self._cut.saved.num_outputs]
+        self._handing.wrote(self._captured, outputs, self._open.touched, self._cut.saved.outputs)
+        names = list(graph.graph_input_names)
+        kept = frozenset(tensor.name for tensor in self._cut.saved.tensors)
+        aligned = self._given if len(names) == self._positions else {}
+        return read_handed(aligned, names, self._open.touched, kept)
 
     def broke(self, stage: str, error: Exception) -> None:
         """A hook of ours failed."""

@@ -42,6 +42,7 @@ def read_launch(name: str, nodes: Sequence[Any], scheduled: Any, launch: int, de
         dtype=dtype,
         estimate_us=None if cost is None else cost[0],
         bound=None if cost is None else cost[1],
+        copies=scheduled is not None and generation.is_copy(scheduled),
     )
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight_server.findings.boundaries import boundary_findings
 from fuselight_server.findings.breaks import break_findings
 from fuselight_server.findings.context import Context, Thresholds
+from fuselight_server.findings.copies import copy_findings
 from fuselight_server.findings.failures import code_of, failure_findings
 from fuselight_server.findings.generation import generation_findings
 from fuselight_server.findings.guards import guard_findings
@@ -17,6 +19,7 @@ from fuselight_server.findings.kernels import kernel_findings
 from fuselight_server.findings.not_compiled import not_compiled_findings
 from fuselight_server.findings.notes import note_findings
 from fuselight_server.findings.recompilations import recompilation_findings
+from fuselight_server.findings.regions import region_findings
 from fuselight_server.findings.specialisations import specialisation_findings
 from fuselight_server.findings.static import apply_ignores, of_capture, static_findings
 
@@ -44,10 +47,8 @@ _FAMILIES = (
     specialisation_findings,
     guard_findings,
     note_findings,
-    kernel_findings,
-    generation_findings,
 )
-_OF_KERNELS = (kernel_findings, generation_findings)
+_OF_KERNELS = (kernel_findings, generation_findings, boundary_findings, copy_findings, region_findings)
 _NO_THRESHOLDS = Thresholds()
 
 
@@ -59,13 +60,13 @@ def findings(
 ) -> tuple[Finding, ...]:
     """All findings of a report, by place. `read_line(path, line)` gives a source line (1-based) or None."""
     context = Context.of(report, thresholds, read_line)
-    found = [finding for family in _FAMILIES for finding in family(context)]
+    found = [finding for family in (*_FAMILIES, *_OF_KERNELS) for finding in family(context)]
     return tuple(sorted(found, key=_order))
 
 
-def findings_of_kernels(report: Report) -> tuple[Finding, ...]:
+def findings_of_kernels(report: Report, *, thresholds: Thresholds = _NO_THRESHOLDS) -> tuple[Finding, ...]:
     """Of those, the ones that only tier kernels has, by place: a capture of the same target has all others."""
-    context = Context.of(report, _NO_THRESHOLDS, None)
+    context = Context.of(report, thresholds, None)
     return tuple(sorted((one for family in _OF_KERNELS for one in family(context)), key=_order))
 
 

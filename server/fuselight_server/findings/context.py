@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fuselight.report import Location
@@ -27,12 +28,16 @@ _MACHINERY = f"torch{os.sep}_dynamo{os.sep}"
 
 @dataclass(frozen=True)
 class Thresholds:
-    """When guards become a finding. 0 switches the check off."""
+    """From where on facts become a finding. 0 switches the check off."""
 
     guard_count: int = 5000
     """Guards of one frame. A 12-layer GPT-2 has 3,000, checked in 0.1 ms, which is nothing to warn of."""
     guard_us: float = 500.0
     """Microseconds of one full check of one frame's guards."""
+    kernel_share: float = 0.05
+    """Part of the estimated time of a target's kernels that copies, or a graph break, are told from."""
+    repeats: int = 6
+    """Equal instances of a module, or equal graphs, from which on it is advised to compile one."""
 
 
 def no_source(_path: str, _line: int) -> str | None:
@@ -57,6 +62,11 @@ class Context:
         roots = report.roots or (os.path.dirname(report.target.path),)  # noqa: PTH120 - paths stay text, see is_ours
         ends = tuple(root.rstrip("/\\") + os.sep for root in roots)
         return cls(report, thresholds, read_line or no_source, ends)
+
+    @cached_property
+    def estimated_us(self) -> float:
+        """Of all launches of the target together: an estimate."""
+        return sum(kernel.estimate_us or 0.0 for graph in self.report.generated for kernel in graph.kernels)
 
     def is_ours(self, location: Location) -> bool:
         """Whether the file is the user's: under a root, and not in an environment that lies under it."""

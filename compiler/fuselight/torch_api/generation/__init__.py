@@ -3,10 +3,10 @@
 Not imported with the rest of torch_api: Inductor takes most of a second, and a capture needs none of it.
 """
 
+from fuselight.torch_api.generation.choosing import UNDECIDABLE
 from fuselight.torch_api.generation.cudagraphs import cudagraphs_asked, watching_cudagraphs
 from fuselight.torch_api.generation.generating import (
     BREAKS,
-    UNDECIDABLE,
     GenerationObserver,
     generate,
     mode_options,
@@ -20,8 +20,11 @@ from fuselight.torch_api.generation.partitioning import (
     watching_partition,
 )
 from fuselight.torch_api.generation.scheduled import (
+    Access,
+    Touched,
     compute_dtype,
     flops,
+    is_copy,
     is_extern,
     is_fallback,
     is_template,
@@ -29,7 +32,9 @@ from fuselight.torch_api.generation.scheduled import (
     nodes_of,
     operator_names,
     origins,
+    output_names,
     phase,
+    touched,
     traffic,
 )
 from fuselight.torch_api.generation.virtual import why_no_triton
@@ -37,12 +42,15 @@ from fuselight.torch_api.generation.virtual import why_no_triton
 __all__ = [
     "BREAKS",
     "UNDECIDABLE",
+    "Access",
     "GenerationObserver",
+    "Touched",
     "compute_dtype",
     "cudagraphs_asked",
     "duplicated",
     "flops",
     "generate",
+    "is_copy",
     "is_extern",
     "is_fallback",
     "is_template",
@@ -52,10 +60,12 @@ __all__ = [
     "nodes_of",
     "operator_names",
     "origins",
+    "output_names",
     "phase",
     "real_inputs",
     "size_hint",
     "storage_of",
+    "touched",
     "traffic",
     "watching_cudagraphs",
     "watching_partition",

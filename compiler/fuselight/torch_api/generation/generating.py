@@ -31,15 +31,11 @@ from torch._inductor.virtualized import V
 
 from fuselight.report import Device
 from fuselight.torch_api.generation.cells import cells_known
+from fuselight.torch_api.generation.choosing import Choices, decided, listing_choices
 from fuselight.torch_api.generation.dispatching import dispatch_for
+from fuselight.torch_api.generation.refusing import telling_refusals
 from fuselight.torch_api.generation.retargeting import devices_named, retarget
 from fuselight.torch_api.generation.virtual import answering, virtual_gpu
-
-UNDECIDABLE = frozenset(
-    {"max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning"}
-)
-"""Options by which kernels are timed against each other: a GPU decides, and there is none."""
-
 
 BREAKS: tuple[type[Exception], ...] = torch._dynamo.exc.exceptions_allowed_to_be_fallback
 """What a backend raises for Dynamo to break the graph there and go on: torch.compile's own does too."""
@@ -54,8 +50,13 @@ class GenerationObserver(Protocol):
     def lowered(self, graph: Any, module: torch.fx.GraphModule) -> None:
         """A graph of ATen operators goes to code generation."""
 
-    def launched(self, name: str, nodes: Sequence[Any], scheduled: Any) -> None:
-        """A launch of kernel `name` is written, for these IR nodes; `scheduled` is the scheduler's node."""
+    def launched(
+        self, name: str, nodes: Sequence[Any], scheduled: Any, candidates: Sequence[str] = ()
+    ) -> None:
+        """A launch of kernel `name` is written, for these IR nodes; `scheduled` is the scheduler's node.
+
+        `candidates` are what a GPU would have tried in its place.
+        """
 
     def refused(self, counts: Mapping[tuple[Any, Any, str], int]) -> None:
         """Pairs of scheduler nodes that were not fused, with torch's reason, and how often it was said."""
@@ -89,22 +90,27 @@ def generate(
             enter(virtual_gpu(device))
             enter(_patched(compile_fx, "_recursive_joint_graph_passes", _retarget_then_passes))
             enter(_patched(joint_graph, "constant_fold_uniform_value", _folding_on_the_cpu))
-            # pad_mm times a padded multiplication against the plain one: a GPU decides.
-            enter(torch._inductor.config.patch(shape_padding=False))
+        choices = enter(listing_choices(device))
         enter(_patched(torch._inductor.graph.GraphLowering, "compile_to_module", _text_only(observer)))
         enter(
             _patched(
-                torch._inductor.debug, "set_kernel_post_grad_provenance_tracing", _telling_launches(observer)
+                torch._inductor.debug,
+                "set_kernel_post_grad_provenance_tracing",
+                _telling_launches(observer, choices),
             )
         )
         mine = torch._inductor.debug.set_kernel_post_grad_provenance_tracing
         for module in (torch._inductor.codegen.triton, torch._inductor.codegen.cpp):
             enter(_patched(module, "set_kernel_post_grad_provenance_tracing", lambda _: mine))
         enter(
-            _patched(torch._inductor.ir.ExternKernel, "codegen_comment", _telling_extern_launches(observer))
+            _patched(
+                torch._inductor.ir.ExternKernel,
+                "codegen_comment",
+                _telling_extern_launches(observer, choices),
+            )
         )
         enter(_patched(compile_fx, "min_cut_rematerialization_partition", _telling_partition(observer)))
-        enter(_telling_refusals(observer))
+        enter(telling_refusals(lambda counts: _tell(observer, observer.refused, counts)))
         enter(
             _patched(torch._inductor.scheduler.Scheduler, "should_partition", _telling_partitions(observer))
         )
@@ -112,8 +118,11 @@ def generate(
         enter(
             torch._functorch.config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True)
         )
-        decided = {name: value for name, value in options.items() if name not in UNDECIDABLE}
-        enter(torch._inductor.config.patch({"fx_graph_cache": False, "compile_threads": 1, **decided}))
+        enter(
+            torch._inductor.config.patch(
+                {"fx_graph_cache": False, "compile_threads": 1, **decided(dict(options))}
+            )
+        )
         compile_fx.compile_fx(
             gm,
             inputs,
@@ -231,7 +240,7 @@ def _tell(observer: GenerationObserver, notify: Callable[..., None], *args: Any)
         observer.broke(getattr(notify, "__name__", "?"), error)
 
 
-def _telling_launches(observer: GenerationObserver) -> Callable[[Any], Any]:
+def _telling_launches(observer: GenerationObserver, choices: Choices) -> Callable[[Any], Any]:
     """Of generated kernels: Inductor names the scheduler's nodes of each launch, for its own record of provenance."""
 
     def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -240,7 +249,7 @@ def _telling_launches(observer: GenerationObserver) -> Callable[[Any], Any]:
         ) -> Any:
             if isinstance(node_schedule, (list, tuple)):
                 nodes = [item.node for item in node_schedule if getattr(item, "node", None) is not None]
-                _tell(observer, observer.launched, kernel_name, nodes, _scheduled())
+                _tell(observer, observer.launched, kernel_name, nodes, _scheduled(), choices.of(nodes))
             return real(node_schedule, kernel_name, *args, **named)
 
         return set_kernel_post_grad_provenance_tracing
@@ -248,7 +257,7 @@ def _telling_launches(observer: GenerationObserver) -> Callable[[Any], Any]:
     return wrap
 
 
-def _telling_extern_launches(observer: GenerationObserver) -> Callable[[Any], Any]:
+def _telling_extern_launches(observer: GenerationObserver, choices: Choices) -> Callable[[Any], Any]:
     """Of everything else: not each of them has a name by then that the record of provenance would take."""
 
     def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -258,7 +267,7 @@ def _telling_extern_launches(observer: GenerationObserver) -> Callable[[Any], An
             if not name:
                 overload = getattr(self, "op_overload", None)
                 name = f"torch.ops.{overload}" if overload is not None else type(self).__name__
-            _tell(observer, observer.launched, name, [self], _scheduled())
+            _tell(observer, observer.launched, name, [self], _scheduled(), choices.of([self]))
 
         return codegen_comment
 
@@ -284,50 +293,6 @@ def _telling_partition(observer: GenerationObserver) -> Callable[[Any], Any]:
         return partition
 
     return wrap
-
-
-@contextlib.contextmanager
-def _telling_refusals(observer: GenerationObserver) -> Iterator[None]:
-    """Scheduler nodes are compared by the thousand: they are counted as they are, and told when a schedule is done."""
-    scheduler = torch._inductor.scheduler
-    pairs: dict[int, tuple[Any, Any]] = {}
-    counts: dict[tuple[Any, Any, str], int] = {}
-
-    def wrap_init(real: Callable[..., Any]) -> Callable[..., Any]:
-        def init(self: Any, node1: Any, node2: Any) -> None:
-            real(self, node1, node2)
-            pairs[id(self)] = (node1, node2)
-
-        return init
-
-    def wrap_call(real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(self: Any, reason: str, *args: Any) -> None:
-            real(self, reason, *args)
-            pair = pairs.get(id(self))
-            if pair is not None:
-                key = (pair[0], pair[1], reason)
-                counts[key] = counts.get(key, 0) + 1
-
-        return call
-
-    def wrap_fuse(real: Callable[..., Any]) -> Callable[..., Any]:
-        def fuse_nodes(self: Any, nodes: Any) -> Any:
-            pairs.clear()
-            counts.clear()
-            fused = real(self, nodes)
-            _tell(observer, observer.refused, dict(counts))
-            pairs.clear()
-            counts.clear()
-            return fused
-
-        return fuse_nodes
-
-    with (
-        _patched(scheduler.WhyNoFuse, "__init__", wrap_init),
-        _patched(scheduler.WhyNoFuse, "__call__", wrap_call),
-        _patched(scheduler.Scheduler, "fuse_nodes", wrap_fuse),
-    ):
-        yield
 
 
 def _telling_partitions(observer: GenerationObserver) -> Callable[[Any], Any]:

@@ -8,6 +8,7 @@ be known is None.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,6 +16,29 @@ import torch._inductor.ir
 import torch.fx
 from torch._inductor.utils import get_dtype_size
 from torch._inductor.virtualized import V
+
+_MOVES = frozenset({"load", "store", "output", "get_index"})
+"""What a loop consists of that stores what it loads."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a loop goes through a tensor: two that are equal touch the same elements in the same order."""
+
+    index: str
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The inputs and outputs of a graph that one launch touches."""
+
+    reads: dict[str, frozenset[Access]] = field(default_factory=dict)
+    writes: dict[str, frozenset[Access]] = field(default_factory=dict)
+    elements: tuple[int, int] = (0, 0)
+    """How many results the loop has, and how many elements go into each."""
+    generated: bool = False
+    """Whether its code is generated, so that others can be fused into it."""
 
 
 def origins(nodes: Iterable[Any]) -> list[torch.fx.Node]:
@@ -69,6 +93,59 @@ def traffic(scheduled: Any) -> tuple[int, int] | None:
             if _is_used_outside(member, dep.name, members):
                 writes[dep.name] = max(writes.get(dep.name, 0), _bytes(member, dep))
     return sum(reads.values()), sum(writes.values())
+
+
+def is_copy(scheduled: Any) -> bool:
+    """Whether a generated kernel stores what it loads, and computes nothing."""
+    bodies = [getattr(member, "_body", None) for member in _members(scheduled)]
+    return bool(bodies) and all(
+        body is not None and body.op_counts["load"] > 0 and _MOVES.issuperset(body.op_counts)
+        for body in bodies
+    )
+
+
+def touched(scheduled: Any) -> Touched:
+    """What a launch touches of its graph's inputs and outputs."""
+    members = _members(scheduled)
+    shared = {*V.graph.graph_input_names, *output_names(V.graph)}
+    reads: dict[str, set[Access]] = {}
+    writes: dict[str, set[Access]] = {}
+    for member in members:
+        for found, deps in ((reads, member.read_writes.reads), (writes, member.read_writes.writes)):
+            for dep in deps:
+                if dep.name in shared:
+                    accesses = found.setdefault(dep.name, set())
+                    if hasattr(dep, "normalize") and hasattr(dep, "index"):
+                        plain = dep.normalize()
+                        accesses.add(Access(str(plain.index), tuple(_hint([size]) for size in plain.size)))
+    bodies = [getattr(member, "_body", None) for member in members]
+    generated = bool(bodies) and all(body is not None for body in bodies)
+    return Touched(
+        {name: frozenset(found) for name, found in reads.items()},
+        {name: frozenset(found) for name, found in writes.items()},
+        _elements(scheduled) if generated else (0, 0),
+        generated,
+    )
+
+
+def output_names(graph: Any) -> list[str]:
+    """The names of what a graph gives, by position, as the scheduler knows them; empty for what is no tensor."""
+    return [_buffer_name(output) for output in graph.graph_outputs or ()]
+
+
+def _buffer_name(output: Any) -> str:
+    try:
+        return str(output.get_name())
+    except (AttributeError, NotImplementedError):  # a number, or nothing
+        return ""
+
+
+def _elements(scheduled: Any) -> tuple[int, int]:
+    """Of a scheduler node's group: a pair of sizes for Triton, of tuples of sizes for C++."""
+    results, each = scheduled.group[1][:2]
+    return _hint(results if isinstance(results, (tuple, list)) else [results]), _hint(
+        each if isinstance(each, (tuple, list)) else [each]
+    )
 
 
 def flops(scheduled: Any) -> int | None:

@@ -1,0 +1,119 @@
+"""FL705: what a graph break sends through memory that one graph would have kept in a kernel.
+
+Invariant: each tensor is one that the report proves: written by a generated kernel at the end of one graph, read in the
+same way by a generated kernel of the next, with a break between the two. What it costs is an upper bound and says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.findings.context import span_of, trail
+from fuselight_server.findings.text import compose, counted
+from fuselight_server.kernels.words import microseconds, share, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import Break, Compile, Frame, GeneratedGraph, Handed, Location
+    from fuselight_server.finding import Finding
+    from fuselight_server.findings.context import Context
+
+_HINTS = (
+    "Remove the break: the finding of the break on this line says how",
+    "Or move the line to where less goes over it, as to the end of the function",
+)
+
+
+def boundary_findings(context: Context) -> Iterator[Finding]:
+    """A finding for each break between kernels that could have been one, from a share of the time on."""
+    device, least = context.report.target_device, context.thresholds.kernel_share
+    whole = context.estimated_us
+    if device is None or not device.bandwidth_gbs or not whole or not least:
+        return
+    groups: dict[Location, tuple[Break, list[Handed]]] = {}
+    for graph in context.report.generated:
+        fusible = [one for one in graph.handed if one.fusible]
+        broke = _between(context, graph, fusible[0].graph) if fusible else None
+        home = context.innermost_ours(broke.stack, broke.above) if broke is not None else None
+        if broke is not None and home is not None:
+            groups.setdefault(home, (broke, []))[1].extend(fusible)
+    for home, (broke, handed) in groups.items():
+        us = sum(map(_moved, handed)) / (device.bandwidth_gbs * 1e3)
+        if us >= whole * least:
+            yield _finding(context, home, broke, handed, us)
+
+
+def _finding(context: Context, home: Location, broke: Break, handed: list[Handed], us: float) -> Finding:
+    written, read = sum(one.bytes for one in handed if _spared(one)), sum(one.bytes for one in handed)
+    tensors = counted(len(handed), "tensor")
+    moved = f"{size(written)} written and {size(read)} read" if written else f"{size(read)} read"
+    on = context.report.target_device
+    part = share(us, context.estimated_us)
+    name = on.name if on else "the device"
+    cost = (
+        f"up to {moved} more than in one graph, {microseconds(us)} on {name} ({part} of the target's kernels)",
+    )
+    goes = "goes" if len(handed) == 1 else "go"
+    return context.finding(
+        "FL705",
+        title=f"kernels before and behind this break could be one: {tensors} {goes} through memory between them",
+        message=compose(
+            "The last kernel before the break writes what the first one behind it reads, element by element in the "
+            "same order. In one graph Inductor may fuse the two. The estimate is a bound: a tensor that the program "
+            "returns, or uses on this line, is written in any case. Gradients are not counted.",
+            cost=cost,
+            hints=_HINTS,
+        ),
+        span=span_of(home),
+        hints=_HINTS,
+        related=trail(broke.stack, without=home, verb="in"),
+        count=len(handed),
+        cost=cost,
+    )
+
+
+def _spared(one: Handed) -> bool:
+    """Whether nobody in the report needs the tensor but the kernels that could be fused with its writer."""
+    return not one.kept and one.fusible == one.read_by
+
+
+def _moved(one: Handed) -> int:
+    return one.bytes * (2 if _spared(one) else 1)
+
+
+def _between(context: Context, graph: GeneratedGraph, earlier: int) -> Break | None:
+    """The break between a graph and the one that ran before it; None where the report does not show it."""
+    reader = _compile(context, graph.compile_id)
+    before = next((one for one in context.report.generated if one.graph == earlier), None)
+    writer = _compile(context, before.compile_id) if before is not None else None
+    if reader is None or writer is None or reader.call != writer.call:
+        return None
+    frame = context.report.frames[reader.frame]
+    if frame.resumes_at is not None:
+        found = [one for one in context.report.breaks if _is_at(one, frame, frame.resumes_at)]
+    else:  # a function that the one before it called, and could not take in
+        found = [
+            one
+            for one in context.report.breaks
+            if one.compile_id == writer.id and any(_is_in(at, frame) for at in one.stack[1:])
+        ]
+    return max(found, key=lambda one: len(one.stack), default=None)
+
+
+def _compile(context: Context, compile_id: str) -> Compile | None:
+    found = next((one for one in context.report.compiles if one.id == compile_id), None)
+    return found if found is not None and found.frame < len(context.report.frames) else None
+
+
+def _is_at(one: Break, frame: Frame, line: int) -> bool:
+    """Whether a break is where the function of a frame goes on."""
+    if not one.stack or one.frame_skipped:
+        return False
+    at = one.stack[0]
+    return at.path == frame.location.path and at.line <= line <= (at.end_line or at.line)
+
+
+def _is_in(at: Location, frame: Frame) -> bool:
+    name = frame.function.rpartition(".")[2]
+    return at.path == frame.location.path and (at.function or "").rpartition(".")[2] == name

@@ -1,0 +1,245 @@
+"""Advice about what was really generated: graph breaks between kernels, copies, repeated blocks, what a GPU decides."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+
+import pytest
+
+from fuselight.devices import find
+from fuselight.report import Report, Tier
+from fuselight_server.findings import findings_of_kernels
+from tests.support.live_worker import LiveWorker
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="this environment has no Triton"),
+]
+BREAK = """\
+import torch
+# fuselight: f(f32[1024, 1024]{options})
+def f(x):
+    y = (x * 2).relu()
+    print("here")
+    return {behind}
+"""
+BLOCKS = """\
+import torch
+from torch import nn
+# fuselight: Net()(f32[4, 16])
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.first = nn.Linear(width, width)
+        self.second = nn.Linear(width, width)
+    def forward(self, x):
+        h = self.first(self.norm(x)).relu() * 2
+        h = self.second(h).sigmoid().tanh() - 1
+        return x + h * {scale}
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(16) for _ in range({count}))
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+"""
+
+
+def report_of(live: LiveWorker, source: str, name: str = "f", device: str = "h100") -> Report:
+    report = live.report(replace(live.request(source, name), tier=Tier.KERNELS, device=find(device)))
+    assert report.failures == ()
+    assert report.generated
+    assert [graph.failure for graph in report.generated] == [None] * len(report.generated)
+    return report
+
+
+def found(report: Report) -> list[tuple[str, int]]:
+    return [(one.code, one.span.line) for one in findings_of_kernels(report)]
+
+
+def test_what_a_break_sends_through_memory_is_told_with_its_bytes(live: LiveWorker) -> None:
+    report = report_of(live, BREAK.format(options="", behind="y.exp() + 1"))
+    (one,) = findings_of_kernels(report)
+    assert (one.code, one.span.line) == ("FL705", 5)
+    assert one.cost[0].startswith("up to 4.2 MB written and 4.2 MB read more than in one graph, ~2.5 us on")
+
+
+@pytest.mark.parametrize(
+    "behind", ["y.softmax(-1)", "y.sum(-1) * 2", "y.view(512, 2048) + 1", "(y + 1, y.mean())"]
+)
+def test_pointwise_kernels_and_reductions_of_the_same_elements_are_told(
+    live: LiveWorker, behind: str
+) -> None:
+    assert found(report_of(live, BREAK.format(options="", behind=behind))) == [("FL705", 5)]
+
+
+@pytest.mark.parametrize(
+    "behind",
+    ["y @ y", "y[::2] + 1", "y.roll(1)", "y.cumsum(0)"],
+    ids=["library", "part", "shifted", "across"],
+)
+def test_what_could_not_be_fused_is_not_told(live: LiveWorker, behind: str) -> None:
+    report = report_of(live, BREAK.format(options="", behind=behind))
+    assert len(report.generated) == 2
+    assert "FL705" not in [code for code, _ in found(report)]
+
+
+def test_a_small_tensor_is_not_told(live: LiveWorker) -> None:
+    source = BREAK.format(options="", behind="y.exp() + 1").replace("1024, 1024", "16, 16")
+    report = report_of(live, source)
+    assert [one.bytes for graph in report.generated for one in graph.handed] == [1024]
+    assert found(report) == []
+
+
+def test_in_training_what_autograd_keeps_is_written_in_any_case(live: LiveWorker) -> None:
+    source = (
+        "import torch\n# fuselight: Net()(f32[1024, 1024], train=True)\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.scale = torch.nn.Parameter(torch.ones(1024))\n"
+        "    def forward(self, x):\n        y = (x * self.scale).relu()\n"
+        "        print('here')\n        return y.exp() + 1\n"
+    )
+    report = report_of(live, source, "Net")
+    handed = [one for graph in report.generated for one in graph.handed]
+    assert [(one.bytes, one.kept, one.read_by) for one in handed] == [(4194304, True, (0,))]
+    (told,) = [one for one in findings_of_kernels(report) if one.code == "FL705"]
+    assert told.span.line == 9
+    assert told.cost[0].startswith("up to 4.2 MB read more than in one graph")
+
+
+def test_a_break_in_a_function_that_was_taken_in_is_told_on_its_own_line(live: LiveWorker) -> None:
+    source = (
+        "import torch\n"
+        "def helper(x):\n    y = x.sin()\n    torch._dynamo.graph_break()\n    return y.cos()\n"
+        "# fuselight: f(f32[1024, 1024])\ndef f(x):\n    return helper(x * 2) + 1\n"
+    )
+    report = report_of(live, source)
+    assert [len(graph.handed) for graph in report.generated] == [0, 1, 1, 1]
+    told = {(one.span.line, one.count) for one in findings_of_kernels(report) if one.code == "FL705"}
+    assert told == {(4, 3)}
+
+
+def test_a_tensor_of_an_earlier_call_is_not_handed_over(live: LiveWorker) -> None:
+    source = (
+        "import torch\nfrom torch import nn\n"
+        "def f(x):\n    return x.relu() * 2\n"
+        "def g(x):\n    return x.exp() + 1\n"
+        "if __name__ == '__main__':\n"
+        "    y = torch.compile(f)(torch.randn(512, 512))\n    torch.compile(g)(y)\n"
+    )
+    report = report_of(live, source, "")
+    assert [len(graph.handed) for graph in report.generated] == [0, 1]  # it is, and no break is between
+    assert found(report) == []
+
+
+def test_a_copy_into_the_layout_of_a_convolution_is_told(live: LiveWorker) -> None:
+    source = (
+        "import torch\n# fuselight: Net()(f32[8, 64, 56, 56])\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.conv = torch.nn.Conv2d(64, 64, 3)\n"
+        "    def forward(self, x):\n        return self.conv(x) + 1\n"
+    )
+    report = report_of(live, source, "Net")
+    (told,) = findings_of_kernels(report)
+    assert (told.code, told.span.line) == ("FL706", 8)
+    assert "`aten.convolution`" in told.title
+    copies = [kernel for graph in report.generated for kernel in graph.kernels if kernel.copies]
+    assert len(copies) == 2  # the input, and the weight, which is too small to be told
+    assert all(kernel.bytes_read == kernel.bytes_written for kernel in copies)
+
+
+@pytest.mark.parametrize(
+    ("how", "told"), [(".t().contiguous()", [("FL706", 4)]), (".half()", []), (".t()", []), (" * 2", [])]
+)
+def test_a_copy_that_a_line_asks_for_is_told_and_other_kernels_are_not(
+    live: LiveWorker, how: str, told: list[tuple[str, int]]
+) -> None:
+    source = f"import torch\n# fuselight: f(bf16[2048, 2048])\ndef f(x):\n    y = x{how}\n    return y @ y\n"
+    assert found(report_of(live, source)) == told
+
+
+def test_equal_blocks_are_told_on_their_call(live: LiveWorker) -> None:
+    report = report_of(live, BLOCKS.format(count=12, scale=1), "Net")
+    one = report.generated[0].repeated
+    assert one is not None
+    assert (one.name, one.count, one.location and one.location.line) == ("Block", 12, 10)
+    assert one.operators == one.whole
+    assert [frame.line for frame in one.call] == [20]
+    (told,) = [one for one in findings_of_kernels(report) if one.code == "FL707"]
+    assert (told.span.line, told.count) == (20, 12)
+    assert "92% of all operators are in those behind the first" in told.cost
+
+
+def test_blocks_that_differ_in_a_constant_are_not_equal(live: LiveWorker) -> None:
+    source = BLOCKS.format(count=12, scale="self.scale").replace(
+        "self.norm = ", "self.scale = len(SEEN); SEEN.append(0); self.norm = "
+    )
+    report = report_of(live, source.replace("class Block", "SEEN = []\nclass Block", 1), "Net")
+    one = report.generated[0].repeated
+    assert one is None or one.name != "Block"
+
+
+def test_a_small_model_is_not_advised(live: LiveWorker) -> None:
+    report = report_of(live, BLOCKS.format(count=4, scale=1), "Net")
+    assert report.generated[0].repeated is not None
+    assert found(report) == []
+
+
+def test_where_a_gpu_times_multiplications_its_candidates_are_told(live: LiveWorker) -> None:
+    source = (
+        "import torch\n# fuselight: f(bf16[2048, 2048])\n"
+        "@torch.compile(mode='max-autotune-no-cudagraphs')\ndef f(x):\n    return (x @ x).relu()\n"
+    )
+    report = report_of(live, source)
+    (graph,) = report.generated
+    multiplied, relu = graph.kernels
+    assert multiplied.name == "extern_kernels.mm"
+    assert multiplied.candidates[0] == "mm of a library"
+    templates = [one for one in multiplied.candidates if one.startswith("triton_mm BLOCK_K=")]
+    assert len(templates) > 5
+    assert all("num_warps=" in one for one in templates)
+    assert relu.candidates == ()
+    told = [one for one in report.problems if one.what.startswith("max_autotune ")]
+    assert ["needs the device itself" in one.why for one in told] == [True]
+
+
+def test_padding_that_a_gpu_would_time_is_told_with_its_sizes_and_nothing_is_padded(live: LiveWorker) -> None:
+    source = (
+        "import torch\n# fuselight: f(bf16[2048, 2047], bf16[2047, 2050])\ndef f(x, y):\n    return x @ y\n"
+    )
+    report = report_of(live, source)
+    (kernel,) = report.generated[0].kernels
+    assert kernel.candidates == (
+        "[2048, 2047] @ [2047, 2050] as it is",
+        "padded to [2048, 2048] @ [2048, 2056]",
+    )
+    assert [one.what for one in report.problems] == ["whether multiplications are padded"]
+
+
+@pytest.mark.parametrize("sizes", ["bf16[2048, 2048], bf16[2048, 2056]", "bf16[16, 15], bf16[15, 16]"])
+def test_what_is_aligned_or_bound_by_memory_is_not_timed(live: LiveWorker, sizes: str) -> None:
+    source = f"import torch\n# fuselight: f({sizes})\ndef f(x, y):\n    return x @ y\n"
+    report = report_of(live, source)
+    assert [kernel.candidates for graph in report.generated for kernel in graph.kernels] == [()]
+    assert report.problems == ()
+
+
+def test_the_backward_multiplications_have_their_own_padding(live: LiveWorker) -> None:
+    source = (
+        "import torch\n# fuselight: Net()(bf16[1024, 1023], train=True)\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.linear = torch.nn.Linear(1023, 2049, dtype=torch.bfloat16)\n"
+        "    def forward(self, x):\n        return self.linear(x).relu()\n"
+    )
+    forward, backward = report_of(live, source, "Net").generated
+    told = [
+        kernel.candidates[1] for graph in (forward, backward) for kernel in graph.kernels if kernel.candidates
+    ]
+    assert told == ["padded to [1024, 1024] @ [1024, 2056]", "padded to [2056, 1024] @ [1024, 1024]"]

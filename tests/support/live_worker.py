@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import select
 import sys
-import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,13 +37,26 @@ class LiveWorker:
     def __init__(self, folder: Path, interpreter: Interpreter | None = None, **options: Any) -> None:
         self.folder = folder
         self.lines: list[str] = []
+        """The log."""
+        self._logged = asyncio.Event()
         self.progress: list[Progress] = []
         self.loop = asyncio.new_event_loop()
         options.setdefault("sample_after", 1.0)
         self.worker = self.do(self._make(interpreter or Interpreter(sys.executable), options))
 
     async def _make(self, interpreter: Interpreter, options: dict[str, Any]) -> Worker:
-        return Worker(interpreter, cwd=str(self.folder), log=self.lines.append, **options)
+        return Worker(interpreter, cwd=str(self.folder), log=self._log, **options)
+
+    def _log(self, line: str) -> None:
+        self.lines.append(line)
+        self._logged.set()
+
+    async def logged(self, holds: Callable[[], T | None]) -> T:
+        """Wait until `holds`, asked again after each line of the log, answers with something that is true."""
+        while not (found := holds()):
+            self._logged.clear()
+            await self._logged.wait()
+        return found
 
     def do(self, work: Coroutine[Any, Any, T], deadline: float = DEADLINE) -> T:
         return self.loop.run_until_complete(asyncio.wait_for(work, deadline))
@@ -89,17 +103,17 @@ def body(text: str) -> str:
     )
 
 
-def wait_gone(pid: int, seconds: float = 30.0) -> None:
+def wait_gone(pid: int, seconds: float = DEADLINE) -> None:
     """Wait until a process has ended; one that only waits to be collected has."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return
-        if state == "Z":
-            return
-    raise AssertionError(f"process {pid} lives on")
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        ended, _, _ = select.select([descriptor], [], [], seconds)
+        assert ended, f"process {pid} lives on"
+    finally:
+        os.close(descriptor)
 
 
 def make_request(

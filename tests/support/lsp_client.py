@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-DEADLINE = 60.0
+DEADLINE = 120.0
 """Seconds; the machines that run this may be busy."""
 
 Json = dict[str, Any]

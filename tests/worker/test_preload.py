@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 import sysconfig
@@ -61,15 +60,9 @@ def f(x):
 
 def wait_for_line(live: LiveWorker, *words: str) -> str:
     """Wait for a line of the host's log that has all `words`."""
-
-    async def wait() -> str:
-        while True:
-            for line in live.lines:
-                if all(word in line for word in words):
-                    return line
-            await asyncio.sleep(0)
-
-    return live.do(wait())
+    return live.do(
+        live.logged(lambda: next((line for line in live.lines if all(word in line for word in words)), None))
+    )
 
 
 def test_calm_packages_are_imported_ahead_and_the_others_left_to_the_runs(live: LiveWorker) -> None:

@@ -83,12 +83,7 @@ def test_a_host_that_is_killed_is_replaced(live: LiveWorker) -> None:
 def test_an_idle_host_stops_and_starts_again(folder: Path) -> None:
     live = LiveWorker(folder, idle_seconds=0.2)
     pid = live.do(live.worker.start()).pid
-
-    async def stopped() -> None:
-        while live.worker.state is not WorkerState.STOPPED:  # noqa: ASYNC110 - the state is the message
-            await asyncio.sleep(0)
-
-    live.do(stopped())
+    assert live.do(live.logged(lambda: live.worker.state is WorkerState.STOPPED))
     wait_gone(pid)
     assert live.analyse(GOOD).failures == ()
     live.close()

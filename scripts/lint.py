@@ -44,6 +44,7 @@ def main() -> int:
             "biome.json",
         ]
         checks["tsc"] = [str(tools / "tsc"), "--noEmit", "-p", "."]
+        checks["tsc of the window"] = [str(tools / "tsc"), "--noEmit", "-p", "extension/webview"]
     return conclude({name: passes(name, command, variables) for name, command in checks.items()})
 
 

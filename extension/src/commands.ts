@@ -7,6 +7,9 @@
 import * as vscode from "vscode";
 import type { Consent } from "./consent";
 import { chooseDevice } from "./device_picker";
+import type { OfferedTarget } from "./graph_messages";
+import { amongOffered, targetIn } from "./graph_target";
+import type { GraphView } from "./graph_view";
 import { selectInterpreter } from "./interpreter_picker";
 import { sourceOf } from "./kernel_documents";
 import type { KernelView } from "./kernel_view";
@@ -24,11 +27,12 @@ export interface Parts {
   readonly consent: Consent;
   readonly report: ReportView;
   readonly kernels: KernelView;
+  readonly graphs: GraphView;
   readonly log: vscode.LogOutputChannel;
 }
 
 export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
-  const { context, lifecycle, board, consent, report, kernels, log } = parts;
+  const { context, lifecycle, board, consent, report, kernels, graphs, log } = parts;
 
   /** Server commands exist only while the server runs. */
   async function ask(command: string, ...args: readonly unknown[]): Promise<unknown> {
@@ -77,6 +81,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
       return showMenu(board.of(vscode.window.activeTextEditor?.document.uri), { answered });
     },
     "fuselight.showDetails": showDetails,
+    "fuselight.showGraphs": showGraphs,
     "fuselight.openWalkthrough": openWalkthrough,
   };
 
@@ -153,6 +158,28 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     }
   }
 
+  /** Of a node of the report, of what a command names, or of the target at the cursor; else the user chooses. */
+  async function showGraphs(argument: unknown): Promise<void> {
+    const named = report.targetOf(argument) ?? targetIn(argument);
+    if (named !== null && named.target !== null) {
+      await graphs.show(named);
+      return;
+    }
+    const editor = vscode.window.activeTextEditor;
+    const isPython = editor?.document.languageId === "python";
+    const source = isPython ? sourceOf(editor.document.uri) : report.shown();
+    if (source === undefined) {
+      void vscode.window.showInformationMessage("Open a Python file to see the graphs of its targets.");
+      return;
+    }
+    const atCursor = source === editor?.document.uri ? await targetAt(editor) : null;
+    const offered = await graphs.offered(source);
+    const chosen = amongOffered(offered, atCursor) ?? (await chooseTarget(offered));
+    if (chosen !== undefined) {
+      await graphs.show(chosen ?? { uri: source.toString(), target: atCursor });
+    }
+  }
+
   return Object.entries(commands).map(([name, action]) => vscode.commands.registerCommand(name, action));
 }
 
@@ -184,6 +211,13 @@ async function chooseFinding(found: readonly vscode.Diagnostic[]): Promise<vscod
     finding,
   }));
   return (await vscode.window.showQuickPick(entries, { title: "Copy which finding?" }))?.finding;
+}
+
+/** Null where there is none to choose, undefined where the user chose none. */
+async function chooseTarget(offered: readonly OfferedTarget[]): Promise<OfferedTarget | null | undefined> {
+  const title = "Show the graphs of which target?";
+  const entries = offered.map((target) => ({ label: target.label, target }));
+  return offered.length === 0 ? null : (await vscode.window.showQuickPick(entries, { title }))?.target;
 }
 
 function activeFolder(): string | null {

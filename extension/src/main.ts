@@ -9,6 +9,7 @@ import { registerCommands } from "./commands";
 import { createConsent } from "./consent";
 import { createDeviceItem, warnOfDevices } from "./device_picker";
 import { onInterpreterSelected } from "./environment";
+import { createGraphView } from "./graph_view";
 import { createKernelDocuments, type FetchKernel } from "./kernel_documents";
 import { createKernelHeat } from "./kernel_heat";
 import { createKernelMarks } from "./kernel_marks";
@@ -17,12 +18,14 @@ import { createLifecycle, type Lifecycle } from "./lifecycle";
 import { createMessageLog } from "./message_log";
 import {
   confirmRunRequest,
+  graphsRequest,
   kernelDocumentRequest,
   kernelLinesRequest,
   kernelsAtRequest,
   reportChangedNotification,
   reportTreeRequest,
   type Status,
+  serverCommand,
   statusNotification,
 } from "./protocol";
 import { createReportView, type ReportView } from "./report_view";
@@ -99,7 +102,20 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     fetchDocument,
     documents,
   );
+  const graphs = createGraphView({
+    extension: context.extensionUri,
+    fetch: async (of) => {
+      const client = lifecycle.client();
+      return client ? await client.sendRequest(graphsRequest, of) : null;
+    },
+    toRange: (range) => lifecycle.client()?.protocol2CodeConverter.asRange(range) ?? null,
+    run: (of) => {
+      const target = of.target === "" ? "__main__" : of.target;
+      return vscode.commands.executeCommand(serverCommand.run, { uri: of.uri, target });
+    },
+  });
   kernelsChanged = (uri) => {
+    void graphs.changed(uri);
     void documents.changed(uri);
     void heat.changed(uri);
   };
@@ -111,11 +127,12 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     documents,
     marks,
     heat,
+    graphs,
     warnOfInterpreters(board),
     createDeviceItem(board),
     warnOfDevices(board),
     report,
-    ...registerCommands({ context, lifecycle, board, consent, report, kernels, log }),
+    ...registerCommands({ context, lifecycle, board, consent, report, kernels, graphs, log }),
     vscode.workspace.onDidGrantWorkspaceTrust(() => lifecycle.reconcile("trust granted")),
     vscode.workspace.onDidChangeWorkspaceFolders(() => lifecycle.reconcile("folders changed")),
     vscode.workspace.onDidChangeConfiguration((change) => {

@@ -5,6 +5,7 @@
  */
 
 import { NotificationType, type Range, RequestType } from "vscode-languageclient/node";
+import type { GraphPicture, GraphTarget } from "./graph_messages";
 import type { KernelLink } from "./kernel_lines";
 import type { KernelId } from "./kernel_uri";
 
@@ -61,6 +62,8 @@ export interface ReportNode {
   readonly uri: string | null;
   readonly range: Range | null;
   readonly contextValue: string;
+  /** Of a target: how the server knows it. */
+  readonly target?: GraphTarget | null;
   /** The text that it opens, instead of a line to jump to. */
   readonly kernel?: KernelEntryId | null;
   readonly children: readonly ReportNode[];
@@ -154,6 +157,7 @@ export const kernelLinesRequest = new RequestType<
   { readonly lines: readonly KernelLine[] },
   void
 >("fuselight/kernelLines");
+export const graphsRequest = new RequestType<GraphTarget, GraphPicture, void>("fuselight/graphs");
 
 /** Commands that the server answers; the language client registers them under the same names. */
 export const serverCommand = {

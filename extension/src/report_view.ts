@@ -5,6 +5,7 @@
  */
 
 import * as vscode from "vscode";
+import type { GraphTarget } from "./graph_messages";
 import type { ReportNode } from "./protocol";
 
 /** Asks the server; empty while there is none. */
@@ -15,6 +16,10 @@ export interface ReportView extends vscode.Disposable {
   changed(uri?: string): void;
   /** Open the view at a target. */
   reveal(uri: vscode.Uri, target: string | null): Promise<void>;
+  /** The target that a node of the tree belongs to; null for what is none. */
+  targetOf(node: unknown): GraphTarget | null;
+  /** The file that is shown. */
+  shown(): vscode.Uri | undefined;
   /** What is shown, for tests. */
   nodes(): readonly ReportNode[];
 }
@@ -86,6 +91,14 @@ export function createReportView(
         await tree.reveal(found, { select: true, focus: true, expand: 2 });
       }
     },
+    targetOf(node) {
+      let root = [...parents.keys(), ...roots].find((one) => one === node);
+      for (let above = root; above !== undefined; above = parents.get(above)) {
+        root = above;
+      }
+      return root?.target ?? null;
+    },
+    shown: () => shown,
     nodes: () => roots,
     dispose() {
       for (const one of [...listeners, tree, changed]) {

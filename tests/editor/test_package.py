@@ -6,6 +6,7 @@ for each supported version, whether or not this machine has it.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -90,6 +91,16 @@ def test_the_sampler_can_be_run(extension: Path) -> None:
     assert subprocess.run([program, "--version"], capture_output=True, check=True).stdout.startswith(
         b"py-spy"
     )
+
+
+def test_the_window_of_graphs_travels_with_the_licences_of_what_is_bundled(extension: Path) -> None:
+    for name in ("dist/graphs.js", "media/graphs.css"):
+        assert (extension / "extension" / name).is_file(), name
+    licences = (extension / "extension" / "dist" / "LICENSES.txt").read_text(encoding="utf-8")
+    manifest = json.loads((extension / "package.json").read_text(encoding="utf-8"))
+    for name, version in manifest["dependencies"].items():
+        assert f"{name} {version} (MIT)\n" in licences
+    assert licences.count("Permission is hereby granted") >= len(manifest["dependencies"])
 
 
 def test_nothing_else_travels(extension: Path) -> None:

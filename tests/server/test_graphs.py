@@ -95,6 +95,8 @@ def test_targets_to_choose_from(connect: Start, tmp_path: Path) -> None:
     assert made["targets"] == [{"uri": uri, "target": name, "label": name} for name in ("f", "g")]
     assert not made["found"], "there are two, and none is named"
     assert graphs(client, uri, "g")["title"] == "g"
+    nodes = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
+    assert [node["target"] for node in nodes] == [{"uri": uri, "target": name} for name in ("f", "g")]
 
 
 def test_what_was_not_run_says_what_to_do(connect: Start, tmp_path: Path) -> None:

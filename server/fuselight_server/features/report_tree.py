@@ -111,7 +111,7 @@ def target_node(result: Result, view: convert.Client, kernels: KernelResult | No
         *make.group("problems", "Not learnt", "question", _problems(make, report)),
     ]
     versions = f"torch {report.versions.torch}, Python {report.versions.python}, {report.device}"
-    return make.node(
+    node = make.node(
         "target",
         name,
         "history" if result.stale else "symbol-class",
@@ -121,6 +121,7 @@ def target_node(result: Result, view: convert.Client, kernels: KernelResult | No
         kind="target",
         children=children,
     )
+    return {**node, "target": {"uri": view.uri_of(key.path), "target": key.name}}
 
 
 def _inputs(make: Maker, report: Report) -> list[Node]:

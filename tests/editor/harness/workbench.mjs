@@ -9,7 +9,7 @@ import path from "node:path";
 import { expect } from "@playwright/test";
 import { tools } from "./code_server.mjs";
 
-const pictures = new Set(["findings", "hover", "quick-fix", "report"]);
+const pictures = new Set(["findings", "graphs", "hover", "quick-fix", "report"]);
 
 export function workbench(page) {
   const editor = page.locator(".editor-instance .monaco-editor").first();
@@ -37,6 +37,11 @@ export function workbench(page) {
       page.locator(".editor-group-container").nth(index).locator('.view-overlays [class*="ced-"]'),
     /** What an extension has drawn beside line numbers. */
     gutterBars: page.locator('.glyph-margin-widgets [class*="ced-"], .margin-view-overlays [class*="ced-"]'),
+
+    /** The window with the graphs of a target. */
+    graphs: page.frameLocator("iframe.webview.ready").frameLocator("#active-frame"),
+    /** The status item that says where the cursor is. */
+    cursorAt: (line) => page.locator("#status\\.editor\\.selection", { hasText: `Ln ${line},` }),
 
     /** A step of the walkthrough that counts as done. */
     ticked: (text) => page.locator('.getting-started-step[aria-checked="true"]', { hasText: text }),
@@ -80,6 +85,14 @@ export function workbench(page) {
       await palette.locator("input.input").fill(`>${title}`);
       await palette.locator(".monaco-list-row", { hasText: title }).first().click();
       await palette.waitFor({ state: "hidden" });
+    },
+    /** A file of the workspace, into the group that has the focus. */
+    async openFile(name) {
+      await editor.click();
+      await page.keyboard.press("Control+p");
+      await page.locator(".quick-input-widget input.input").fill(name);
+      await page.locator(".quick-input-widget .monaco-list-row", { hasText: name }).first().click();
+      await page.locator(".tab.active", { hasText: name }).waitFor();
     },
     async goToLine(line) {
       await page.keyboard.press("Control+g");

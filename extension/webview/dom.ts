@@ -1,0 +1,39 @@
+/**
+ * Elements of the page, made without any markup: what is shown of a workspace stays text.
+ *
+ * Invariant: style comes from the style sheet, and sizes and places from properties: the page allows no inline style.
+ */
+
+type Attributes = Readonly<Record<string, string | number | boolean>>;
+
+export function element<K extends keyof HTMLElementTagNameMap>(
+  name: K,
+  attributes: Attributes = {},
+  ...children: readonly (Node | string)[]
+): HTMLElementTagNameMap[K] {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    made.setAttribute(key, String(value));
+  }
+  made.append(...children);
+  return made;
+}
+
+export function drawing<K extends keyof SVGElementTagNameMap>(
+  name: K,
+  attributes: Attributes = {},
+  ...children: readonly (Node | string)[]
+): SVGElementTagNameMap[K] {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) {
+    made.setAttribute(key, String(value));
+  }
+  made.append(...children);
+  return made;
+}
+
+export function button(text: string, label: string, press: () => void): HTMLButtonElement {
+  const made = element("button", { type: "button", "aria-label": label, title: label }, text);
+  made.addEventListener("click", press);
+  return made;
+}

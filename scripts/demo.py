@@ -1,4 +1,4 @@
-"""`make demo`: findings of an example in the terminal, then an editor opened on it with the extension running.
+"""`make demo`: findings and kernels of examples in the terminal, then an editor with the extension running.
 
 Invariant: the terminal part needs no editor; `EDITOR_UI=none`, CI or the lack of a terminal stops after it.
 """
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from bootstrap import Environment
 
 EXAMPLE = ROOT / "examples" / "gpt2_breaks.py"
+SMALL = ROOT / "examples" / "clean.py"
+"""What kernels are shown of: few of them, in seconds."""
+DEVICE = "h100"
 _FOUND_SOMETHING = 1
 """Exit code of `fuselight check` when there are findings, which is what the example is for."""
 
@@ -29,7 +32,7 @@ def main() -> int:
     environment = environment_with_torch("the demo compiles a model, and there is no torch")
     if environment is None:
         return 1
-    code = show_in_terminal(environment)
+    code = show_findings(environment) or show_kernels(environment)
     if code != 0:
         return code
     reason = no_editor(os.environ, terminal=sys.stdin.isatty() and sys.stdout.isatty())
@@ -43,23 +46,37 @@ def main() -> int:
     return 0
 
 
-def show_in_terminal(environment: Environment) -> int:
+def show_findings(environment: Environment) -> int:
     """Run `fuselight check` on the example; returns 0 if it found what there is to find."""
     shown = EXAMPLE.relative_to(ROOT)
     print(f"\n{EXAMPLE.name} is a small GPT-2 with four habits that cost speed under torch.compile.")
     print("Fuselight calls it with three inputs, on this machine, and says what the compiler made of it.")
-    print(f"\n$ fuselight check {shown}\n", flush=True)
-    command = [str(environment.python), "-m", "fuselight_server", "check", str(shown)]
-    done = subprocess.run(
-        [*command, "--python", str(environment.python)], cwd=ROOT, env=environment.variables(), check=False
-    )
-    if done.returncode != _FOUND_SOMETHING:
-        print(
-            f"fuselight check ended with {done.returncode}; the example has findings, so 1 was due",
-            file=sys.stderr,
-        )
-        return done.returncode or 1
+    code = _fuselight(environment, "check", str(shown))
+    if code != _FOUND_SOMETHING:
+        print(f"fuselight check ended with {code}; the example has findings, so 1 was due", file=sys.stderr)
+        return code or 1
     return 0
+
+
+def show_kernels(environment: Environment) -> int:
+    """Run `fuselight kernels` on the small example, for a GPU that need not be here; returns 0 if it has them."""
+    print(
+        f"\nThe kernels that {SMALL.name} would become on an {DEVICE.upper()}, which need not be here:",
+        end="",
+    )
+    print(" each line's part, then every launch.")
+    code = _fuselight(environment, "kernels", str(SMALL.relative_to(ROOT)), "--device", DEVICE)
+    if code != 0:
+        print(f"fuselight kernels ended with {code}; the example has kernels, so 0 was due", file=sys.stderr)
+    return code
+
+
+def _fuselight(environment: Environment, *arguments: str) -> int:
+    """Show a command and run it; returns its exit code."""
+    print(f"\n$ fuselight {' '.join(arguments)}\n", flush=True)
+    command = [str(environment.python), "-m", "fuselight_server", *arguments]
+    command += ["--python", str(environment.python)]
+    return subprocess.run(command, cwd=ROOT, env=environment.variables(), check=False).returncode
 
 
 def no_editor(variables: Mapping[str, str], *, terminal: bool) -> str | None:

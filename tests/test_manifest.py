@@ -95,6 +95,17 @@ def test_the_command_warns_of_guards_from_where_the_editor_does() -> None:
     assert f"({command.guard_us:g}; `--guard-us`)" in page
 
 
+def test_the_editor_advises_from_where_the_pages_say() -> None:
+    defaults = Thresholds()
+    assert SERVER["fuselight.kernels.adviseFromPercent"] == 100 * defaults.kernel_share
+    assert SERVER["fuselight.kernels.adviseRepeats"] == defaults.repeats
+    for name in ("FL705", "FL706"):
+        page = " ".join((ROOT / f"docs/findings/{name}.md").read_text(encoding="utf-8").split())
+        assert f"from {100 * defaults.kernel_share:g}% of the estimated time" in page
+    page = (ROOT / "docs/findings/FL707.md").read_text(encoding="utf-8")
+    assert f"from {defaults.repeats} equal instances on" in page
+
+
 def test_commands_in_menus_exist() -> None:
     contributes = MANIFEST["contributes"]
     commands = {entry["command"] for entry in contributes["commands"]}

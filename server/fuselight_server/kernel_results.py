@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import Phase
 from fuselight_server.finding import Span
-from fuselight_server.findings import findings, findings_of_kernels
+from fuselight_server.findings import Thresholds, findings, findings_of_kernels
 from fuselight_server.kernels import Kept, LineCost, Place, costs_by_line, kept_by_line
 from fuselight_server.kernels.words import line_ranges, microseconds
 from fuselight_server.places import Live, Places
@@ -30,6 +30,8 @@ CHANGES = 50
 BACKWARD_TO_COME = "so far: backward still being generated"
 MORE_TO_COME = "so far: more still being generated"
 CANCELLED = "cancelled: not all was generated"
+
+_NO_THRESHOLDS = Thresholds()
 
 ASSEMBLED = 20
 """Kernels of one report that are kept compiled: each has half a dozen texts."""
@@ -138,6 +140,11 @@ class KernelResult:
             return shown.own
         return shown.earlier.own if shown.earlier is not None else ()
 
+    def derive(self, thresholds: Thresholds) -> None:
+        """Make its findings again; not where lines have moved since, as the report does not know it."""
+        if not self.stale:
+            self.own = _placed(self.report, self.places, thresholds)
+
     def paths(self) -> frozenset[str]:
         """Return the files that it says something about."""
         return self.places.paths() | {self.key.path} | (self.earlier.paths() if self.earlier else frozenset())
@@ -186,19 +193,20 @@ class KernelResult:
         return None if there.gone else replace(place, line=there.span.line)
 
 
-def kernel_result_of(key: Key, generation: int, report: Report) -> KernelResult:
+def kernel_result_of(
+    key: Key, generation: int, report: Report, thresholds: Thresholds = _NO_THRESHOLDS
+) -> KernelResult:
     """Make the result of a report that has just arrived, with nothing moved yet."""
     costs, kept = costs_by_line(report), kept_by_line(report)
     lines = {cost.place for cost in costs} | kept.keys()
     places = Places(Span(place.path, place.line) for place in lines if place is not None)
-    own = tuple(
-        Live(finding, places.add(finding.span), tuple(places.add(item.span) for item in finding.related))
-        for finding in findings_of_kernels(report)
-    )
+    own = _placed(report, places, thresholds)
     depends = frozenset({key.path, *places.paths()})
     told = {live.finding for live in own}
     captured = tuple(
-        Live(finding, places.add(finding.span), ()) for finding in findings(report) if finding not in told
+        Live(finding, places.add(finding.span), ())
+        for finding in findings(report, thresholds=thresholds)
+        if finding not in told
     )
     return KernelResult(
         key=key,
@@ -210,6 +218,13 @@ def kernel_result_of(key: Key, generation: int, report: Report) -> KernelResult:
         depends=depends,
         own=own,
         captured=captured,
+    )
+
+
+def _placed(report: Report, places: Places, thresholds: Thresholds) -> tuple[Live, ...]:
+    return tuple(
+        Live(finding, places.add(finding.span), tuple(places.add(item.span) for item in finding.related))
+        for finding in findings_of_kernels(report, thresholds=thresholds)
     )
 
 

@@ -118,7 +118,9 @@ class Outcomes:
         if job.key.kernel:
             self._take_in_kernel(job.key, report)
             return
-        result = await asyncio.to_thread(kernel_result_of, job.key, job.generation, report)
+        result = await asyncio.to_thread(
+            kernel_result_of, job.key, job.generation, report, self._thresholds_at(job.key.path)
+        )
         for path, change in self._changes.pop(job.key, []):
             result.change(path, change)
         before = self._state.kernels.get(job.key)
@@ -136,7 +138,9 @@ class Outcomes:
         if report is None:
             self._let_go_of_part(job.key)
         elif job.key.tier is Tier.KERNELS and report.generated:
-            result = await asyncio.to_thread(kernel_result_of, job.key, job.generation, report)
+            result = await asyncio.to_thread(
+                kernel_result_of, job.key, job.generation, report, self._thresholds_at(job.key.path)
+            )
             for path, change in self._changes.get(job.key, []):
                 result.change(path, change)
             result.unfinished = still_to_come(report)
@@ -151,6 +155,9 @@ class Outcomes:
         else:
             result.unfinished = CANCELLED
         self._face.results_changed(result.paths())
+
+    def _thresholds_at(self, path: str) -> Thresholds:
+        return _thresholds(self._state.folder_of(path).settings)
 
     def _keep_kernels(self, result: KernelResult) -> None:
         before = self._state.kernels.get(result.key)
@@ -167,7 +174,11 @@ class Outcomes:
             fresh = result_of(key, result.generation, result.report, made)
             if not result.stale:
                 result.own, result.places = fresh.own, fresh.places
-        self._face.findings_changed(self.shown_paths())
+        for key, kernels in self._state.kernels.items():
+            kernels.shown.derive(self._thresholds_at(key.path))
+        self._face.findings_changed(
+            self.shown_paths() | {path for one in self._state.kernels.values() for path in one.paths()}
+        )
 
     def shown_paths(self) -> frozenset[str]:
         """Return every file that some result says something about."""
@@ -228,7 +239,12 @@ def failed_report(job: Job, request: Analyse, failure: Failure, versions: Versio
 
 
 def _thresholds(settings: Settings) -> Thresholds:
-    return Thresholds(guard_count=settings.guards.warn_count, guard_us=settings.guards.warn_microseconds)
+    return Thresholds(
+        guard_count=settings.guards.warn_count,
+        guard_us=settings.guards.warn_microseconds,
+        kernel_share=settings.kernels.advise_from_percent / 100,
+        repeats=settings.kernels.advise_repeats,
+    )
 
 
 def _reader(overlays: dict[str, str]) -> Callable[[str, int], str | None]:

@@ -61,6 +61,10 @@ class KernelSettings:
     lens: Literal["line", "function", "off"] = "line"
     heat: Literal["gutter", "ruler", "off"] = "gutter"
     """Drawn by the client, which reads it itself."""
+    advise_from_percent: float = 5.0
+    """Of the estimated time of a target's kernels: from where on copies and graph breaks between them are told."""
+    advise_repeats: int = 6
+    """Equal instances of a module from which on it is advised to compile one."""
 
 
 @dataclass(frozen=True)

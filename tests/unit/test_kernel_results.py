@@ -23,7 +23,9 @@ from fuselight.report import (
 )
 from fuselight_server import state
 from fuselight_server.features.diagnostics import _after_ignores
+from fuselight_server.features.kernel_hover import kernels as hovered
 from fuselight_server.features.kernel_lens import line_lenses, total
+from fuselight_server.findings import Thresholds
 from fuselight_server.kernel_results import ASSEMBLED, KernelResult, differences, kernel_result_of
 from fuselight_server.kernels import Place
 from fuselight_server.places import Result, result_of
@@ -189,3 +191,36 @@ def test_an_ignore_is_idle_only_once_the_tier_of_its_code_has_run(code: str, tol
     assert codes([], []) == []
     assert codes([captured], []) == told
     assert codes([captured], [generated]) == ["FL503"]
+
+
+def test_findings_follow_thresholds_until_the_text_has_moved() -> None:
+    copy = replace(
+        kernel(3), copies=True, bound="memory",
+        operators=(FusedOperator("aten.clone.default", stack=(at(3),)),),
+    )  # fmt: skip
+    found = result(copy, kernel(4, launch=1, us=90.0))
+
+    def codes() -> list[str]:
+        return [live.finding.code for live in found.findings]
+
+    assert codes() == ["FL706"]
+    found.derive(Thresholds(kernel_share=0.2))
+    assert codes() == []
+    found.derive(Thresholds(kernel_share=0.1))
+    assert codes() == ["FL706"]
+    kept = opened(9)
+    kept.keep_kernels(found)
+    edit(kept, (0, 0), (0, 0), "new = 1\n")
+    found.derive(Thresholds(kernel_share=0.2))
+    assert [(live.finding.code, live.now().span.line) for live in found.findings] == [("FL706", 4)]
+
+
+def test_a_hover_tells_between_what_a_gpu_would_decide() -> None:
+    tried = ("mm of a library", *(f"triton_mm BLOCK_K={size}" for size in range(20)))
+    kept = opened(9)
+    kept.keep_kernels(result(replace(kernel(3), candidates=tried)))
+    snapshot = kept.snapshot(f"file://{FILE}", {})
+    assert snapshot is not None
+    (text,) = hovered(snapshot, 3)
+    assert "A GPU decides `triton_0` between 21: mm of a library, " in text
+    assert "and 15 more." in text

@@ -157,6 +157,7 @@ async def generate(options: KernelOptions, say: Callable[[str], None]) -> Outcom
     outcome.interpreter, outcome.why = worker.choice.executable, worker.choice.why
     try:
         readings = await asyncio.to_thread(read_sources, options.paths, outcome)
+        outcome.readings = readings
         jobs = planned_jobs(readings, outcome, targets=options.targets, limits=options.limits)
         ready = await worker.ready()
         for number, (planned, run_options) in enumerate(jobs, 1):

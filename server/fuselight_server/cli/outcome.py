@@ -13,9 +13,11 @@ from urllib.request import url2pathname
 
 from fuselight_server.cli.sources import Sources, shown_path
 from fuselight_server.finding import Finding, Severity
+from fuselight_server.findings import apply_ignores, findings_of_kernels
 
 if TYPE_CHECKING:
     from fuselight.report import Problem, Report
+    from fuselight_server.static.reading import Reading
 
 _UNANALYSED = frozenset({"FL403", "FL409", "FL504"})
 """Failures that are not the user's code: nothing was learnt about it."""
@@ -34,6 +36,14 @@ class Outcome:
     """Findings that the baseline knows, left out of `findings`."""
     interpreter: str = ""
     why: str = ""
+
+    readings: dict[str, Reading] = field(default_factory=dict)
+    """The files that were read, for their ignore comments."""
+
+    def of_kernels(self, report: Report) -> tuple[Finding, ...]:
+        """The findings of a report that only tier kernels has, but for those that a comment silences."""
+        found = findings_of_kernels(report)
+        return apply_ignores(found, self.readings, known=lambda _code: False)
 
     @property
     def exit_code(self) -> int:

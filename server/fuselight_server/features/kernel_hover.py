@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.features.kernel_lens import words
 from fuselight_server.features.markdown import code_span, plain
-from fuselight_server.kernels.words import microseconds, operations, size
+from fuselight_server.kernels.words import candidates, microseconds, operations, size
 
 if TYPE_CHECKING:
     from fuselight.report import GeneratedGraph, Kernel
     from fuselight_server.kernel_results import KernelResult, Row
     from fuselight_server.state import Snapshot
+
+UNDECIDED = 3
+"""Kernels of a line of which a hover says between what a GPU decides."""
 
 LISTED = 20
 """Kernels of a line that a hover lists."""
@@ -47,8 +50,20 @@ def _table(name: str, result: KernelResult, row: Row) -> str:
     if row.kept:
         tensors = "tensor" if row.kept.tensors == 1 else "tensors"
         parts.append(f"Autograd keeps {size(row.kept.bytes)} in {row.kept.tensors} {tensors} for backward.")
+    parts += _undecided(row)
     parts.append("*Times are estimates: nothing was launched. A kernel of several lines is told whole here.*")
     return "\n\n".join(parts)
+
+
+def _undecided(row: Row) -> list[str]:
+    """Of the line's kernels, those between whose implementations a GPU decides."""
+    found = dict.fromkeys(
+        (kernel.name, kernel.candidates) for _, kernel in row.cost.launches if kernel.candidates
+    )
+    return [
+        f"A GPU decides {code_span(name)} between {len(tried)}: {plain(candidates(tried))}."
+        for name, tried in list(found)[:UNDECIDED]
+    ]
 
 
 def _cells(graph: GeneratedGraph, kernel: Kernel) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fuselight.report import Assembled
     from fuselight_server.kernels.shares import Place
@@ -55,6 +55,12 @@ def resources(assembled: Assembled) -> str:
         limit = "" if filled.warps == filled.most else f" ({filled.limited_by} end first)"
         facts.append(f"{share(filled.warps, filled.most)} of the warps{limit}")
     return ", ".join(facts)
+
+
+def candidates(found: Sequence[str], most: int = 6) -> str:
+    """`one, another and 19 more`: what a GPU would time against each other."""
+    shown = ", ".join(found[:most])
+    return f"{shown} and {len(found) - most} more" if len(found) > most else shown
 
 
 def share(part: float, whole: float) -> str:

@@ -22,6 +22,7 @@ from fuselight.report import (
 from fuselight_server.cli.formats.kernels_json import as_json
 from fuselight_server.cli.formats.kernels_text import print_kernels
 from fuselight_server.cli.outcome import Details, Outcome
+from fuselight_server.static.document import read_source
 from tests.support.reports import report
 
 ROOT = "/w"
@@ -105,3 +106,28 @@ def test_graphs_are_printed_as_text_the_joint_one_before_the_two_that_it_was_cut
     print_kernels(made, Console(file=out, width=200, markup=False))
     assert "def " not in out.getvalue()
     assert "aten" not in json.loads(as_json(made))["targets"][0]["graphs"][0]
+
+
+def test_what_a_gpu_would_choose_from_is_told_in_short_and_whole_in_json() -> None:
+    tried = ("mm of a library", *(f"triton_mm BLOCK_K={size}" for size in range(20)))
+    kernel = Kernel("extern_kernels.mm", KernelKind.EXTERN, 0, candidates=tried)
+    graph = GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,))
+    made = Outcome(reports=[report(roots=(ROOT,), generated=(graph,))])
+    out = io.StringIO()
+    print_kernels(made, Console(file=out, width=200, markup=False))
+    assert "a GPU decides between 21: mm of a library, triton_mm BLOCK_K=0, " in out.getvalue()
+    assert "BLOCK_K=4 and 15 more\n" in out.getvalue()
+    (told,) = json.loads(as_json(made))["targets"][0]["graphs"][0]["kernels"]
+    assert tuple(told["candidates"]) == tried
+    assert told["copies"] is False
+
+
+def test_a_comment_silences_a_finding_of_kernels_and_none_is_called_idle() -> None:
+    operators = (FusedOperator("aten.linalg_qr.default", stack=at(2)),)
+    kernel = Kernel("torch.ops.aten.linalg_qr.default", KernelKind.FALLBACK, 0, operators=operators)
+    given = report(roots=(ROOT,), generated=(GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,)),))
+    source = "x = 1  # fuselight: ignore[FL702]\ny = 1  # fuselight: ignore[{}]\n"
+    for code, codes in (("FL701", []), ("FL702", ["FL701"])):
+        path = f"{ROOT}/model.py"
+        made = Outcome(readings={path: read_source(path, source.format(code))})
+        assert [one.code for one in made.of_kernels(given)] == codes

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from fuselight.codec import encode
 from fuselight_server.cli.formats.json import finding_as_json
 from fuselight_server.cli.outcome import NO_DETAILS
-from fuselight_server.findings import findings_of_kernels
 from fuselight_server.kernels import Place, costs_by_line, fold
 from fuselight_server.kernels.fusion import why
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from fuselight.report import GeneratedGraph, Report, Stack
     from fuselight_server.cli.outcome import Details, Outcome
-    from fuselight_server.cli.sources import Sources
     from fuselight_server.kernels import Folded
 
 
@@ -29,7 +27,7 @@ def as_json(outcome: Outcome, details: Details = NO_DETAILS, *, pairs: Sequence[
             "schema": 1,
             "targets": [
                 {
-                    **_target(report, outcome.sources, details),
+                    **_target(report, outcome, details),
                     "why": _why(report, pairs),
                 }
                 for report in outcome.reports
@@ -40,7 +38,7 @@ def as_json(outcome: Outcome, details: Details = NO_DETAILS, *, pairs: Sequence[
     )
 
 
-def _target(report: Report, sources: Sources, details: Details) -> dict[str, Any]:
+def _target(report: Report, outcome: Outcome, details: Details) -> dict[str, Any]:
     return {
         "path": report.target.path,
         "name": report.target.name or "__main__",
@@ -59,7 +57,7 @@ def _target(report: Report, sources: Sources, details: Details) -> dict[str, Any
             }
             for cost in costs_by_line(report)
         ],
-        "findings": [finding_as_json(finding, sources) for finding in findings_of_kernels(report)],
+        "findings": [finding_as_json(one, outcome.sources) for one in outcome.of_kernels(report)],
         "failures": [encode(failure) for failure in report.failures],
         "problems": [encode(problem) for problem in report.problems],
     }
@@ -75,6 +73,8 @@ def _graph(graph: GeneratedGraph, report: Report, details: Details) -> dict[str,
         "saved_bytes": sum(tensor.bytes for tensor in graph.saved),
         "recomputed": [encode(one) for one in graph.recomputed],
         "refusals": [encode(refusal) for refusal in graph.refusals],
+        "handed": [encode(one) for one in graph.handed],
+        "repeated": encode(graph.repeated),
         "cudagraph_skips": [encode(skip) for skip in graph.cudagraph_skips],
     }
     if details.graphs:
@@ -102,6 +102,8 @@ def _kernel(one: Folded, report: Report, details: Details) -> dict[str, Any]:
         "dtype": kernel.dtype,
         "estimate_us": kernel.estimate_us,
         "bound": kernel.bound,
+        "copies": kernel.copies,
+        "candidates": list(kernel.candidates),
     }
     if details.source:
         out["source"] = report.texts.get(kernel.text_key or "")

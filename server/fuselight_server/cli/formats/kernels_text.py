@@ -13,10 +13,17 @@ from rich.text import Text
 from fuselight_server.cli.formats.json import severity_word
 from fuselight_server.cli.outcome import NO_DETAILS
 from fuselight_server.cli.sources import shown_path
-from fuselight_server.findings import findings_of_kernels
 from fuselight_server.kernels import Place, costs_by_line, fold, place_of
 from fuselight_server.kernels.fusion import sentence, why
-from fuselight_server.kernels.words import line_ranges, microseconds, operations, resources, share, size
+from fuselight_server.kernels.words import (
+    candidates,
+    line_ranges,
+    microseconds,
+    operations,
+    resources,
+    share,
+    size,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
 
     from fuselight.report import GeneratedGraph, Report
     from fuselight_server.cli.outcome import Details, Outcome
+    from fuselight_server.kernels import Folded
 
 _KEPT = 8
 """Lines told of what is kept for backward, and of what is computed again."""
@@ -60,7 +68,7 @@ def _print_target(report: Report, outcome: Outcome, console: Console, details: D
     for failure in report.failures:
         console.print(Text(f"failed: {failure.message}. {failure.next_step}", "bold red"), soft_wrap=True)
     _print_lines(report, outcome, console)
-    for finding in findings_of_kernels(report):
+    for finding in outcome.of_kernels(report):
         place = f"{shown_path(finding.span.path)}:{finding.span.line}"
         head = f"{severity_word(finding)}[{finding.code}] {place}: {finding.title}"
         cost = f" ({'; '.join(finding.cost)})" if finding.cost else ""
@@ -110,14 +118,7 @@ def _print_graph(graph: GeneratedGraph, report: Report, console: Console, detail
     if graph.failure is not None:
         console.print(f"no kernels: {graph.failure}", soft_wrap=True)
     for one in folded:
-        kernel = one.kernel
-        facts = [kernel.kind.value.replace("_", " ")]
-        if one.us is not None:
-            facts.append(f"{microseconds(one.us)} ({kernel.bound}-bound)")
-        if kernel.bytes_read is not None and kernel.bytes_written is not None:
-            facts.append(f"reads {size(kernel.bytes_read)}, writes {size(kernel.bytes_written)}")
-        if kernel.flops:
-            facts.append(operations(kernel.flops))
+        kernel, facts = one.kernel, _facts(one)
         times = f" x {one.count}" if one.count > 1 else ""
         where = line_ranges(one.places, one.places[0]) if one.places else "no line"
         first = Place(one.places[0].path, one.places[0].line) if one.places else None
@@ -126,6 +127,9 @@ def _print_graph(graph: GeneratedGraph, report: Report, console: Console, detail
             Text.assemble("  ", (kernel.name, "bold cyan"), f"{times}  {', '.join(facts)}"), soft_wrap=True
         )
         console.print(Text(f"      {name}", "dim"), soft_wrap=True)
+        if kernel.candidates:
+            told = candidates(kernel.candidates)
+            console.print(f"      a GPU decides between {len(kernel.candidates)}: {told}", soft_wrap=True)
         assembled = report.assembled.get(kernel.text_key or "")
         if assembled is not None:
             console.print(f"      {resources(assembled)}", soft_wrap=True)
@@ -146,6 +150,19 @@ def _print_texts(graph: GeneratedGraph, report: Report, console: Console) -> Non
         if key in report.texts:
             console.print(Text(f"\n{head}:", "bold"), soft_wrap=True)
             console.print(Text(report.texts[key]), soft_wrap=True)
+
+
+def _facts(one: Folded) -> list[str]:
+    """What one kernel is, costs, moves and computes."""
+    kernel = one.kernel
+    facts = [kernel.kind.value.replace("_", " ")]
+    if one.us is not None:
+        facts.append(f"{microseconds(one.us)} ({kernel.bound}-bound)")
+    if kernel.bytes_read is not None and kernel.bytes_written is not None:
+        facts.append(f"reads {size(kernel.bytes_read)}, writes {size(kernel.bytes_written)}")
+    if kernel.flops:
+        facts.append(operations(kernel.flops))
+    return facts
 
 
 def _print_kept(graph: GeneratedGraph, report: Report, console: Console) -> None:

@@ -243,7 +243,8 @@ def test_a_chain_of_equal_graphs_and_breaks_is_two_boxes_with_a_count() -> None:
         ("0/0 to 299/0 f0", "breaks", BRANCH),
     ]
     graph, broke = made.boxes[1:]
-    assert graph.facts == ("2 operators: sin x 2",)
+    assert graph.facts == ("2 operators: sin x 2", "300 lines, 20 to 398")
+    assert broke.facts == ("300 lines, 100 to 399",)
     assert [(one.label, one.at and one.at.line) for one in broke.members][:2] == [
         (BRANCH.replace(" ", ", ", 1), 100),
         (BRANCH.replace(" ", ", ", 1), 101),

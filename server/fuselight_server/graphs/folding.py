@@ -129,9 +129,18 @@ def _merged(column: list[Box]) -> Box:
         first,
         name=names[0] if names[0] == names[1] else f"{names[0]} to {names[1]}",
         title=titles[0] if len(titles) == 1 else f"{titles[0]} and {len(titles) - 1} more",
-        facts=(*shared,),
+        facts=(*shared, *_lines(members)),
         members=tuple(members),
     )
+
+
+def _lines(members: Iterable[Member]) -> list[str]:
+    """Say on how many lines they are, where that is more than one of one file."""
+    places = [one.at for one in members if one.at is not None]
+    lines = sorted({place.line for place in places})
+    if len(lines) < 2 or len({place.path for place in places}) > 1:  # noqa: PLR2004 - one has a place of its own
+        return []
+    return [f"{len(lines)} lines, {lines[0]} to {lines[-1]}"]
 
 
 def _label(box: Box) -> str:

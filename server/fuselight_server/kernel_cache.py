@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,7 +58,7 @@ class KernelCache:
             report = decode(Report, json.loads(gzip.decompress(path.read_bytes())))
         except FileNotFoundError:
             return Found(None, "not generated before with these inputs, device and versions")
-        except (OSError, EOFError, ValueError, DecodeError, RecursionError) as error:
+        except (OSError, EOFError, zlib.error, ValueError, DecodeError, RecursionError) as error:
             with contextlib.suppress(OSError):
                 path.unlink()
             return Found(None, f"what was kept cannot be read: {error}"[:300])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import os
 from pathlib import Path
 from typing import Any
@@ -80,9 +81,18 @@ def test_changed_text_on_disk_or_in_a_buffer_is_a_miss_that_names_the_file(
     assert cache.find(asked(model), VERSIONS).report is None
 
 
-def test_a_damaged_file_is_a_miss_and_goes(cache: KernelCache, model: Path) -> None:
+@pytest.mark.parametrize("damage", ["no archive", "cut off", "a byte in the middle", "other data"])
+def test_a_damaged_file_is_a_miss_and_goes(cache: KernelCache, model: Path, damage: str) -> None:
     (kept,) = cache.folder.iterdir()
-    kept.write_bytes(b"\x1f\x8bnothing")
+    whole = kept.read_bytes()
+    kept.write_bytes(
+        {
+            "no archive": b"\x1f\x8bnothing",
+            "cut off": whole[: len(whole) // 2],
+            "a byte in the middle": whole[:10] + bytes([whole[10] ^ 0xFF]) + whole[11:],
+            "other data": gzip.compress(b"[" * 100_000),
+        }[damage]
+    )
     assert "cannot be read" in cache.find(asked(model), VERSIONS).why
     assert not kept.exists()
 

@@ -38,6 +38,7 @@ export function createKernelMarks(documents: KernelDocuments): KernelMarks {
   });
   const outlined = vscode.window.createTextEditorDecorationType(border);
   let shown: readonly Marked[] = [];
+  let visible: readonly vscode.TextEditor[] = vscode.window.visibleTextEditors;
 
   function linesIn(editor: vscode.TextEditor, at: vscode.TextEditor): readonly LineRange[] {
     const [here, there] = [at.document.uri, editor.document.uri];
@@ -48,7 +49,7 @@ export function createKernelMarks(documents: KernelDocuments): KernelMarks {
       : generatedLines(documents.linksOf(there), { first: start.line, last: end.line }, linkName(here));
   }
 
-  function draw(reveal: boolean): void {
+  function draw(reveal: (editor: vscode.TextEditor) => boolean): void {
     const active = vscode.window.activeTextEditor;
     const found: Marked[] = [];
     for (const editor of vscode.window.visibleTextEditors) {
@@ -65,7 +66,7 @@ export function createKernelMarks(documents: KernelDocuments): KernelMarks {
         const inSight = editor.visibleRanges.some((visible) =>
           ranges.some((one) => visible.intersection(one)),
         );
-        if (reveal && !inSight) {
+        if (!inSight && reveal(editor)) {
           editor.revealRange(top, vscode.TextEditorRevealType.InCenter);
         }
       }
@@ -76,19 +77,23 @@ export function createKernelMarks(documents: KernelDocuments): KernelMarks {
   const subscriptions = [
     vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => {
       if (textEditor === vscode.window.activeTextEditor) {
-        draw(true);
+        draw(() => true);
       }
     }),
     vscode.window.onDidChangeActiveTextEditor((editor) => {
       if (editor !== undefined) {
-        draw(false); // a click into a panel leaves what is marked
+        draw(() => false); // a click into a panel leaves what is marked
       }
     }),
-    vscode.window.onDidChangeVisibleTextEditors(() => draw(false)),
-    documents.onDidChange(() => draw(false)),
+    vscode.window.onDidChangeVisibleTextEditors((editors) => {
+      const before = visible;
+      visible = editors;
+      draw((editor) => editor.document.uri.scheme === kernelScheme && !before.includes(editor));
+    }),
+    documents.onDidChange(() => draw(() => false)),
     vscode.workspace.onDidChangeTextDocument(({ document }) => {
       if (document.uri.scheme === kernelScheme) {
-        draw(false); // a range is cut to the text of its time
+        draw(() => false); // a range is cut to the text of its time
       }
     }),
     filled,

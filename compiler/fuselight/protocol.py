@@ -159,6 +159,16 @@ class Started:
     """From now on, what the worker gives it before it ends it itself; None: no limit."""
 
 
+_RUNNING = "running"
+_DOING = {
+    "import": "importing",
+    "build": "building",
+    "trace": "tracing",
+    "kernels": "generating kernels in",
+    "report": "reporting",
+}
+
+
 @dataclass(frozen=True)
 class Progress:
     """Where a run is. Bounded rate: at most ten a second."""
@@ -175,10 +185,14 @@ class Progress:
 
     def at(self, place: Location) -> Progress:
         """Return the same phase, at the place where a sample has found it."""
-        doing = {"import": "importing", "build": "building", "trace": "tracing", "report": "reporting"}
         where = f"{place.function}, " if place.function else ""
-        detail = f"{doing.get(self.phase, 'running')} {where}{os.path.basename(place.path)}:{place.line}"
+        detail = f"{_DOING.get(self.phase, _RUNNING)} {where}{os.path.basename(place.path)}:{place.line}"
         return replace(self, detail=detail, path=place.path, line=place.line)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether `detail` says what is done there, as `at` does; else the phase says that."""
+        return self.detail.startswith(f"{_DOING.get(self.phase, _RUNNING)} ")
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ CHANGES = 50
 
 
 BACKWARD_TO_COME = "so far: backward still being generated"
-MORE_TO_COME = "so far: more still being generated"
+MORE_TO_COME = "so far: the run still goes on"
 CANCELLED = "cancelled: not all was generated"
 
 _NO_THRESHOLDS = Thresholds()

@@ -191,11 +191,11 @@ def test_what_is_generated_already_is_shown_while_the_run_goes_on(connect: Start
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.notified("fuselight/reportChanged", lambda told: told["uri"] == uri)
     lenses = by_line(client, uri)
-    assert lenses[FIRST][0].endswith(" (so far: more still being generated)")
+    assert lenses[FIRST][0].endswith(" (so far: the run still goes on)")
     assert SECOND not in lenses
     assert lenses[TARGET][1] == "Cancel"
     assert lenses[TARGET][2].startswith("1 kernel, ~")
-    assert lenses[TARGET][2].endswith(" (so far: more still being generated)")
+    assert lenses[TARGET][2].endswith(" (so far: the run still goes on)")
     (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
     (node,) = (one for one in target["children"] if one["label"] == "Kernels")
     assert "so far" in node["description"]

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuselight.protocol import Analyse, Answer, InputsPlan, Progress, Refused, Target
-from fuselight.report import Report
-from fuselight_server.runs import Job, Key, Lane, Queue, Runner, Runs
+from fuselight.report import Location, Report
+from fuselight_server.features.status import describe
+from fuselight_server.runs import Job, Key, Lane, Queue, Runner, Running, Runs
 from tests.support.reports import report
 
 LANE = Lane("/python", (), "/folder")
@@ -73,6 +74,23 @@ def runs_with(worker: Runner, partly: Partly = nothing) -> tuple[Runs, list[int]
 async def until(settled: asyncio.Queue[int], generation: int) -> None:
     while await asyncio.wait_for(settled.get(), 10) < generation:
         pass
+
+
+def test_where_a_run_is_said_once_whether_it_tells_or_was_sampled() -> None:
+    told = Progress(1, "trace", "frame 17, model.py:88")
+    place = Location("/w/model.py", 88, function="forward")
+    kernels = Progress(1, "kernels", "graph 1")
+    running = [
+        Running(job("f", 1), 0.0, progress=one)
+        for one in (None, told, told.at(place), kernels, kernels.at(place))
+    ]
+    assert [describe(one) for one in running] == [
+        "starting f",
+        "tracing frame 17, model.py:88",
+        "tracing forward, model.py:88",
+        "generated graph 1",
+        "generating kernels in forward, model.py:88",
+    ]
 
 
 def test_a_waiting_run_is_replaced_and_the_causes_are_joined() -> None:

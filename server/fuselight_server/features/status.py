@@ -98,6 +98,8 @@ def describe(run: Running) -> str:
         "assemble": "compiling",
     }
     phase = words.get(progress.phase, progress.phase)
+    if progress.sampled:
+        return progress.detail
     if progress.detail:
         return f"{phase} {progress.detail}"
     if progress.path and progress.line:

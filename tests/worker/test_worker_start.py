@@ -104,9 +104,9 @@ HELLO = """\
 import os, sys, time
 sys.path.insert(0, {compiler!r})
 from fuselight.protocol import Hello, to_json
-from fuselight.environment import versions
+from fuselight.report import Versions
 from fuselight.worker import wire
-hello = to_json(Hello(1, versions(), os.getpid(), True))
+hello = to_json(Hello(1, Versions("3.11.7", "2.13.0", None, "0.1.0", "linux", sys.executable), os.getpid(), True))
 hello["from_the_future"] = {{"a": 1}}
 os.write(1, wire.frame(wire.dump(hello)))
 os.write(1, wire.frame(wire.dump({{"type": "Unheard", "id": 1}})))

@@ -229,6 +229,9 @@ def test_a_new_run_says_what_changed(connect: Start, tmp_path: Path) -> None:
     )
     change = r" - line 10 \(deleted\): break gone; \d+ -> \d+ kernels; ~[\d.]+ us -> ~[\d.]+ us$"
     assert re.search(change, total), total
+    (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
+    (node,) = (one for one in target["children"] if one["label"] == "Changed since the run before (1)")
+    assert [one["label"] for one in node["children"]] == ["line 10 (deleted): break gone"]
     report = client.command("fuselight.server.problemReport")
     assert "kernels of f: line 10 (deleted): break gone\n" in report
     assert re.search(r"kernels of f: line \d+: \d+( -> \d+)? kernels, ~", report)

@@ -99,8 +99,10 @@ def target_node(result: Result, view: convert.Client, kernels: KernelResult | No
     make = Maker(result, view, f"{key.path}::{key.name}", context)
     name = PROGRAM if key.name == PROGRAM else key.name or "__main__"
     start = next((one.location for one in report.frames if one.location.line >= report.target.line), None)
+    changes = [make.node(f"changes/{index}", text, "diff") for index, text in enumerate(result.changes)]
     children = [
         *_inputs(make, report),
+        *make.group("changes", "Changed since the run before", "diff", changes),
         *(kernel_nodes(kernels, view, make.root) if kernels is not None else ()),
         *make.group("frames", "Frames", "symbol-function", _frames(make, report)),
         *make.group("breaks", "Graph breaks", "debug-disconnect", _breaks(make, report)),

@@ -27,9 +27,9 @@ LEFT_OUT = 3
 """How a script ends that could run none of its tests on this machine."""
 _PLUGINS = ("pytest_timeout", "pytest_asyncio.plugin", "_hypothesis_pytestplugin", "xdist.plugin")
 """Named one by one, since the interpreter whose torch is borrowed may have plugins of its own."""
-_PROCESSES = min(os.cpu_count() or 1, 4)
-"""Tests run beside each other, one a core. Those of the worker are trees of processes with a torch in each, for which
-a machine of many cores need not have the memory.
+_PROCESSES = min((os.cpu_count() or 1) + 1, 4)
+"""Tests run beside each other, one more than there are cores, since they wait for a quarter of their time and more.
+Those of the worker are trees of processes with a torch in each: a machine of many cores need not have their memory.
 """
 
 

@@ -128,7 +128,9 @@ def test_a_file_in_another_encoding_has_its_columns_in_characters(project: Path)
     assert (broke["line"], broke["column"]) == (8, 24)
 
 
-def test_a_program_runs_as_under_python_and_its_findings_come_after_it(project: Path) -> None:
+def test_a_program_runs_as_under_python_its_findings_come_after_it_and_its_inputs_serve_a_check(
+    project: Path,
+) -> None:
     done = fuselight(
         "run", "--python", sys.executable, "program.py", "3", "--flag", cwd=project, stdin="hello"
     )
@@ -137,10 +139,6 @@ def test_a_program_runs_as_under_python_and_its_findings_come_after_it(project: 
     assert "warning[FL201]: recompiled: x.size(0) was 4, now 7" in done.stderr
     assert "program.py:6:" in done.stderr
     assert (project / ".fuselight" / "last-run.json").is_file()
-
-
-def test_recorded_inputs_serve_a_later_check(project: Path) -> None:
-    fuselight("run", "--python", sys.executable, "program.py", "0", cwd=project)
     done = check("program.py", "--format", "json", cwd=project)
     data = json.loads(done.stdout)
     assert [one["code"] for one in data["findings"]] == ["FL201"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.server.conftest import settings
 from tests.server.programs import write
 
 if TYPE_CHECKING:
@@ -86,6 +89,27 @@ def test_the_picture_of_a_target(connect: Start, tmp_path: Path) -> None:
     assert moved["boxes"][3]["facts"][0] == "from line 10 on"
     client.edit(uri, (PRINT + 1, 0), (COS + 1, 0), "")
     assert graphs(client, uri, "f")["boxes"][2]["uri"] is None, "the line of the break was deleted"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="this environment has no Triton")
+def test_kernels_are_told_in_their_graphs(connect: Start, tmp_path: Path) -> None:
+    client = connect(settings=settings(device="h200"))
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path, SOURCE))
+    client.command("fuselight.server.kernels", {"uri": uri, "target": "f"})
+    client.idle(1)
+    alone = graphs(client, uri, "f")
+    assert " on h200" in alone["description"]
+    client.command("fuselight.server.run", {"uri": uri, "target": "f"})
+    client.idle(2)
+    both = graphs(client, uri, "f")
+    for made in (alone, both):
+        told = [box["facts"][-1] for box in made["boxes"] if box["kind"] == "graph"]
+        assert len(told) == 4
+        assert all(re.fullmatch(r"inference: 1 kernel, ~[\d.]+ us", fact) for fact in told), told
+    client.edit(uri, (0, 0), (0, 0), "# a line\n")
+    stale = graphs(client, uri, "f")["boxes"][1]["facts"][-1]
+    assert stale.endswith(" us (before your edit)")
 
 
 def test_targets_to_choose_from(connect: Start, tmp_path: Path) -> None:

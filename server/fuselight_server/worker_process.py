@@ -154,9 +154,9 @@ class Worker:
         )
         try:
             await self._send(replace(request, id=number))
-            answer = await run.answer
+            answer = await asyncio.shield(run.answer)  # a cancel ends this wait, not what is waited for
         except asyncio.CancelledError:
-            await asyncio.shield(self._cancel(number, run))
+            await _to_its_end(asyncio.create_task(self._cancel(number, run)))
             raise
         finally:
             watch.cancel()
@@ -324,3 +324,11 @@ class Worker:
         if not done:
             self._log("worker: it does not answer to a cancel; killing it")
             await self._ended(process, "it did not answer to a cancel")
+
+
+async def _to_its_end(task: asyncio.Task[None]) -> None:
+    """Wait for `task` however often it is tried to stop this: a run that is left before its answer looks stuck."""
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({task})
+    task.result()

@@ -62,6 +62,23 @@ def test_cancel_close_and_states(live: LiveWorker) -> None:
     wait_gone(pid)
 
 
+def test_a_cancel_ends_the_code_that_runs(live: LiveWorker, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    os.mkfifo(note)
+    source = f"import os\nwith open({str(note)!r}, 'w') as file: file.write(str(os.getpid()))\n{ENDLESS}"
+
+    async def cancelled() -> int:
+        task = asyncio.create_task(live.worker.run(live.request(source), lambda _: None))
+        pid = int(await asyncio.to_thread(note.read_text))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return pid
+
+    wait_gone(live.do(cancelled(), 60), seconds=20)
+    assert live.worker.state.value == "ready", "the host goes on"
+
+
 def test_a_host_that_is_killed_is_replaced(live: LiveWorker) -> None:
     first = live.do(live.worker.start()).pid
     request = live.request(ENDLESS)

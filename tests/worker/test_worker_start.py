@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from fuselight.protocol import Refused
+from fuselight.protocol import Answer, Refused
 from fuselight.report import Culprit
 from fuselight_server import worker_runs
 from fuselight_server.worker_answers import platform_problem
@@ -187,4 +188,45 @@ def test_a_host_that_dies_of_a_request_is_tried_once_more(folder: Path, tmp_path
     answer = live.run(live.request(GOOD))
     assert isinstance(answer, Refused)
     assert note.read_text() == "xx"
+    live.close()
+
+
+SLOW_TO_CANCEL = """\
+def say(**message): os.write(1, wire.frame(wire.dump(message)))
+say(type="Started", id=1, pid=os.getpid() + (1 << 30), seconds=600)
+say(type="Progress", id=1, phase="call")
+os.read(0, 1 << 20)
+print("asked to cancel", file=sys.stderr, flush=True)
+open({gate!r}).read()
+say(type="Refused", id=1, reason="cancelled")
+os.read(0, 1 << 20)
+say(type="Refused", id=2, reason="failed")
+os.read(0, 1 << 20)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a named pipe")
+def test_a_run_that_is_cancelled_twice_ends_with_its_answer_and_its_host_lives(
+    folder: Path, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    then = SLOW_TO_CANCEL.format(gate=str(gate))
+    script = HELLO.format(compiler=str(launch_path().parents[2]), then=then)
+    live = LiveWorker(folder, fake_interpreter(tmp_path, script), sample_after=600)
+
+    async def cancelled_twice() -> Answer | Refused:
+        begun = asyncio.Event()
+        task = asyncio.create_task(live.worker.run(live.request(GOOD), lambda _: begun.set()))
+        await begun.wait()
+        task.cancel()
+        await live.logged(lambda: any("asked to cancel" in line for line in live.lines))
+        task.cancel()
+        await asyncio.to_thread(gate.write_text, "go on")
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await live.worker.run(live.request(GOOD), lambda _: None)
+
+    assert isinstance(live.do(cancelled_twice()), Refused)
+    assert not [line for line in live.lines if "late answer" in line or "killing" in line]
     live.close()

@@ -9,7 +9,16 @@ import path from "node:path";
 import { expect } from "@playwright/test";
 import { tools } from "./code_server.mjs";
 
-const pictures = new Set(["findings", "graphs", "hover", "quick-fix", "report"]);
+const pictures = new Set([
+  "findings",
+  "graphs",
+  "hover",
+  "kernel-linked",
+  "kernel-ptx-linked",
+  "kernels",
+  "quick-fix",
+  "report",
+]);
 
 export function workbench(page) {
   const editor = page.locator(".editor-instance .monaco-editor").first();

@@ -103,6 +103,8 @@ test("kernels stand on their lines, and a kernel is read beside its line", async
     await view.titleAction("Switch What Is Shown of a Kernel").click();
     await view.quickPick.filter({ hasText: "Source of the kernel" }).click();
     await expect(view.group(1)).toContainText("tl.load");
+    await view.command("View: Toggle Primary Side Bar Visibility");
+    await view.group(1).locator(".view-line", { hasText: "tl.load" }).first().click();
     await view.titleAction("Show Another Form Beside the Kernel").click();
     await view.quickPick.filter({ hasText: "PTX" }).click();
     await expect(view.marks(2).first()).toBeVisible(); // the cursor is on a load already

@@ -66,6 +66,7 @@ OPERATORS = (
     ("_scaled_dot_product_flash_attention", ("query", "key", "value", "dropout_p", "is_causal", "return_debug_mask", "scale")),
     ("_scaled_dot_product_efficient_attention", ("query", "key", "value", "attn_bias", "compute_log_sumexp", "dropout_p", "is_causal", "scale")),
     ("_scaled_dot_product_attention_math", ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "dropout_mask", "scale", "enable_gqa")),
+    ("_scaled_dot_product_flash_attention_for_cpu", ("query", "key", "value", "dropout_p", "is_causal", "attn_mask", "scale")),
     ("_thnn_fused_lstm_cell", ("input_gates", "hidden_gates", "cx", "input_bias", "hidden_bias")),
     ("_thnn_fused_gru_cell", ("input_gates", "hidden_gates", "hx", "input_bias", "hidden_bias")),
     ("_thnn_fused_gru_cell_backward", ("grad_hy", "workspace", "has_bias")),
@@ -116,6 +117,12 @@ def test_an_option_exists(module: str, option: str) -> None:
     assert hasattr(importlib.import_module(module), option)
 
 
+def test_what_is_kept_of_the_size_of_a_gpu_can_be_forgotten() -> None:
+    for name in ("is_big_gpu", "get_max_num_sms"):
+        assert callable(found("torch._inductor.utils", name).cache_clear)
+    assert callable(found("torch._inductor.runtime.hints", "DeviceProperties.create").cache_clear)
+
+
 def test_padding_is_decided_where_it_is_replaced() -> None:
     pad_mm: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
     (name,) = [one for one in ("_should_pad", "should_pad_bench") if hasattr(pad_mm, one)]
@@ -137,6 +144,7 @@ def source_of(module: str, name: str = "") -> str:
         (("torch._functorch._aot_autograd.frontend_utils",), "_param_name_to_source"),
         (("torch._functorch._aot_autograd.frontend_utils",), "._dynamo_source"),
         (("torch._dynamo.output_graph",), "except exceptions_allowed_to_be_fallback"),
+        (("torch._inductor.pattern_matcher", "joint_fwd_bwd"), "aot_function("),
         (("torch._inductor.fx_passes.pad_mm", "is_mm_compute_bound"), "utils.get_device_tflops("),
         (("torch._inductor.loop_body",), "op_counts"),
     ],
@@ -163,13 +171,22 @@ def test_a_captured_graph_says_where_its_inputs_come_from() -> None:
     assert static == [True, True, False]
 
 
+def test_an_operator_that_is_made_of_others_can_be_given_other_ones() -> None:
+    attention: Any = torch.ops.aten.scaled_dot_product_attention.default
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    assert torch._C._dispatch_has_kernel_for_dispatch_key(attention.name(), key)
+    assert isinstance(attention.py_kernels, dict)
+    assert hasattr(attention._dispatch_cache, "clear")
+    assert callable(attention.py_impl)
+
+
 def test_what_dynamo_breaks_at_is_errors_that_depend_on_data() -> None:
     names = {error.__name__ for error in found("torch._dynamo.exc", "exceptions_allowed_to_be_fallback")}
     assert "DataDependentOutputException" in names
 
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
-def test_attention_and_cells_are_in_a_captured_graph_by_the_functions_that_are_replaced() -> None:
+def test_cells_and_autocast_are_in_a_captured_graph_by_the_functions_that_are_replaced() -> None:
     targets: list[Any] = []
 
     def backend(gm: torch.fx.GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -177,19 +194,18 @@ def test_attention_and_cells_are_in_a_captured_graph_by_the_functions_that_are_r
         forward: Callable[..., Any] = gm.forward
         return forward
 
-    class Both(torch.nn.Module):
+    class Cells(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.lstm, self.gru = torch.nn.LSTMCell(4, 4), torch.nn.GRUCell(4, 4)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             with torch.autocast("cuda", torch.bfloat16):
-                y = self.gru(self.lstm(x)[0])[None, None]
-                return torch.nn.functional.scaled_dot_product_attention(y, y, y)
+                state: torch.Tensor = self.gru(self.lstm(x)[0])
+                return state
 
-    torch.compile(Both(), backend=backend)(torch.randn(2, 4))
+    torch.compile(Cells(), backend=backend)(torch.randn(2, 4))
     wanted = {
-        torch._C._nn.scaled_dot_product_attention,
         torch.lstm_cell,
         torch.gru_cell,
         torch.amp.autocast_mode._enter_autocast,

@@ -1,35 +1,63 @@
 # ruff: noqa: SLF001, FBT003, PLR0917 - private names are this package's business; the flags are ATen's
-"""Chooses the attention operator that a CUDA device would get, on Dynamo's graph.
+"""Gives `scaled_dot_product_attention` the operator that it becomes on a CUDA device, wherever it is traced.
 
-`scaled_dot_product_attention` dispatches by device while it is traced, which is on the CPU. The CUDA operators trace on
-CPU fakes all the same, with their real backward, so the choice is made before. Invariant: the choice is that of
-ATen's sdp_utils.cpp for what is known while tracing: device, dtype, shapes, strides, mask.
+It dispatches by device while it is traced, which is on the CPU. The CUDA operators trace on CPU fakes all the same,
+with their real backward, so the choice is made in its place: for Dynamo's graph, for what ATen or a user's function
+calls below it, and for what a pattern of Inductor's puts in. Invariant: the choice is that of `attention_choice`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch._inductor.pattern_matcher
 import torch.fx
 from torch.nn.functional import pad
 
 from fuselight.report import Device
+from fuselight.torch_api.generation.attention_choice import choose
+from fuselight.torch_api.generation.retargeting import on_device, retarget
 
-_AMPERE, _HOPPER = 8, 9
-_FLASH_HEAD = 256
-_CUDNN_HEAD = 128
 _CUDNN_AWAY = -65536.0
-"""What cuDNN's kernel is given where a mask is false."""
+"""What cuDNN's kernel is given where a mask is false; in float16 the least that there is."""
 _ALIGNED = 16
 """Elements to which the memory-efficient kernel wants its mask's rows aligned."""
-SDPA = torch._C._nn.scaled_dot_product_attention
+_CPU = torch.device("cpu")
+SDPA = torch.ops.aten.scaled_dot_product_attention.default
+FOR_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
 
-def attention_of(device: Device) -> Any:
+class _TracedError(Exception):
+    """A joint graph is there: nothing of it is to be run."""
+
+
+@contextlib.contextmanager
+def attending(device: Device) -> Iterator[None]:
+    """Have `scaled_dot_product_attention` be what it is on `device` until the block ends."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    before = SDPA.py_kernels.pop(key, None)
+    SDPA._dispatch_cache.clear()
+    SDPA.py_impl(key)(attention_of(device))
+    matcher: Any = torch._inductor.pattern_matcher
+    real = matcher.aot_function
+    matcher.aot_function = _tracing_joints_on_the_cpu(real)
+    try:
+        yield
+    finally:
+        matcher.aot_function = real
+        del SDPA.py_kernels[key]
+        SDPA._dispatch_cache.clear()
+        if before is not None:
+            SDPA.py_impl(key)(before)
+
+
+def attention_of(device: Device) -> Callable[..., torch.Tensor]:
     """What `scaled_dot_product_attention` does on `device`."""
-    major = int(device.arch.partition(".")[0]) if device.backend == "cuda" and device.arch else _HOPPER
 
     def attention(
         query: torch.Tensor,
@@ -43,14 +71,16 @@ def attention_of(device: Device) -> Any:
     ) -> torch.Tensor:
         aten: Any = torch.ops.aten
         tensors = (query, key, value)
-        kernel = _kernel(major, query, key, value, attn_mask, enable_gqa=enable_gqa)
+        keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        kernel = choose(
+            device, *tensors, attn_mask, dropout_p, is_causal=is_causal, enable_gqa=enable_gqa, training=keep
+        )
         # A mask is made in full for the kernels; `scalar_tensor` is what ATen makes it of.
         mask = attn_mask
         if mask is not None and mask.dtype == torch.bool:
             make: dict[str, Any] = {"dtype": query.dtype, "device": query.device}
-            away = _CUDNN_AWAY if kernel == "cudnn" else -math.inf
+            away = max(_CUDNN_AWAY, torch.finfo(query.dtype).min) if kernel == "cudnn" else -math.inf
             mask = torch.where(mask, torch.scalar_tensor(0.0, **make), torch.scalar_tensor(away, **make))
-        keep = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         found: torch.Tensor
         if kernel == "cudnn":
             return aten._scaled_dot_product_cudnn_attention.default(  # type: ignore[no-any-return]
@@ -76,37 +106,64 @@ def attention_of(device: Device) -> Any:
     return attention
 
 
-def _kernel(
-    major: int,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: torch.Tensor | None,
-    *,
-    enable_gqa: bool,
-) -> str:
-    """`cudnn`, `flash`, `efficient` or `math`: the first in ATen's order for the device that takes the inputs."""
-    tensors = (query, key, value)
-    grouped = enable_gqa and not query.size(1) == key.size(1) == value.size(1)
-    masked_well = mask is None or mask.stride(-1) == 1
-    if any(tensor.dim() != 4 or tensor.stride(-1) != 1 for tensor in tensors):  # noqa: PLR2004
-        return "math"
-    half = query.dtype in {torch.float16, torch.bfloat16}
-    size, value_size = query.size(-1), value.size(-1)
-    cudnn = size % 8 == 0 and value_size % 8 == 0 and size <= _CUDNN_HEAD and value_size <= _CUDNN_HEAD
-    if half and major == _HOPPER and cudnn and masked_well:
-        return "cudnn"
-    if half and major >= _AMPERE and mask is None and size == value_size and size <= _FLASH_HEAD:
-        return "flash"
-    step = 8 if half else 4
-    if not grouped and masked_well and size % step == 0 and value_size % step == 0:
-        return "efficient"
-    return "math"
+def takes_place_of(device: Device) -> Callable[..., tuple[torch.Tensor, None]]:
+    """What stands for the CPU's own attention operator, in a graph that names it, where one result is used."""
+
+    def attention(
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,  # noqa: FBT001, FBT002
+        *,
+        attn_mask: torch.Tensor | None = None,
+        scale: float | None = None,
+    ) -> tuple[torch.Tensor, None]:
+        return attention_of(device)(query, key, value, attn_mask, dropout_p, is_causal, scale), None
+
+    return attention
+
+
+def names_the_cpus(node: torch.fx.Node) -> bool:
+    """Whether a node calls the CPU's own attention operator, and no more than what it attends is used of it."""
+    return (
+        node.op == "call_function"
+        and node.target in {FOR_CPU, FOR_CPU.default}
+        and all(user.target is operator.getitem and user.args[1] == 0 for user in node.users)
+    )
+
+
+def _tracing_joints_on_the_cpu(real: Callable[..., Any]) -> Callable[..., Any]:
+    """In the place of `aot_function` where a pattern's replacement for training is traced.
+
+    Autograd cannot run over fake CUDA tensors where there is no CUDA: it runs over CPU ones; what it gives is moved.
+    """
+
+    def aot_function(
+        fn: Any, compiler: Any, *, partition_fn: Any, decompositions: Any, **named: Any
+    ) -> Callable[..., None]:
+        def partition(joint: torch.fx.GraphModule, inputs: Any, **more: Any) -> Any:
+            retarget(joint, decompositions)
+            partition_fn(joint, inputs, **more)  # keeps the graph
+            raise _TracedError
+
+        traced = real(fn, compiler, partition_fn=partition, decompositions={}, **named)
+
+        def trace(*args: Any) -> None:
+            fake = torch._guards.detect_fake_mode(args)
+            with contextlib.suppress(_TracedError):
+                traced(*(on_device(arg, _CPU, fake) for arg in args))
+
+        return trace
+
+    return aot_function
 
 
 def _aligned(mask: torch.Tensor) -> torch.Tensor:
-    """A mask whose rows begin where the memory-efficient kernel can read them."""
-    if mask.stride(-1) == 1 and all(stride % _ALIGNED == 0 for stride in mask.stride()[:-1]):
+    """A mask whose rows begin where the memory-efficient kernel can read them; where that is open, ATen makes it so."""
+    strides = mask.stride()
+    known = all(isinstance(stride, int) for stride in strides)
+    if known and strides[-1] == 1 and all(stride % _ALIGNED == 0 for stride in strides[:-1]):
         return mask
     size = mask.size(-1)
     return pad(mask, (0, _ALIGNED - size % _ALIGNED))[..., :size]

@@ -1,8 +1,9 @@
 # ruff: noqa: SLF001, SIM905 - private names are this package's business; lists of names are words
 """Has Dynamo's graph call what ATen would call for tensors on a CUDA device, where its C++ asks for the device.
 
-AOTAutograd traces on the CPU, so these questions would be answered for the CPU: which attention kernel, whether a
-recurrent cell is one kernel, what `autocast("cuda")` casts. Invariant: only nodes that ask are changed, in place.
+AOTAutograd traces on the CPU, so these questions would be answered for the CPU: whether a recurrent cell is one kernel,
+what `autocast("cuda")` casts. Attention is asked for wherever it is traced (attention.py); here only where a graph
+names the CPU's own operator. Invariant: only nodes that ask are changed, in place.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch.amp.autocast_mode
 import torch.fx
 
 from fuselight.report import Device
-from fuselight.torch_api.generation.attention import SDPA, attention_of
+from fuselight.torch_api.generation.attention import names_the_cpus, takes_place_of
 from fuselight.torch_api.generation.cells import gru_cell, lstm_cell
 
 _LOWER = frozenset(
@@ -40,11 +41,8 @@ _WIDEST = frozenset(
 
 def dispatch_for(gm: torch.fx.GraphModule, device: Device) -> None:
     """Change a graph of Dynamo's to what `device` would get, in place."""
-    replaced: dict[Any, Callable[..., Any]] = {
-        SDPA: attention_of(device),
-        torch.lstm_cell: lstm_cell,
-        torch.gru_cell: gru_cell,
-    }
+    replaced: dict[Any, Callable[..., Any]] = {torch.lstm_cell: lstm_cell, torch.gru_cell: gru_cell}
+    attention = takes_place_of(device)
     for module in gm.modules():
         if not isinstance(module, torch.fx.GraphModule):
             continue
@@ -52,6 +50,8 @@ def dispatch_for(gm: torch.fx.GraphModule, device: Device) -> None:
         for node in module.graph.nodes:
             if node.op == "call_function" and node.target in replaced:
                 node.target = replaced[node.target]
+            elif names_the_cpus(node):
+                node.target = attention
         module.recompile()
 
 

@@ -30,6 +30,7 @@ from torch._inductor.fx_passes import joint_graph
 from torch._inductor.virtualized import V
 
 from fuselight.report import Device
+from fuselight.torch_api.generation.attention import attending
 from fuselight.torch_api.generation.cells import cells_known
 from fuselight.torch_api.generation.choosing import Choices, decided, listing_choices
 from fuselight.torch_api.generation.dispatching import dispatch_for
@@ -87,6 +88,7 @@ def generate(
         if virtual:
             dispatch_for(gm, device)
             enter(cells_known())
+            enter(attending(device))
             enter(virtual_gpu(device))
             enter(_patched(compile_fx, "_recursive_joint_graph_passes", _retarget_then_passes))
             enter(_patched(joint_graph, "constant_fold_uniform_value", _folding_on_the_cpu))

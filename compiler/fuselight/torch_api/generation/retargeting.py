@@ -48,7 +48,7 @@ def retarget(gm: torch.fx.GraphModule, decompositions: Table) -> None:
             torch.fx.traceback.preserve_node_meta(),
         ):
             stack.enter_context(context)
-        moved = [on_cuda(value, fake) for value in values]
+        moved = [on_device(value, CUDA, fake) for value in values]
         traced = proxy_tensor.make_fx(
             _TracedAgain(gm, fake, decompositions).run,
             decomposition_table=decompositions,
@@ -57,12 +57,17 @@ def retarget(gm: torch.fx.GraphModule, decompositions: Table) -> None:
     _take_over(gm, traced, placeholders)
 
 
-def on_cuda(value: Any, fake: Any) -> Any:
-    """Of a CPU tensor, a fake CUDA tensor of the same shape, strides and dtype; anything else as it is."""
-    if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or fake is None:
+def on_device(value: Any, device: torch.device, fake: Any) -> Any:
+    """Of a tensor, a fake one on `device` of the same shape, strides and dtype; anything else as it is.
+
+    Only CPU tensors go to CUDA, and CUDA tensors to the CPU.
+    """
+    other = "cuda" if device.type == "cpu" else "cpu"
+    if not isinstance(value, torch.Tensor) or value.device.type != other or fake is None:
         return value
     with fake:
-        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=CUDA)
+        moved = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
+    return moved.requires_grad_() if value.requires_grad and device.type == "cpu" else moved
 
 
 @contextlib.contextmanager
@@ -131,7 +136,7 @@ class _TracedAgain(torch.fx.Interpreter):
         args, named = self.fetch_args_kwargs_from_env(n)
         proxies = pytree.tree_map(mode.tracer.unwrap_proxy, (args, named))
         proxy = mode.tracer.create_proxy(n.op, n.target, proxies[0], proxies[1])
-        value = pytree.tree_map(lambda one: on_cuda(one, self._fake), n.meta.get("val"))
+        value = pytree.tree_map(lambda one: on_device(one, CUDA, self._fake), n.meta.get("val"))
         return proxy_tensor.track_tensor_tree(value, proxy, constant=None, tracer=mode.tracer)
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
@@ -140,14 +145,14 @@ class _TracedAgain(torch.fx.Interpreter):
         if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
             return value
         if isinstance(value, torch._subclasses.FakeTensor):
-            return on_cuda(value, self._fake)
+            return on_device(value, CUDA, self._fake)
         if value.dim() == 0:
             with torch.utils._python_dispatch._disable_current_modes():
                 number = value.item()
             return torch.ops.aten.full.default([], number, dtype=value.dtype, device=CUDA, pin_memory=False)
         if value.dim() == 1 and value.size(0) <= _INLINED:
             return torch.ops.prims.device_put.default(value, CUDA)
-        return on_cuda(value, self._fake)
+        return on_device(value, CUDA, self._fake)
 
 
 def _hand_on(last: torch.fx.Node, graph: torch.fx.Graph, meta: Mapping[str, Any]) -> torch.fx.Node:
@@ -169,6 +174,9 @@ def _take_over(
         new.meta.update({key: value for key, value in old.meta.items() if key not in _OWN})
     old_output, new_output = (next(iter(graph.find_nodes(op="output"))) for graph in (gm.graph, traced.graph))
     new_output.meta.update(old_output.meta)
+    new_output.args = (
+        pytree.tree_leaves(new_output.args),
+    )  # one row, as AOTAutograd has it: patterns count on that
     for node in traced.graph.find_nodes(op="get_attr"):
         setattr(gm, str(node.target), getattr(traced, str(node.target)))
     gm.graph = traced.graph

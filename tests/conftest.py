@@ -1,7 +1,7 @@
 """Flags of the test run. Expected text is never edited by hand: a flag writes it anew, and the diff is read.
 
 pytest --update-golden    rewrites the golden texts that stand in the tests
-pytest --update-cases     rewrites the expectations in tests/cases
+pytest --update-cases     rewrites the expectations in tests/cases, those of kernels too
 """
 
 from __future__ import annotations

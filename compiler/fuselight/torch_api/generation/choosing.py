@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch._inductor.config
 import torch._inductor.fx_passes.pad_mm
+import torch._inductor.runtime.hints
 import torch._inductor.select_algorithm
 import torch._inductor.utils
 from torch._inductor.virtualized import V
@@ -34,6 +35,7 @@ _MULTIPLICATIONS = re.compile(r"\b(?:mm|addmm|bmm|baddbmm)(?:_out|_dtype)?\b")
 _COUNTER = re.compile(r"_\d+$")
 _SHOWN = re.compile(r"(?:BLOCK_\w+|num_\w+)=\w+")
 """Of a template's settings, those by which candidates differ."""
+_OF_ONE_GPU = ("is_big_gpu", "get_max_num_sms")
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
 _Padded = tuple[int, ...]
@@ -93,6 +95,8 @@ def listing_choices(device: Device) -> Iterator[Choices]:
     choices = Choices()
     selector, pad_mm = torch._inductor.select_algorithm.AlgorithmSelectorCache, _pad_mm()
     with contextlib.ExitStack() as stack:
+        _forget()
+        stack.callback(_forget)
         stack.enter_context(replaced(selector, "__call__", _choosing(choices)))
         name = next((one for one in ("_should_pad", "should_pad_bench") if hasattr(pad_mm, one)), None)
         if device.backend == "cpu" or name is None:
@@ -100,6 +104,15 @@ def listing_choices(device: Device) -> Iterator[Choices]:
         else:
             stack.enter_context(replaced(pad_mm, name, _padding(choices, device)))
         yield choices
+
+
+def _forget() -> None:
+    """Drop what Inductor keeps of the size of a GPU: it was another one's."""
+    kept = [getattr(torch._inductor.utils, name, None) for name in _OF_ONE_GPU]
+    for one in (*kept, torch._inductor.runtime.hints.DeviceProperties.create):
+        clear = getattr(one, "cache_clear", None)
+        if clear is not None:
+            clear()
 
 
 def _pad_mm() -> Any:

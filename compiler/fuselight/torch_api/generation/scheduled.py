@@ -17,6 +17,8 @@ import torch.fx
 from torch._inductor.utils import get_dtype_size
 from torch._inductor.virtualized import V
 
+_USER_TRITON = "triton_kernel_wrapper_"
+"""How the operators are called that launch a Triton kernel of the user's."""
 _MOVES = frozenset({"load", "store", "output", "get_index"})
 """What a loop consists of that stores what it loads."""
 
@@ -65,6 +67,8 @@ def _own(node: Any, every: list[torch.fx.Node]) -> list[torch.fx.Node]:
     own = getattr(node, "origin_node", None)
     if own is not None and own.op == "call_function":
         return [own]
+    if is_user_triton(node):
+        return [origin for origin in every if str(origin.target).startswith(_USER_TRITON)] or every
     overload = getattr(node, "op_overload", None)
     return [origin for origin in every if overload is not None and origin.target is overload] or every
 

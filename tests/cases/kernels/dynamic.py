@@ -1,0 +1,10 @@
+"""A dimension that varies: the second call compiles again, and each compile has its kernel."""
+
+import torch
+
+
+# fuselight: rows(f32[64, 128])
+# fuselight: rows(f32[96, 128])
+def rows(x):
+    y = x.softmax(-1)  # kernel: triton_per_fused__softmax_mul_prepare_softmax_online x 2
+    return y * x.shape[0]  # kernel: triton_per_fused__softmax_mul_prepare_softmax_online x 2

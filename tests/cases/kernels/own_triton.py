@@ -1,0 +1,31 @@
+"""A Triton kernel of the user's own, between kernels that are generated."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double(source, target, count, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(source + offsets, mask=offsets < count)
+    tl.store(target + offsets, values * 2, mask=offsets < count)
+
+
+@torch.library.triton_op("kernel_cases::double", mutates_args=())
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    torch.library.wrap_triton(double)[(x.numel() // 128,)](x, out, x.numel(), BLOCK=128)
+    return out
+
+
+@doubled.register_kernel("cpu")
+def _(x):
+    return x * 2
+
+
+# fuselight: around(f32[1024])
+def around(x):
+    y = x.sin()  # kernel: triton_poi_fused_sin
+    y = doubled(y)  # kernel: double  # kernel: triton_poi_fused_sin
+    return y.cos()  # kernel: triton_poi_fused_cos

@@ -1,0 +1,130 @@
+"""Annotated cases of provenance: a source file says, on each line, what is generated from that line.
+
+    y = self.norm(x)  # kernel: triton_per_fused_native_layer_norm  # saves: float32[8, 16]
+
+| comment | expects |
+|---|---|
+| `# kernel: NAME` | a launch of that kernel in a forward or inference graph, with a part from the line |
+| `# backward: NAME` | the same in a backward graph |
+| `# fallback: NAME` | a call of ATen's, or of a custom operator's, own code, in any graph |
+| `# saves: DTYPE[SIZES]` | a tensor of that storage that autograd keeps of the line for backward |
+| `# cudagraph: WORDS` | that the line keeps a graph, or a part of it, from being replayed as a CUDA graph |
+| `# unfused: DISTANCE WORDS` | that the scheduler refused to fuse it with the line so many lines away, in our words |
+
+Numbers behind kernels' names are left out, and ` x N` says how often. A line may carry several, one behind the other,
+and those that stand alone in the lines beneath it count as its own.
+
+Invariant: a fact without an expectation fails a case just as an expectation without a fact does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.report import KernelKind, Phase
+from fuselight_server.kernels import place_of
+from fuselight_server.kernels.fusion import plain
+from fuselight_server.kernels.shares import shares
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from fuselight.report import Kernel, Report, Stack
+
+KINDS = ("kernel", "backward", "fallback", "saves", "cudagraph", "unfused")
+_COMMENT = re.compile(rf"# ({'|'.join(KINDS)}): (.*?)(?: x (\d+))?(?=\s*(?:# (?:{'|'.join(KINDS)}): |$))")
+_NUMBER = re.compile(r"_\d+$")
+_WIDTH = 120
+
+
+@dataclass(frozen=True, order=True)
+class Fact:
+    """One thing that is known of a line."""
+
+    line: int
+    kind: str
+    text: str
+
+    def comment(self, count: int) -> str:
+        return f"# {self.kind}: {self.text}" + (f" x {count}" if count > 1 else "")
+
+
+def facts(reports: Iterable[Report], path: str, source: str) -> Counter[Fact]:
+    """What the reports say of the lines of a file, and how often; what has no line there is on that of its target."""
+    program = (not _COMMENT.match(line.lstrip()) for line in source.splitlines())
+    own = list(itertools.accumulate(map(int, program), initial=0))
+    return Counter(
+        Fact(line, kind, text) for report in reports for line, kind, text in _facts(report, path, own)
+    )
+
+
+def _facts(report: Report, path: str, own: Sequence[int]) -> Iterator[tuple[int, str, str]]:
+    """`own` says of each line how many up to it are the program's, so that comments beneath a line move no other."""
+
+    def line_of(stack: Stack) -> int:
+        place = place_of(stack, report.roots)
+        return place.line if place is not None and place.path == path else report.target.line
+
+    for graph in report.generated:
+        for kernel in graph.kernels:
+            for place in shares(kernel, report.roots):
+                inside = place is not None and place.path == path
+                line = place.line if place is not None and inside else report.target.line
+                yield line, *_named(kernel, graph.phase)
+        for tensor in graph.saved:
+            if tensor.bytes:
+                yield line_of(tensor.stack), "saves", f"{tensor.dtype}[{', '.join(tensor.shape)}]"
+        for skip in graph.cudagraph_skips:
+            yield line_of(skip.stack), "cudagraph", re.sub(r" \(\d+ instances?\)", "", skip.reason)
+        pairs = {(plain(one.reason), line_of(one.first), line_of(one.second)) for one in graph.refusals}
+        for words, first, second in {(words, min(pair), max(pair)) for words, *pair in pairs}:
+            yield second, "unfused", f"{own[first] - own[second]} {words}"
+
+
+def _named(kernel: Kernel, phase: Phase) -> tuple[str, str]:
+    if kernel.kind is KernelKind.FALLBACK:
+        operator = kernel.operators[0].name if kernel.operators else kernel.name
+        return "fallback", ".".join(operator.removeprefix("torch.ops.").split(".")[:2])
+    return "backward" if phase is Phase.BACKWARD else "kernel", _NUMBER.sub("", kernel.name)
+
+
+def expectations(text: str) -> Counter[Fact]:
+    """What a case expects."""
+    found: Counter[Fact] = Counter()
+    above = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if not _COMMENT.match(line.lstrip()):
+            above = number
+        for match in _COMMENT.finditer(line):
+            found[Fact(above, match[1], match[2])] += int(match[3] or 1)
+    return found
+
+
+def disagreements(text: str, found: Counter[Fact]) -> list[str]:
+    """Everything on which a case and the facts differ, in words; empty when they agree."""
+    expected = expectations(text)
+    return [
+        f"{one.line}: expected {expected[one]}, found {found[one]}: {one.comment(1)}"
+        for one in sorted(expected | found)
+        if expected[one] != found[one]
+    ]
+
+
+def rewritten(text: str, found: Counter[Fact]) -> str:
+    """The case with its expectations made anew."""
+    kept = {
+        number: _COMMENT.sub("", line).rstrip()
+        for number, line in enumerate(text.splitlines(), 1)
+        if not _COMMENT.match(line.lstrip())
+    }
+    out: list[str] = []
+    for number, line in kept.items():
+        comments = [one.comment(count) for one, count in sorted(found.items()) if one.line == number]
+        together = "  ".join([line, *comments])
+        indent = line[: len(line) - len(line.lstrip())]
+        out += [together] if len(together) <= _WIDTH else [line, *(indent + one for one in comments)]
+    return "\n".join(out) + "\n"

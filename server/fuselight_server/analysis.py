@@ -156,6 +156,7 @@ class Analysis:
     def gone(self, path: str) -> None:
         """Take in that a file or a folder was deleted, renamed or closed as a workspace folder."""
         self.runs.cancel([key for key in self._keys() if within(key.path, path)])
+        self.outcomes.gone(path)
         self._face.findings_changed(self._state.forget(path))
         self._face.results_changed([path])
 
@@ -278,9 +279,8 @@ class Analysis:
 
     def _options(self, folder: Folder, path: str, *, with_buffers: bool) -> RunOptions:
         settings = folder.settings
-        own = (folder.path,)
         others = tuple(one.path for one in self._state.folders.values() if one.uri and one is not folder)
-        roots = own + others
+        roots = (folder.path, *others)
         return RunOptions(
             roots=roots,
             limits=Limits(seconds=settings.limits.seconds, memory_mb=settings.limits.memory_mb),
@@ -322,8 +322,8 @@ class Analysis:
             return
         else:
             worker = self._workers.get(job.lane)
-            hello = worker.hello if worker else None
-            report = failed_report(job, request, outcome.failure, hello.versions if hello else None)
+            versions = worker.hello.versions if worker and worker.hello else None
+            report = failed_report(job, request, outcome.failure, versions)
         self._note_environment(self._state.folder_of(job.key.path), job, report)
         if job.key.tier is Tier.KERNELS:
             await self.outcomes.take_in_kernels(job, report)

@@ -40,7 +40,13 @@ class Consent:
 
     async def _ask(self, folder: Folder, keys: tuple[Key, ...], interpreter: ResolvedInterpreter) -> None:
         summary = _summary(keys, on_save=folder.settings.run == "save")
-        answer = await self._face.confirm(folder, summary, interpreter.executable)
+        try:
+            answer = await self._face.confirm(folder, summary, interpreter.executable)
+        except Exception as error:  # noqa: BLE001 - a client that cannot ask has not agreed, and is asked again
+            self._state.log(f"the question about runs in {folder.path} was not answered: {error!r}")
+            self._asking.pop(folder.path, None)
+            self._face.runs_changed()
+            return
         folder.consent = answer if answer in {"run", "never"} else "later"
         self._state.log(f"runs in {folder.path}: {folder.consent}")
         for request in self._asking.pop(folder.path, []):

@@ -6,7 +6,7 @@ that generated nothing leaves the one before it standing, marked as stale.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from fuselight.report import Phase
 from fuselight_server.finding import Span
 from fuselight_server.findings import Thresholds, findings, findings_of_kernels
-from fuselight_server.kernels import Kept, LineCost, Place, costs_by_line, kept_by_line
+from fuselight_server.kernels import Kept, LineCost, Place, costs_by_line, kept_by_line, place_of
 from fuselight_server.kernels.words import line_ranges, microseconds
-from fuselight_server.places import Live, Places
+from fuselight_server.places import Live, Places, locations, span
 
 if TYPE_CHECKING:
     from fuselight.report import Assembled, Report
@@ -200,8 +200,12 @@ def kernel_result_of(
     costs, kept = costs_by_line(report), kept_by_line(report)
     lines = {cost.place for cost in costs} | kept.keys()
     places = Places(Span(place.path, place.line) for place in lines if place is not None)
-    own = _placed(report, places, thresholds)
     depends = frozenset({key.path, *places.paths()})
+    for at in locations(report):
+        places.add(span(at))
+    for place in _told_of(report):
+        places.add(Span(place.path, place.line))
+    own = _placed(report, places, thresholds)
     told = {live.finding for live in own}
     captured = tuple(
         Live(finding, places.add(finding.span), ())
@@ -219,6 +223,18 @@ def kernel_result_of(
         own=own,
         captured=captured,
     )
+
+
+def _told_of(report: Report) -> Iterator[Place]:
+    """Yield the lines that the report's tree names beside those of kernels: they move from the start on as well."""
+    for graph in report.generated:
+        stacks = [stack for refusal in graph.refusals for stack in (refusal.first, refusal.second)]
+        stacks += [skip.stack for skip in graph.cudagraph_skips]
+        stacks += [operator.stack for kernel in graph.kernels for operator in kernel.operators]
+        for stack in stacks:
+            place = place_of(stack, report.roots)
+            if place is not None:
+                yield place
 
 
 def _placed(report: Report, places: Places, thresholds: Thresholds) -> tuple[Live, ...]:

@@ -48,14 +48,18 @@ class Outcomes:
         self._face = face
         self._generation = generation
         self._changes: dict[Key, list[tuple[str, Change]]] = {}
+        self._gone: set[Key] = set()
+        """Runs in flight whose file is no more: nothing of them will be taken in."""
 
     def begin(self, key: Key) -> None:
         """Collect the edits from now on: the run of `key` sees the text of this moment."""
         self._changes[key] = []
+        self._gone.discard(key)
 
     def collect_for(self, running: Container[Key]) -> None:
         """Collect edits for the runs of `running` alone: of one that was cancelled nothing will be taken in."""
         self._changes = {key: changes for key, changes in self._changes.items() if key in running}
+        self._gone = {key for key in self._gone if key in running}
 
     def edited(self, path: str, change: Change) -> None:
         """Take in one change of an open document's text."""
@@ -63,12 +67,18 @@ class Outcomes:
         for changes in self._changes.values():
             changes.append((path, change))
 
+    def gone(self, path: str) -> None:
+        """Take in nothing more of the runs of a file or folder that is gone."""
+        self._gone |= {key for key in self._changes if within(key.path, path)}
+
     async def take_in(self, job: Job, report: Report, overlays: dict[str, str]) -> None:
         """Keep and show what a run found, which saw the unsaved texts `overlays`."""
         settings = self._state.folder_of(job.key.path).settings
         made = await asyncio.to_thread(
             findings, report, thresholds=_thresholds(settings), read_line=_reader(overlays)
         )
+        if job.key in self._gone:
+            return
         result = result_of(job.key, job.generation, report, made)
         for path, change in self._changes.pop(job.key, []):
             result.change(path, change)
@@ -121,6 +131,8 @@ class Outcomes:
         result = await asyncio.to_thread(
             kernel_result_of, job.key, job.generation, report, self._thresholds_at(job.key.path)
         )
+        if job.key in self._gone:
+            return
         for path, change in self._changes.pop(job.key, []):
             result.change(path, change)
         before = self._state.kernels.get(job.key)
@@ -141,6 +153,8 @@ class Outcomes:
             result = await asyncio.to_thread(
                 kernel_result_of, job.key, job.generation, report, self._thresholds_at(job.key.path)
             )
+            if job.key in self._gone:
+                return
             for path, change in self._changes.get(job.key, []):
                 result.change(path, change)
             result.unfinished = still_to_come(report)
@@ -161,8 +175,8 @@ class Outcomes:
 
     def _keep_kernels(self, result: KernelResult) -> None:
         before = self._state.kernels.get(result.key)
-        self._state.keep_kernels(result)
-        paths = result.paths() | (before.paths() if before else frozenset())
+        let_go = self._state.keep_kernels(result)
+        paths = let_go | result.paths() | (before.paths() if before else frozenset())
         self._face.findings_changed(paths)
         self._face.results_changed(paths)
 

@@ -179,16 +179,21 @@ class State:
         yield from self.results.values()
         yield from self.kernels.values()
 
-    def keep_kernels(self, result: KernelResult) -> None:
-        """Put a result of tier kernels in place of the older one of its target; the oldest of too many goes."""
+    def keep_kernels(self, result: KernelResult) -> frozenset[str]:
+        """Put a result of tier kernels in place of the older one of its target.
+
+        Returns the files of results that had to go, as there are too many.
+        """
         older = self.kernels.pop(result.key, None)
         if older is not None and (result.unfinished or not result.learnt):
             result.earlier = older.whole
             if result.earlier is not None and not result.unfinished:
                 result.earlier.stale = True
         self.kernels[result.key] = result
+        gone: set[str] = set()
         while len(self.kernels) > KERNEL_RESULTS:
-            del self.kernels[next(iter(self.kernels))]
+            gone |= self.kernels.pop(next(iter(self.kernels))).paths()
+        return frozenset(gone)
 
     def forget(self, path: str) -> frozenset[str]:
         """Drop what is known of a file or folder that is gone; return the files that showed it."""
@@ -196,7 +201,7 @@ class State:
         for key in [key for key in self.results if within(key.path, path)]:
             shown |= self.results.pop(key).paths()
         for key in [key for key in self.kernels if within(key.path, path)]:
-            del self.kernels[key]
+            shown |= self.kernels.pop(key).paths()
         for result in self.everything():
             for one in [one for one in result.paths() if within(one, path)]:
                 result.forget(one)

@@ -96,7 +96,8 @@ def shown_results(state: State, path: str | None) -> list[tuple[Result, KernelRe
     results = dict(state.results)
     for key, one in kernels.items():
         if key not in results:
-            results[key] = result_of(key, one.generation, one.report, ())
+            made = result_of(key, one.generation, one.report, ())
+            results[key] = replace(made, places=one.places, stale=one.stale)
     return [
         (result, kernels.get(key))
         for key, result in sorted(results.items(), key=lambda item: (item[0].path, item[0].name))
@@ -217,7 +218,8 @@ def _refusals(make: _Maker, graph: GeneratedGraph, here: str) -> list[Node]:
     nodes = []
     for index, one in enumerate(graph.refusals):
         places = [place for stack in (one.first, one.second) if (place := place_of(stack, roots)) is not None]
-        where = line_ranges(places, Place(make.result.key.path, 0))
+        now = [there for place in places if (there := make.result.now(place)) is not None]
+        where = line_ranges(now, Place(make.result.key.path, 0))
         times = f", {one.count} times" if one.count > 1 else ""
         nodes.append(
             make.node(

@@ -1,0 +1,109 @@
+"""What comes late: a file that is gone, a question that fails, another setting, while runs are taken in."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fuselight.report import CudagraphSkip, Refusal, Tier
+from fuselight_server import convert
+from fuselight_server.features.report_kernels import kernel_nodes, shown_results
+from fuselight_server.places import span
+from fuselight_server.state import Folder, State
+from tests.support.reports import FILE, at, report
+from tests.unit.test_kernel_results import KEY, edit, generated, kernel, opened, result
+from tests.unit.test_kernel_runs import KERNELS, PATH, Desk, part_shown
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("tier", [Tier.CAPTURE, Tier.KERNELS])
+async def test_a_file_that_goes_while_its_run_is_taken_in_stays_gone(
+    monkeypatch: pytest.MonkeyPatch, tier: Tier
+) -> None:
+    desk = Desk({"device": "h200"})
+    to_thread, taken_in = asyncio.to_thread, asyncio.Event()
+
+    async def goes_meanwhile(*work: Any, **named: Any) -> Any:
+        made = await to_thread(*work, **named)
+        if not taken_in.is_set() and work[0].__name__ in {"findings", "kernel_result_of"}:
+            taken_in.set()
+            desk.analysis.gone(PATH)
+        return made
+
+    monkeypatch.setattr(asyncio, "to_thread", goes_meanwhile)
+    desk.analysis.command(PATH, "f", tier)
+    await desk.settle()
+    assert taken_in.is_set()
+    assert not (*desk.state.results, *desk.state.kernels)
+
+
+@pytest.mark.asyncio
+async def test_a_file_that_goes_takes_a_part_of_its_kernels_along() -> None:
+    desk = Desk({"device": "h200"})
+    await part_shown(desk)
+    desk.analysis.gone(PATH)
+    await desk.settle()
+    assert KERNELS not in desk.state.kernels
+
+
+def test_files_that_showed_kernels_of_what_is_gone_are_named() -> None:
+    kept = State()
+    found = result(kernel(3))
+    found.places.add(span(at(7, path="/project/layers.py")))
+    kept.keep_kernels(found)
+    assert kept.forget(FILE) == {FILE, "/project/layers.py"}
+
+
+@pytest.mark.asyncio
+async def test_a_question_that_fails_is_put_again() -> None:
+    desk = Desk({})
+    folder = desk.state.folders["/w"]
+    asked: list[str] = []
+
+    async def confirm(_folder: Folder, summary: str, _interpreter: str) -> str:
+        asked.append(summary)
+        if len(asked) == 1:
+            raise ConnectionError("the client could not show it")
+        return "run"
+
+    desk.face.confirm = confirm  # type: ignore[method-assign,assignment]
+    folder.consent = "unknown"
+    for _ in range(2):
+        desk.face.moved.clear()
+        desk.analysis.command(PATH, "f")
+        await asyncio.wait_for(desk.face.moved.wait(), 10)
+    await desk.settle()
+    assert len(asked) == 2
+    assert len(desk.worker.asked) == 1
+    assert any("could not show it" in line for line in desk.state.log_lines)
+
+
+def test_what_was_not_fused_is_told_of_lines_that_move() -> None:
+    kept = opened(20)
+    whole = generated(kernel(3))
+    graph = replace(
+        whole.generated[0],
+        refusals=(Refusal("no shared data", first=(at(5),), second=(at(9),)),),
+        cudagraph_skips=(CudagraphSkip("a CPU operator", stack=(at(12),)),),
+    )
+    kept.keep_kernels(result(of=replace(whole, generated=(graph,))))
+    edit(kept, (7, 0), (7, 0), "new = 1\n")
+    client = convert.Client("utf-16", kept.read_line, lambda path: f"file://{path}")
+    (all_of,) = kernel_nodes(kept.kernels[KEY], client, "root")
+    found = {one["label"]: one["children"][0] for one in all_of["children"][0]["children"] if one["children"]}
+    assert found["Not fused (1)"]["description"] == "lines 5, 10"
+    skip = found["Not replayed as CUDA graphs (1)"]
+    assert skip["range"]["start"]["line"] + 1 == 13
+
+
+def test_the_report_of_kernels_alone_is_on_lines_that_move() -> None:
+    kept = opened(20)
+    kept.keep_kernels(result(of=report(tier=Tier.KERNELS, notes=(), target_device=None)))
+    edit(kept, (1, 0), (1, 0), "new = 1\n")
+    ((shown, kernels),) = shown_results(kept, FILE)
+    assert kernels is kept.kernels[KEY]
+    assert shown.stale
+    assert shown.places.now(span(at(10))).line == 11

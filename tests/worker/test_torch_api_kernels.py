@@ -28,6 +28,10 @@ SIGNATURES = (
     ),
     ("torch._inductor.output_code", "log_cudagraph_skip_and_bump_counter", ("msg",)),
     ("torch._inductor.cudagraph_utils", "get_mutation_stack_trace", ("placeholders", "mutation_indices")),
+    ("torch._inductor.fx_utils", "count_flops_fx", ("node",)),
+    ("torch._inductor.fx_utils", "countable_fx", ("node",)),
+    ("torch._inductor.ir", "Operation.get_operation_name", ("self",)),
+    ("torch._inductor.scheduler", "BaseSchedulerNode.is_reduction", ("self",)),
     ("torch.fx.experimental.symbolic_shapes", "ShapeEnv.suppress_guards", ("self",)),
     ("torch.fx.experimental.symbolic_shapes", "ShapeEnv.ignore_fresh_unbacked_symbols", ("self",)),
 )  # fmt: skip
@@ -145,3 +149,14 @@ def test_a_size_is_known_by_its_hint_and_not_fixed() -> None:
     with fake:
         unknown = torch.empty(env.create_unbacked_symint())
     assert generation.storage_of(unknown)[1] is None
+
+
+def test_torch_says_whether_float32_is_computed_in_tf32() -> None:
+    backends: Any = torch.backends
+    for settings in (backends.cudnn.conv, backends.cuda.matmul):
+        assert settings.fp32_precision in {"none", "ieee", "tf32"}
+
+
+def test_the_scheduler_knows_its_nodes_by_name() -> None:
+    source = inspect.getsource(importlib.import_module("torch._inductor.scheduler").Scheduler)
+    assert "self.name_to_node" in source

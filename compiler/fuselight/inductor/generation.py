@@ -177,20 +177,19 @@ class Generation:
         self, name: str, nodes: Sequence[Any], scheduled: Any, candidates: Sequence[str] = ()
     ) -> None:
         """A launch is written."""
-        counts = id(scheduled) not in self._open.seen
-        self._open.seen.add(id(scheduled))
-        kernel = launches.read_launch(
-            name, nodes, scheduled if counts else None, len(self._open.kernels), self.device
-        )
+        found = generation.members_of(nodes, scheduled)
+        members = tuple(one for one in found if id(one) not in self._open.seen)
+        self._open.seen.update(map(id, members))
+        part = generation.Members(members) if members else None
+        kernel = launches.read_launch(name, nodes, part, len(self._open.kernels), self.device)
+        touched = generation.touched(part) if part else generation.Touched()
         self._open.kernels.append(replace(kernel, candidates=tuple(candidates)))
+        self._open.touched.append(touched)  # beside its kernel: launches are known by their position in both
         if any(one.startswith("padded to") for one in candidates):
             self._problem(
                 "whether multiplications are padded",
                 "a GPU times both: they are shown as they are, and both are listed",
             )
-        self._open.touched.append(
-            generation.touched(scheduled) if counts and scheduled else generation.Touched()
-        )
 
     def refused(self, counts: Mapping[tuple[Any, Any, str], int]) -> None:
         """A schedule is made."""

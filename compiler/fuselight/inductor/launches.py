@@ -5,7 +5,9 @@ Invariant: bytes of a node of the scheduler are counted at its first launch alon
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,18 +20,18 @@ from fuselight.report import Device, FusedOperator, Kernel, KernelKind, Stack
 from fuselight.torch_api import generation
 
 _DEFINITION = re.compile(r"^(?P<name>\w+) = async_compile\.(?:triton|cpp_pybinding|cpp)\(", re.MULTILINE)
-_QUOTED = re.compile(r"'''(?P<text>.*?)'''", re.DOTALL)
+_QUOTED = re.compile(r"(?P<raw>r?)'''(?P<text>.*?)'''", re.DOTALL)
 _DTYPES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int8: "i8",
-    torch.float8_e4m3fn: "f8", torch.float8_e5m2: "f8",
+    torch.float8_e4m3fn: "f8", torch.float8_e5m2: "f8", torch.float8_e4m3fnuz: "f8", torch.float8_e5m2fnuz: "f8",
 }  # fmt: skip
 
 
 def read_launch(name: str, nodes: Sequence[Any], scheduled: Any, launch: int, device: Device) -> Kernel:
     """The Kernel of a launch, without source and line yet; `scheduled` is None where its bytes are counted already."""
     moved = generation.traffic(scheduled) if scheduled is not None else None
-    flops = generation.flops(scheduled) if scheduled is not None else None
-    dtype = _dtype(nodes, flops)
+    flops = generation.flops(nodes) if scheduled is not None else None
+    dtype = _dtype(nodes, device)
     cost = estimate(device, None if moved is None else sum(moved), flops, dtype)
     return Kernel(
         name=name,
@@ -89,11 +91,12 @@ def _kind(name: str, nodes: Sequence[Any], device: Device) -> KernelKind:
     return KernelKind.CPP if device.backend == "cpu" or name.startswith("cpp_") else KernelKind.TRITON
 
 
-def _dtype(nodes: Sequence[Any], flops: int | None) -> str | None:
-    found = generation.compute_dtype(nodes)
+def _dtype(nodes: Sequence[Any], device: Device) -> str | None:
+    multiplied = generation.operand_dtype(nodes)
+    found = multiplied or generation.compute_dtype(nodes) or generation.result_dtype(nodes)
     name = _DTYPES.get(found) if found is not None else None
-    if name == "f32" and flops and torch.get_float32_matmul_precision() != "highest":
-        return "tf32"
+    if name == "f32" and multiplied is not None and device.backend == "cuda" and "tf32" in device.tflops:
+        return "tf32" if generation.takes_tf32(convolution=generation.is_convolution(nodes)) else name
     return name
 
 
@@ -103,25 +106,44 @@ def _sources(wrapper: str) -> dict[str, str]:
     for match in _DEFINITION.finditer(wrapper):
         text = _QUOTED.search(wrapper, match.end())
         if text is not None:
-            found[match["name"]] = text["text"].strip("\n")
+            found[match["name"]] = _said(text["text"], raw=bool(text["raw"])).strip("\n")
     return found
+
+
+def _said(literal: str, *, raw: bool) -> str:
+    """What Python makes of the text between quotes: a kernel of the user's may have quotes and escapes of its own."""
+    if raw or "\\" not in literal:
+        return literal
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes that Python does not know, which stay as they are
+        try:
+            return str(ast.literal_eval(f"'''{literal}'''"))
+        except (SyntaxError, ValueError):
+            return literal
 
 
 class _Calls:
     """The lines of a wrapper on which kernels are launched, taken in the order of the launches."""
 
     def __init__(self, wrapper: str) -> None:
-        self._lines = wrapper.splitlines()
+        self._lines = _without_texts(wrapper).splitlines()
+        self._shown = wrapper.splitlines()
         self._from: dict[str, int] = {}
-        self._start = next(
-            (i for i, line in enumerate(self._lines) if line.strip().startswith("def call(")), 0
-        )
 
     def next(self, name: str) -> tuple[int | None, str]:
         """The next line that launches `name`, 1-based, and its text."""
         called = re.compile(rf"(?<![\w.]){re.escape(name)}(?:\.run)?\(")
-        for index in range(self._from.get(name, self._start), len(self._lines)):
+        for index in range(self._from.get(name, 0), len(self._lines)):
             if called.search(self._lines[index]):
                 self._from[name] = index + 1
-                return index + 1, self._lines[index].strip()
+                return index + 1, self._shown[index].strip()
         return None, ""
+
+
+def _without_texts(wrapper: str) -> str:
+    """A wrapper with blank lines for the kernels that it holds, which name themselves.
+
+    Launches are looked for everywhere else: those of a branch, or of a part that is replayed as a CUDA graph, stand
+    in functions of their own above the one that is called.
+    """
+    return _QUOTED.sub(lambda text: "\n" * text[0].count("\n"), wrapper)

@@ -30,6 +30,10 @@ UNDECIDABLE = frozenset(
 )
 """Options by which kernels are timed against each other: a GPU decides, and there is none."""
 
+_KEPT_OFF = frozenset(
+    {"fx_graph_cache", "fx_graph_remote_cache", "bundled_autotune_remote_cache", "compile_threads"}
+)
+"""Options that would put what is generated here into the user's caches, where a run of the program finds it."""
 _OF_MULTIPLICATIONS = frozenset({"max_autotune", "max_autotune_gemm"})
 _MULTIPLICATIONS = re.compile(r"\b(?:mm|addmm|bmm|baddbmm)(?:_out|_dtype)?\b")
 _COUNTER = re.compile(r"_\d+$")
@@ -43,8 +47,11 @@ _Padded = tuple[int, ...]
 
 
 def decided(options: dict[str, Any]) -> dict[str, Any]:
-    """Inductor's options without those that a GPU would have to decide, but for that which lists candidates."""
-    kept = {name: value for name, value in options.items() if name not in UNDECIDABLE}
+    """Inductor's options without those that a GPU would have to decide, but for that which lists candidates.
+
+    Those of caches go as well: what is generated here is not to be found by a run of the program.
+    """
+    kept = {name: value for name, value in options.items() if name not in UNDECIDABLE | _KEPT_OFF}
     if any(options.get(name) for name in _OF_MULTIPLICATIONS):
         kept["max_autotune_gemm"] = True
     return kept

@@ -1,0 +1,170 @@
+"""What each launch moves and computes: told of the launch that does it, once, and of each kind of kernel."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fuselight.devices import find
+from fuselight.report import Kernel, KernelKind, Report, Tier
+from tests.support.live_worker import LiveWorker
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="this environment has no Triton"),
+]
+CONVOLUTION = """\
+import torch
+conv = torch.nn.Conv2d(8, 16, 3, padding=1)
+{setting}
+# fuselight: f(f32[2, 8, 16, 16])
+def f(x):
+    return conv(x)
+"""
+CONVOLUTION_FLOPS = 2 * (2 * 16 * 16 * 16) * (8 * 3 * 3)
+TWO_LOOPS = """\
+# fuselight: f(f32[32, 64], f32[64, 64])
+def f(x, w):
+    return (x @ w).sin(), x.sum(0)
+"""
+ATTENTION = """\
+from torch.nn.functional import scaled_dot_product_attention
+# fuselight: f(bf16[2, 4, 64, 32])
+def f(q):
+    return scaled_dot_product_attention(q, q, q{more})
+"""
+FLOAT8 = """\
+import torch
+# fuselight: f(f32[64, 64])
+def f(x):
+    y, one = x.to(torch.float8_e4m3fn), torch.ones((), device=x.device)
+    return torch._scaled_mm(y, y.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+"""
+BRANCH = """\
+import torch
+# fuselight: f(f32[32, 32])
+def f(x):
+    return torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: (x @ x).cos(), (x,))
+"""
+REPLAYED = """\
+import torch
+# fuselight: f(f32[32, 32])
+@torch.compile(mode="reduce-overhead")
+def f(x):
+    return (x.sin() @ x).cos().cpu().sin()
+"""
+FOREACH = """\
+import torch
+# fuselight: f(f32[32, 64], f32[10])
+def f(x, y):
+    return torch._foreach_add([x, y], 1.0)
+"""
+CACHED = """\
+import torch
+# fuselight: f(f32[32, 32])
+@torch.compile(options={"fx_graph_cache": True})
+def f(x):
+    return x.sin() + 1
+"""
+
+
+def report_of(live: LiveWorker, source: str, device: str = "h100") -> Report:
+    report = live.report(replace(live.request(source, "f"), tier=Tier.KERNELS, device=find(device)))
+    assert report.failures == ()
+    assert [graph.failure for graph in report.generated] == [None] * len(report.generated)
+    return report
+
+
+def kernels_of(report: Report) -> list[Kernel]:
+    assert report.generated
+    return [kernel for graph in report.generated for kernel in graph.kernels]
+
+
+def test_a_convolution_counts_at_the_library_and_not_at_its_bias(live: LiveWorker) -> None:
+    kernels = kernels_of(report_of(live, CONVOLUTION.format(setting="")))
+    counted = [(kernel.kind, kernel.flops, kernel.dtype) for kernel in kernels if kernel.flops]
+    assert counted == [(KernelKind.EXTERN, CONVOLUTION_FLOPS, "tf32")]
+    assert kernels[-1].kind is KernelKind.TRITON
+
+
+def test_a_convolution_is_in_float32_where_that_is_set(live: LiveWorker) -> None:
+    setting = "torch.backends.cudnn.allow_tf32 = False"
+    kernels = kernels_of(report_of(live, CONVOLUTION.format(setting=setting)))
+    assert [kernel.dtype for kernel in kernels if kernel.flops] == ["f32"]
+
+
+def test_a_device_without_tf32_computes_in_float32(live: LiveWorker) -> None:
+    kernels = kernels_of(report_of(live, CONVOLUTION.format(setting=""), "t4"))
+    assert [kernel.dtype for kernel in kernels if kernel.flops] == ["f32"]
+
+
+def test_a_cpp_kernel_of_two_loops_moves_what_both_move(live: LiveWorker) -> None:
+    multiplied, group = kernels_of(report_of(live, TWO_LOOPS, "cpu"))
+    assert multiplied.kind is KernelKind.EXTERN
+    assert {one.name for one in group.operators} == {"aten.sin.default", "aten.sum.dim_IntList"}
+    assert group.bytes_read == 2 * 32 * 64 * 4
+    assert group.bytes_written == (32 * 64 + 64) * 4
+
+
+@pytest.mark.parametrize(("more", "part"), [("", 1), (", is_causal=True", 2)])
+def test_attention_has_flops_and_its_dtype(live: LiveWorker, more: str, part: int) -> None:
+    (kernel,) = kernels_of(report_of(live, ATTENTION.format(more=more)))
+    assert kernel.flops == 2 * 2 * (2 * 4) * 64 * 64 * 32 // part
+    assert kernel.dtype == "bf16"
+
+
+@pytest.mark.parametrize("device", ["h100", "a100"])
+def test_a_multiplication_is_in_the_dtype_of_its_operands(live: LiveWorker, device: str) -> None:
+    counted = [
+        (kernel.flops, kernel.dtype) for kernel in kernels_of(report_of(live, FLOAT8, device)) if kernel.flops
+    ]
+    assert counted == [(2 * 64**3, "f8")]
+
+
+@pytest.mark.parametrize("source", [BRANCH, REPLAYED])
+def test_a_launch_in_a_function_of_its_own_has_its_line(live: LiveWorker, source: str) -> None:
+    report = report_of(live, source)
+    (graph,) = report.generated
+    wrapper = report.texts[graph.text_key or ""].splitlines()
+    assert len(graph.kernels) > 2
+    for kernel in graph.kernels:
+        assert kernel.call == wrapper[(kernel.wrapper_line or 0) - 1].strip()
+        assert kernel.call.startswith((f"{kernel.name}.run(", f"{kernel.name}("))
+
+
+def test_a_kernel_of_several_lists_loses_no_fact(live: LiveWorker) -> None:
+    report = report_of(live, FOREACH)
+    assert report.problems == ()
+    (kernel,) = kernels_of(report)
+    assert (kernel.bytes_read, kernel.bytes_written) == ((32 * 64 + 10) * 4, (32 * 64 + 10) * 4)
+
+
+def test_nothing_generated_goes_into_the_programs_cache(live: LiveWorker, tmp_path: Path) -> None:
+    folder = tmp_path / "inductor"
+    request = replace(
+        live.request(CACHED, "f"),
+        tier=Tier.KERNELS,
+        device=find("h100"),
+        environment={"TORCHINDUCTOR_CACHE_DIR": str(folder)},
+    )
+    for _ in range(2):
+        assert len(kernels_of(live.report(request))) == 1
+    assert not list(folder.glob("fxgraph/**/*"))
+
+
+def test_a_kernels_text_is_what_python_makes_of_it() -> None:
+    from fuselight.inductor import launches  # noqa: PLC0415 - Inductor is not for the collection of tests
+    from fuselight.report import Kernel as One  # noqa: PLC0415
+
+    text = "def own(x):\n    '''Adds.'''\n    print(\"\\n\")\n"
+    held = text.replace("'''", "\\'\\'\\'").replace("\\n", "\\\\n")
+    wrapper = f"own_0 = async_compile.triton('own', '''\n{held}''', device_str='cuda')\n\nown_0.run(x)\n"
+    ((kernel, found),) = launches.with_calls([One("own_0", KernelKind.USER_TRITON, 0)], wrapper)
+    assert found is not None
+    assert found.strip() == text.strip()
+    ast.parse(found)
+    assert (kernel.wrapper_line, kernel.call) == (7, "own_0.run(x)")

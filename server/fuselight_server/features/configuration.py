@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from fuselight_server.features.protocol import InterpreterChangedParams
     from fuselight_server.features.server import Server
+    from fuselight_server.settings import Settings
 
 SECTION = "fuselight"
 CHOOSE_DEVICE = "fuselight.chooseDevice"
@@ -42,11 +43,17 @@ def interpreter_changed(server: Server, _params: InterpreterChangedParams) -> No
 
 
 async def pull(server: Server) -> None:
-    """Ask for the settings of every folder and apply what changed."""
+    """Ask for the settings of every folder and apply what changed, one such pull after the other."""
+    async with server.reading_settings:
+        await _pull(server)
+
+
+async def _pull(server: Server) -> None:
     if "" not in server.state.folders:
         server.state.folders[""] = Folder(path="", uri=None, consent="unknown")
     folders = [folder for key, folder in server.state.folders.items() if folder.uri is not None or key == ""]
     told: set[str] = set()
+    bounds = {folder.path: _bounds(folder.settings) for folder in folders}
     for folder, data in zip(folders, await _ask(server, folders), strict=False):
         settings, warnings = parse_settings(data)
         for warning in warnings:
@@ -55,6 +62,8 @@ async def pull(server: Server) -> None:
                 server.face.say(f"Fuselight: {warning}.", error=False)
             told.add(warning)
         await _apply(server, folder, settings)
+    if any(_bounds(folder.settings) != bounds[folder.path] for folder in folders):
+        server.analysis.outcomes.rederive()
     _say_of_devices(server, {choose(folder.settings).problem for folder in folders} - {None})
     server.analysis.begin()
     server.face.runs_changed()
@@ -73,7 +82,16 @@ async def _ask(server: Server, folders: Sequence[Folder]) -> Sequence[Any]:
     if not server.state.client.configuration:
         return [server.state.client_settings] * len(folders)
     items = [types.ConfigurationItem(scope_uri=folder.uri, section=SECTION) for folder in folders]
-    return await server.workspace_configuration_async(types.ConfigurationParams(items=items))
+    try:
+        return await server.workspace_configuration_async(types.ConfigurationParams(items=items))
+    except Exception as error:  # noqa: BLE001 - runs wait for the settings: they go on with those that there are
+        server.state.log(f"settings: the client did not tell them, so that nothing changes: {error!r}")
+        return ()
+
+
+def _bounds(settings: Settings) -> tuple[object, ...]:
+    """From where on something is a finding: what is known is looked through again when it changes."""
+    return settings.guards, settings.kernels.advise_from_percent, settings.kernels.advise_repeats
 
 
 async def _apply(server: Server, folder: Folder, settings: Any) -> None:
@@ -93,8 +111,6 @@ async def _apply(server: Server, folder: Folder, settings: Any) -> None:
     if not same_worker:
         for one in affected:
             await server.analysis.restart(one.path)
-    if before.guards != settings.guards:
-        server.analysis.outcomes.rederive()
     if (before.code_lens, before.kernels) != (settings.code_lens, settings.kernels):
         server.face.refresh_lenses()
 

@@ -110,7 +110,7 @@ class Face:
     def say(self, text: str, *, error: bool) -> None:
         """Tell the user."""
         kind = types.MessageType.Error if error else types.MessageType.Info
-        self._server.window_show_message(types.ShowMessageParams(type=kind, message=text))
+        self._server.window_show_message(types.ShowMessageParams(type=kind, message=_notice(text)))
 
     async def confirm(self, folder: Folder, summary: str, interpreter: str) -> str:
         """Ask whether code may run in `folder`: `run`, `never` or `later`."""
@@ -121,8 +121,13 @@ class Face:
             return str(chosen)
         question = types.ShowMessageRequestParams(
             type=types.MessageType.Info,
-            message=f"Fuselight is about to {summary}, in {folder.path} with {interpreter}.",
+            message=_notice(f"Fuselight is about to {summary}, in {folder.path} with {interpreter}."),
             actions=[types.MessageActionItem(title=title) for title in ANSWERS],
         )
         item = await self._server.window_show_message_request_async(question)
         return ANSWERS.get(item.title, "later") if item else "later"
+
+
+def _notice(text: str) -> str:
+    """Part what VS Code would make a link of, which may run a command: names and settings of a folder are in it."""
+    return text.replace("](", "] (")

@@ -69,6 +69,8 @@ class Server(LanguageServer):
         """URIs of documents that the editor, not the user, is about to save."""
         self.stop_event = threading.Event()
         self.encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
+        self.reading_settings = asyncio.Lock()
+        """Held while settings are read and applied: the last ones that were asked for are the last to be applied."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._told: set[str] = set()
 

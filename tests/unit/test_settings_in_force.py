@@ -1,0 +1,111 @@
+"""Settings that change again while they are read, and which of them findings are made again for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fuselight_server.features import configuration
+from fuselight_server.features.face import Face as RealFace
+from fuselight_server.state import Folder, State
+
+
+class Desk:
+    """Two folders, and a worker that takes its time to stop."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        for path in ("/a", "/b"):
+            self.state.folders[path] = Folder(path, f"file://{path}")
+        self.state.client.configuration = True
+        self.asked: asyncio.Queue[asyncio.Future[Sequence[Any]]] = asyncio.Queue()
+        self.stopped = asyncio.Event()
+        self.reading_settings = asyncio.Lock()
+        self.rederived = 0
+        self.began = 0
+        nothing: Callable[..., None] = lambda *_args, **_named: None  # noqa: E731
+        self.face = SimpleNamespace(
+            say=nothing, runs_changed=nothing, findings_changed=nothing, refresh_lenses=nothing
+        )
+        self.analysis = SimpleNamespace(
+            restart=self._restart, begin=self._begin, outcomes=SimpleNamespace(rederive=self._rederive)
+        )
+
+    async def workspace_configuration_async(self, _params: Any) -> Sequence[Any]:
+        answer: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
+        self.asked.put_nowait(answer)
+        return await answer
+
+    async def _restart(self, _folder: str) -> None:
+        await self.stopped.wait()
+
+    def _begin(self) -> None:
+        self.began += 1
+
+    def _rederive(self) -> None:
+        self.rederived += 1
+
+
+def answers(environment: str, device: str) -> list[Any]:
+    own = {"environment": {"X": environment}, "device": device}
+    return [own, own, own]
+
+
+@pytest.mark.asyncio
+async def test_what_is_set_last_is_in_force_however_long_a_worker_takes_to_stop() -> None:
+    desk: Any = Desk()
+    first = asyncio.create_task(configuration.pull(desk))
+    (await desk.asked.get()).set_result(answers("1", "t4"))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(configuration.pull(desk))
+    for _ in range(10):  # whatever can go on without the worker's end does
+        await asyncio.sleep(0)
+        if not desk.asked.empty():
+            (await desk.asked.get()).set_result(answers("1", "h200"))
+    desk.stopped.set()
+    await first
+    while not second.done():
+        await asyncio.sleep(0)
+        if not desk.asked.empty():
+            (await desk.asked.get()).set_result(answers("1", "h200"))
+    assert {folder.settings.device for folder in desk.state.folders.values()} == {"h200"}
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("changed", "times"),
+    [
+        ({"guards": {"warnCount": 1}}, 1),
+        ({"kernels": {"adviseFromPercent": 1}}, 1),
+        ({"kernels": {"adviseRepeats": 2}}, 1),
+        ({"kernels": {"lens": "off"}}, 0),
+    ],
+)
+async def test_findings_are_made_again_where_their_bounds_change(changed: Any, times: int) -> None:
+    desk: Any = Desk()
+    pull = asyncio.create_task(configuration.pull(desk))
+    (await desk.asked.get()).set_result([changed] * 3)
+    await pull
+    assert desk.rederived == times
+
+
+@pytest.mark.asyncio
+async def test_runs_begin_with_the_defaults_where_the_client_does_not_tell_its_settings() -> None:
+    desk: Any = Desk()
+    pull = asyncio.create_task(configuration.pull(desk))
+    (await desk.asked.get()).set_exception(RuntimeError("the client has no such request"))
+    await pull
+    assert desk.began == 1
+    assert any("no such request" in line for line in desk.state.log_lines)
+
+
+def test_a_notice_has_no_links_of_its_own() -> None:
+    told: list[str] = []
+    server: Any = SimpleNamespace(window_show_message=lambda params: told.append(params.message))
+    RealFace(server).say("no device [press](command:workbench.action.quit)", error=False)
+    assert "](" not in told[0]
+    assert "press" in told[0]

@@ -41,8 +41,12 @@ def test_a_client_that_is_gone_is_told_to_the_next_that_writes() -> None:
     """The error of the thread comes up where the server can act on it."""
     read, write = os.pipe()
     os.close(read)
-    writer = ThreadedWriter(os.fdopen(write, "wb"))
+    pipe = os.fdopen(write, "wb")
+    writer = ThreadedWriter(pipe)
     writer.write(b"unheard")
     writer.finish(10.0)
     with pytest.raises(BrokenPipeError):
         writer.write(b"again")
+    with pytest.raises(BrokenPipeError):  # what it holds is tried once more; closed it is all the same
+        pipe.close()
+    assert pipe.closed

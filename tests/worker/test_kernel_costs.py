@@ -63,6 +63,13 @@ import torch
 def f(x, y):
     return torch._foreach_add([x, y], 1.0)
 """
+DATA_DEPENDENT = """\
+import torch
+torch._dynamo.config.capture_dynamic_output_shape_ops = True
+# fuselight: f(f32[32, 64])
+def f(x):
+    return x.nonzero().float().mul(2).sin()
+"""
 CACHED = """\
 import torch
 # fuselight: f(f32[32, 32])
@@ -141,6 +148,12 @@ def test_a_kernel_of_several_lists_loses_no_fact(live: LiveWorker) -> None:
     assert report.problems == ()
     (kernel,) = kernels_of(report)
     assert (kernel.bytes_read, kernel.bytes_written) == ((32 * 64 + 10) * 4, (32 * 64 + 10) * 4)
+
+
+def test_a_size_that_depends_on_data_is_not_told(live: LiveWorker) -> None:
+    found, computed = kernels_of(report_of(live, DATA_DEPENDENT))
+    assert (found.bytes_read, found.bytes_written) == (32 * 64 * 4, None)
+    assert (computed.bytes_read, computed.bytes_written, computed.estimate_us) == (None, None, None)
 
 
 def test_nothing_generated_goes_into_the_programs_cache(live: LiveWorker, tmp_path: Path) -> None:

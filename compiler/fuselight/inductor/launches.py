@@ -32,7 +32,8 @@ def read_launch(name: str, nodes: Sequence[Any], scheduled: Any, launch: int, de
     moved = generation.traffic(scheduled) if scheduled is not None else None
     flops = generation.flops(nodes) if scheduled is not None else None
     dtype = _dtype(nodes, device)
-    cost = estimate(device, None if moved is None else sum(moved), flops, dtype)
+    known = [part for part in moved or () if part is not None]
+    cost = estimate(device, sum(known) if known else None, flops, dtype)
     return Kernel(
         name=name,
         kind=_kind(name, nodes, device),

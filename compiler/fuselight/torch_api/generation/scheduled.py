@@ -16,6 +16,7 @@ import torch._inductor.ir
 import torch.fx
 from torch._inductor.utils import get_dtype_size
 from torch._inductor.virtualized import V
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 _USER_TRITON = "triton_kernel_wrapper_"
 """How the operators are called that launch a Triton kernel of the user's."""
@@ -81,22 +82,40 @@ def operator_names(node: torch.fx.Node) -> tuple[str, str]:
     return name, "" if before == name else before
 
 
-def traffic(scheduled: Any) -> tuple[int, int] | None:
-    """Bytes that a kernel reads and writes of device memory, each buffer once; None where that is not known."""
+def traffic(scheduled: Any) -> tuple[int | None, int | None] | None:
+    """Bytes that a kernel reads and writes of device memory, each buffer once.
+
+    None of one of them where its size depends on data, of both where nothing is known.
+    """
     members = _members(scheduled)
     if not members:
         return None
     written = {dep.name for member in members for dep in member.read_writes.writes}
-    reads: dict[str, int] = {}
-    writes: dict[str, int] = {}
+    reads: dict[str, int | None] = {}
+    writes: dict[str, int | None] = {}
     for member in members:
         for dep in member.read_writes.reads:
             if dep.name not in written:
-                reads[dep.name] = max(reads.get(dep.name, 0), _bytes(member, dep))
+                _count(reads, dep.name, _bytes(member, dep))
         for dep in member.read_writes.writes:
             if _is_used_outside(member, dep.name, members):
-                writes[dep.name] = max(writes.get(dep.name, 0), _bytes(member, dep))
-    return sum(reads.values()), sum(writes.values())
+                _count(writes, dep.name, _bytes(member, dep))
+    return _sum(reads.values()), _sum(writes.values())
+
+
+def _count(found: dict[str, int | None], name: str, size: int | None) -> None:
+    """Take the larger of two accesses to one buffer."""
+    before = found.get(name, 0)
+    found[name] = None if size is None or before is None else max(size, before)
+
+
+def _sum(sizes: Iterable[int | None]) -> int | None:
+    total = 0
+    for size in sizes:
+        if size is None:
+            return None
+        total += size
+    return total
 
 
 def is_copy(scheduled: Any) -> bool:
@@ -152,13 +171,6 @@ def _elements(scheduled: Any) -> tuple[int, int]:
     )
 
 
-def flops(scheduled: Any) -> int | None:
-    """Floating-point operations of the matrix multiplications, convolutions and attention in a kernel."""
-    counted = [member.estimate_flops() for member in _members(scheduled)]
-    known = [int(count) for count in counted if count]
-    return sum(known) if known else None
-
-
 def compute_dtype(nodes: Iterable[Any]) -> torch.dtype | None:
     """The widest dtype among what a kernel's nodes make."""
     found = [dtype for node in nodes if (dtype := _dtype(node)) is not None]
@@ -208,8 +220,8 @@ def _dtype(node: Any) -> torch.dtype | None:
     return dtype
 
 
-def _bytes(member: Any, dep: Any) -> int:
-    """Bytes behind one access: no more than the buffer, and no more than the loop touches."""
+def _bytes(member: Any, dep: Any) -> int | None:
+    """Bytes behind one access: no more than the buffer, and no more than the loop touches. None: it depends on data."""
     buffer: Any = V.graph.name_to_buffer.get(dep.name)
     if buffer is None:
         buffer = V.graph.graph_inputs.get(dep.name)
@@ -224,22 +236,29 @@ def _bytes(member: Any, dep: Any) -> int:
         AssertionError,
     ):  # several outputs: each is read by its own name
         return _outputs_bytes(buffer)
-    whole = _hint(size)
+    whole = _known(size)
     touched = whole
     if hasattr(dep, "size") and not getattr(member, "is_extern", lambda: False)():
-        touched = _hint(dep.size) or whole
-    return min(whole, touched) * int(get_dtype_size(dtype))
+        touched = _known(dep.size) or whole
+    known = [count for count in (whole, touched) if count is not None]
+    return min(known) * int(get_dtype_size(dtype)) if known else None
 
 
-def _outputs_bytes(buffer: Any) -> int:
-    outputs = getattr(buffer, "outputs", None) or ()
-    total = 0
-    for output in outputs:
+def _outputs_bytes(buffer: Any) -> int | None:
+    sizes: list[int | None] = []
+    for output in getattr(buffer, "outputs", None) or ():
         try:
-            total += _hint(output.get_size()) * int(get_dtype_size(output.get_dtype()))
+            count, each = _known(output.get_size()), int(get_dtype_size(output.get_dtype()))
         except (AttributeError, NotImplementedError, AssertionError):
             continue
-    return total
+        sizes.append(None if count is None else count * each)
+    return _sum(sizes)
+
+
+def _known(sizes: Iterable[Any]) -> int | None:
+    """A number of elements; None where it depends on data, for which Inductor's hint would be a made-up number."""
+    every = list(sizes)
+    return None if free_unbacked_symbols(every) else _hint(every)
 
 
 def _hint(sizes: Iterable[Any]) -> int:

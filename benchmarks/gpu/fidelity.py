@@ -1,6 +1,6 @@
 """Compares kernels generated with the GPU hidden to those of the real compile, model by model.
 
-    PYTHONPATH=compiler python -m benchmarks.gpu.fidelity [--models a,b] [--device h200] [--out FOLDER]
+    PYTHONPATH=compiler python -m benchmarks.gpu.fidelity [--models a,b] [--cases static,float16,dynamic] [--out FOLDER]
 
 on a machine with that GPU. `--halves real --keep` records the real half alone, `--against FOLDER` compares it with a
 virtual half made elsewhere. Invariant: each half of a model is a process of its own, with an empty cache.
@@ -74,6 +74,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--halves", type=lambda text: text.split(","), default=["real", "virtual"])
     parser.add_argument("--against", type=Path, help="a folder with real.json.gz")
     parser.add_argument("--device", default="h200")
+    parser.add_argument("--cases", default="static", help="sets of benchmarks.gpu.half, with commas")
     parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) // 2))
     parser.add_argument("--out", type=Path, default=Path("artifacts/fidelity"))
     parser.add_argument("--keep", action="store_true", help="keep the wrappers as they are, too")
@@ -114,6 +115,8 @@ def _half(half: str, name: str, asked: argparse.Namespace) -> dict[str, Any]:
             str(out),
             "--device",
             asked.device,
+            "--cases",
+            asked.cases,
         ]
         command += ["--keep"] if asked.keep else []
         try:

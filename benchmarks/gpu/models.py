@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - torch's own custom
 
-from benchmarks.gpu.own_models import AutocastBlock, CellLoop, Scaled, UNet
+from benchmarks.gpu.own_models import AttentionWays, AutocastBlock, CellLoop, Scaled, UNet
 
 Made = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 
@@ -125,6 +125,11 @@ def _autocast() -> Made:
     return AutocastBlock(256, 4), (torch.randn(2, 64, 256),), {}
 
 
+def _attention_ways() -> Made:
+    away = torch.zeros(64, 64).masked_fill(torch.ones(64, 64, dtype=torch.bool).triu(1), -1e4)
+    return AttentionWays(256, 4), (torch.randn(2, 64, 256), away), {}
+
+
 def _losses() -> Made:
     class Losses(nn.Module):
         """What training scripts write around a model: gather, scatter, softmax, sort, a loss."""
@@ -163,6 +168,7 @@ MODELS: dict[str, Callable[[], Made]] = {
     "mobilenetv3": _mobilenet,
     "swin": _swin,
     "autocast": _autocast,
+    "attention_ways": _attention_ways,
     "losses": _losses,
 }
 """By name; torchvision, timm and transformers, and what they have not is in own_models."""

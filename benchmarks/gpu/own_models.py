@@ -1,4 +1,7 @@
-"""Models that no library has in a small form: a U-Net, a loop over cells, a Triton kernel of one's own, autocast."""
+"""Models that no library has in a small form.
+
+A U-Net, a loop over cells, a Triton kernel of one's own, autocast, attention in the ways that do not name it.
+"""
 
 from __future__ import annotations
 
@@ -157,3 +160,35 @@ class AutocastBlock(nn.Module):
             x = x + self.out(mixed.transpose(1, 2).reshape(rows, length, width))
             x = x + self.mlp(x)
             return x.softmax(-1) * x.exp().sum()
+
+
+class AttentionWays(nn.Module):
+    """Attention written out, which a pattern of Inductor's finds, as an ATen operator, and below torch's module."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.inputs = nn.ModuleList(nn.Linear(width, width) for _ in range(9))
+        self.module = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.norm = nn.LayerNorm(width)
+
+    def _heads(self, x: torch.Tensor, first: int) -> list[torch.Tensor]:
+        rows, length, width = x.shape
+        sizes = (rows, length, self.heads, width // self.heads)
+        return [layer(x).view(sizes).permute(0, 2, 1, 3) for layer in list(self.inputs)[first : first + 3]]
+
+    def forward(self, x: torch.Tensor, away: torch.Tensor) -> torch.Tensor:
+        """Four blocks of attention; `away` is added to the scores of the second."""
+        query, key, value = self._heads(x, 0)
+        scale = query.size(-1) ** 0.5
+        scores = (query @ key.transpose(-2, -1)).div(scale).softmax(-1)
+        mixed = F.dropout(scores, 0.1) @ value if self.training else scores @ value
+        x = x + mixed.transpose(1, 2).flatten(2)
+        query, key, value = self._heads(self.norm(x), 3)
+        scores = ((query @ key.transpose(-2, -1)).div(scale) + away).softmax(-1)
+        x = x + (scores @ value).transpose(1, 2).flatten(2)
+        query, key, value = self._heads(self.norm(x), 6)
+        direct = torch.ops.aten.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = self.norm(x + direct.transpose(1, 2).flatten(2))
+        below: torch.Tensor = self.module(x, x, x, need_weights=False)[0]
+        return x + below

@@ -7,11 +7,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
 from fuselight.report import Device, Phase, Report, Tier
 from fuselight_server.kernels.documents import SCRIPT, document, key_of
+from fuselight_server.kernels.script import checks, standalone
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch
@@ -62,3 +66,91 @@ def test_it_fails_where_a_kernel_is_wrong(report: Report, tmp_path: Path) -> Non
     assert done.returncode == 1, done.stdout + done.stderr
     assert "output 0: DIFFERS" in done.stdout
     assert "do not give what the captured graph gives" in done.stderr
+
+
+WRAPPER = """\
+import torch
+
+{held}def call(args):
+    {call}
+
+
+def get_args():
+    return [torch.tensor([4.0, -1.0, 9.0])]
+
+
+def benchmark_compiled_module(args, times=10, repeat=10):
+    print("timed")
+
+
+if __name__ == "__main__":
+    pass
+"""
+
+
+def made(call: str, graph: str, held: str = "") -> str:
+    """The script of a wrapper whose kernels are `call`, of a graph `graph`."""
+    text = f"def forward(self, x):\n    {graph}\n"
+    wrapper = WRAPPER.format(call=call, held=held)
+    assert checks(wrapper, text)
+    return standalone(wrapper, text)
+
+
+@pytest.mark.parametrize(
+    ("call", "graph", "code", "said"),
+    [
+        ("return [args[0].sqrt()]", "return [x.sqrt()]", 0, "output 0: agrees, by 0 at most, of values up to 3; 1"),
+        ("return [args[0].abs().sqrt()]", "return [x.sqrt()]", 1, "output 0: DIFFERS"),
+        ("args[0].add_(1); return []", "x.add_(1); return []", 0, "input 0, written in place: agrees"),
+        ("args[0].add_(2); return []", "x.add_(1); return []", 1, "input 0, written in place: DIFFERS"),
+        ("return [args[0][:2]]", "return [x]", 1, "of shape (2,) and not (3,)"),
+        ("return [torch.rand(3)]", "return [torch.ops.aten.rand.default([3])]", 0, "output 0: agrees"),
+        ("return [torch.rand(3) + 5]", "return [torch.ops.aten.rand.default([3])]", 0, "not compared, for it is"),
+        ("return [args[0] * 2]", "torch.ops.aten.rand.default([3]); return [x]", 1, "output 0: DIFFERS"),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_an_output(call: str, graph: str, code: int, said: str, tmp_path: Path) -> None:
+    done = run(made(call, graph), tmp_path)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert said in done.stdout
+    assert "timed" in done.stdout
+
+
+def test_a_tensor_that_the_graph_holds_is_the_wrappers(tmp_path: Path) -> None:
+    call, graph = "return [args[0] + _tensor_constant0]", "return [x + self._tensor_constant0]"
+    done = run(made(call, graph, held="_tensor_constant0 = torch.ones(3)\n\n\n"), tmp_path)
+    assert (done.returncode, "output 0: agrees" in done.stdout) == (0, True), done.stderr
+    assert not checks(WRAPPER.format(call=call, held=""), f"def forward(self, x):\n    {graph}\n")
+
+
+LAUNCH = (
+    "torch.ops.higher_order.triton_kernel_wrapper_{kind}(kernel_idx = 0, constant_args_idx = 2, "
+    "grid = [({grid})], tma_descriptor_metadata = {{}}, kwargs = {{'x': x, 'n': 256, 'BLOCK': 64}})"
+)
+
+
+def test_a_triton_kernel_of_ones_own_is_launched_as_the_wrapper_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    launched: list[tuple[Any, ...]] = []
+
+    def kernel(block: int) -> SimpleNamespace:
+        meta = {"signature": {"x": "*fp32", "n": "i32", "BLOCK": "constexpr"}, "constants": {"BLOCK": block}}
+        return SimpleNamespace(
+            custom_kernel=True,
+            triton_meta=meta,
+            run=lambda *args, stream: launched.append((block, *args, stream)),
+        )
+
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _index: 7, raising=False)
+    names: dict[str, Any] = {"__name__": "script", "first": kernel(32), "second": kernel(64)}
+    text = made("return []", f"{LAUNCH.format(kind='mutation', grid='4, 1, 1')}; return [x]")
+    exec(compile(text, "script.py", "exec"), names)  # noqa: S102 - the script under test
+    names["captured_graph"](None, "tensor")
+    assert launched == [(64, "tensor", 256, 4, 1, 1, 7)]
+
+
+@pytest.mark.parametrize(("kind", "grid"), [("functional", "4, 1, 1"), ("mutation", "4, 1, 1), (8, 1, 1")])
+def test_a_launch_that_cannot_be_repeated_leaves_the_check_out(kind: str, grid: str) -> None:
+    text = f"def forward(self, x):\n    {LAUNCH.format(kind=kind, grid=grid)}; return [x]\n"
+    assert not checks(WRAPPER.format(call="return []", held=""), text)

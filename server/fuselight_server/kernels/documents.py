@@ -224,7 +224,7 @@ def _script(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Doc
     name = _graph_file(graph, SCRIPT)
     does = "checks the kernels against the captured graph, and times them"
     if not checks(text, aten):
-        does = "times the kernels; this version of torch leaves nothing to check them with"
+        does = "times the kernels; there is nothing to check them with here"
     head = [
         f"Runs by itself on a machine with the device and torch {report.versions.torch}: `python {name}`",
         f"makes random inputs, {does}. Of the {_graph(graph)}.",

@@ -5,6 +5,7 @@
  */
 
 import * as vscode from "vscode";
+import { notice } from "./notice";
 import type { ConfirmAnswer, ConfirmRun } from "./protocol";
 
 const stateKey = "fuselight.consent";
@@ -35,7 +36,7 @@ export function createConsent(state: vscode.Memento): Consent {
 
   async function ask({ folder, summary, interpreter }: ConfirmRun): Promise<ConfirmAnswer> {
     const message = `Fuselight is about to run code of this folder under torch.compile: ${summary}. Python: ${interpreter}`;
-    const chosen = await vscode.window.showInformationMessage(message, ...Object.keys(choices));
+    const chosen = await vscode.window.showInformationMessage(notice(message), ...Object.keys(choices));
     const answer = isChoice(chosen) ? choices[chosen] : "later";
     if (answer !== "later") {
       await remember(folder, answer);

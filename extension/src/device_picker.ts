@@ -6,6 +6,7 @@
 
 import * as vscode from "vscode";
 import { changeFor, type DeviceEntry, entriesOf, type Place } from "./device_choice";
+import { notice } from "./notice";
 import type { OfferedDevice } from "./protocol";
 import { serverCommand } from "./protocol";
 import { section } from "./settings";
@@ -100,7 +101,7 @@ export function warnOfDevices(board: StatusBoard): vscode.Disposable {
       return;
     }
     const choose = "Choose Target Device";
-    if ((await vscode.window.showWarningMessage(`Fuselight: ${problem}`, choose)) === choose) {
+    if ((await vscode.window.showWarningMessage(notice(`Fuselight: ${problem}`), choose)) === choose) {
       await vscode.commands.executeCommand(command, folder);
     }
   });

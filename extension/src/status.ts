@@ -6,6 +6,7 @@
 
 import * as vscode from "vscode";
 import { sourceOf } from "./kernel_documents";
+import { notice } from "./notice";
 import type { RunState, Status } from "./protocol";
 
 const icons: Record<RunState, string> = {
@@ -138,7 +139,10 @@ export function warnOfInterpreters(board: StatusBoard): vscode.Disposable {
     }
     told.set(folder, detail);
     const actions = { "Select Interpreter": "fuselight.selectInterpreter", "Show Log": "fuselight.showLog" };
-    const chosen = await vscode.window.showErrorMessage(`Fuselight: ${detail}`, ...Object.keys(actions));
+    const chosen = await vscode.window.showErrorMessage(
+      notice(`Fuselight: ${detail}`),
+      ...Object.keys(actions),
+    );
     if (chosen !== undefined && chosen in actions) {
       await vscode.commands.executeCommand(actions[chosen as keyof typeof actions]);
     }

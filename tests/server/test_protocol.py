@@ -152,7 +152,7 @@ def test_a_large_file_has_all_lenses_and_a_bearable_number_of_hints(connect: Sta
     uri = client.open(write(tmp_path, text))
     assert client.lenses(uri) == ["Run"] * count
     client.until(lambda: client.diagnostics(uri) != [], "hints")
-    assert len(client.diagnostics(uri)) == 100
+    assert len(client.diagnostics(uri)) == 50
     first = client.ask("textDocument/codeLens", {"textDocument": {"uri": uri}})
     client.edit(uri, (1, 0), (1, 0), "\n\n")
     second = client.ask("textDocument/codeLens", {"textDocument": {"uri": uri}})

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fuselight_server.static.reading import Reading
 
 
-HINTS = 100
+HINTS = 50
 """Targets of a file that are hinted at when no inputs are known; each target has its lens all the same."""
 
 LISTED = 1000

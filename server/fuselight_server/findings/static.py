@@ -5,8 +5,7 @@ Invariant: nothing here has run anything; every finding has tier `static`.
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuselight.report import Tier
 from fuselight_server import catalogue
@@ -84,10 +83,11 @@ def _made_inside(reading: Reading, target: StaticTarget, outer: str) -> Finding:
 
 def _no_inputs(target: StaticTarget, called: StaticTarget | None, hints: tuple[str, ...]) -> Finding:
     message = compose("torch.compile traces a real call, so Fuselight needs the inputs of one.", hints=hints)
-    return dataclasses.replace(
-        _finding(
-            "FL502", target.name_span, title=f"no inputs are known for `{target.name}`", message=message
-        ),
+    return _finding(
+        "FL502",
+        target.name_span,
+        title=f"no inputs are known for `{target.name}`",
+        message=message,
         target=target.name,
         hints=hints,
         fixes=("insert_inputs",) if called else (),
@@ -149,19 +149,17 @@ def _ignore_on(reading: Reading | None, finding: Finding) -> Ignore | None:
 
 def _idle(ignore: Ignore, idle: list[str]) -> Finding:
     what = listed(idle) if idle else "any finding"
-    return dataclasses.replace(
-        _finding(
-            "FL503",
-            ignore.span,
-            title=f"this comment silences nothing: no {what} here",
-            message=compose(hints=("Remove it, so that it does not hide a finding that comes later",)),
-        ),
+    return _finding(
+        "FL503",
+        ignore.span,
+        title=f"this comment silences nothing: no {what} here",
+        message=compose(hints=("Remove it, so that it does not hide a finding that comes later",)),
         fixes=("remove_ignore",),
         data=tuple(("code", code) for code in idle),
     )
 
 
-def _finding(code: str, span: Span, *, title: str, message: str) -> Finding:
+def _finding(code: str, span: Span, *, title: str, message: str, target: str = "", **more: Any) -> Finding:
     return Finding(
         code=code,
         severity=catalogue.severity(code),
@@ -169,8 +167,9 @@ def _finding(code: str, span: Span, *, title: str, message: str) -> Finding:
         message=message,
         span=span,
         tier=Tier.STATIC,
-        target="",
+        target=target,
         inputs="",
         torch="",
         link=catalogue.link(code),
+        **more,
     )

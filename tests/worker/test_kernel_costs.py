@@ -26,6 +26,13 @@ def f(x):
     return conv(x)
 """
 CONVOLUTION_FLOPS = 2 * (2 * 16 * 16 * 16) * (8 * 3 * 3)
+MULTIPLICATION = """\
+import torch
+torch.set_float32_matmul_precision("high")
+# fuselight: f(f32[64, 64])
+def f(x):
+    return x @ x
+"""
 TWO_LOOPS = """\
 # fuselight: f(f32[32, 64], f32[64, 64])
 def f(x, w):
@@ -107,6 +114,11 @@ def test_a_convolution_is_in_float32_where_that_is_set(live: LiveWorker) -> None
 def test_a_device_without_tf32_computes_in_float32(live: LiveWorker) -> None:
     kernels = kernels_of(report_of(live, CONVOLUTION.format(setting=""), "t4"))
     assert [kernel.dtype for kernel in kernels if kernel.flops] == ["f32"]
+
+
+def test_a_device_without_the_tf32_that_is_asked_for_can_be_told_so(live: LiveWorker) -> None:
+    (kernel,) = kernels_of(report_of(live, MULTIPLICATION, "t4"))
+    assert kernel.dtype == "tf32"
 
 
 def test_a_cpp_kernel_of_two_loops_moves_what_both_move(live: LiveWorker) -> None:

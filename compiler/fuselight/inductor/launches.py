@@ -96,8 +96,11 @@ def _dtype(nodes: Sequence[Any], device: Device) -> str | None:
     multiplied = generation.operand_dtype(nodes)
     found = multiplied or generation.compute_dtype(nodes) or generation.result_dtype(nodes)
     name = _DTYPES.get(found) if found is not None else None
-    if name == "f32" and multiplied is not None and device.backend == "cuda" and "tf32" in device.tflops:
-        return "tf32" if generation.takes_tf32(convolution=generation.is_convolution(nodes)) else name
+    if name == "f32" and multiplied is not None and device.backend == "cuda":
+        # Convolutions take it from the start, if the device has it; for multiplications somebody has asked.
+        convolution = generation.is_convolution(nodes)
+        if generation.takes_tf32(convolution=convolution) and ("tf32" in device.tflops or not convolution):
+            return "tf32"
     return name
 
 

@@ -130,6 +130,13 @@ def test_an_older_and_a_smaller_device_have_less() -> None:
     assert choice("10.0", torch.float16, 256) == "flash"
 
 
+def test_what_is_not_nvidias_has_no_cudnn() -> None:
+    one = torch.empty(2, 4, 64, 64, device="meta", dtype=torch.bfloat16)
+    device = find("mi300x")
+    chosen = choose(device, one, one, one, None, 0.0, is_causal=False, enable_gqa=False, training=False)
+    assert chosen == "flash"
+
+
 def test_what_the_program_switches_off_is_not_chosen() -> None:
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
         assert choice("9.0", torch.float16, 64) == "flash"

@@ -40,7 +40,7 @@ def choose(  # noqa: PLR0917 - in the order of the operator's own arguments
     grouped = equal_heads or (enable_gqa and _groups(query, key, value))
     cuda: Any = torch.backends.cuda
     major, minor = capability
-    preferred = major in {9, 10} and minor in {0, 3}
+    preferred = device.backend == "cuda" and major in {9, 10} and minor in {0, 3}  # AMD's build has no cuDNN
     if (
         preferred
         and cuda.cudnn_sdp_enabled()

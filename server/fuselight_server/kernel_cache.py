@@ -20,6 +20,7 @@ from fuselight_server.store import write_whole
 
 if TYPE_CHECKING:
     from fuselight.protocol import Analyse
+    from fuselight_server.store import Store
 
 _KEPT = 64
 _MOST_BYTES = 256 * 1024 * 1024
@@ -104,6 +105,22 @@ class KernelCache:
             total += size
             if position >= _KEPT or total > _MOST_BYTES:
                 path.unlink(missing_ok=True)
+
+
+def cache_of(store: Store) -> KernelCache:
+    """The kernels that are kept in a store."""
+    return KernelCache(store.folder / "kernels")
+
+
+def keep(store: Store, request: Analyse, report: Report) -> str | None:
+    """Keep a report; returns why that is not possible. The store is made first: its folder is closed to others."""
+    if report.failures or not report.files:
+        return None
+    try:
+        store.prepare()
+    except OSError as error:
+        return f"kernels cannot be kept in {store.folder}: {error.strerror or error}"
+    return cache_of(store).keep(request, report)
 
 
 def _changed(report: Report, overlays: dict[str, str]) -> str | None:

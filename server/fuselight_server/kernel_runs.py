@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fuselight.protocol import Analyse, Answer, Progress, Refused
 from fuselight.report import Tier
-from fuselight_server.kernel_cache import KernelCache
+from fuselight_server.kernel_cache import cache_of, keep
 from fuselight_server.runs import Runner
 from fuselight_server.store import Store
 
@@ -49,13 +49,13 @@ class KernelRuns:
             return await self._worker.run(request, on_progress, on_partial)
         store = Store.of(Path(request.target.path))
         if self._worker.hello is not None:
-            found = await asyncio.to_thread(_cache(store).find, request, self._worker.hello.versions)
+            found = await asyncio.to_thread(cache_of(store).find, request, self._worker.hello.versions)
             if found.report is not None:
                 self._log(f"kernels of {request.target.name or '__main__'}: {found.why}, from the cache")
                 return Answer(request.id, found.report)
         outcome = await self._worker.run(request, on_progress, on_partial)
         if isinstance(outcome, Answer):
-            problem = await asyncio.to_thread(_keep, store, request, outcome.report)
+            problem = await asyncio.to_thread(keep, store, request, outcome.report)
             if problem is not None:
                 self._log(problem)
         return outcome
@@ -63,19 +63,4 @@ class KernelRuns:
 
 def forget(store: Store) -> None:
     """Remove the kernels that are kept in a store."""
-    _cache(store).clear()
-
-
-def _cache(store: Store) -> KernelCache:
-    return KernelCache(store.folder / "kernels")
-
-
-def _keep(store: Store, request: Analyse, report: Report) -> str | None:
-    """Keep a report; returns why that is not possible. The store is made first: its folder is closed to others."""
-    if report.failures or not report.files:
-        return None
-    try:
-        store.prepare()
-    except OSError as error:
-        return f"kernels cannot be kept in {store.folder}: {error.strerror or error}"
-    return _cache(store).keep(request, report)
+    cache_of(store).clear()

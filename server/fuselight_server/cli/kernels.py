@@ -6,7 +6,6 @@ Invariant: times are estimates and say so; nothing was launched.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import enum
 import functools
@@ -24,7 +23,7 @@ from fuselight_server.cli.progress import shown_progress
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.started import StartedWorker, run_once
 from fuselight_server.interpreters import NoInterpreterError
-from fuselight_server.kernel_cache import KernelCache
+from fuselight_server.kernel_cache import cache_of, keep
 from fuselight_server.store import Store
 
 if TYPE_CHECKING:
@@ -191,17 +190,12 @@ async def _cached_or_run(
 ) -> Report:
     """The report of the cache, if nothing has changed; else one that is kept there."""
     store = Store.of(Path(request.target.path))
-    cache = KernelCache(store.folder / "kernels")
     if ready.hello is not None:
-        found = cache.find(request, ready.hello.versions)
+        found = cache_of(store).find(request, ready.hello.versions)
         if found.report is not None:
             return found.report
     report = await run_once(ready, request, worker.choice, say)
-    with contextlib.suppress(
-        OSError
-    ):  # what keeps its folder out of a repository; `keep` tells what is wrong
-        store.prepare()
-    problem = cache.keep(request, report)
+    problem = keep(store, request, report)
     if problem is not None:
         outcome.problems.append(Problem("cache", request.target.name or "__main__", problem))
     return report

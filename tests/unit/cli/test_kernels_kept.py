@@ -1,0 +1,49 @@
+"""`fuselight kernels` leaves a folder in the project only where it has something to keep."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fuselight.protocol import Analyse, InputsPlan, Target
+from fuselight.report import Culprit, Failure, Report, Tier, data_key
+from fuselight_server.cli.outcome import Outcome
+from tests.support.reports import report
+
+kernels: Any = importlib.import_module("fuselight_server.cli.kernels")
+"""The module: the package has the verb under the same name."""
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_folder_is_made_for_kernels_and_for_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    path = tmp_path / "model.py"
+    path.write_text("import torch\n")
+    failures = (Failure(Culprit.USER, "exception", "no", "mend"),) if fails else ()
+
+    async def run_once(*_arguments: Any) -> Report:
+        files = {str(path): data_key(path.read_bytes())}
+        return report(tier=Tier.KERNELS, failures=failures, files=files)
+
+    monkeypatch.setattr(kernels, "run_once", run_once)
+    request = Analyse(
+        id=1,
+        generation=1,
+        target=Target(str(path), "f", "function", 1, compiled=False),
+        inputs=InputsPlan(),
+        roots=(str(tmp_path),),
+        tier=Tier.KERNELS,
+    )
+    ready: Any = SimpleNamespace(hello=None)
+    worker: Any = SimpleNamespace(choice=None)
+    outcome = Outcome()
+    await kernels._cached_or_run(ready, request, worker, print, outcome)
+    assert outcome.problems == []
+    assert (tmp_path / ".fuselight").exists() is not fails
+    assert fails or (tmp_path / ".fuselight" / ".gitignore").read_text() == "*\n"

@@ -48,6 +48,8 @@ class Outcomes:
         self._face = face
         self._generation = generation
         self._changes: dict[Key, list[tuple[str, Change]]] = {}
+        self._reading: dict[Key, object] = {}
+        """The latest reading of each folder's last `fuselight run`: one that is overtaken is dropped."""
         self._gone: set[Key] = set()
         """Runs in flight whose file is no more: nothing of them will be taken in."""
 
@@ -207,13 +209,18 @@ class Outcomes:
             return
         key = Key(str(store.report_path), PROGRAM)
         folder = self._state.folder_of(key.path)
+        mine = self._reading[key] = object()
         report = await asyncio.to_thread(store.read_report)
+        if self._reading[key] is not mine:
+            return
         if report is None:
             self._face.findings_changed(self._state.forget(key.path))
             return
         made = await asyncio.to_thread(
             findings, report, thresholds=_thresholds(folder.settings), read_line=_reader({})
         )
+        if self._reading[key] is not mine:
+            return
         written = store.report_path.stat().st_mtime if store.report_path.exists() else time.time()
         result = result_of(key, self._generation(), report, made)
         for live in result.own:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from fuselight_server import convert
 from fuselight_server.features.report_kernels import kernel_nodes, shown_results
 from fuselight_server.places import span
 from fuselight_server.state import Folder, State
+from fuselight_server.store import Store
 from tests.support.reports import FILE, at, report
 from tests.unit.test_kernel_results import KEY, edit, generated, kernel, opened, result
 from tests.unit.test_kernel_runs import KERNELS, PATH, Desk, part_shown
@@ -107,3 +109,30 @@ def test_the_report_of_kernels_alone_is_on_lines_that_move() -> None:
     assert kernels is kept.kernels[KEY]
     assert shown.stale
     assert shown.places.now(span(at(10))).line == 11
+
+
+@pytest.mark.asyncio
+async def test_of_two_readings_of_the_last_run_the_later_one_is_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    desk = Desk({})
+    store = Store.at(tmp_path)
+    read: asyncio.Queue[asyncio.Future[Any]] = asyncio.Queue()
+    to_thread = asyncio.to_thread
+
+    async def held(work: Any, *arguments: Any, **named: Any) -> Any:
+        if work != store.read_report:
+            return await to_thread(work, *arguments, **named)
+        answer = asyncio.get_running_loop().create_future()
+        read.put_nowait(answer)
+        return await answer
+
+    monkeypatch.setattr(asyncio, "to_thread", held)
+    both = [asyncio.create_task(desk.analysis.outcomes.load_program(store)) for _ in range(2)]
+    older, newer = await read.get(), await read.get()
+    newer.set_result(report(generation=2))
+    await both[1]
+    older.set_result(report(generation=1))
+    await both[0]
+    (shown,) = desk.state.results.values()
+    assert shown.report.generation == 2

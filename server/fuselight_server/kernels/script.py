@@ -53,8 +53,8 @@ def check(args):
     for index, (name, mine, theirs) in enumerate(zip(names, given, expected)):
         if not isinstance(mine, torch.Tensor) or not isinstance(theirs, torch.Tensor) or mine.numel() == 0:
             continue
-        if before[index] is not None and torch.equal(mine, before[index]) and torch.equal(theirs, before[index]):
-            continue
+        if before[index] is not None and torch.equal(theirs, before[index]):
+            continue  # the graph leaves it as it is; kernels may take the room of one that is done with
         close, words = compared(mine, theirs)
         if not close and RANDOM:
             others = run(call, seed=1) if others is None else others

@@ -7,7 +7,6 @@ directives of what they wrap.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
     from fuselight_server.static.reading import Reading, StaticTarget
 
-_CALLED = re.compile(r"[^\W\d]\w*")
-"""The name that an expression starts with, as `Net` in `Net(dim=64)`."""
 MAIN = "__main__"
 """How the user names a file's `__main__` block where a target's name is asked for."""
 
@@ -66,13 +63,11 @@ def default_runs(reading: Reading, options: RunOptions) -> tuple[PlannedRun, ...
     """What to run when the user has pointed at nothing in particular."""
     runs = []
     left_to_main = False
-    for target in _callable_targets(reading):
+    for target in _callable_targets(reading, options):
         if not target.directives and target.maker is not None:
             left_to_main |= reading.main_line is not None  # no input of ours gets at it
             continue
         own = bool(target.directives) or reading.provider is not None or target.name in options.recorded
-        if not own and reading.main_line is not None and _is_told_elsewhere(reading, target):
-            continue
         if own or reading.main_line is None:
             runs.append(_run(reading, target, options))
         else:
@@ -84,13 +79,13 @@ def default_runs(reading: Reading, options: RunOptions) -> tuple[PlannedRun, ...
     return tuple(runs)
 
 
-def _callable_targets(reading: Reading) -> tuple[StaticTarget, ...]:
+def _callable_targets(reading: Reading, options: RunOptions) -> tuple[StaticTarget, ...]:
     """What is compiled or has directives, each once; for what only an object of a class has, that class.
 
     A name may be defined twice, in the branches of an `if`: the file has one of the two once it is imported, so that a
     definition without directives tells nothing that another of its name does not.
     """
-    wanted = [_with_owner(reading, one) for one in reading.targets if one.compiled or one.directives]
+    wanted = [_called_for(reading, one, options) for one in reading.targets if one.compiled or one.directives]
     told = {one.name for one in wanted if one.directives}
     first = {one.name: one for one in reversed(wanted)}
     return tuple(
@@ -100,39 +95,33 @@ def _callable_targets(reading: Reading) -> tuple[StaticTarget, ...]:
     )
 
 
-def _with_owner(reading: Reading, target: StaticTarget) -> StaticTarget:
-    """Whom to call for `target`: what makes it and calls it, where that is known.
+def _called_for(reading: Reading, target: StaticTarget, options: RunOptions) -> StaticTarget:
+    """Whom to call for `target`: what makes it and calls it, where that is known, or what it compiles.
 
     For `self.fast = torch.compile(...)` that is the module that has it, for what a function makes that function, where
-    it has directives.
+    it has directives, and for `x = torch.compile(Net())` the class, where that has directives and `x` has nothing.
     """
     if target.directives:
         return target
     if target.maker is not None:
         makers = (one for one in reading.targets if one.name == target.maker and one.directives)
-        return next(makers, target)
-    if target.attribute_of is None:
-        return target
+        return next(makers, None) or _served(reading, target, options) or target
     owners = (one for one in reading.targets if one.kind == "module" and one.name == target.attribute_of)
-    return next(owners, target)
+    owner = next(owners, None) if target.attribute_of is not None else None
+    return owner or _served(reading, target, options) or target
 
 
-def _is_told_elsewhere(reading: Reading, target: StaticTarget) -> bool:
-    """Whether `target` compiles a class or function of the file that has directives: running those tells the same."""
-    wrapped = _CALLED.match(target.wraps or "")
-    return wrapped is not None and any(
-        other.name == wrapped[0] and other.directives for other in reading.targets
-    )
+def _served(reading: Reading, target: StaticTarget, options: RunOptions) -> StaticTarget | None:
+    return reading.serving(target) if target.name not in options.recorded else None
 
 
 def named_runs(reading: Reading, names: Iterable[str], options: RunOptions) -> tuple[PlannedRun, ...]:
     """The runs for the targets that the user named; a name that the file does not have gives none."""
     wanted = set(names)
-    runs = [
-        _run(reading, _with_owner(reading, target), options)
-        for target in reading.targets
-        if target.name in wanted
-    ]
+    called = dict.fromkeys(
+        _called_for(reading, target, options) for target in reading.targets if target.name in wanted
+    )
+    runs = [_run(reading, target, options) for target in called]
     if MAIN in wanted and reading.main_line is not None:
         runs.append(main_run(reading))
     return tuple(runs)

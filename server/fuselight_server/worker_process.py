@@ -280,6 +280,8 @@ class Worker:
             reader.end()
         except wire.WireError as error:
             why, by_itself = f"its answer is damaged: {error}", False
+        except Exception as error:  # noqa: BLE001 - a run whose answer nobody reads would wait for ever
+            why, by_itself = f"its answer could not be read: {type(error).__name__}: {error}", False
         await self._ended(process, why, by_itself=by_itself)
 
     def _handle(self, message: Message | Unreadable | None) -> None:

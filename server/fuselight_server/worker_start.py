@@ -25,6 +25,8 @@ CLOSE_LIMIT = 3.0
 _START_LIMIT = 120.0
 """Seconds from start to hello: importing torch from a cold disk takes long."""
 _STDERR_TAIL = 20_000
+PRINTED = "worker prints: "
+"""How a line of the log begins that the user's program may have written."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Process:
             self.stderr.extend(data)
             del self.stderr[:-_STDERR_TAIL]
             for line in data.decode("utf-8", "backslashreplace").splitlines():
-                log(f"worker prints: {line}")
+                log(f"{PRINTED}{line}")
 
     def printed(self) -> str:
         """Return the end of what it printed."""

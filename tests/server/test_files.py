@@ -229,3 +229,31 @@ def test_a_report_that_came_with_a_folder_waits_for_trust_and_is_shown_as_text(
     assert "press here" in shown
     for active in ("](command:", "![", "<b>"):
         assert active not in shown.replace("\\" + active[0], ""), shown
+
+
+def test_findings_of_a_buffer_that_is_thrown_away_go_back_to_the_lines_of_the_file(
+    connect: Start, tmp_path: Path
+) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path))
+    client.save(uri)
+    client.idle(1)
+    (before,) = breaks(client, uri)
+    client.edit(uri, (0, 0), (0, 0), "# one\n# two\n", version=2)
+    client.lenses(uri)
+    assert breaks(client, uri)[0]["range"]["start"]["line"] == before["range"]["start"]["line"] + 2
+    client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+    client.request("fuselight/reportTree", {"uri": None})
+    assert [one["range"] for one in breaks(client, uri)] == [before["range"]]
+
+
+def test_what_the_program_prints_is_left_out_of_a_problem_report(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path, "import os\nos.write(2, b'password 1234\\n')\n" + SOURCE))
+    client.save(uri)
+    client.idle(1)
+    report = client.command("fuselight.server.problemReport")
+    assert "## Log" in report
+    assert "password" not in report

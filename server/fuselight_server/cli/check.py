@@ -220,9 +220,10 @@ def planned_jobs(
         )
         planned = named_runs(reading, targets, run_options) if targets else default_runs(reading, run_options)
         jobs += [(one, run_options) for one in planned]
+    there = {one.name for reading in readings.values() for one in reading.targets}
     ran = {one.target.name or "__main__" for one, _ in jobs}
     for name in targets:
-        if name not in ran:
+        if name not in there | ran:
             where = ", ".join(map(shown_path, readings))
             outcome.problems.append(Problem("targets", name, f"no class or function of this name in {where}"))
     return jobs

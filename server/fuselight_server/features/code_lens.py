@@ -59,10 +59,12 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
     answer = Encoded()
     lenses: list[Lens] = []
     for index, target in enumerate(snapshot.reading.targets, start=1):
-        has_inputs = bool(target.directives) or target.name in known
+        serving = snapshot.reading.serving(target) if target.name not in known else None
+        shown = serving or target
+        has_inputs = bool(shown.directives) or shown.name in known
         if snapshot.settings.code_lens == "all" or target.compiled or has_inputs:
             place = convert.plain_range(target.name_span, view)
-            lenses += _lenses(snapshot, target, place, has_inputs=has_inputs)
+            lenses += _lenses(snapshot, shown, place, has_inputs=has_inputs)
         if index % SLICE == 0:
             answer.extend(lenses)
             lenses = []

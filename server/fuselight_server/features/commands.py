@@ -18,6 +18,7 @@ from fuselight_server.kernel_runs import forget
 from fuselight_server.outcomes import PROGRAM
 from fuselight_server.store import Store
 from fuselight_server.target_device import offered
+from fuselight_server.worker_start import PRINTED
 
 if TYPE_CHECKING:
     from fuselight_server.features.server import Server
@@ -84,12 +85,15 @@ def clear_caches(server: Server, _arguments: tuple[Any, ...]) -> None:
     stores |= {Store.of(Path(key.path)) for key in server.state.kernels}
     server.state.results.clear()
     server.state.kernels.clear()
-    for store in stores:
-        forget(store)
-        store.clear()
     server.face.findings_changed(paths)
     server.face.results_changed(paths)
     server.face.runs_changed()
+    for store in stores:
+        try:
+            forget(store)
+            store.clear()
+        except OSError as error:
+            server.face.say(f"{store.folder} could not be cleared: {error.strerror or error}", error=True)
 
 
 def devices(server: Server, arguments: tuple[Any, ...]) -> list[dict[str, Any]]:
@@ -134,7 +138,11 @@ def problem_report(server: Server, _arguments: tuple[Any, ...]) -> str:
             f"- consent: {folder.consent}; problem: {folder.problem or 'none'}",
             f"- settings: {_changed_settings(folder.settings)}",
         ]
-    lines += ["", "## Log", "", "```", *list(server.state.log_lines)[-LOG_TAIL:], "```", ""]
+    log = [line for line in server.state.log_lines if PRINTED not in line]
+    printed = len(server.state.log_lines) - len(log)
+    lines += ["", "## Log", "", "```", *log[-LOG_TAIL:], "```", ""]
+    if printed:
+        lines.append(f"Left out: {printed} lines that the program printed.")
     return "\n".join(lines)
 
 

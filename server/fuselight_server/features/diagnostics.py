@@ -5,8 +5,6 @@ Invariant: what is published for a file is a function of the state; the same lis
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -117,13 +115,9 @@ def _static(
     """What the source alone shows, where no run has said the same or found the inputs of a target in `answered`."""
     hints = path_is_file(path) and server.state.folder_of(path).settings.hints.no_inputs
     said = {(finding.code, finding.span.line) for finding in found}
-    wanting = (
-        one for one in reading.targets if one.compiled and not one.directives and one.name not in answered
-    )
-    reading = dataclasses.replace(reading, targets=tuple(itertools.islice(wanting, HINTS)) if hints else ())
     return [
         finding
-        for finding in static_findings(reading, answered=answered)
+        for finding in static_findings(reading, answered=answered, hints=HINTS if hints else 0)
         if (finding.code, finding.span.line) not in said
     ]
 

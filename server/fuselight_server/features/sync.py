@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fuselight_server import convert
-from fuselight_server.state import Document
+from fuselight_server.state import Document, disk_text
 from fuselight_server.static.document import SourceDocument
 
 if TYPE_CHECKING:
@@ -95,9 +95,19 @@ def closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:
 
 def _close(server: Server, uri: str) -> None:
     server.automatic_saves.discard(uri)
-    document = server.state.close(uri)
+    document = server.state.documents.get(uri)
     if document is not None:
+        _leave_to_disk(server, document)
+        server.state.close(uri)
         server.face.findings_changed([document.path])
+
+
+def _leave_to_disk(server: Server, document: Document) -> None:
+    """Move what has a place in a buffer that is closed without a save to where it is in the file."""
+    text = disk_text(document.path) if document.runnable else None
+    moved = document.source.become(text) if text is not None else None
+    if moved is not None:
+        server.analysis.outcomes.edited(document.path, moved)
 
 
 def notebook_opened(server: Server, params: types.DidOpenNotebookDocumentParams) -> None:

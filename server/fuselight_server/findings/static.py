@@ -27,11 +27,13 @@ _NO_INPUTS_HINTS = (
 )
 
 
-def static_findings(reading: Reading, *, answered: Collection[str] = ()) -> tuple[Finding, ...]:
+def static_findings(
+    reading: Reading, *, answered: Collection[str] = (), hints: int | None = None
+) -> tuple[Finding, ...]:
     """Directive problems, and a hint on each compiled target that no rung can give inputs to.
 
     `answered` names targets for which a run has found inputs where the source alone shows none: recorded calls,
-    shape annotations, the model's own dummy inputs.
+    shape annotations, the model's own dummy inputs. `hints` bounds how many targets are hinted at.
     """
     out = [
         _finding("FL501", problem.span, title=problem.message, message=compose(hints=(_DIRECTIVE_HELP,)))
@@ -44,13 +46,17 @@ def static_findings(reading: Reading, *, answered: Collection[str] = ()) -> tupl
     told |= {target.name for target in reading.targets if target.attribute_of in modules}
     told |= {target.name for target in reading.targets if target.maker in told}
     broken = {problem.span.line for problem in reading.directive_problems}
+    most = None if hints is None else len(out) + hints
     for target in reading.targets:
+        if len(out) == most:
+            break
         given = reading.main_line is not None or (reading.provider is not None and target.maker is None)
         if (
             not target.compiled
             or target.name in told
             or target.name in answered
             or given
+            or reading.serving(target) is not None
             or _has_directive_above(target.def_line, broken)
         ):
             continue

@@ -97,6 +97,18 @@ class SourceDocument:
             self._changes.append(change)
         return change
 
+    def become(self, text: str) -> Change | None:
+        """Edit what differs from `text`, at its first line to its last; None where nothing does."""
+        new, old = split_lines(_encoded(text)), self._lines
+        if new == old:
+            return None
+        short = min(len(new), len(old))
+        head = next((at for at in range(short) if new[at] != old[at]), short)
+        rest = short - head
+        tail = next((at for at in range(rest) if new[-1 - at] != old[-1 - at]), rest)
+        middle = b"".join(new[head : len(new) - tail]).decode("utf-8", "surrogatepass")
+        return self.edit((head + 1, 0), (len(old) - tail + 1, 0), middle)
+
     def replace(self, text: str) -> None:
         """Put `text` in the place of everything."""
         self._lines = split_lines(_encoded(text))

@@ -5,10 +5,15 @@ Lines are 1-based; columns are 0-based UTF-8 byte offsets, as everywhere outside
 
 from __future__ import annotations
 
+import functools
+import re
 from dataclasses import dataclass
 
 from fuselight.protocol import DirectiveLine, InputsPlan, Target
 from fuselight_server.finding import Span
+
+_CALLED = re.compile(r"([^\W\d]\w*)(\(.*\))?", re.DOTALL)
+"""A name, or what a call of it gives: `step`, `Net(dim=64)`; not a part of that, as `Net().head`."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,29 @@ class Reading:
     """First place that does not parse; targets then come from what does."""
     broken: tuple[Span, ...] = ()
     """The lines of each top-level statement that does not parse."""
+
+    @functools.cached_property
+    def _directed(self) -> dict[str, StaticTarget]:
+        return {one.name: one for one in reversed(self.targets) if one.directives}
+
+    @functools.cached_property
+    def _modules(self) -> frozenset[str | None]:
+        return frozenset(one.name for one in self.targets if one.kind == "module")
+
+    def serving(self, target: StaticTarget) -> StaticTarget | None:
+        """The class or function whose directives serve for `target`, a variable that compiles it and has none.
+
+        None where the file has something that serves better: a provider, the module that has it, or, for what a
+        function makes, the `__main__` block that calls it.
+        """
+        if target.wraps is None or target.directives or self.provider is not None:
+            return None
+        if target.attribute_of in self._modules:
+            return None
+        if target.maker is not None:  # a name may mean something else in there than in the file
+            return None if self.main_line is not None else self._directed.get(target.holds or "")
+        called = _CALLED.fullmatch(target.wraps)
+        return self._directed.get(target.holds or (called[1] if called else ""))
 
     def plan(
         self,

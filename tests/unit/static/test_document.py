@@ -207,3 +207,23 @@ def test_what_is_frozen_out_of_garbage_collection_does_not_pile_up() -> None:
     assert gc.isenabled()
     assert frozen[2] > 10_000, "the test has to freeze something"
     assert frozen[-1] - frozen[2] < 5_000, frozen
+
+
+@given(TEXT, TEXT)
+def test_becoming_another_text_edits_no_more_than_what_differs(old: str, new: str) -> None:
+    """What is alike at the head and the tail is left alone, and the text is the other one."""
+    document = SourceDocument("model.py", old)
+    change = document.become(new)
+    assert document.text == new
+    assert (change is None) == (old == new)
+
+
+def test_becoming_the_text_before_moves_what_stands_below_back() -> None:
+    """Three lines that are thrown away move what follows up by three."""
+    text = "import torch\n\nx = 1\ny = 2\n"
+    document = SourceDocument("model.py", text)
+    document.edit((2, 0), (2, 0), "# a\n# b\n# c\n")
+    change = document.become(text)
+    assert change is not None
+    assert change.start[0] == 2
+    assert change.end[0] - change.new_end[0] == 3

@@ -62,6 +62,42 @@ def test_columns_are_in_the_clients_encoding(
     assert place["start"] == {"line": 0, "character": column + 3}
 
 
+COMPILED_ELSEWHERE = """\
+import torch
+
+# fuselight: Net(4)(f32[2, 4])
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.fast = torch.compile(self.step)
+    def step(self, x):
+        return x
+
+net = torch.compile(Net())
+head = torch.compile(Net().head)
+"""
+
+
+def test_what_the_inputs_of_another_target_serve_has_their_lens_and_no_hint(
+    connect: Start, tmp_path: Path
+) -> None:
+    client = connect()
+    client.start(tmp_path)
+    uri = client.open(write(tmp_path, COMPILED_ELSEWHERE))
+    found = client.notified("textDocument/publishDiagnostics", lambda params: params["uri"] == uri)
+    assert [one["range"]["start"]["line"] for one in found["diagnostics"]] == [10], (
+        "no class gives a part inputs"
+    )
+    lenses = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    told: dict[int, list[str]] = {}
+    for one in lenses:
+        title, arguments = one["command"]["title"], one["command"]["arguments"]
+        told.setdefault(one["range"]["start"]["line"], []).append(
+            f"{title} {arguments[0]['target']}" if arguments else title
+        )
+    assert told[3] == told[9] == ["inputs from line 3", "Run Net", "Kernels Net"]
+    assert (told[5], told[10]) == (["Run Net.fast"], ["Run head"])
+
+
 def test_lenses_and_a_hint_without_a_run(connect: Start, tmp_path: Path) -> None:
     client = connect()
     client.start(tmp_path)

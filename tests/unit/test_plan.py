@@ -52,6 +52,55 @@ def test_the_main_block_is_not_run_for_a_variable_whose_class_has_directives(
     assert names(text + main) == expected
 
 
+WRAPPED = """\
+import torch
+# fuselight: step(f32[2])
+def step(x):
+    return x
+class Outer:
+    # fuselight: Outer.Net(4)(f32[2, 4])
+    class Net(torch.nn.Module):
+        pass
+class Holder:
+    def __init__(self):
+        self.fast = torch.compile(Outer.Net())
+def train():
+    inside = torch.compile(Outer.Net().eval())
+net = torch.compile(Outer.Net().cuda(), fullgraph=True)
+model = Outer.Net()
+same = torch.compile(model)
+fast = torch.compile(step)
+part = torch.compile(Outer.Net().part)
+"""
+
+
+def test_directives_of_what_is_compiled_serve_for_the_variable_that_holds_it() -> None:
+    assert names(WRAPPED) == ["step", "Outer.Net", "part"], "one run each, and a part has none of its own"
+    reading = read_source("/project/m.py", WRAPPED)
+    for name, serving in [
+        ("net", "Outer.Net"),
+        ("same", "Outer.Net"),
+        ("fast", "step"),
+        ("Holder.fast", "Outer.Net"),
+        ("train.<locals>.inside", "Outer.Net"),
+        ("part", "part"),
+    ]:
+        (run,) = named_runs(reading, [name], OPTIONS)
+        assert run.target.name == serving, name
+    assert len(named_runs(reading, ["net", "same", "Outer.Net"], OPTIONS)) == 1
+
+
+def test_inputs_of_its_own_serve_a_variable_before_those_of_its_class() -> None:
+    assert names(WRAPPED + PROVIDER)[2:] == ["Holder.fast", "net", "same", "fast", "part"]
+    recorded = RunOptions(roots=("/project",), recorded={"net": ("net(f32[2, 4])",)})
+    assert names(WRAPPED, recorded) == ["step", "Outer.Net", "net", "part"]
+    told = WRAPPED.replace("net =", "# fuselight: net(f32[8, 4])\nnet =")
+    assert names(told) == ["step", "Outer.Net", "net", "part"]
+    main = read_source("/project/m.py", WRAPPED + MAIN_BLOCK)
+    (run,) = named_runs(main, ["train.<locals>.inside"], OPTIONS)
+    assert run.target.name == "train.<locals>.inside", "the block calls what makes it"
+
+
 MAKER = "import torch\n{}def train(x):\n    model = torch.compile(torch.nn.ReLU())\n    model(x)\n"
 
 

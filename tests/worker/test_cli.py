@@ -111,6 +111,24 @@ def test_what_cannot_be_analysed_is_exit_code_2_with_the_reason(project: Path) -
     assert "/no/such/python" in python.stderr
 
 
+@pytest.mark.parametrize("target", [(), ("--target", "net")])
+def test_a_variable_is_told_by_the_directives_of_the_class_that_it_compiles(
+    project: Path, target: tuple[str, ...]
+) -> None:
+    (project / "net.py").write_text(
+        "import torch\n\n# fuselight: Net(4)(f32[2, 4])\nclass Net(torch.nn.Module):\n    def __init__(self, n=8):\n"
+        "        super().__init__()\n        self.linear = torch.nn.Linear(n, n)\n    def forward(self, x):\n"
+        "        print(x.sum())\n        return self.linear(x)\n\nnet = torch.compile(Net())\n"
+    )
+    done = check("net.py", *target, "--format", "json", cwd=project)
+    data = json.loads(done.stdout)
+    assert [(one["line"], one["target"]) for one in data["findings"]] == [(9, "Net")]
+    assert [(one["name"], one["rung"], one["calls"]) for one in data["targets"]] == [
+        ("Net", "directive", ["Net(4)(f32[2, 4])"])
+    ]
+    assert data["problems"] == []
+
+
 def test_an_interpreter_without_torch_is_named_with_the_next_step(project: Path) -> None:
     bare = project / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=DEADLINE)

@@ -61,6 +61,26 @@ def test_what_a_function_makes_is_hinted_as_a_call_of_that_function() -> None:
     assert static_findings(read_source(FILE, main)) == ()
 
 
+def test_no_hint_on_a_variable_where_the_class_that_it_compiles_has_directives() -> None:
+    source = (
+        "import torch\n{}class Net(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+        "net = torch.compile(Net())\nhead = torch.compile(Net().head)\n"
+    )
+    assert [one.target for one in static_findings(read_source(FILE, source.format("")))] == ["net", "head"]
+    told = read_source(FILE, source.format("# fuselight: Net()(f32[2])\n"))
+    assert [one.target for one in static_findings(told)] == ["head"]
+
+
+def test_hints_are_bounded_and_other_findings_are_not() -> None:
+    source = "import torch\n" + "@torch.compile\ndef f{}(x):\n    return x\n"
+    text = (
+        "".join(source.format(number) for number in range(5)) + "# fuselight: g(\ndef g(x):\n    return x\n"
+    )
+    for hints, expected in ((None, 5), (3, 3), (0, 0)):
+        found = static_findings(read_source(FILE, text), hints=hints)
+        assert [one.code for one in found] == ["FL501"] + ["FL502"] * expected
+
+
 def test_what_nobody_compiles_needs_no_inputs() -> None:
     assert static_findings(read_source(FILE, "def f(x):\n    return x\n")) == ()
 

@@ -6,9 +6,7 @@ Invariant: the same reading, plan, worker and findings as the language server; o
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import enum
-import functools
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -21,19 +19,18 @@ from fuselight_server.cli import baseline as baselines
 from fuselight_server.cli.formats import Format
 from fuselight_server.cli.outcome import Outcome
 from fuselight_server.cli.progress import shown_progress
-from fuselight_server.cli.sources import python_files, read_text, shown_path
-from fuselight_server.cli.started import StartedWorker, run_once
+from fuselight_server.cli.sources import shown_path
+from fuselight_server.cli.started import StartedWorker
+from fuselight_server.cli.targets import planned_jobs, readings_of, texts_of, turns
 from fuselight_server.findings import Thresholds, apply_ignores, findings, static_findings
 from fuselight_server.interpreters import NoInterpreterError
-from fuselight_server.plan import PlannedRun, RunOptions, default_runs, named_runs
-from fuselight_server.store import Store, project_root, recorded_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from fuselight.report import Report
+    from fuselight_server.cli.targets import Job
     from fuselight_server.finding import Finding
-    from fuselight_server.static.reading import Reading
 
 
 class Colour(str, enum.Enum):
@@ -126,14 +123,14 @@ def check(  # noqa: PLR0917 - the parameters are the command's options, given by
 async def analyse(options: CheckOptions, say: Callable[[str], None]) -> Outcome:
     """Read the files, run their targets one after the other in one worker, and project the reports."""
     outcome = Outcome()
-    texts = _texts(options.paths, outcome)
+    texts = texts_of(options.paths, outcome)
     worker = None
     if options.targets or any("compile" in text or "fuselight" in text for text in texts.values()):
         # torch is imported while the sources are read: nothing else in a run takes as long.
         worker = StartedWorker(options.python, options.paths[0], verbose=options.verbose)
         outcome.interpreter, outcome.why = worker.choice.executable, worker.choice.why
     try:
-        readings = await asyncio.to_thread(_read, texts)
+        readings = await asyncio.to_thread(readings_of, texts)
         jobs = planned_jobs(
             readings,
             outcome,
@@ -172,65 +169,8 @@ async def analyse(options: CheckOptions, say: Callable[[str], None]) -> Outcome:
     return outcome
 
 
-def _texts(paths: Iterable[Path], outcome: Outcome) -> dict[str, str]:
-    """The text of each file by its path; one that cannot be read is a problem."""
-    texts: dict[str, str] = {}
-    for path in python_files(paths):
-        text = read_text(path)
-        if isinstance(text, Problem):
-            outcome.problems.append(text)
-        else:
-            texts[str(path)] = text
-    return texts
-
-
-def read_sources(paths: Iterable[Path], outcome: Outcome) -> dict[str, Reading]:
-    """Every Python file of the paths, read; one that cannot be read is a problem."""
-    return _read(_texts(paths, outcome))
-
-
-def _read(texts: dict[str, str]) -> dict[str, Reading]:
-    from fuselight_server.static.document import read_source  # noqa: PLC0415 - while the worker starts
-
-    return {path: read_source(path, text) for path, text in texts.items()}
-
-
-def planned_jobs(
-    readings: dict[str, Reading],
-    outcome: Outcome,
-    *,
-    targets: tuple[str, ...],
-    limits: Limits,
-    default_sizes: dict[str, int] | None = None,
-) -> list[tuple[PlannedRun, RunOptions]]:
-    """Every run of every file; a target that was named and is nowhere is a problem."""
-    jobs: list[tuple[PlannedRun, RunOptions]] = []
-    stores: dict[Path, Report | None] = {}
-    for path, reading in readings.items():
-        if reading.syntax_error is not None:
-            continue
-        root = project_root(Path(path))
-        if root not in stores:
-            stores[root] = Store.at(root).read_report()
-        run_options = RunOptions(
-            roots=(str(root),),
-            limits=limits,
-            default_sizes=default_sizes or {},
-            recorded=recorded_calls(stores[root], path),
-        )
-        planned = named_runs(reading, targets, run_options) if targets else default_runs(reading, run_options)
-        jobs += [(one, run_options) for one in planned]
-    there = {one.name for reading in readings.values() for one in reading.targets}
-    ran = {one.target.name or "__main__" for one, _ in jobs}
-    for name in targets:
-        if name not in there | ran:
-            where = ", ".join(map(shown_path, readings))
-            outcome.problems.append(Problem("targets", name, f"no class or function of this name in {where}"))
-    return jobs
-
-
 async def _run_all(
-    jobs: list[tuple[PlannedRun, RunOptions]],
+    jobs: list[Job],
     started: StartedWorker,
     outcome: Outcome,
     say: Callable[[str], None],
@@ -238,19 +178,11 @@ async def _run_all(
     choice = started.choice
     say(f"starting {choice.executable} ({choice.why})")
     worker = await started.ready()
-    for number, (planned, run_options) in enumerate(jobs, 1):
-        request = planned.request(number, number, run_options)
-        if number == len(jobs):  # there is no later run to import anything for
-            request = dataclasses.replace(request, preload=False)
-        head = f"{number}/{len(jobs)} {shown_path(request.target.path)}: {request.target.name or '__main__'}"
-        report = await run_once(worker, request, choice, functools.partial(_say, say, head))
+    for turn in turns(jobs, worker, choice, say):
+        report = await turn.run()
         outcome.reports.append(report)
         if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
             return  # no other run can do better in this interpreter
-
-
-def _say(say: Callable[[str], None], head: str, text: str) -> None:
-    say(f"{head}: {text}")
 
 
 def _findings_of(report: Report, options: CheckOptions, outcome: Outcome) -> list[Finding]:

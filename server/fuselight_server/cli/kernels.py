@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import enum
-import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -17,11 +16,10 @@ import typer
 from fuselight.devices import AUTO, FALLBACK, UnknownDevice, find
 from fuselight.protocol import Limits
 from fuselight.report import KernelKind, Problem, Tier
-from fuselight_server.cli.check import planned_jobs, read_sources
-from fuselight_server.cli.outcome import Details, Outcome
+from fuselight_server.cli.outcome import Details
 from fuselight_server.cli.progress import shown_progress
-from fuselight_server.cli.sources import shown_path
-from fuselight_server.cli.started import StartedWorker, run_once
+from fuselight_server.cli.started import StartedWorker
+from fuselight_server.cli.targets import report_each
 from fuselight_server.interpreters import NoInterpreterError
 from fuselight_server.kernel_cache import cache_of, keep
 from fuselight_server.store import Store
@@ -29,9 +27,9 @@ from fuselight_server.store import Store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuselight.protocol import Analyse
     from fuselight.report import Device, Report
-    from fuselight_server.worker_process import Worker
+    from fuselight_server.cli.outcome import Outcome
+    from fuselight_server.cli.targets import Turn
 
 
 class Assembly(str, enum.Enum):
@@ -151,65 +149,37 @@ def kernels(  # noqa: PLR0917 - the parameters are the command's options, given 
 
 async def generate(options: KernelOptions, say: Callable[[str], None]) -> Outcome:
     """Generate the kernels of every target, one after the other in one worker."""
-    outcome = Outcome()
+
+    async def report_of(turn: Turn, outcome: Outcome) -> Report:
+        request = dataclasses.replace(turn.request, tier=Tier.KERNELS, device=options.device)
+        generating = dataclasses.replace(turn, request=request)
+        report = await _cached_or_run(generating, outcome)
+        if not options.resources:
+            return report
+        return await _with_resources(report, generating, disassemble=options.disassemble)
+
     worker = StartedWorker(options.python, options.paths[0], verbose=options.verbose)
-    outcome.interpreter, outcome.why = worker.choice.executable, worker.choice.why
-    try:
-        readings = await asyncio.to_thread(read_sources, options.paths, outcome)
-        outcome.readings = readings
-        jobs = planned_jobs(readings, outcome, targets=options.targets, limits=options.limits)
-        ready = await worker.ready()
-        for number, (planned, run_options) in enumerate(jobs, 1):
-            request = dataclasses.replace(
-                planned.request(number, number, run_options),
-                tier=Tier.KERNELS,
-                device=options.device,
-                preload=number < len(jobs),
-            )
-            head = (
-                f"{number}/{len(jobs)} {shown_path(request.target.path)}: {request.target.name or '__main__'}"
-            )
-            told = functools.partial(_say, say, head)
-            report = await _cached_or_run(ready, request, worker, told, outcome)
-            if options.resources:
-                report = await _with_resources(
-                    report, ready, request, worker, told, disassemble=options.disassemble
-                )
-            outcome.reports.append(report)
-    finally:
-        await worker.close()
-    return outcome
+    return await report_each(
+        options.paths, worker, say, report_of, targets=options.targets, limits=options.limits
+    )
 
 
-async def _cached_or_run(
-    ready: Worker,
-    request: Analyse,
-    worker: StartedWorker,
-    say: Callable[[str], None],
-    outcome: Outcome,
-) -> Report:
+async def _cached_or_run(turn: Turn, outcome: Outcome) -> Report:
     """The report of the cache, if nothing has changed; else one that is kept there."""
+    request = turn.request
     store = Store.of(Path(request.target.path))
-    if ready.hello is not None:
-        found = cache_of(store).find(request, ready.hello.versions)
+    if turn.worker.hello is not None:
+        found = cache_of(store).find(request, turn.worker.hello.versions)
         if found.report is not None:
             return found.report
-    report = await run_once(ready, request, worker.choice, say)
+    report = await turn.run()
     problem = keep(store, request, report)
     if problem is not None:
         outcome.problems.append(Problem("cache", request.target.name or "__main__", problem))
     return report
 
 
-async def _with_resources(
-    report: Report,
-    ready: Worker,
-    request: Analyse,
-    worker: StartedWorker,
-    say: Callable[[str], None],
-    *,
-    disassemble: bool,
-) -> Report:
+async def _with_resources(report: Report, turn: Turn, *, disassemble: bool) -> Report:
     """The report with each of its Triton kernels compiled for the device."""
     wanted = {
         kernel.text_key: report.texts[kernel.text_key]
@@ -219,8 +189,8 @@ async def _with_resources(
     }
     if not wanted:
         return report
-    asked = dataclasses.replace(request, assemble=tuple(wanted.values()), disassemble=disassemble)
-    compiled = await run_once(ready, asked, worker.choice, say)
+    asked = dataclasses.replace(turn.request, assemble=tuple(wanted.values()), disassemble=disassemble)
+    compiled = await turn.run(asked)
     failures = (*report.failures, *compiled.failures)
     return dataclasses.replace(report, assembled=compiled.assembled, failures=failures)
 
@@ -230,7 +200,3 @@ def _pair(text: str) -> tuple[int, int]:
     if not (first.isdecimal() and second.isdecimal()):
         raise typer.BadParameter(f"{text!r} is not LINE:LINE, as 12:13", param_hint="--why")
     return int(first), int(second)
-
-
-def _say(say: Callable[[str], None], head: str, text: str) -> None:
-    say(f"{head}: {text}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import enum
-import functools
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -17,15 +16,17 @@ import typer
 
 from fuselight.protocol import Limits
 from fuselight.report import Tier
-from fuselight_server.cli.check import planned_jobs, read_sources
-from fuselight_server.cli.outcome import Outcome
 from fuselight_server.cli.progress import shown_progress
-from fuselight_server.cli.sources import shown_path
-from fuselight_server.cli.started import StartedWorker, run_once
+from fuselight_server.cli.started import StartedWorker
+from fuselight_server.cli.targets import report_each
 from fuselight_server.interpreters import NoInterpreterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from fuselight.report import Report
+    from fuselight_server.cli.outcome import Outcome
+    from fuselight_server.cli.targets import Turn
 
 NAMED = ("core-aten", "prims", "inductor")
 """The sets that need no file."""
@@ -151,28 +152,14 @@ def read_operator_set(name: str) -> tuple[str, ...]:
 
 async def read_operators(options: OpsOptions, say: Callable[[str], None]) -> Outcome:
     """The operators of every target, one after the other in one worker."""
-    outcome = Outcome()
+
+    async def report_of(turn: Turn, _outcome: Outcome) -> Report:
+        request = dataclasses.replace(
+            turn.request, tier=Tier.KERNELS, operators=True, operator_set=options.operator_set
+        )
+        return await turn.run(request)
+
     worker = StartedWorker(options.python, options.paths[0], verbose=options.verbose)
-    outcome.interpreter, outcome.why = worker.choice.executable, worker.choice.why
-    try:
-        readings = await asyncio.to_thread(read_sources, options.paths, outcome)
-        jobs = planned_jobs(readings, outcome, targets=options.targets, limits=options.limits)
-        ready = await worker.ready()
-        for number, (planned, run_options) in enumerate(jobs, 1):
-            request = dataclasses.replace(
-                planned.request(number, number, run_options),
-                tier=Tier.KERNELS,
-                operators=True,
-                operator_set=options.operator_set,
-                preload=number < len(jobs),
-            )
-            where = f"{shown_path(request.target.path)}: {request.target.name or '__main__'}"
-            told = functools.partial(_say, say, f"{number}/{len(jobs)} {where}")
-            outcome.reports.append(await run_once(ready, request, worker.choice, told))
-    finally:
-        await worker.close()
-    return outcome
-
-
-def _say(say: Callable[[str], None], head: str, text: str) -> None:
-    say(f"{head}: {text}")
+    return await report_each(
+        options.paths, worker, say, report_of, targets=options.targets, limits=options.limits
+    )

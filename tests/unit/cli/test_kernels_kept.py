@@ -12,6 +12,8 @@ import pytest
 from fuselight.protocol import Analyse, InputsPlan, Target
 from fuselight.report import Culprit, Failure, Report, Tier, data_key
 from fuselight_server.cli.outcome import Outcome
+from fuselight_server.cli.targets import Turn
+from fuselight_server.interpreters import Choice
 from tests.support.reports import report
 
 kernels: Any = importlib.import_module("fuselight_server.cli.kernels")
@@ -27,11 +29,11 @@ async def test_a_folder_is_made_for_kernels_and_for_no_failure(
     path.write_text("import torch\n")
     failures = (Failure(Culprit.USER, "exception", "no", "mend"),) if fails else ()
 
-    async def run_once(*_arguments: Any) -> Report:
+    async def run(_turn: Turn) -> Report:
         files = {str(path): data_key(path.read_bytes())}
         return report(tier=Tier.KERNELS, failures=failures, files=files)
 
-    monkeypatch.setattr(kernels, "run_once", run_once)
+    monkeypatch.setattr(Turn, "run", run)
     request = Analyse(
         id=1,
         generation=1,
@@ -40,10 +42,9 @@ async def test_a_folder_is_made_for_kernels_and_for_no_failure(
         roots=(str(tmp_path),),
         tier=Tier.KERNELS,
     )
-    ready: Any = SimpleNamespace(hello=None)
-    worker: Any = SimpleNamespace(choice=None)
+    worker: Any = SimpleNamespace(hello=None)
     outcome = Outcome()
-    await kernels._cached_or_run(ready, request, worker, print, outcome)
+    await kernels._cached_or_run(Turn(request, worker, Choice("", ""), print), outcome)
     assert outcome.problems == []
     assert (tmp_path / ".fuselight").exists() is not fails
     assert fails or (tmp_path / ".fuselight" / ".gitignore").read_text() == "*\n"

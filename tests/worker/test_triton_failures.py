@@ -48,7 +48,7 @@ def test_too_much_shared_memory_is_told_with_what_the_compiler_wrote() -> None:
     for name, size in (("M", 128), ("N", 64), ("K", 128)):
         text = re.sub(rf"BLOCK_{name} : tl.constexpr = \d+", f"BLOCK_{name} : tl.constexpr = {size}", text)
     small = dataclasses.replace(A100, shared_kb=99, shared_sm_kb=100)
-    refused = assemble(text, small)
+    refused = assemble(text, small, disassemble=True)
     assert refused.failure is not None
     assert re.search(
         rf"shared memory, Required: {refused.shared}, Hardware limit: {99 * 1024}", refused.failure
@@ -182,13 +182,13 @@ def test_a_triton_that_cannot_be_imported_is_told(monkeypatch: pytest.MonkeyPatc
 def test_a_tool_that_is_missing_costs_its_answer_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = assemble(source("pointwise"), H100, cache=str(tmp_path / "whole"))
+    whole = assemble(source("pointwise"), H100, cache=str(tmp_path / "whole"), disassemble=True)
     nowhere = SimpleNamespace(path=str(tmp_path / "nowhere"))
     knobs = SimpleNamespace(nvidia=SimpleNamespace(cuobjdump=nowhere, nvdisasm=nowhere))
     with monkeypatch.context() as patched:
         patched.setattr(tools, "names", SimpleNamespace(knobs=lambda: knobs))
         patched.setattr(store, "_memory", type(store._memory)())
-        short = assemble(source("pointwise"), H100, cache=str(tmp_path))
+        short = assemble(source("pointwise"), H100, cache=str(tmp_path), disassemble=True)
     assert [problem.partition(" (")[0] for problem in short.problems] == [
         "cuobjdump did not run",
         "nvdisasm did not run",

@@ -127,6 +127,25 @@ def test_the_registry_of_graph_breaks_is_there() -> None:
     assert len(ids) > 300
 
 
+def test_a_skipped_frame_runs_as_python_and_is_traced_where_compiled_code_calls_it() -> None:
+    seen: list[bool] = []
+
+    def called(x: torch.Tensor) -> torch.Tensor:
+        if not torch.compiler.is_dynamo_compiling():
+            seen.append(True)
+            return x + 1
+        return x + 2
+
+    def calling(x: torch.Tensor) -> torch.Tensor:
+        return called(x)
+
+    assert torch_api.skip_frames(called.__code__)
+    ones = torch.ones(2)
+    assert torch.compile(called, backend="eager")(ones).tolist() == [2, 2]
+    assert torch.compile(calling, backend="eager")(ones).tolist() == [3, 3]
+    assert seen == [True]
+
+
 def test_a_disabled_target_is_known_for_one() -> None:
     def plain(x: object) -> object:
         return x

@@ -57,6 +57,9 @@ def test_what_traces_through_an_exit_never_shows_our_own_frames(live: LiveWorker
         replace(report, texts={}, failures=tuple(replace(f, traceback="") for f in report.failures))
     )
     assert {found.stack[-1].line for found in report.breaks} == {5}
+    assert ["`posix._exit.`" in found.explanation for found in report.breaks] == [True], (
+        "as torch says it without us"
+    )
     assert [failure.kind for failure in report.failures] == ["exit"]
 
 

@@ -55,6 +55,7 @@ from fuselight.torch_api.targets import (
     disabled_reason,
     is_compiled,
     replaced_compile,
+    skip_frames,
 )
 
 __all__ = [
@@ -101,6 +102,7 @@ __all__ = [
     "root_code",
     "set_dynamo_config",
     "setting",
+    "skip_frames",
     "skip_reason",
     "source_name",
     "symbol_facts",

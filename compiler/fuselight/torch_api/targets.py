@@ -142,3 +142,12 @@ def replaced_compile(compile_: Callable[..., Any], backend: Callable[..., Any]) 
         for owner, name, before, mine in patched:
             if getattr(owner, name) is mine:
                 setattr(owner, name, before)
+
+
+def skip_frames(code: CodeType) -> bool:
+    """Leave frames of `code` to Python; a caller that is compiled is still traced into it. False: this torch cannot."""
+    skip = getattr(torch._dynamo.eval_frame, "skip_code", None)
+    if skip is None:
+        return False
+    skip(code)
+    return True

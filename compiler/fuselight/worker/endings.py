@@ -68,16 +68,28 @@ def is_shown(path: str, roots: Sequence[str]) -> bool:
 def note_exit(tell: Callable[[int, types.FrameType], None]) -> None:
     """Have `os._exit` call `tell` with the status and the caller's frame first. Nothing else notices that call.
 
-    Dynamo traces into what stands in here and breaks at the real one in it, by the same id as without us;
+    Dynamo traces into what stands in here and breaks at the real one in it, in the same words as without us;
     `stacks.from_summaries` leaves our frame out.
     """
+    import torch  # noqa: PLC0415 - takes a second
+
+    from fuselight import torch_api  # noqa: PLC0415 - the same
+
     really = os._exit
 
     def _exit(status: int) -> None:
-        tell(status, sys._getframe(1))  # noqa: SLF001 - the caller's frame
+        if not traced():
+            tell(status, sys._getframe(1))  # noqa: SLF001 - the caller's frame
         really(status)
 
+    # As a frame of its own it is left to Python: compiled, it would be the traced form that runs, which tells nothing.
+    skipped = torch_api.skip_frames(_exit.__code__)
+    traced: Callable[[], bool] = torch.compiler.is_dynamo_compiling if skipped else _never
     os._exit = _exit  # type: ignore[assignment]
+
+
+def _never() -> bool:
+    return False
 
 
 def exit_failure(status: object, stack: Stack, *, call: int | None, phase: str) -> Failure:

@@ -57,6 +57,7 @@ from fuselight.torch_api.targets import (
     replaced_compile,
     skip_frames,
 )
+from fuselight.torch_api.toolchain import cache_folder, cpp_compiler, driver_version
 
 __all__ = [
     "LINE_EVERY",
@@ -64,13 +65,16 @@ __all__ = [
     "Listener",
     "OpOverload",
     "Positions",
+    "cache_folder",
     "changed_config",
     "code_of",
     "compiled_parts",
     "constraint_violation",
+    "cpp_compiler",
     "current_compile_id",
     "disabled_reason",
     "dispatch_keys",
+    "driver_version",
     "exceptions",
     "fake_tensors",
     "frames_above",

@@ -5,6 +5,7 @@ PYTHONPATH is not touched, and the `fuselight` that loads is the one beside this
 
     launch.py                              the host: speaks the protocol on descriptors 0 and 1
     launch.py --child FD DIRECTORY         one run, where there is no fork
+    launch.py doctor                       what this interpreter can compile
     launch.py run --report FILE [--root DIR ...] -- SCRIPT ARGS...    a user's program under the recorder
 """
 
@@ -49,6 +50,10 @@ def main():
         from fuselight.program import main as run_program
 
         return run_program(sys.argv[2:])
+    if sys.argv[1:2] == ["doctor"]:
+        from fuselight.doctor.main import main as examine
+
+        return examine(sys.argv[2:])
     if sys.argv[1:2] == ["--child"]:
         from fuselight.worker.spawned import main as run_spawned
 

@@ -12,6 +12,7 @@ import typer
 
 from fuselight.version import version
 from fuselight_server.cli.check import check
+from fuselight_server.cli.doctor import doctor
 from fuselight_server.cli.kernels import kernels
 from fuselight_server.cli.ops import ops
 from fuselight_server.cli.run import run
@@ -25,6 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(check)
+app.command()(doctor)
 app.command()(kernels)
 app.command()(ops)
 app.command(

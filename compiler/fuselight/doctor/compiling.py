@@ -1,0 +1,123 @@
+"""A real compile on one device, forward and backward, compared to eager: what no look at versions can replace.
+
+Runs in a process of its own, as a broken compiler or driver may end or hang it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+
+from fuselight.doctor.check import Check, Status
+
+_ROWS, _COLUMNS = 64, 128
+_TOLERANCE = 1e-4
+"""Largest difference to eager in float32 for a model of two matrix products."""
+_TAIL = 400
+
+
+def devices() -> tuple[str, ...]:
+    """The devices to compile on: the CPU, and each GPU that torch sees."""
+    import torch  # noqa: PLC0415 - the other functions are needed without
+
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
+    return ("cpu", *(f"cuda:{index}" for index in gpus))
+
+
+def compile_on(device: str, command: Sequence[str], seconds: float) -> Check:
+    """Compile on `device` in a process started by `command`, within `seconds`."""
+    key, title = f"compile_{device}", f"A compile on {device}"
+    meaning = "a small model is compiled, forward and backward, and compared to eager"
+    with tempfile.TemporaryDirectory(prefix="fuselight-doctor-") as folder:
+        variables = {
+            **os.environ,
+            "TORCHINDUCTOR_CACHE_DIR": folder,
+            "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
+        }
+        for off in ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_SUPPRESS_ERRORS"):
+            variables.pop(off, None)  # told by a check of its own
+        try:
+            ended = subprocess.run(  # noqa: S603 - this program again
+                [*command, "--compile", device],
+                capture_output=True, text=True, errors="replace", env=variables, timeout=seconds, check=False,
+                stdin=subprocess.DEVNULL, cwd=folder,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            mend = "Look whether the machine is overloaded, then try again; TORCH_LOGS=+inductor says where it is"
+            return Check(key, title, Status.FAILED, f"not done after {seconds:.0f} s", meaning, mend)
+    try:
+        answer = json.loads(ended.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError):
+        how = f"signal {-ended.returncode}" if ended.returncode < 0 else f"exit code {ended.returncode}"
+        said = ended.stderr.strip()[-_TAIL:] or "it printed nothing"
+        return Check(
+            key, title, Status.FAILED, f"the process ended with {how}: {said}", meaning, _mend(device)
+        )
+    if answer.get("error"):
+        return Check(key, title, Status.FAILED, str(answer["error"])[:_TAIL], meaning, _mend(device))
+    found = f"works, in {float(answer['seconds']):.1f} s; largest difference to eager {float(answer['difference']):.1e}"
+    if not float(answer["difference"]) <= _TOLERANCE:
+        mend = "Compiled code gives other results here: report it to PyTorch with the versions above"
+        return Check(key, title, Status.FAILED, found, meaning, mend)
+    return Check(key, title, Status.OK, found, meaning)
+
+
+def _mend(device: str) -> str:
+    where = (
+        "the C++ compiler and Python's headers"
+        if device == "cpu"
+        else "the driver, Triton and Python's headers"
+    )
+    return f"Mend what the checks of {where} say; if those are well, the words above are torch's own"
+
+
+def main(device: str) -> int:
+    """Do it, in this process; prints one line of JSON."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what compilers print is not the answer
+    try:
+        answer: dict[str, object] = _measured(device)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+        answer = {"error": f"{type(error).__name__}: {error}".replace("\n", " ")}
+    out.write(json.dumps(answer) + "\n")
+    out.flush()
+    return 0
+
+
+def _measured(device: str) -> dict[str, object]:
+    import torch  # noqa: PLC0415 - the parent may have none
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(_COLUMNS, _COLUMNS),
+        torch.nn.GELU(),
+        torch.nn.LayerNorm(_COLUMNS),
+        torch.nn.Linear(_COLUMNS, 8),
+    ).to(device)
+    data = torch.randn(_ROWS, _COLUMNS, device=device)
+    started = time.perf_counter()
+    results = []
+    for call in (torch.compile(model, fullgraph=True), model):
+        model.zero_grad()
+        out = call(data)
+        out.square().sum().backward()
+        results.append(
+            [out.detach(), *(one.grad.clone() for one in model.parameters() if one.grad is not None)]
+        )
+        if len(results) == 1:
+            seconds = time.perf_counter() - started
+    differences = [
+        float((ours - theirs).abs().max() / theirs.abs().max().clamp_min(1e-6))
+        for ours, theirs in zip(*results, strict=True)
+    ]
+    return {"seconds": seconds, "difference": max(differences)}
+
+
+def this_command() -> list[str]:
+    """How this process was started, less its arguments: python, our options, launch.py, `doctor`."""
+    return [sys.executable, "-X", "utf8", os.path.abspath(sys.argv[0]), "doctor"]

@@ -1,0 +1,72 @@
+"""The GPUs that are there and their driver.
+
+Invariant: CUDA is initialised in this process, which ends after the checks.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+from fuselight.doctor.check import Check, Status
+from fuselight.doctor.numbers import release
+
+_SMALLEST_CAPABILITY = (7, 0)
+"""Of a CUDA device, for Triton."""
+
+
+def driver() -> Check:
+    """Check that the driver serves the CUDA that torch was built with."""
+    import torch  # noqa: PLC0415 - checked before
+
+    from fuselight import torch_api  # noqa: PLC0415 - needs torch
+
+    meaning = "kernels run through it, and it must be as new as the CUDA that torch was built with"
+    if getattr(torch.version, "hip", None):
+        return Check("driver", "GPU driver", Status.SKIPPED, "torch was built for ROCm", meaning)
+    if torch.version.cuda is None:
+        return Check(
+            "driver", "GPU driver", Status.SKIPPED,
+            "torch was built for the CPU; GPU kernels are still generated, none is measured", meaning,
+        )  # fmt: skip
+    served = torch_api.driver_version()
+    if served is None:
+        status = Status.WARNING if shutil.which("nvidia-smi") else Status.SKIPPED
+        mend = "nvidia-smi is there: if it lists a GPU, reinstall the driver; in a container, start it with the GPU"
+        return Check(
+            "driver", "GPU driver", status, "none answers", meaning, mend if status is Status.WARNING else ""
+        )
+    built = str(torch.version.cuda)
+    found = f"serves CUDA {served}; torch was built with {built}"
+    if release(served)[:1] < release(built)[:1]:
+        mend = (
+            f"Update the driver to one for CUDA {built}, or install a torch that was built with CUDA {served}"
+        )
+        return Check("driver", "GPU driver", Status.FAILED, found, meaning, mend)
+    return Check("driver", "GPU driver", Status.OK, found, meaning)
+
+
+def devices() -> Iterator[Check]:
+    """Check each GPU that torch sees, or tell that it sees none."""
+    import torch  # noqa: PLC0415 - checked before
+
+    meaning = "what is measured is measured on it"
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    limited = f" (CUDA_VISIBLE_DEVICES={visible})" if visible is not None else ""
+    if not torch.cuda.is_available():
+        yield Check("device", "GPU", Status.SKIPPED, f"torch sees none{limited}", meaning)
+        return
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        capability = (properties.major, properties.minor)
+        memory = f"{properties.total_memory / 2**30:.0f} GiB"
+        found = f"{properties.name}, {memory}, capability {capability[0]}.{capability[1]}"
+        old = not getattr(torch.version, "hip", None) and capability < _SMALLEST_CAPABILITY
+        mend = (
+            "Triton compiles for capability 7.0 and newer: on this GPU torch.compile gives no kernels"
+            if old
+            else ""
+        )
+        status = Status.FAILED if old else Status.OK
+        yield Check(f"device_{index}", f"GPU {index}", status, found + limited, meaning, mend)

@@ -1,0 +1,41 @@
+"""`launch.py doctor`: does the checks and writes each as one line of JSON, as soon as it is done.
+
+Invariant: stdout carries nothing else; what torch or a compiler prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterable, Sequence
+
+from fuselight.codec import encode
+from fuselight.doctor import checks, compiling
+from fuselight.doctor.check import Check, Status
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do all checks, or the compile on one device. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="launch.py doctor")
+    parser.add_argument("--compile", metavar="DEVICE")
+    parser.add_argument("--seconds", type=float, default=180.0, help="for the compile on one device")
+    parser.add_argument("--no-compile", action="store_true")
+    options = parser.parse_args(arguments)
+    if options.compile:
+        return compiling.main(options.compile)
+    pipe = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def tell(found: Iterable[Check]) -> bool:
+        usable = True
+        for check in found:
+            usable &= check.key not in {"python", "torch"} or check.status is not Status.FAILED
+            pipe.write(json.dumps(encode(check)) + "\n")
+            pipe.flush()
+        return usable
+
+    if tell(checks.quick()) and not options.no_compile:
+        command = compiling.this_command()
+        tell(compiling.compile_on(device, command, options.seconds) for device in compiling.devices())
+    return 0

@@ -1,0 +1,96 @@
+"""What kernels are compiled with, and where to.
+
+Invariant: nothing is compiled here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+from fuselight.doctor.check import Check, Status
+
+_SPACE = 2**30
+"""Free bytes that a day of compiles may fill."""
+_SECONDS = 20.0
+"""For a compiler to say its version."""
+
+
+def cpp_compiler() -> Check:
+    """Check that the C++ compiler that Inductor would call starts."""
+    from fuselight import torch_api  # noqa: PLC0415 - needs torch
+
+    meaning = "Inductor compiles kernels for the CPU with it, and Triton its launchers"
+    compiler = torch_api.cpp_compiler()
+    path = shutil.which(compiler) if compiler else None
+    if path is None:
+        return Check(
+            "cpp_compiler",
+            "C++ compiler",
+            Status.FAILED,
+            f"{compiler} is not there" if compiler else "none was found",
+            meaning,
+            "Install g++ or clang++ (Debian: apt install g++; macOS: xcode-select --install), or name one in CXX",
+        )
+    told = subprocess.run(  # noqa: S603 - the compiler that torch would start, too
+        [path, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False
+    )
+    first = (told.stdout or told.stderr).strip().partition("\n")[0]
+    if told.returncode != 0:
+        mend = "Reinstall it, or name another in CXX"
+        return Check(
+            "cpp_compiler", "C++ compiler", Status.FAILED, f"{path} does not start: {first}", meaning, mend
+        )
+    return Check("cpp_compiler", "C++ compiler", Status.OK, f"{path}: {first}", meaning)
+
+
+def headers() -> Check:
+    """Check that C can be compiled against this Python."""
+    meaning = "Triton's launchers and Inductor's C++ kernels are compiled against them"
+    folder = sysconfig.get_path("include")
+    if os.path.exists(os.path.join(folder, "Python.h")):
+        return Check("python_headers", "Python's headers", Status.OK, folder, meaning)
+    version = ".".join(map(str, sys.version_info[:2]))
+    mend = (
+        f"Install them (Debian: apt install python{version}-dev), or use a Python that has them, as conda's"
+    )
+    return Check(
+        "python_headers", "Python's headers", Status.WARNING, f"no Python.h in {folder}", meaning, mend
+    )
+
+
+def cache() -> Check:
+    """Check that Inductor's folder can be written, has room and may hold programs."""
+    from fuselight import torch_api  # noqa: PLC0415 - needs torch
+
+    meaning = "Inductor keeps there what it has compiled"
+    try:
+        folder = torch_api.cache_folder()
+    except OSError as error:
+        mend = "Name a folder that you may write to in TORCHINDUCTOR_CACHE_DIR"
+        return Check("cache", "Cache folder", Status.FAILED, f"cannot be made: {error}", meaning, mend)
+    if folder is None:
+        return Check("cache", "Cache folder", Status.SKIPPED, "this torch does not tell", meaning)
+    os.makedirs(folder, exist_ok=True)
+    problem = _unusable(folder)
+    if problem:
+        mend = (
+            "Name another folder in TORCHINDUCTOR_CACHE_DIR, on a disk with room that allows programs to run"
+        )
+        return Check("cache", "Cache folder", Status.FAILED, f"{folder}: {problem}", meaning, mend)
+    free = shutil.disk_usage(folder).free
+    status = Status.OK if free >= _SPACE else Status.WARNING
+    mend = "" if free >= _SPACE else "Make room, or name another folder in TORCHINDUCTOR_CACHE_DIR"
+    return Check("cache", "Cache folder", status, f"{folder}, {free / 1e9:.1f} GB free", meaning, mend)
+
+
+def _unusable(folder: str) -> str | None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return "cannot be written"
+    flags = getattr(os, "ST_NOEXEC", 0)
+    if flags and os.statvfs(folder).f_flag & flags:
+        return "is on a disk mounted noexec: what is compiled there cannot be loaded"
+    return None

@@ -1,0 +1,129 @@
+"""Python, torch and Triton: are they there, and of which version.
+
+Invariant: what is missing or broken is a result; versions are compared as numbers.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+import sys
+from typing import Any
+
+from fuselight.doctor.check import Check, Status
+from fuselight.doctor.numbers import release, span_of
+from fuselight.environment import versions
+
+OLDEST_TORCH, TESTED_TORCH = (2, 6), ((2, 11), (2, 13))
+TESTED_PYTHON = ((3, 10), (3, 14))
+_COMPILES = "it is what compiles"
+
+
+def python() -> Check:
+    """Check this Python."""
+    here = sys.version_info[:2]
+    found = f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"
+    meaning = "Fuselight's worker runs in the Python that has your torch"
+    if platform.python_implementation() != "CPython":
+        return Check(
+            "python",
+            "Python",
+            Status.FAILED,
+            found,
+            meaning,
+            "torch.compile needs CPython: use one that has torch",
+        )
+    if TESTED_PYTHON[0] <= here <= TESTED_PYTHON[1]:
+        return Check("python", "Python", Status.OK, found, meaning)
+    return Check(
+        "python",
+        "Python",
+        Status.WARNING,
+        found,
+        meaning,
+        f"Fuselight is tested with Python {span_of(TESTED_PYTHON)}: what it reports here may lack columns",
+    )
+
+
+def torch_itself() -> Check:
+    """Check that torch can be imported, is PyTorch, and of a release that Fuselight knows."""
+    meaning = _COMPILES
+    try:
+        import torch  # noqa: PLC0415 - its absence is a result
+    except ModuleNotFoundError as error:
+        if error.name == "torch":
+            return Check(
+                "torch",
+                "torch",
+                Status.FAILED,
+                f"not installed in {sys.executable}",
+                meaning,
+                "pip install torch there, or choose the interpreter that has it",
+            )
+        return _broken_torch(error)
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        return _broken_torch(error)
+    return _this_torch(torch)
+
+
+def _this_torch(torch: Any) -> Check:
+    meaning = _COMPILES
+    version = str(getattr(torch, "__version__", ""))
+    number = release(version)
+    if not number:  # a folder of that name, or a file
+        where = getattr(torch, "__file__", None) or next(iter(getattr(torch, "__path__", ["?"])))
+        return Check(
+            "torch", "torch", Status.FAILED, f"`import torch` finds {where}, which is not PyTorch", meaning,
+            "Rename that file or folder, or start elsewhere",
+        )  # fmt: skip
+    built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU"
+    built = f"ROCm {torch.version.hip}" if getattr(torch.version, "hip", None) else built
+    found = f"{version}, built {'with ' if built[0] != 'f' else ''}{built}"
+    if number < OLDEST_TORCH:
+        mend = f"Fuselight needs torch {'.'.join(map(str, OLDEST_TORCH))} or newer: pip install -U torch"
+        return Check("torch", "torch", Status.FAILED, found, meaning, mend)
+    if not TESTED_TORCH[0] <= number <= TESTED_TORCH[1]:
+        mend = f"Fuselight is tested with torch {span_of(TESTED_TORCH)}: with others, parts of a report may be missing"
+        return Check("torch", "torch", Status.WARNING, found, meaning, mend)
+    return Check("torch", "torch", Status.OK, found, meaning)
+
+
+def _broken_torch(error: BaseException) -> Check:
+    return Check(
+        "torch",
+        "torch",
+        Status.FAILED,
+        f"cannot be imported: {type(error).__name__}: {error}"[:300],
+        _COMPILES,
+        "Reinstall it in that environment: pip install --force-reinstall torch",
+    )
+
+
+def triton() -> Check:
+    """Check that Triton is there, in the version that this torch was made for."""
+    meaning = "it compiles the kernels of GPUs, also of one that is not there; the CPU needs none"
+    wanted = _wanted("torch", ("triton", "pytorch-triton", "pytorch-triton-rocm"))
+    version = versions().triton
+    if version is None:
+        how = f"pip install triton{f'=={wanted}' if wanted else ''}"
+        return Check(
+            "triton", "Triton", Status.WARNING, "not installed", meaning,
+            f"For GPU kernels: {how}. Without it kernels are shown, and what they need of a GPU is not",
+        )  # fmt: skip
+    if wanted and release(version) != release(wanted):
+        return Check(
+            "triton", "Triton", Status.WARNING, f"{version}; this torch was made for {wanted}", meaning,
+            f"pip install triton=={wanted}",
+        )  # fmt: skip
+    return Check("triton", "Triton", Status.OK, version, meaning)
+
+
+def _wanted(package: str, names: tuple[str, ...]) -> str | None:
+    """The version of one of `names` that `package` asks for exactly."""
+    try:
+        asked = importlib.metadata.requires(package) or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    pattern = re.compile(rf"(?:{'|'.join(map(re.escape, names))})\s*==\s*([\w.+]+)")
+    return next((match[1] for one in asked if (match := pattern.match(one))), None)

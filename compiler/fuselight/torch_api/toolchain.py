@@ -1,0 +1,45 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""What Inductor would compile with and where it would put it.
+
+Invariant: asking compiles nothing and starts no thread. A name that this torch lacks gives None.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import torch
+
+
+def cpp_compiler() -> str | None:
+    """The C++ compiler that Inductor would call, as it would be called; None where it finds none or asks otherwise."""
+    builder = _module("torch._inductor.cpp_builder")
+    get = getattr(builder, "get_cpp_compiler", None)
+    if get is None:
+        return None
+    try:
+        return str(get())
+    except Exception:  # noqa: BLE001 - torch has an exception of its own for "none found", at another place in each release
+        return None
+
+
+def cache_folder() -> str | None:
+    """Where Inductor keeps what it compiles. The folder is made if it is missing, as Inductor does."""
+    utils = _module("torch._inductor.runtime.cache_dir_utils")
+    get = getattr(utils, "cache_dir", None)
+    return str(get()) if get is not None else None
+
+
+def driver_version() -> str | None:
+    """The newest CUDA that the driver serves, as `12.4`; None without a driver or on ROCm."""
+    get = getattr(torch._C, "_cuda_getDriverVersion", None)
+    version = int(get()) if get is not None else 0
+    return f"{version // 1000}.{version % 1000 // 10}" if version else None
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None

@@ -1,0 +1,99 @@
+"""Asks an interpreter what it can compile, and says the answer as text (compiler/fuselight/doctor does the looking).
+
+Invariant: each question ends, with a check that says why if the process gives none; nothing of the user's runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from fuselight.codec import DecodeError, decode
+from fuselight.doctor import Check, Status
+from fuselight_server.worker_start import launch_path
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping
+
+    from fuselight_server.worker_start import Interpreter
+
+SILENCE = 240.0
+"""Seconds without an answer after which the process is ended: a compile has its own limit below that."""
+_TAIL = 400
+_MARKS = {Status.OK: "ok", Status.WARNING: "warning", Status.FAILED: "FAILED", Status.SKIPPED: "left out"}
+
+
+async def examine(
+    interpreter: Interpreter, environ: Mapping[str, str], *, compiles: bool = True
+) -> AsyncIterator[Check]:
+    """Yield each check of the interpreter as it is done."""
+    command = [interpreter.executable, *interpreter.args, "-X", "utf8", str(launch_path()), "doctor"]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            *([] if compiles else ["--no-compile"]),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environ,
+            start_new_session=True,
+        )
+    except OSError as error:
+        yield _ended(interpreter, f"cannot be started: {error.strerror or error}")
+        return
+    if process.stdout is None or process.stderr is None:
+        raise RuntimeError("the process has no pipes")
+    stderr = asyncio.create_task(process.stderr.read())
+    try:
+        while line := await asyncio.wait_for(process.stdout.readline(), SILENCE):
+            yield decode(Check, json.loads(line))
+        if await process.wait() != 0:
+            said = (await stderr).decode("utf-8", "replace").strip()[-_TAIL:]
+            yield _ended(interpreter, f"ended with {process.returncode}: {said or 'it printed nothing'}")
+    except (TimeoutError, asyncio.TimeoutError):
+        yield _ended(interpreter, f"gave no answer for {SILENCE:.0f} s")
+    except (ValueError, DecodeError) as error:
+        yield _ended(interpreter, f"gave an answer that cannot be read: {error}")
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        stderr.cancel()
+        await asyncio.gather(stderr, return_exceptions=True)
+
+
+def _ended(interpreter: Interpreter, how: str) -> Check:
+    return Check(
+        "interpreter",
+        "Interpreter",
+        Status.FAILED,
+        f"{interpreter.executable} {how}",
+        "the checks run in the Python that has your torch",
+        "Choose another interpreter, or start it by hand to see what it says",
+    )
+
+
+def failed(checks: Iterable[Check]) -> bool:
+    """Whether anything keeps torch.compile or Fuselight from working."""
+    return any(check.status is Status.FAILED for check in checks)
+
+
+def mark(status: Status) -> str:
+    """The word for how a check ended."""
+    return _MARKS[status]
+
+
+def verdict(checks: Iterable[Check]) -> str:
+    """Say in one line what the checks came to."""
+    told = list(checks)
+    bad = sum(check.status is Status.FAILED for check in told)
+    doubtful = sum(check.status is Status.WARNING for check in told)
+    if bad:
+        return f"{bad} of {len(told)} checks failed: mend the first, and check again"
+    if doubtful:
+        return f"torch.compile works here; {doubtful} of {len(told)} checks have something to say"
+    return f"torch.compile works here: {len(told)} checks, nothing to mend"

@@ -1,0 +1,226 @@
+"""The doctor's checks on environments that are broken in one way each, and its process when it misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+import types
+from collections import namedtuple
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fuselight.doctor import Check, Status, checks, gpus, tools, versions
+from fuselight_server import doctor
+from fuselight_server.worker_start import Interpreter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - as shutil's
+
+
+def _torch(monkeypatch: pytest.MonkeyPatch, version: str, *, cuda: str | None = None, **more: Any) -> Any:
+    """A torch of that version in the place of any real one."""
+    module = types.ModuleType("torch")
+    module.__version__ = version  # type: ignore[attr-defined]
+    module.version = types.SimpleNamespace(cuda=cuda, hip=None)  # type: ignore[attr-defined]
+    vars(module).update(more)
+    monkeypatch.setitem(sys.modules, "torch", module)
+    return module
+
+
+@pytest.fixture
+def toolchain(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
+    """What torch would say of its tools, to be set by the test."""
+    said = types.SimpleNamespace(
+        cpp_compiler=lambda: None, cache_folder=lambda: None, driver_version=lambda: None
+    )
+    monkeypatch.setitem(sys.modules, "fuselight.torch_api", said)
+    monkeypatch.setattr("fuselight.torch_api", said, raising=False)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "words"),
+    [
+        ("2.5.1", Status.FAILED, "2.6 or newer"),
+        ("2.7.0", Status.WARNING, "2.11 to 2.13"),
+        ("2.13.0+cpu", Status.OK, ""),
+        ("2.14.0.dev1", Status.WARNING, "2.11 to 2.13"),
+        ("", Status.FAILED, "Rename that file"),
+    ],
+)
+def test_versions_of_torch(monkeypatch: pytest.MonkeyPatch, version: str, status: Status, words: str) -> None:
+    """Too old fails, untested is told, what is not PyTorch is named by its file."""
+    _torch(monkeypatch, version, __file__="/home/me/torch.py")
+    check = versions.torch_itself()
+    assert (check.status, words in check.mend) == (status, True)
+    assert version in check.found if version else "/home/me/torch.py" in check.found
+
+
+def test_no_torch_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What needs torch is not asked where there is none."""
+    monkeypatch.setitem(sys.modules, "torch", None)  # `import torch` raises ModuleNotFoundError
+    told = list(checks.quick())
+    assert [check.key for check in told] == ["python", "torch"]
+    assert told[-1].status is Status.FAILED
+
+
+def test_a_broken_torch_says_what_it_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A library that is missing is in the words."""
+    (tmp_path / "torch.py").write_text("raise OSError('libcudart.so.12: cannot open shared object file')")
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    check = versions.torch_itself()
+    assert check.status is Status.FAILED
+    assert "libcudart.so.12" in check.found
+
+
+def test_a_compiler_that_is_not_there(toolchain: types.SimpleNamespace, tmp_path: Path) -> None:
+    """Named, with what to install."""
+    assert tools.cpp_compiler().found == "none was found"
+    missing = str(tmp_path / "g++-99")
+    toolchain.cpp_compiler = lambda: missing
+    check = tools.cpp_compiler()
+    assert check.status is Status.FAILED
+    assert check.found == f"{missing} is not there"
+    assert "CXX" in check.mend
+
+
+def test_a_compiler_that_does_not_start(toolchain: types.SimpleNamespace, tmp_path: Path) -> None:
+    """What it prints is in the words."""
+    broken = tmp_path / "g++"
+    broken.write_text("#!/bin/sh\necho 'cannot execute cc1plus' >&2\nexit 1\n")
+    broken.chmod(broken.stat().st_mode | stat.S_IXUSR)
+    toolchain.cpp_compiler = lambda: str(broken)
+    check = tools.cpp_compiler()
+    assert check.status is Status.FAILED
+    assert "cannot execute cc1plus" in check.found
+
+
+def test_a_cache_folder_that_cannot_be_used(
+    toolchain: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A full disk is a warning, one that cannot be written or forbids programs a failure."""
+    toolchain.cache_folder = lambda: str(tmp_path)
+    assert tools.cache().status is Status.OK
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.disk_usage", lambda _: Usage(1, 1, 5))
+        assert tools.cache().status is Status.WARNING
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)
+        assert "cannot be written" in tools.cache().found
+    if hasattr(os, "ST_NOEXEC"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "statvfs", lambda _: types.SimpleNamespace(f_flag=os.ST_NOEXEC))
+            assert "noexec" in tools.cache().found
+
+
+@pytest.mark.parametrize(
+    ("driver", "status"), [("11.8", Status.FAILED), ("12.2", Status.OK), ("13.0", Status.OK)]
+)
+def test_drivers(
+    toolchain: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch, driver: str, status: Status
+) -> None:
+    """Within one major version of CUDA an older driver serves; of an older major version none does."""
+    _torch(monkeypatch, "2.13.0", cuda="12.6")
+    toolchain.driver_version = lambda: driver
+    check = gpus.driver()
+    assert check.status is status
+    assert driver in check.found
+
+
+def test_a_gpu_that_triton_does_not_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A P100 is there, and gives no kernels."""
+    p100 = types.SimpleNamespace(name="Tesla P100", total_memory=16 * 2**30, major=6, minor=0)
+    cuda = types.SimpleNamespace(
+        is_available=lambda: True, device_count=lambda: 1, get_device_properties=lambda _: p100
+    )
+    _torch(monkeypatch, "2.13.0", cuda="12.6")
+    monkeypatch.setattr(sys.modules["torch"], "cuda", cuda, raising=False)
+    (check,) = gpus.devices()
+    assert check.status is Status.FAILED
+    assert "capability 6.0" in check.found
+
+
+def test_variables_that_switch_the_compiler_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set to nothing they do nothing."""
+    for name in checks._OFF:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "0")
+    assert checks._variables().status is Status.OK
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+    check = checks._variables()
+    assert check.status is Status.WARNING
+    assert "TORCHDYNAMO_DISABLE=1: torch.compile does nothing" in check.found
+
+
+def test_a_check_that_raises_is_a_result() -> None:
+    """The others go on."""
+
+    def check() -> Check:
+        raise LookupError("nowhere")
+
+    result = checks._guarded("cache", "Cache folder", check)
+    assert result.status is Status.FAILED
+    assert "LookupError: nowhere" in result.found
+
+
+def _examined(program: str, tmp_path: Path) -> list[Check]:
+    """What is told of an interpreter that is this shell program."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{program}\n")
+    python.chmod(0o755)
+
+    async def collect() -> list[Check]:
+        return [check async for check in doctor.examine(Interpreter(str(python)), os.environ)]
+
+    return asyncio.run(collect())
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("echo 'libpython is missing' >&2; exit 127", "libpython is missing"),
+        ("echo no json", "cannot be read"),
+        ("echo '{\"key\": 1}'", "cannot be read"),
+        ("kill -SEGV $$", "-11"),
+    ],
+)
+def test_an_interpreter_that_gives_no_answer(program: str, words: str, tmp_path: Path) -> None:
+    """It is told as a check that failed."""
+    (check,) = _examined(program, tmp_path)
+    assert check.status is Status.FAILED
+    assert words in check.found
+
+
+def test_an_interpreter_that_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is ended after a while."""
+    monkeypatch.setattr(doctor, "SILENCE", 0.2)
+    (check,) = _examined("exec sleep 600", tmp_path)
+    assert "gave no answer" in check.found
+
+
+def test_no_interpreter(tmp_path: Path) -> None:
+    """One that is not there is a check that failed, too."""
+
+    async def collect() -> list[Check]:
+        return [check async for check in doctor.examine(Interpreter(str(tmp_path / "none")), os.environ)]
+
+    (check,) = asyncio.run(collect())
+    assert "cannot be started" in check.found
+    assert doctor.failed([check])
+
+
+def test_verdicts() -> None:
+    """One line for each outcome."""
+
+    def told(*statuses: Status) -> str:
+        return doctor.verdict([Check("k", "t", status, "f", "m") for status in statuses])
+
+    assert told(Status.OK, Status.SKIPPED).startswith("torch.compile works here: 2 checks")
+    assert "1 of 2" in told(Status.OK, Status.WARNING)
+    assert told(Status.WARNING, Status.FAILED).startswith("1 of 2 checks failed")

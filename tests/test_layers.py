@@ -26,6 +26,7 @@ SHARED = (
     "fuselight.version",
 )
 """What both sides know: standard library only."""
+DOCTOR = ("fuselight.doctor", "fuselight_server.doctor")
 COMPILER = ("fuselight",)
 SERVER_CORE = (
     "fuselight_server.catalogue",
@@ -100,6 +101,9 @@ ROOMS = (
     Room(("fuselight.trace",), ("fuselight.codec", "fuselight.report")),
     Room(("fuselight.target",), ("fuselight.torch_api", "fuselight.dynamo", *SHARED), ("torch",)),
     Room(("fuselight.worker.wire",), SHARED),
+    Room(
+        ("fuselight.doctor",), ("fuselight.codec", "fuselight.environment", "fuselight.torch_api"), ("torch",)
+    ),
     Room(("fuselight.worker", "fuselight.program", "fuselight.growing"), COMPILER, ("torch",)),
     Room(("fuselight_server.finding",), ("fuselight.report",)),
     Room(("fuselight_server.catalogue",), ("fuselight_server.finding",)),
@@ -131,6 +135,10 @@ ROOMS = (
         (*SHARED, "fuselight.worker.wire", *SERVER_CORE),
     ),
     Room(("fuselight_server.interpreters",)),
+    Room(
+        ("fuselight_server.doctor",),
+        ("fuselight.codec", "fuselight.doctor", "fuselight_server.worker_start"),
+    ),
     Room(("fuselight_server.kernels",), (*SHARED,)),
     Room(
         ("fuselight_server.graphs",),
@@ -166,12 +174,19 @@ ROOMS = (
     Room(("fuselight_server.pipes",)),
     Room(
         ("fuselight_server.features", "fuselight_server.app"),
-        (*SHARED, *SERVER, "fuselight_server.convert", "fuselight_server.features", "fuselight_server.pipes"),
+        (
+            *SHARED,
+            *SERVER,
+            *DOCTOR,
+            "fuselight_server.convert",
+            "fuselight_server.features",
+            "fuselight_server.pipes",
+        ),
         ("attrs", "cattrs", "lsprotocol", "pygls"),
     ),
     Room(
         ("fuselight_server.cli",),
-        (*SHARED, *SERVER_CORE, "fuselight_server.app"),
+        (*SHARED, *SERVER_CORE, *DOCTOR, "fuselight_server.app"),
         ("typer", "rich", "click"),
     ),
 )

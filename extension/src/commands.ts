@@ -7,6 +7,7 @@
 import * as vscode from "vscode";
 import type { Consent } from "./consent";
 import { chooseDevice } from "./device_picker";
+import { checkEnvironment } from "./doctor";
 import type { OfferedTarget } from "./graph_messages";
 import { amongOffered, targetIn } from "./graph_target";
 import type { GraphView } from "./graph_view";
@@ -50,6 +51,11 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     return vscode.commands.executeCommand(command, ...args);
   }
 
+  async function doctor(): Promise<void> {
+    const client = lifecycle.client();
+    await (client === null ? ask("") : checkEnvironment(client, activeFolder()));
+  }
+
   const commands: Record<string, (...args: readonly unknown[]) => unknown> = {
     "fuselight.run": () => run({ atCursor: true }),
     "fuselight.kernels": () => run({ atCursor: true, command: serverCommand.kernels }),
@@ -71,6 +77,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     },
     "fuselight.reportProblem": () =>
       reportProblem({ context, client: lifecycle.client(), resolution: lifecycle.resolution(), board }),
+    "fuselight.checkEnvironment": doctor,
     "fuselight.selectInterpreter": () => selectInterpreter(log),
     "fuselight.chooseDevice": (folder) =>
       chooseDevice(typeof folder === "string" ? folder : activeFolder(), ask),

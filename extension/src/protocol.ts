@@ -157,6 +157,9 @@ export const kernelLinesRequest = new RequestType<
   { readonly lines: readonly KernelLine[] },
   void
 >("fuselight/kernelLines");
+export const doctorRequest = new RequestType<{ readonly folder: string | null }, string, void>(
+  "fuselight/doctor",
+);
 export const graphsRequest = new RequestType<GraphTarget, GraphPicture, void>("fuselight/graphs");
 
 /** Commands that the server answers; the language client registers them under the same names. */

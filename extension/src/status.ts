@@ -179,6 +179,7 @@ export async function showMenu(status: Status, { answered }: { answered: boolean
   offer("refresh", "Restart Language Server", "fuselight.restartServer");
   offer("output", "Show Log", "fuselight.showLog");
   offer("clear-all", "Clear Caches", "fuselight.clearCaches");
+  offer("pulse", "Check the Environment", "fuselight.checkEnvironment");
   offer("bug", "Report a Problem", "fuselight.reportProblem");
   offer("book", "Get Started", "fuselight.openWalkthrough");
   const title = `Fuselight: ${status.text || words[status.state]}`;

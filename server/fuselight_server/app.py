@@ -23,6 +23,7 @@ from fuselight_server.features import (
     code_lens,
     commands,
     configuration,
+    doctor,
     files,
     graphs,
     hover,
@@ -129,6 +130,7 @@ def _register(server: Server) -> None:
         (protocol.KERNEL_DOCUMENT, kernel_documents.kernel_document),
         (protocol.KERNEL_LINES, kernel_documents.kernel_lines),
         (protocol.GRAPHS, graphs.graphs),
+        (protocol.DOCTOR, doctor.examine),
     ):
         register(server, method, handler)
     register(server, types.TEXT_DOCUMENT_CODE_LENS, code_lens.code_lens, types.CodeLensOptions())

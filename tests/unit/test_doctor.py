@@ -79,9 +79,12 @@ def test_a_broken_torch_says_what_it_raised(monkeypatch: pytest.MonkeyPatch, tmp
     assert "libcudart.so.12" in check.found
 
 
-def test_a_compiler_that_is_not_there(toolchain: types.SimpleNamespace, tmp_path: Path) -> None:
+def test_a_compiler_that_is_not_there(
+    toolchain: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Named, with what to install."""
-    assert tools.cpp_compiler().found == "none was found"
+    monkeypatch.setenv("CXX", "g++-99")
+    assert tools.cpp_compiler().found == "none that starts was found (CXX=g++-99)"
     missing = str(tmp_path / "g++-99")
     toolchain.cpp_compiler = lambda: missing
     check = tools.cpp_compiler()

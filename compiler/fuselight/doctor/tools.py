@@ -31,7 +31,7 @@ def cpp_compiler() -> Check:
             "cpp_compiler",
             "C++ compiler",
             Status.FAILED,
-            f"{compiler} is not there" if compiler else "none was found",
+            f"{compiler} is not there" if compiler else f"none that starts was found{_asked()}",
             meaning,
             "Install g++ or clang++ (Debian: apt install g++; macOS: xcode-select --install), or name one in CXX",
         )
@@ -45,6 +45,11 @@ def cpp_compiler() -> Check:
             "cpp_compiler", "C++ compiler", Status.FAILED, f"{path} does not start: {first}", meaning, mend
         )
     return Check("cpp_compiler", "C++ compiler", Status.OK, f"{path}: {first}", meaning)
+
+
+def _asked() -> str:
+    """Name what the user has asked for: torch passes over a compiler that does not start."""
+    return f" (CXX={os.environ['CXX']})" if os.environ.get("CXX") else ""
 
 
 def headers() -> Check:

@@ -23,6 +23,7 @@ KERNELS_AT = "fuselight/kernelsAt"
 KERNEL_DOCUMENT = "fuselight/kernelDocument"
 KERNEL_LINES = "fuselight/kernelLines"
 GRAPHS = "fuselight/graphs"
+DOCTOR = "fuselight/doctor"
 TRUST = "fuselight/trust"
 INTERPRETER_CHANGED = "fuselight/interpreterChanged"
 
@@ -34,6 +35,13 @@ class ReportTreeParams:
     """Which file's reports; None for all."""
 
     uri: str | None = None
+
+
+@attrs.define
+class DoctorParams:
+    """URI of the folder, or of a file in it; None for the first folder."""
+
+    folder: str | None = None
 
 
 @attrs.define
@@ -136,6 +144,16 @@ class GraphsRequest:
 
 
 @attrs.define
+class DoctorRequest:
+    """`fuselight/doctor`."""
+
+    id: int | str
+    params: DoctorParams
+    method: str = DOCTOR
+    jsonrpc: str = "2.0"
+
+
+@attrs.define
 class TrustNotification:
     """`fuselight/trust`."""
 
@@ -177,6 +195,7 @@ _OURS: dict[str, type[Any]] = {
     KERNEL_DOCUMENT: KernelDocumentRequest,
     KERNEL_LINES: KernelLinesRequest,
     GRAPHS: GraphsRequest,
+    DOCTOR: DoctorRequest,
     TRUST: TrustNotification,
     INTERPRETER_CHANGED: InterpreterChangedNotification,
 }

@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import CodeType
 
 import pytest
@@ -207,3 +209,13 @@ def test_the_driver_is_asked_again_after_it_was_left_alone(monkeypatch: pytest.M
         torch_api.use_driver()
     assert device_count() == 3
     assert is_available is torch.cuda.is_available
+
+
+def test_what_inductor_would_compile_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each name that the doctor asks for is there: a compiler that starts, and the folder that was asked for."""
+    compiler = torch_api.cpp_compiler()
+    assert compiler is not None
+    assert shutil.which(compiler) is not None
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    assert torch_api.cache_folder() == str(tmp_path / "cache")
+    assert torch_api.driver_version() is None or torch.version.cuda is not None

@@ -18,6 +18,8 @@ import pytest
 import torch
 from torch.fx.experimental import proxy_tensor
 
+from fuselight.torch_api.generation.numbers import CALLERS, numbers_later
+
 pytestmark = pytest.mark.torch
 
 SIGNATURES = (
@@ -52,6 +54,10 @@ SIGNATURES = (
     ("torch._prims_common", "suggest_memory_format", ("x",)),
     ("torch.fx.experimental.proxy_tensor", "make_fx", ("f", "decomposition_table")),
     ("torch.fx.experimental.proxy_tensor", "get_proxy_mode", ()),
+    ("torch.fx.experimental.proxy_tensor", "disable_proxy_modes_tracing", ()),
+    ("torch.fx.experimental.symbolic_shapes", "ShapeEnv.ignore_fresh_unbacked_symbols", ("self",)),
+    ("torch.fx.passes._tensorify_python_scalars", "tensorify_python_scalars", ("gm", "shape_env", "fake_mode")),
+    ("torch.utils._sympy.symbol", "symbol_is_type", ("sym", "prefix")),
     ("torch.fx.experimental.proxy_tensor", "track_tensor_tree", ("inner_res", "proxy_res")),
     ("torch.fx.traceback", "preserve_node_meta", ()),
     ("torch._dispatch.python", "enable_python_dispatcher", ()),
@@ -152,6 +158,37 @@ def source_of(module: str, name: str = "") -> str:
 )
 def test_torch_looks_a_name_up_where_it_is_replaced(where: tuple[str, ...], text: str) -> None:
     assert text in source_of(*where)
+
+
+def test_the_pass_over_numbers_is_looked_up_where_it_is_replaced() -> None:
+    with numbers_later():
+        waiting = {name for name in CALLERS if _has_replaced_pass(name)}
+    assert len(waiting) == 1
+    assert not any(map(_has_replaced_pass, CALLERS))
+    (caller,) = waiting
+    assert "tensorify_python_scalars(" in source_of(caller)
+
+
+def _has_replaced_pass(name: str) -> bool:
+    if importlib.util.find_spec(name) is None:
+        return False
+    held = getattr(importlib.import_module(name), "tensorify_python_scalars", None)
+    real = found("torch.fx.passes._tensorify_python_scalars", "tensorify_python_scalars")
+    return held is not None and held is not real
+
+
+def test_a_decomposition_that_declines_leaves_its_operator_in_the_graph() -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def declines(value: torch.Tensor) -> Any:
+        asked.append(tuple(value.shape))
+        return NotImplemented
+
+    gm = proxy_tensor.make_fx(lambda x: x.sin(), decomposition_table={torch.ops.aten.sin.default: declines})(
+        torch.randn(2)
+    )
+    assert asked == [(2,)]
+    assert len(gm.graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default)) == 1
 
 
 def test_a_captured_graph_says_where_its_inputs_come_from() -> None:

@@ -159,7 +159,8 @@ def _padding(told: Choices, device: Device) -> Callable[[Any], Any]:
                 return False
             known = tuple(size or 0 for size in sizes)
             with answering(device), _rates_of(device):
-                if not pad_mm.is_mm_compute_bound(*known, mat1.dtype):
+                # Of symbols, as torch asks: what the answer holds for is what is known of the sizes from then on.
+                if not pad_mm.is_mm_compute_bound(rows, each, columns, mat1.dtype):
                     return False
             aligned = pad_mm.get_alignment_size(mat1)
             more = [pad_mm.get_padded_length(size, aligned) for size in (rows, each, columns)]

@@ -34,8 +34,10 @@ from fuselight.torch_api.generation.attention import attending
 from fuselight.torch_api.generation.cells import cells_known
 from fuselight.torch_api.generation.choosing import Choices, decided, listing_choices
 from fuselight.torch_api.generation.dispatching import dispatch_for
+from fuselight.torch_api.generation.numbers import numbers_later
 from fuselight.torch_api.generation.refusing import telling_refusals
 from fuselight.torch_api.generation.retargeting import devices_named, retarget
+from fuselight.torch_api.generation.sizes import sized_as_decomposed
 from fuselight.torch_api.generation.virtual import answering, virtual_gpu
 
 BREAKS: tuple[type[Exception], ...] = torch._dynamo.exc.exceptions_allowed_to_be_fallback
@@ -90,7 +92,8 @@ def generate(
             enter(cells_known())
             enter(attending(device))
             enter(virtual_gpu(device))
-            enter(_patched(compile_fx, "_recursive_joint_graph_passes", _retarget_then_passes))
+            numbers = enter(numbers_later())
+            enter(_patched(compile_fx, "_recursive_joint_graph_passes", _retarget_then_passes(numbers)))
             enter(_patched(joint_graph, "constant_fold_uniform_value", _folding_on_the_cpu))
         choices = enter(listing_choices(device))
         enter(_patched(torch._inductor.graph.GraphLowering, "compile_to_module", _text_only(observer)))
@@ -129,7 +132,7 @@ def generate(
             gm,
             inputs,
             inner_compile=functools.partial(_inner, device if virtual else None),
-            decompositions={} if virtual else None,
+            decompositions=sized_as_decomposed(select_decomp_table()) if virtual else None,
         )
 
 
@@ -177,14 +180,20 @@ def _patched(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None
         setattr(owner, name, real)
 
 
-def _retarget_then_passes(real: Callable[..., Any]) -> Callable[..., Any]:
+def _retarget_then_passes(
+    numbers: Callable[[torch.fx.GraphModule], None],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The first that Inductor does with a joint graph, or with that of an inference, is on the device."""
 
-    def passes(gm: torch.fx.GraphModule, *args: Any, **named: Any) -> Any:
-        retarget(gm, select_decomp_table())
-        return real(gm, *args, **named)
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def passes(gm: torch.fx.GraphModule, *args: Any, **named: Any) -> Any:
+            retarget(gm, select_decomp_table())
+            numbers(gm)
+            return real(gm, *args, **named)
 
-    return passes
+        return passes
+
+    return wrap
 
 
 def _folding_on_the_cpu(real: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,6 +20,8 @@ import torch.fx.traceback
 from torch.fx.experimental import proxy_tensor
 from torch.utils import _pytree as pytree
 
+from fuselight.torch_api.generation.numbers import is_item_of_float, passed_floats
+
 CUDA = torch.device("cuda", 0)
 _INLINED = 8
 """Elements of a held tensor that Inductor writes into the kernel (torch/_inductor/graph.py, can_inline_constant)."""
@@ -48,7 +50,11 @@ def retarget(gm: torch.fx.GraphModule, decompositions: Table) -> None:
             torch.fx.traceback.preserve_node_meta(),
         ):
             stack.enter_context(context)
-        moved = [on_device(value, CUDA, fake) for value in values]
+        floats = passed_floats(gm)
+        moved = [
+            value if node in floats else on_device(value, CUDA, fake)
+            for node, value in zip(placeholders, values, strict=True)
+        ]
         traced = proxy_tensor.make_fx(
             _TracedAgain(gm, fake, decompositions).run,
             decomposition_table=decompositions,
@@ -109,6 +115,8 @@ class _TracedAgain(torch.fx.Interpreter):
         if n.op in {"placeholder", "output"}:
             return super().run_node(n)
         mode: Any = proxy_tensor.get_proxy_mode()
+        if is_item_of_float(n):  # asked for again it would be a number of which nothing is known
+            return self._unasked(n, mode)
         graph: torch.fx.Graph = mode.tracer.graph
         last = graph._root.prev
         try:

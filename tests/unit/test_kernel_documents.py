@@ -18,6 +18,7 @@ from fuselight.report import (
     Report,
     Tier,
 )
+from fuselight_server.features.kernel_documents import told_once
 from fuselight_server.kernels import Place
 from fuselight_server.kernels.documents import (
     ATEN,
@@ -193,3 +194,14 @@ def test_the_joint_graph_is_shown_of_both_graphs_that_it_was_cut_into() -> None:
         assert shown.text.endswith("def forward(self, primals, tangents): []\n")
         assert JOINT in dict(shown.forms)
     assert document(made(GRAPH), key_of(GRAPH), JOINT) is None
+
+
+def test_launches_of_a_librarys_kernel_are_told_together_only_where_they_take_as_long() -> None:
+    short, long = (replace(MM, estimate_us=us) for us in (0.7, 12.0))
+    launches = [
+        (GRAPH, replace(one, launch=index)) for index, one in enumerate((short, long, short, GELU, short))
+    ]
+    told = [
+        (kernel.name, kernel.launch, kernel.estimate_us, count) for _, kernel, count in told_once(launches)
+    ]
+    assert told == [(MM.name, 0, 0.7, 3), (MM.name, 1, 12.0, 1), (GELU.name, 3, 41.0, 1)]

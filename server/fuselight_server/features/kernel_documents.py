@@ -71,14 +71,9 @@ def _results(server: Server, path: str | None, target: str | None) -> list[Kerne
 def _entries(
     server: Server, result: KernelResult, launches: list[tuple[GeneratedGraph, Kernel]]
 ) -> Iterator[dict[str, Any]]:
-    """Make one entry for each kernel, launches of the same source folded, then the wrappers of the graphs."""
+    """Make one entry for each kernel, launches of the same source and time folded, then the wrappers of the graphs."""
     at = {"uri": server.uri_of(result.key.path), "target": result.key.name}
-    folded: dict[tuple[object, ...], tuple[GeneratedGraph, Kernel, int]] = {}
-    for graph, kernel in launches:
-        same = (graph.compile_id, graph.phase, kernel.text_key or kernel.name)
-        first = folded.get(same, (graph, kernel, 0))
-        folded[same] = (*first[:2], first[2] + 1)
-    for graph, kernel, count in folded.values():
+    for graph, kernel, count in told_once(launches):
         facts = [f"{graph.phase.value} {graph.compile_id}", kernel.kind.value.replace("_", " ")]
         facts += [] if kernel.estimate_us is None else [microseconds(kernel.estimate_us)]
         facts += [f"{count} launches"] if count > 1 else []
@@ -102,6 +97,20 @@ def _entries(
                     "label": made.name.removesuffix(".py"),
                     "description": f"{graph.phase.value} {graph.compile_id}, {words}",
                 }
+
+
+def told_once(
+    launches: list[tuple[GeneratedGraph, Kernel]],
+) -> list[tuple[GeneratedGraph, Kernel, int]]:
+    """Fold launches of the same source and time, which are told with a count."""
+    folded: dict[tuple[object, ...], tuple[GeneratedGraph, Kernel, int]] = {}
+    for graph, kernel in launches:
+        # Library kernels of one name differ in their sizes: an entry has one time, which is that of all its launches.
+        us = None if kernel.estimate_us is None else microseconds(kernel.estimate_us)
+        same = (graph.compile_id, graph.phase, kernel.text_key or kernel.name, us)
+        first = folded.get(same, (graph, kernel, 0))
+        folded[same] = (*first[:2], first[2] + 1)
+    return list(folded.values())
 
 
 def kernel_document(server: Server, params: KernelDocumentParams) -> dict[str, Any]:

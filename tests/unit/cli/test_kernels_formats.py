@@ -131,3 +131,40 @@ def test_a_comment_silences_a_finding_of_kernels_and_none_is_called_idle() -> No
         path = f"{ROOT}/model.py"
         made = Outcome(readings={path: read_source(path, source.format(code))})
         assert [one.code for one in made.of_kernels(given)] == codes
+
+
+def launched(compile_id: str, count: int) -> GeneratedGraph:
+    """A graph that calls the library's `mm` for line 12, `count` times, each with the same sizes."""
+    one = Kernel("mm", KernelKind.EXTERN, 0, bytes_read=2_000, bytes_written=1_000, flops=4_000_000)
+    operators = (FusedOperator("mm", "aten.mm.default", at(12)),)
+    kernels = [
+        replace(one, launch=index, operators=operators, estimate_us=2.0, bound="launch")
+        for index in range(count)
+    ]
+    return GeneratedGraph(compile_id, Phase.INFERENCE, kernels=tuple(kernels))
+
+
+def told(*graphs: GeneratedGraph) -> str:
+    """What the terminal says of these graphs."""
+    out = io.StringIO()
+    print_kernels(
+        Outcome(reports=[report(roots=(ROOT,), generated=graphs)]), Console(file=out, width=200, markup=False)
+    )
+    return out.getvalue()
+
+
+def test_of_equal_launches_the_time_is_of_all_and_what_each_moves_is_said_so() -> None:
+    assert (
+        "mm x 8  extern, ~16 us together (launch-bound), each reads 2 KB, writes 1 KB, each 4 MFLOP\n"
+        in told(launched("0/0", 8))
+    )
+    assert "mm  extern, ~2 us (launch-bound), reads 2 KB, writes 1 KB, 4 MFLOP\n" in told(launched("0/0", 1))
+
+
+def test_the_total_says_that_graphs_were_compiled_again() -> None:
+    again = told(launched("0/0", 1), launched("1/0_1", 1), launched("0/1", 1), launched("1/2", 1))
+    assert (
+        "~8 us at the published rates, if every kernel ran at them; "
+        "2 graphs of these compiled again: one call need not run all of them\n" in again
+    )
+    assert "if every kernel ran at them\n" in told(launched("0/0", 1), launched("1/0_1", 1))

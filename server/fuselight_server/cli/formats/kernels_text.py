@@ -13,6 +13,7 @@ from rich.text import Text
 from fuselight_server.cli.formats.json import severity_word
 from fuselight_server.cli.outcome import NO_DETAILS
 from fuselight_server.cli.sources import shown_path
+from fuselight_server.findings.text import counted
 from fuselight_server.kernels import Place, costs_by_line, fold, place_of
 from fuselight_server.kernels.fusion import sentence, why
 from fuselight_server.kernels.words import (
@@ -107,7 +108,20 @@ def _print_lines(report: Report, outcome: Outcome, console: Console) -> None:
         console.print(Text(line, "bold" if index == 0 else ""), soft_wrap=True)
     if len(costs) > _LINES:
         console.print(f"... and {len(costs) - _LINES} more lines")
-    console.print(f"{'total':<8} {microseconds(whole)} at the published rates, if every kernel ran at them")
+    console.print(
+        f"{'total':<8} {microseconds(whole)} at the published rates, if every kernel ran at them{_again(report)}",
+        soft_wrap=True,
+    )
+
+
+def _again(report: Report) -> str:
+    """Say that the total is of several calls' kernels, where graphs were compiled again."""
+    # A compile id is `frame/version`, and `_attempt` behind that.
+    ids = {graph.compile_id for graph in report.generated}
+    again = sum(one.partition("/")[2].partition("_")[0] not in {"", "0"} for one in ids)
+    if not again:
+        return ""
+    return f"; {counted(again, 'graph')} of these compiled again: one call need not run all of them"
 
 
 def _print_graph(graph: GeneratedGraph, report: Report, console: Console, details: Details) -> None:
@@ -153,15 +167,17 @@ def _print_texts(graph: GeneratedGraph, report: Report, console: Console) -> Non
 
 
 def _facts(one: Folded) -> list[str]:
-    """What one kernel is, costs, moves and computes."""
+    """What one kernel is, costs, moves and computes: the time is of all its launches, the rest of one."""
     kernel = one.kernel
     facts = [kernel.kind.value.replace("_", " ")]
     if one.us is not None:
-        facts.append(f"{microseconds(one.us)} ({kernel.bound}-bound)")
+        together = " together" if one.count > 1 else ""
+        facts.append(f"{microseconds(one.us)}{together} ({kernel.bound}-bound)")
+    each = "each " if one.count > 1 else ""
     if kernel.bytes_read is not None and kernel.bytes_written is not None:
-        facts.append(f"reads {size(kernel.bytes_read)}, writes {size(kernel.bytes_written)}")
+        facts.append(f"{each}reads {size(kernel.bytes_read)}, writes {size(kernel.bytes_written)}")
     if kernel.flops:
-        facts.append(operations(kernel.flops))
+        facts.append(f"{each}{operations(kernel.flops)}")
     return facts
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -153,23 +152,16 @@ def test_the_oldest_kernels_go() -> None:
     assert Key("/m2.py", "f", Tier.KERNELS) not in kept.kernels
 
 
-def test_a_thousand_kernels_are_told_in_time() -> None:
+def test_a_thousand_kernels_on_four_hundred_lines_are_all_told() -> None:
+    """How long that takes is in benchmarks/kernels_bench.py."""
     kernels = tuple(kernel(*range(n % 400 + 1, n % 400 + 9), launch=n) for n in range(1000))
     kept = opened(420)
-    started = time.process_time()
-    found = result(*kernels)
-    assert time.process_time() - started < 1.0
-    kept.keep_kernels(found)
+    kept.keep_kernels(result(*kernels))
     snapshot = kept.snapshot(f"file://{FILE}", {})
     assert snapshot is not None
-    list(line_lenses(snapshot))
+    assert len(list(line_lenses(snapshot))) == 407
     edit(kept, (2, 0), (2, 0), "new = 1\n")
-    started = time.process_time()
-    lenses = list(line_lenses(snapshot))
-    seconds = time.process_time() - started
-    assert len(lenses) == 407
-    assert seconds < 0.25, f"{seconds * 1000:.0f} ms; 50 ms on a machine with nothing else to do"
-    print(f"lenses of 1,000 kernels behind an edit: {seconds * 1000:.0f} ms")  # noqa: T201 - for -s
+    assert len(list(line_lenses(snapshot))) == 407
 
 
 def test_so_many_compiled_kernels_are_kept() -> None:

@@ -68,7 +68,13 @@ def test_a_refusal_has_its_reasons_most_first_in_either_order() -> None:
 def test_a_pair_without_a_reason_was_not_considered_or_is_apart() -> None:
     assert why(ONE, line(1), line(5)).verdict == "not considered"
     assert why(ONE, line(1), line(9)).verdict == "apart"
-    assert why(ONE, line(1), line(77)).verdict == "no kernel"
+    missing = why(ONE, line(1), line(77))
+    assert missing.verdict == "no kernel"
+    assert sentence(missing, line(1), line(77)) == (
+        "Lines 1 and 77 cannot be compared: line 77 has no part in any kernel."
+    )
+    neither = sentence(why(ONE, line(76), line(77)), line(76), line(77))
+    assert neither.endswith(": lines 76 and 77 have no part in any kernel.")
 
 
 def test_words_that_are_not_known_stay_torchs() -> None:

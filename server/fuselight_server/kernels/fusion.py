@@ -60,6 +60,8 @@ class Fusion:
     """Those that both lines are in."""
     reasons: tuple[tuple[str, str, int], ...] = ()
     """Of a refusal: in plain words, in torch's, and how often; most first."""
+    without: tuple[Place, ...] = ()
+    """Of `no kernel`: which of the two lines have a part in none."""
 
 
 def why(report: Report, first: Place, second: Place) -> Fusion:
@@ -79,8 +81,8 @@ def why(report: Report, first: Place, second: Place) -> Fusion:
     if reasons:
         told = tuple((plain(reason), reason, count) for reason, count in reasons.most_common())
         return Fusion("refused", reasons=told)
-    if not graphs[first] or not graphs[second]:
-        return Fusion("no kernel")
+    if without := tuple(place for place, found in graphs.items() if not found):
+        return Fusion("no kernel", without=without)
     return Fusion("not considered" if graphs[first] & graphs[second] else "apart")
 
 
@@ -110,8 +112,7 @@ def sentence(found: Fusion, first: Place, second: Place) -> str:
     if found.verdict == "apart":
         return f"{lines} are in different graphs: what lies between them, as a graph break, keeps them apart."
     if found.verdict == "no kernel":
-        missing = " and ".join(str(place.line) for place in dict.fromkeys((first, second)))
-        return (
-            f"{lines} cannot be compared: line {missing} has no kernel of its own, or only one of them has."
-        )
+        missing = " and ".join(str(place.line) for place in found.without)
+        none = f"line {missing} has" if len(found.without) == 1 else f"lines {missing} have"
+        return f"{lines} cannot be compared: {none} no part in any kernel."
     return f"{lines} are not fused, and Inductor did not consider it: they share no data in one step."

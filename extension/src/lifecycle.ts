@@ -6,7 +6,7 @@
  */
 
 import * as vscode from "vscode";
-import { type LanguageClient, State } from "vscode-languageclient/node";
+import { DidSaveTextDocumentNotification, type LanguageClient, State } from "vscode-languageclient/node";
 import { type ClientParts, createClient, hasBundledLibraries } from "./client";
 import { look } from "./environment";
 import { interpreterChangedNotification, type RunState, trustNotification } from "./protocol";
@@ -37,6 +37,24 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
   let client: LanguageClient | null = null;
   let resolution: Resolution | null = null;
   let queue: Promise<void> = Promise.resolve();
+  /** Documents that were saved while no server was there to hear of it. */
+  const unheard = new Set<vscode.TextDocument>();
+  context.subscriptions.push(
+    vscode.workspace.onDidSaveTextDocument((document) => {
+      if (!client?.isRunning() && document.languageId === "python") {
+        unheard.add(document);
+      }
+    }),
+  );
+
+  async function tellOfSaves(running: LanguageClient): Promise<void> {
+    const saved = [...unheard].filter((document) => !document.isClosed && !document.isDirty);
+    unheard.clear();
+    for (const document of saved) {
+      const textDocument = { uri: running.code2ProtocolConverter.asUri(document.uri) };
+      await running.sendNotification(DidSaveTextDocumentNotification.type, { textDocument });
+    }
+  }
 
   function enqueue(step: () => Promise<void>): Promise<void> {
     queue = queue.then(step, step).catch((error: unknown) => {
@@ -71,6 +89,7 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
       client = null;
       throw new Error(`The language server did not start: ${String(error)}`);
     }
+    await tellOfSaves(started);
   }
 
   async function stop(): Promise<void> {

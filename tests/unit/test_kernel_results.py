@@ -216,3 +216,11 @@ def test_a_hover_tells_between_what_a_gpu_would_decide() -> None:
     (text,) = hovered(snapshot, 3)
     assert "A GPU decides `triton_0` between 21: mm of a library, " in text
     assert "and 15 more." in text
+
+
+def test_a_total_says_that_it_holds_versions_of_one_graph() -> None:
+    made = generated(kernel(3))
+    again = replace(made.generated[0], compile_id="0/1", graph=1)
+    assert total(result(of=replace(made, generated=(*made.generated, again)))) == (
+        "2 kernels, ~20 us on h200, recompiled graphs included"
+    )

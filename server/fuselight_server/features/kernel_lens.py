@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fuselight.report import Tier
 from fuselight_server.features.lens import lens
 from fuselight_server.findings.text import counted
-from fuselight_server.kernels.words import line_ranges, microseconds, share, size
+from fuselight_server.kernels.words import compiled_again, line_ranges, microseconds, share, size
 from fuselight_server.runs import Key
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def total(result: KernelResult) -> str:
     if not shown.learnt:
         return f"no kernels: {failures[0].message}"[:120]
     text = f"{counted(shown.count, 'kernel')}{_time(shown.us)} on {shown.device}"
+    if compiled_again(shown.report):
+        text += ", recompiled graphs included"
     if shown.kept_bytes:
         text += f", saves {size(shown.kept_bytes)} for backward"
     lost = sum(graph.failure is not None for graph in shown.report.generated)

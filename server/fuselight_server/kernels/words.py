@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from fuselight.report import Assembled
+    from fuselight.report import Assembled, Report
     from fuselight_server.kernels.shares import Place
 
 _KILO = 1000
@@ -92,3 +92,10 @@ def line_ranges(places: Iterable[Place], beside: Place) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}".removesuffix(".0")  # noqa: PLR2004 - three digits
+
+
+def compiled_again(report: Report) -> int:
+    """Count the graphs that are versions of one compiled before: no single call runs all of them."""
+    # A compile id is `frame/version`, and `_attempt` behind that.
+    ids = {graph.compile_id for graph in report.generated}
+    return sum(one.partition("/")[2].partition("_")[0] not in {"", "0"} for one in ids)

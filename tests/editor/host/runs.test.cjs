@@ -113,6 +113,16 @@ describe("Runs", () => {
     assert.deepEqual(shown.codes(), atRun.codes);
   });
 
+  it("runs what was saved while the server started", async () => {
+    const restarted = vscode.commands.executeCommand("fuselight.restartServer");
+    await editAndSave(model(), 'print("layer")', 'print("layer")  # saved');
+    await restarted;
+    await api.idle(1);
+    assert.deepEqual(shown.codes(), atRun.codes);
+    await editAndSave(model(), 'print("layer")  # saved', 'print("layer")');
+    await api.idle(2);
+  });
+
   it("asks again about a folder whose answer is taken back", async () => {
     const uri = folder().uri.toString();
     await api.consent.remember(uri, "never");

@@ -18,6 +18,7 @@ from fuselight_server.kernels import Place, costs_by_line, fold, place_of
 from fuselight_server.kernels.fusion import sentence, why
 from fuselight_server.kernels.words import (
     candidates,
+    compiled_again,
     line_ranges,
     microseconds,
     operations,
@@ -116,9 +117,7 @@ def _print_lines(report: Report, outcome: Outcome, console: Console) -> None:
 
 def _again(report: Report) -> str:
     """Say that the total is of several calls' kernels, where graphs were compiled again."""
-    # A compile id is `frame/version`, and `_attempt` behind that.
-    ids = {graph.compile_id for graph in report.generated}
-    again = sum(one.partition("/")[2].partition("_")[0] not in {"", "0"} for one in ids)
+    again = compiled_again(report)
     if not again:
         return ""
     return f"; {counted(again, 'graph')} of these compiled again: one call need not run all of them"

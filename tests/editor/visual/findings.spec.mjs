@@ -22,7 +22,8 @@ test("a save shows the findings on their lines, and an edit changes them", async
   });
 
   await test.step("squiggles and lenses", async () => {
-    await expect(view.lens(/^3 graphs, 2 breaks, \d+ recompilations - inputs from line \d+/)).toBeVisible();
+    const found = view.lens(/^3 graphs, 2 breaks, \d+ recompilations - inputs from line \d+/);
+    await expect(found.first()).toBeVisible();
     await expect(view.status(analysed)).toBeVisible();
     await view.goToLine(lineOf("print("));
     await expect(view.warnings.first()).toBeVisible();
@@ -77,7 +78,9 @@ test("a save shows the findings on their lines, and an edit changes them", async
     await expect(view.lens(/\(before your edit\)/).first()).toBeVisible();
     await view.screenshot("stale");
     await view.save();
-    await expect(view.lens(/^2 graphs, 1 break, \d+ recompilations - inputs from line \d+/)).toBeVisible();
+    // The variable that compiles the class is served by its inputs, and says the same.
+    const now = view.lens(/^2 graphs, 1 break, \d+ recompilations - inputs from line \d+/);
+    await expect(now.first()).toBeVisible();
     await expect(view.lens("(before your edit)")).toHaveCount(0);
     await expect(view.status(analysed)).toBeVisible();
     await view.screenshot("edited");

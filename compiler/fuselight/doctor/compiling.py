@@ -100,7 +100,7 @@ def _measured(device: str) -> dict[str, object]:
         torch.nn.Linear(_COLUMNS, 8),
     ).to(device)
     data = torch.randn(_ROWS, _COLUMNS, device=device)
-    started = time.perf_counter()
+    started, seconds = time.perf_counter(), 0.0
     results = []
     for call in (torch.compile(model, fullgraph=True), model):
         model.zero_grad()

@@ -50,7 +50,8 @@ test("kernels stand on their lines, and a kernel is read beside its line", async
     await view.notified("under torch.compile");
     await view.answer("Run");
     // Behind "for backward" an unfinished one says so: the forward's kernels are there before.
-    const whole = /\d+ kernels, ~[\d.]+ [um]s on h200(?:, recompiled graphs included)?, saves [\d.]+ MB for backward\s*\|\s*Kernels/;
+    const whole =
+      /\d+ kernels, ~[\d.]+ [um]s on h200(?:, recompiled graphs included)?, saves [\d.]+ MB for backward\s*\|\s*Kernels/;
     await expect(view.lens(whole)).toBeVisible({
       timeout: 90_000,
     });

@@ -8,9 +8,7 @@ The files speak of torch 2.13 on Python 3.11: ids and texts are torch's own, and
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -19,6 +17,7 @@ import pytest
 from fuselight_server.cli.check import CheckOptions, analyse
 from fuselight_server.cli.outcome import Outcome
 from fuselight_server.findings.causes import cause_of
+from tests.support.case_files import copied, selected, torch_release
 from tests.support.cases import disagreements, expectations, rewritten
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -28,11 +27,7 @@ WRITTEN_FOR = ("2.13", "3.11")
 
 
 def _here() -> tuple[str, str]:
-    try:
-        torch = importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        torch = "no torch"
-    return ".".join(torch.split(".")[:2]), ".".join(map(str, sys.version_info[:2]))
+    return torch_release(), ".".join(map(str, sys.version_info[:2]))
 
 
 pytestmark = [
@@ -47,19 +42,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("workspace")
-    (folder / "pyproject.toml").touch()
-    for name in FILES:
-        shutil.copy(CASES / name, folder)
-    return folder
+    return copied(CASES, FILES, tmp_path_factory.mktemp("workspace"))
 
 
 @pytest.fixture(scope="module")
 def outcome(request: pytest.FixtureRequest, workspace: Path) -> Outcome:
     """What was found in the files of the tests that were selected; in all for a test that counts."""
-    items = [item for item in request.session.items if item.path == request.path]
-    wanted = {item.callspec.params["name"] if hasattr(item, "callspec") else None for item in items}
-    paths = tuple(workspace / name for name in FILES if None in wanted or name in wanted)
+    paths = selected(request, workspace, FILES)
     return asyncio.run(analyse(CheckOptions(paths=paths, python=sys.executable), lambda _text: None))
 
 

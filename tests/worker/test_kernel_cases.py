@@ -8,9 +8,7 @@ The files speak of torch 2.13: names of kernels and what is fused are its own.
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import importlib.util
-import shutil
 import sys
 from pathlib import Path
 
@@ -19,6 +17,7 @@ import pytest
 from fuselight.devices import find
 from fuselight_server.cli.kernels import KernelOptions, generate
 from fuselight_server.cli.outcome import Outcome
+from tests.support.case_files import copied, selected, torch_release
 from tests.support.kernel_cases import KINDS, disagreements, expectations, facts, rewritten
 
 CASES = Path(__file__).parents[1] / "cases" / "kernels"
@@ -26,36 +25,25 @@ FILES = sorted(path.name for path in CASES.glob("*.py"))
 WRITTEN_FOR = "2.13"
 
 
-def _torch() -> str:
-    try:
-        return ".".join(importlib.metadata.version("torch").split(".")[:2])
-    except importlib.metadata.PackageNotFoundError:
-        return "no torch"
-
-
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(_torch() != WRITTEN_FOR, reason=f"the cases are written for torch {WRITTEN_FOR}"),
+    pytest.mark.skipif(
+        torch_release() != WRITTEN_FOR, reason=f"the cases are written for torch {WRITTEN_FOR}"
+    ),
     pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="this environment has no Triton"),
 ]
 
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("workspace")
-    (folder / "pyproject.toml").touch()
-    for name in FILES:
-        shutil.copy(CASES / name, folder)
-    return folder
+    return copied(CASES, FILES, tmp_path_factory.mktemp("workspace"))
 
 
 @pytest.fixture(scope="module")
 def outcome(request: pytest.FixtureRequest, workspace: Path) -> Outcome:
     """What was generated of the files of the tests that were selected; of all for a test that counts."""
-    items = [item for item in request.session.items if item.path == request.path]
-    wanted = {item.callspec.params["name"] if hasattr(item, "callspec") else None for item in items}
-    paths = tuple(workspace / name for name in FILES if None in wanted or name in wanted)
+    paths = selected(request, workspace, FILES)
     options = KernelOptions(paths=paths, device=find("h100"), python=sys.executable)
     return asyncio.run(generate(options, lambda _text: None))
 

@@ -93,84 +93,6 @@ class InterpreterChangedParams:
     folder: str | None = None
 
 
-@attrs.define
-class ReportTreeRequest:
-    """`fuselight/reportTree`."""
-
-    id: int | str
-    params: ReportTreeParams
-    method: str = REPORT_TREE
-    jsonrpc: str = "2.0"
-
-
-@attrs.define
-class KernelsAtRequest:
-    """`fuselight/kernelsAt`."""
-
-    id: int | str
-    params: KernelsAtParams
-    method: str = KERNELS_AT
-    jsonrpc: str = "2.0"
-
-
-@attrs.define
-class KernelDocumentRequest:
-    """`fuselight/kernelDocument`."""
-
-    id: int | str
-    params: KernelDocumentParams
-    method: str = KERNEL_DOCUMENT
-    jsonrpc: str = "2.0"
-
-
-@attrs.define
-class KernelLinesRequest:
-    """`fuselight/kernelLines`."""
-
-    id: int | str
-    params: KernelLinesParams
-    method: str = KERNEL_LINES
-    jsonrpc: str = "2.0"
-
-
-@attrs.define
-class GraphsRequest:
-    """`fuselight/graphs`."""
-
-    id: int | str
-    params: GraphsParams
-    method: str = GRAPHS
-    jsonrpc: str = "2.0"
-
-
-@attrs.define
-class DoctorRequest:
-    """`fuselight/doctor`."""
-
-    id: int | str
-    params: DoctorParams
-    method: str = DOCTOR
-    jsonrpc: str = "2.0"
-
-
-@attrs.define
-class TrustNotification:
-    """`fuselight/trust`."""
-
-    params: TrustParams
-    method: str = TRUST
-    jsonrpc: str = "2.0"
-
-
-@attrs.define
-class InterpreterChangedNotification:
-    """`fuselight/interpreterChanged`."""
-
-    params: InterpreterChangedParams
-    method: str = INTERPRETER_CHANGED
-    jsonrpc: str = "2.0"
-
-
 class Encoded:
     """A list in JSON, encoded piece by piece: at a stretch, a large one would hold up the event loop."""
 
@@ -189,15 +111,27 @@ class Encoded:
         return f"[{', '.join(self._pieces)}]"
 
 
+def _message(method: str, params: type[Any], *, answered: bool = True) -> type[Any]:
+    """Make the type of a message: a request, or a notification where nothing is answered."""
+    number: Any = int | str
+    identity = {"id": attrs.field(type=number)} if answered else {}
+    fields = {
+        "params": attrs.field(type=params),
+        "method": attrs.field(type=str, default=method),
+        "jsonrpc": attrs.field(type=str, default="2.0"),
+    }
+    return attrs.make_class(f"{params.__name__}Message", {**identity, **fields})
+
+
 _OURS: dict[str, type[Any]] = {
-    REPORT_TREE: ReportTreeRequest,
-    KERNELS_AT: KernelsAtRequest,
-    KERNEL_DOCUMENT: KernelDocumentRequest,
-    KERNEL_LINES: KernelLinesRequest,
-    GRAPHS: GraphsRequest,
-    DOCTOR: DoctorRequest,
-    TRUST: TrustNotification,
-    INTERPRETER_CHANGED: InterpreterChangedNotification,
+    REPORT_TREE: _message(REPORT_TREE, ReportTreeParams),
+    KERNELS_AT: _message(KERNELS_AT, KernelsAtParams),
+    KERNEL_DOCUMENT: _message(KERNEL_DOCUMENT, KernelDocumentParams),
+    KERNEL_LINES: _message(KERNEL_LINES, KernelLinesParams),
+    GRAPHS: _message(GRAPHS, GraphsParams),
+    DOCTOR: _message(DOCTOR, DoctorParams),
+    TRUST: _message(TRUST, TrustParams, answered=False),
+    INTERPRETER_CHANGED: _message(INTERPRETER_CHANGED, InterpreterChangedParams, answered=False),
 }
 
 

@@ -35,7 +35,6 @@ def state() -> tuple[object, ...]:
         dict(vars(knobs.runtime)),
         dict(vars(knobs.compilation)),
         "print" in vars(names.nvidia_compiler()),
-        threading.active_count(),
         torch.cuda.is_initialized(),  # type: ignore[no-untyped-call]  # torch's
     )
 
@@ -48,10 +47,11 @@ def test_nothing_of_it_stays(
 ) -> None:
     monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
     monkeypatch.setattr(apart, "FORKS", apart_ and apart.FORKS)
-    before = state()
+    before, threads = state(), set(threading.enumerate())
     assembled = assemble(with_line(line) if line else source("pointwise"), device)
     assert (assembled.failure is None) is (line == "")
     assert state() == before
+    assert set(threading.enumerate()) <= threads  # one of an earlier test may end meanwhile
 
 
 def test_inside_triton_sees_the_target_and_behind_it_what_was_there(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ SOURCES = sorted([*ROOT.glob("compiler/**/*.py"), *ROOT.glob("server/**/*.py")])
 
 SHARED = (
     "fuselight.codec",
+    "fuselight.configurations",
     "fuselight.devices",
     "fuselight.inputs",
     "fuselight.protocol",
@@ -35,6 +36,7 @@ SERVER_CORE = (
     "fuselight_server.interpreters",
     "fuselight_server.kernel_cache",
     "fuselight_server.kernels",
+    "fuselight_server.measured",
     "fuselight_server.plan",
     "fuselight_server.sampling",
     "fuselight_server.static",
@@ -84,6 +86,7 @@ ROOMS = (
     Room(("fuselight.environment",), ("fuselight.report", "fuselight.torch_api", "fuselight.version")),
     Room(("fuselight.protocol",), ("fuselight.codec", "fuselight.report")),
     Room(("fuselight.inputs",), ("fuselight.report",)),
+    Room(("fuselight.configurations",)),
     Room(("fuselight.devices",), ("fuselight.report",)),
     Room(("fuselight.torch_api",), ("fuselight.report",), ("torch",)),
     Room(("fuselight.triton_api",), ("fuselight.codec", "fuselight.report"), ("torch",)),
@@ -103,6 +106,17 @@ ROOMS = (
     Room(("fuselight.worker.wire",), SHARED),
     Room(
         ("fuselight.doctor",), ("fuselight.codec", "fuselight.environment", "fuselight.torch_api"), ("torch",)
+    ),
+    Room(
+        ("fuselight.measure",),
+        (
+            "fuselight.torch_api",
+            "fuselight.dynamo",
+            "fuselight.inductor",
+            "fuselight.target",
+            *SHARED,
+        ),
+        ("torch",),
     ),
     Room(("fuselight.worker", "fuselight.program", "fuselight.growing"), COMPILER, ("torch",)),
     Room(("fuselight_server.finding",), ("fuselight.report",)),
@@ -140,6 +154,7 @@ ROOMS = (
         ("fuselight.codec", "fuselight.doctor", "fuselight_server.worker_start"),
     ),
     Room(("fuselight_server.kernels",), (*SHARED,)),
+    Room(("fuselight_server.measured",), (*SHARED, "fuselight_server.kernels", "fuselight_server.store")),
     Room(
         ("fuselight_server.graphs",),
         (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight.report import Device, Failure, Location, Report, Tier, Versions
+from fuselight.report import Device, Failure, Location, Report, Tier, Versions, Work
 
 PROTOCOL = 1
 
@@ -79,8 +79,35 @@ class Target:
 
 
 @dataclass(frozen=True)
+class MeasurePlan:
+    """What to measure of a target, and how (docs/measuring.md)."""
+
+    configurations: tuple[str, ...] = ("eager", "default")
+    """In the notation of `fuselight.configurations`; eager is measured in any case, as all others are compared with
+    it."""
+    work: Work | None = None
+    """None: inference, or forward and backward where the target's inputs say `train=True`."""
+    rounds: int = 10
+    """How often the configurations take turns; fewer where a call takes long."""
+    seconds: float = 2.0
+    """Timed calls of one configuration take about so long, in all rounds together."""
+    limit_seconds: float = 600.0
+    """What one configuration may take, with its compile; 0 means no limit."""
+    cold_cache: bool = False
+    """Whether to clear the device's L2 before each timed call."""
+    accuracy: bool = True
+    bisect: bool = True
+    """Whether to look for the first line that differs where accuracy fails."""
+    profile: bool = True
+    isolated: bool = False
+    """Whether to run each generated kernel alone as well."""
+    device: str = ""
+    """`cpu`, `cuda`, `cuda:1`; empty: the GPU that is there, else the CPU."""
+
+
+@dataclass(frozen=True)
 class Analyse:
-    """Run `target` under the recorder and answer with a Report, of tier capture or kernels."""
+    """Run `target` under the recorder and answer with a Report, of the tier that is asked for."""
 
     id: int
     generation: int
@@ -111,6 +138,8 @@ class Analyse:
     """Which configuration of those kernels; None: the one that Inductor starts with."""
     disassemble: bool = False
     """Whether those kernels' SASS is wanted as well: it takes most of a second each."""
+    measure: MeasurePlan | None = None
+    """Tier measured: what to measure."""
     cache: str | None = None
     """Folder for what was assembled; None: it is not kept."""
     preload: bool = True
@@ -166,6 +195,7 @@ _DOING = {
     "trace": "tracing",
     "kernels": "generating kernels in",
     "report": "reporting",
+    "measure": "measuring",
 }
 
 

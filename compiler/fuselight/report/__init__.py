@@ -28,6 +28,7 @@ from fuselight.report.capture import (
     Symbol,
 )
 from fuselight.report.device import Device
+from fuselight.report.failure import Culprit, Failure
 from fuselight.report.kernels import (
     CudagraphSkip,
     FusedOperator,
@@ -41,16 +42,35 @@ from fuselight.report.kernels import (
     Repeated,
     SavedTensor,
 )
+from fuselight.report.measured import (
+    Accuracy,
+    Clock,
+    CompileStep,
+    Gap,
+    GapKind,
+    LaunchKind,
+    Machine,
+    Measured,
+    MeasuredConfiguration,
+    MeasuredLaunch,
+    Profile,
+    TensorError,
+    Timing,
+    Work,
+)
 from fuselight.report.operators import OperatorPath, is_library_call
 from fuselight.report.place import Location, Stack
 from fuselight.report.resources import Assembled, LaunchConfig, Listing, Occupancy
 
 __all__ = [
     "SCHEMA",
+    "Accuracy",
     "Assembled",
     "Break",
     "Call",
+    "Clock",
     "Compile",
+    "CompileStep",
     "CudagraphSkip",
     "Culprit",
     "Device",
@@ -58,6 +78,8 @@ __all__ = [
     "Failure",
     "Frame",
     "FusedOperator",
+    "Gap",
+    "GapKind",
     "GeneratedGraph",
     "Graph",
     "Guard",
@@ -68,8 +90,13 @@ __all__ = [
     "Kernel",
     "KernelKind",
     "LaunchConfig",
+    "LaunchKind",
     "Listing",
     "Location",
+    "Machine",
+    "Measured",
+    "MeasuredConfiguration",
+    "MeasuredLaunch",
     "Mismatch",
     "NotCompiled",
     "NotCompiledKind",
@@ -80,6 +107,7 @@ __all__ = [
     "Output",
     "Phase",
     "Problem",
+    "Profile",
     "Recompile",
     "Recomputed",
     "Recorded",
@@ -91,8 +119,11 @@ __all__ = [
     "Stack",
     "Symbol",
     "TargetRef",
+    "TensorError",
     "Tier",
+    "Timing",
     "Versions",
+    "Work",
     "data_key",
     "is_library_call",
     "text_key",
@@ -119,15 +150,6 @@ class Tier(str, enum.Enum):
     CAPTURE = "capture"
     KERNELS = "kernels"
     MEASURED = "measured"
-
-
-class Culprit(str, enum.Enum):
-    """Whose failure it is: decides the words and the next step that the user gets."""
-
-    USER = "user"
-    COMPILER = "compiler"
-    FUSELIGHT = "fuselight"
-    ENVIRONMENT = "environment"
 
 
 @dataclass(frozen=True)
@@ -206,30 +228,6 @@ class TargetRef:
     name: str
     line: int
     kind: str
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What ended the run, or one call of it."""
-
-    culprit: Culprit
-    kind: str
-    """Stable word: `exception`, `import`, `fullgraph`, `backend`, `exit`, `signal`, `timeout`, `memory`,
-    `inputs`, `internal`,
-    `no_torch`, `old_torch`, `descriptors`, `damaged_answer`."""
-    message: str
-    """One line."""
-    next_step: str = ""
-    exception: str | None = None
-    """Type name, as `ValueError`."""
-    stack: Stack = ()
-    """User and third-party frames, outermost first."""
-    traceback: str = ""
-    gb_id: str | None = None
-    call: int | None = None
-    phase: str | None = None
-    directive_line: int | None = None
-    """For `inputs`: the directive's line; the columns in it are those of `stack[-1]`."""
 
 
 @dataclass(frozen=True)
@@ -313,3 +311,5 @@ class Report:
     """What each call decomposes into, where that was asked for: by graph and phase, in the order of execution."""
     assembled: dict[str, Assembled] = field(default_factory=dict)
     """What Triton made of kernels for `target_device`, by the `text_key` of their source."""
+    measured: Measured | None = None
+    """Tier measured: what each configuration took."""

@@ -1,0 +1,101 @@
+"""Configurations of torch.compile by name: how a benchmark is told which to compare. Standard library only.
+
+`NAME[+dynamic][+fullgraph][+OPTION=VALUE]...`, where NAME is `eager`, `written` (as the source compiles the target),
+a mode of torch.compile, or `backend:` and the name of one. Invariant: what cannot be read is a `ConfigurationError`
+that names the part that is wrong.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from dataclasses import dataclass, field
+from typing import Any
+
+EAGER = "eager"
+WRITTEN = "written"
+MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+_BACKEND = "backend:"
+_FLAGS = ("dynamic", "static", "fullgraph")
+
+
+class ConfigurationError(ValueError):
+    """A configuration that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One way to run a target."""
+
+    name: str
+    """As it was asked for."""
+    eager: bool = False
+    written: bool = False
+    """As the source compiles it, where it does."""
+    mode: str | None = None
+    backend: str | None = None
+    dynamic: bool | None = None
+    fullgraph: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+    """Inductor's, as `torch.compile(options=...)` takes them."""
+
+
+def parse_configuration(text: str) -> Configuration:
+    """Read one configuration. Raises ConfigurationError."""
+    head, *rest = (part.strip() for part in text.strip().split("+"))
+    if head in {EAGER, WRITTEN}:
+        if rest:
+            raise ConfigurationError(f"{head!r} is as it is: nothing can be added to it, as {text!r} does")
+        return Configuration(head, eager=head == EAGER, written=head == WRITTEN)
+    added = _added(text, rest)
+    name = "+".join([head, *rest])
+    if head == "dynamic":  # short for what it changes
+        return Configuration(name, mode="default", **{**added, "dynamic": True})
+    if head.startswith(_BACKEND) and len(head) > len(_BACKEND):
+        return Configuration(name, backend=head[len(_BACKEND) :], **added)
+    if head not in MODES:
+        raise ConfigurationError(_unknown(head))
+    return Configuration(name, mode=head, **added)
+
+
+def _added(text: str, parts: list[str]) -> dict[str, Any]:
+    """What stands behind the name, as fields of a Configuration."""
+    options: dict[str, Any] = {}
+    found: dict[str, Any] = {"options": options}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if equals:
+            options[key.strip()] = _value(value.strip())
+        elif part not in _FLAGS:
+            raise ConfigurationError(
+                f"{part!r} in {text!r} is none of {', '.join(_FLAGS)} and no OPTION=VALUE"
+            )
+        elif part == "fullgraph":
+            found["fullgraph"] = True
+        else:
+            found["dynamic"] = part == "dynamic"
+    return found
+
+
+def parse_configurations(text: str) -> tuple[Configuration, ...]:
+    """Read a list with commas; eager comes first, whether it is in the list or not. Raises ConfigurationError."""
+    found = {EAGER: Configuration(EAGER, eager=True)}
+    for part in text.split(","):
+        if part.strip():
+            one = parse_configuration(part)
+            found.setdefault(one.name, one)
+    return tuple(found.values())
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval({"true": "True", "false": "False", "none": "None"}.get(text.lower(), text))
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _unknown(head: str) -> str:
+    names = [EAGER, WRITTEN, "dynamic", *MODES]
+    near = difflib.get_close_matches(head, names, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)} and {_BACKEND}NAME"
+    return f"no configuration {head!r}: {hint}"

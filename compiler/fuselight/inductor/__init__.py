@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fuselight.inductor.compilation import Compilation
 from fuselight.inductor.generation import Generation
 
-__all__ = ["Generation"]
+__all__ = ["Compilation", "Generation"]

@@ -92,7 +92,7 @@ class Generation:
         self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **asked: Any
     ) -> Callable[..., Any]:
         """Take a captured graph from Dynamo."""
-        self._open, self._cut = _Open(), _Cut()
+        self._begin(gm)
         options = dict(asked.get("options") or {})
         options.pop("backend", None)
         options = {**generation.mode_options(options.pop("mode", None)), **options}
@@ -106,7 +106,6 @@ class Generation:
         real = generation.real_inputs(gm)
         self._inputs = self._carried.inputs(real)
         self._given, self._positions = self._handing.given(real), len(real)
-        self._repeated = read_repeated(gm)
         try:
             with (
                 generation.watching_partition(self._cut_in_two, self.broke),
@@ -126,6 +125,10 @@ class Generation:
         run = self._handing.noting(self._captured, run)
         self._captured += 1
         return run
+
+    def _begin(self, gm: torch.fx.GraphModule) -> None:
+        self._open, self._cut = _Open(), _Cut()
+        self._repeated = read_repeated(gm)
 
     def _fail(self, error: Exception, before: int) -> None:
         words = _words(error)

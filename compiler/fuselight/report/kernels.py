@@ -187,6 +187,8 @@ class GeneratedGraph:
     """The module whose equal instances hold most of what is done again; not of backward graphs."""
     seconds: dict[str, float] = field(default_factory=dict)
     """By step: `joint`, `lower`, `codegen`."""
+    cache_key: str | None = None
+    """Tier measured: what a profile calls it, in `## Call CompiledFxGraph ... ##`."""
     failure: str | None = None
     """Why there are no kernels, in words."""
     location: Location | None = None

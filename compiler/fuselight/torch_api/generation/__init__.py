@@ -4,6 +4,7 @@ Not imported with the rest of torch_api: Inductor takes most of a second, and a 
 """
 
 from fuselight.torch_api.generation.choosing import UNDECIDABLE
+from fuselight.torch_api.generation.compiling import asks_for_cudagraphs, compile_heard, inductor_backend
 from fuselight.torch_api.generation.computing import (
     Members,
     flops,
@@ -13,7 +14,11 @@ from fuselight.torch_api.generation.computing import (
     result_dtype,
     takes_tf32,
 )
-from fuselight.torch_api.generation.cudagraphs import cudagraphs_asked, watching_cudagraphs
+from fuselight.torch_api.generation.cudagraphs import (
+    cudagraphs_asked,
+    hearing_cudagraphs,
+    watching_cudagraphs,
+)
 from fuselight.torch_api.generation.generating import (
     BREAKS,
     GenerationObserver,
@@ -54,11 +59,15 @@ __all__ = [
     "GenerationObserver",
     "Members",
     "Touched",
+    "asks_for_cudagraphs",
+    "compile_heard",
     "compute_dtype",
     "cudagraphs_asked",
     "duplicated",
     "flops",
     "generate",
+    "hearing_cudagraphs",
+    "inductor_backend",
     "is_convolution",
     "is_copy",
     "is_extern",

@@ -25,6 +25,28 @@ def cudagraphs_asked() -> bool:
 
 
 @contextlib.contextmanager
+def hearing_cudagraphs(tell: Callable[[str], None]) -> Iterator[None]:
+    """Inside, where graphs are compiled for real, `tell(reason)` is called for each that torch does not replay."""
+    owner: Any = torch._inductor.output_code
+    name = "log_cudagraph_skip_and_bump_counter"
+    real = getattr(owner, name, None)
+
+    def log(message: str) -> None:
+        tell(message.removeprefix(_PREFIX))
+        if real is not None:
+            real(message)
+
+    setattr(owner, name, log)
+    try:
+        yield
+    finally:
+        if real is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, real)
+
+
+@contextlib.contextmanager
 def watching_cudagraphs(
     tell: Callable[[str], None], broke: Callable[[str, Exception], None]
 ) -> Iterator[None]:

@@ -32,7 +32,7 @@ from torch._inductor.virtualized import V
 from fuselight.report import Device
 from fuselight.torch_api.generation.attention import attending
 from fuselight.torch_api.generation.cells import cells_known
-from fuselight.torch_api.generation.choosing import Choices, decided, listing_choices
+from fuselight.torch_api.generation.choosing import decided, listing_choices
 from fuselight.torch_api.generation.dispatching import dispatch_for
 from fuselight.torch_api.generation.numbers import numbers_later
 from fuselight.torch_api.generation.refusing import telling_refusals
@@ -93,33 +93,12 @@ def generate(
             enter(attending(device))
             enter(virtual_gpu(device))
             numbers = enter(numbers_later())
-            enter(_patched(compile_fx, "_recursive_joint_graph_passes", _retarget_then_passes(numbers)))
-            enter(_patched(joint_graph, "constant_fold_uniform_value", _folding_on_the_cpu))
+            enter(patched(compile_fx, "_recursive_joint_graph_passes", _retarget_then_passes(numbers)))
+            enter(patched(joint_graph, "constant_fold_uniform_value", _folding_on_the_cpu))
         choices = enter(listing_choices(device))
-        enter(_patched(torch._inductor.graph.GraphLowering, "compile_to_module", _text_only(observer)))
-        enter(
-            _patched(
-                torch._inductor.debug,
-                "set_kernel_post_grad_provenance_tracing",
-                _telling_launches(observer, choices),
-            )
-        )
-        mine = torch._inductor.debug.set_kernel_post_grad_provenance_tracing
-        for module in (torch._inductor.codegen.triton, torch._inductor.codegen.cpp):
-            enter(_patched(module, "set_kernel_post_grad_provenance_tracing", lambda _: mine))
-        enter(
-            _patched(
-                torch._inductor.ir.ExternKernel,
-                "codegen_comment",
-                _telling_extern_launches(observer, choices),
-            )
-        )
-        enter(_patched(compile_fx, "min_cut_rematerialization_partition", _telling_partition(observer)))
-        enter(telling_refusals(lambda counts: _tell(observer, observer.refused, counts)))
-        enter(
-            _patched(torch._inductor.scheduler.Scheduler, "should_partition", _telling_partitions(observer))
-        )
-        enter(_patched(torch._dynamo.utils, "preserve_rng_state", lambda _: contextlib.nullcontext))
+        enter(patched(torch._inductor.graph.GraphLowering, "compile_to_module", _text_only(observer)))
+        enter(hearing(observer, choices.of))
+        enter(patched(torch._dynamo.utils, "preserve_rng_state", lambda _: contextlib.nullcontext))
         enter(
             torch._functorch.config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True)
         )
@@ -134,6 +113,31 @@ def generate(
             inner_compile=functools.partial(_inner, device if virtual else None),
             decompositions=sized_as_decomposed(select_decomp_table()) if virtual else None,
         )
+
+
+@contextlib.contextmanager
+def hearing(
+    observer: GenerationObserver, candidates: Callable[[Sequence[Any]], Sequence[str]]
+) -> Iterator[None]:
+    """Tell of launches, of the cut of the joint graph, of what is not fused and what is not replayed.
+
+    `candidates(nodes)` are what a GPU would have tried for a launch.
+    """
+    provenance = "set_kernel_post_grad_provenance_tracing"
+    with contextlib.ExitStack() as stack:
+        enter = stack.enter_context
+        enter(patched(torch._inductor.debug, provenance, _telling_launches(observer, candidates)))
+        mine = torch._inductor.debug.set_kernel_post_grad_provenance_tracing
+        for module in (torch._inductor.codegen.triton, torch._inductor.codegen.cpp):
+            enter(patched(module, provenance, lambda _: mine))
+        extern = torch._inductor.ir.ExternKernel
+        enter(patched(extern, "codegen_comment", _telling_extern_launches(observer, candidates)))
+        compile_fx = torch._inductor.compile_fx
+        enter(patched(compile_fx, "min_cut_rematerialization_partition", _telling_partition(observer)))
+        enter(telling_refusals(lambda counts: tell(observer, observer.refused, counts)))
+        scheduler = torch._inductor.scheduler.Scheduler
+        enter(patched(scheduler, "should_partition", _telling_partitions(observer)))
+        yield
 
 
 def _copied(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -171,7 +175,8 @@ def _inner(device: Device | None, gm: torch.fx.GraphModule, inputs: Sequence[Any
 
 
 @contextlib.contextmanager
-def _patched(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
+def patched(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
+    """Inside, `owner.name` is what `wrap` makes of it."""
     real = getattr(owner, name)
     setattr(owner, name, wrap(real))
     try:
@@ -211,12 +216,12 @@ def _text_only(observer: GenerationObserver) -> Callable[[Any], Any]:
         del real
 
         def compile_to_module(self: Any) -> Any:
-            _tell(observer, observer.lowered, self, self.module)
+            tell(observer, observer.lowered, self, self.module)
             code, _ = self.codegen()
             text = str(getattr(code, "value", code))
             if self.disable_cudagraphs_reason:
-                _tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
-            _tell(observer, observer.written, self, text)
+                tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
+            tell(observer, observer.written, self, text)
             self.cache_key, self.cache_path, self.cache_linemap = "virtual", __file__, []
             return _Unloaded(text)
 
@@ -244,14 +249,17 @@ class _Unloaded:
         """Wrap no part: there is none."""
 
 
-def _tell(observer: GenerationObserver, notify: Callable[..., None], *args: Any) -> None:
+def tell(observer: GenerationObserver, notify: Callable[..., None], *args: Any) -> None:
+    """Call one of the observer's methods; what it raises is told to it."""
     try:
         notify(*args)
     except Exception as error:  # noqa: BLE001 - an observer must not change what it observes
         observer.broke(getattr(notify, "__name__", "?"), error)
 
 
-def _telling_launches(observer: GenerationObserver, choices: Choices) -> Callable[[Any], Any]:
+def _telling_launches(
+    observer: GenerationObserver, candidates: Callable[[Sequence[Any]], Sequence[str]]
+) -> Callable[[Any], Any]:
     """Of generated kernels: Inductor names the scheduler's nodes of each launch, for its own record of provenance."""
 
     def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -260,7 +268,7 @@ def _telling_launches(observer: GenerationObserver, choices: Choices) -> Callabl
         ) -> Any:
             if isinstance(node_schedule, (list, tuple)):
                 nodes = [item.node for item in node_schedule if getattr(item, "node", None) is not None]
-                _tell(observer, observer.launched, kernel_name, nodes, _scheduled(), choices.of(nodes))
+                tell(observer, observer.launched, kernel_name, nodes, _scheduled(), candidates(nodes))
             return real(node_schedule, kernel_name, *args, **named)
 
         return set_kernel_post_grad_provenance_tracing
@@ -268,7 +276,9 @@ def _telling_launches(observer: GenerationObserver, choices: Choices) -> Callabl
     return wrap
 
 
-def _telling_extern_launches(observer: GenerationObserver, choices: Choices) -> Callable[[Any], Any]:
+def _telling_extern_launches(
+    observer: GenerationObserver, candidates: Callable[[Sequence[Any]], Sequence[str]]
+) -> Callable[[Any], Any]:
     """Of everything else: not each of them has a name by then that the record of provenance would take."""
 
     def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -278,7 +288,7 @@ def _telling_extern_launches(observer: GenerationObserver, choices: Choices) -> 
             if not name:
                 overload = getattr(self, "op_overload", None)
                 name = f"torch.ops.{overload}" if overload is not None else type(self).__name__
-            _tell(observer, observer.launched, name, [self], _scheduled(), choices.of([self]))
+            tell(observer, observer.launched, name, [self], _scheduled(), candidates([self]))
 
         return codegen_comment
 
@@ -293,7 +303,7 @@ def _telling_partition(observer: GenerationObserver) -> Callable[[Any], Any]:
     def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
         def partition(joint: Any, inputs: Any, *args: Any, **named: Any) -> Any:
             forward, backward = real(joint, inputs, *args, **named)
-            _tell(
+            tell(
                 observer,
                 observer.partitioned,
                 forward,
@@ -312,7 +322,7 @@ def _telling_partitions(observer: GenerationObserver) -> Callable[[Any], Any]:
             reason = real(self, node, *args, **named)
             if reason and torch._inductor.config.triton.cudagraphs:
                 nodes = [item.node for item in node.get_nodes() if item.node is not None]
-                _tell(observer, observer.not_replayed, str(reason), nodes)
+                tell(observer, observer.not_replayed, str(reason), nodes)
             return reason
 
         return should_partition

@@ -1,0 +1,76 @@
+"""Compiles each captured graph for real, as torch.compile does, and writes down what was generated on the way.
+
+Invariant: what Dynamo gets back is what Inductor made, with nothing of ours around it: a call of it costs what it costs
+the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from fuselight import torch_api
+from fuselight.inductor.generation import Generation
+from fuselight.report import Device
+from fuselight.torch_api import generation
+
+
+class Compilation(Generation):
+    """A Dynamo backend: torch.compile's own with `mode` and `options`, and what it generates is kept in `graphs`.
+
+    `device` is the one that it compiles for, for estimates beside the measured times.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        mode: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        *,
+        dynamic: bool | None = None,
+        on_graph: Callable[[int], None] | None = None,
+    ) -> None:
+        super().__init__(device, on_graph)
+        self._inductor = generation.inductor_backend(mode, options or {}, dynamic=dynamic)
+        self._written: dict[str, int] = {}
+        """Inductor's cache key of each graph that it generated, and its position in `graphs`."""
+
+    @property
+    def cudagraphs(self) -> bool:
+        """Whether CUDA graphs are asked for."""
+        return generation.asks_for_cudagraphs(self._inductor)
+
+    def __call__(
+        self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **asked: Any
+    ) -> Callable[..., Any]:
+        """Take a captured graph from Dynamo. Raises what the compiler raises."""
+        del asked
+        self._begin(gm)
+        before = len(self.graphs)
+        try:
+            with (
+                generation.watching_partition(self._cut_in_two, self.broke),
+                generation.hearing_cudagraphs(self._not_recorded),
+            ):
+                run = generation.compile_heard(self._inductor, gm, example_inputs, self)
+        except torch_api.restart():
+            del self.graphs[before:]
+            raise  # Dynamo captures the frame again
+        self._captured += 1
+        return run
+
+    def compiled(self, key: str | None) -> str:
+        """A graph is compiled: it was generated just now, or is equal to one before it (GenerationObserver's)."""
+        known = self._written.get(key) if key is not None else None
+        if known is not None and self.graphs[-1].cache_key is not None:
+            again = replace(self.graphs[known], compile_id=self._compile_id(), graph=self._captured)
+            self.graphs.append(again)
+        position = len(self.graphs) - 1
+        if key is not None:
+            self._written.setdefault(key, position)
+        name = f"{self._compile_id()} graph {position}"
+        self.graphs[position] = replace(self.graphs[position], cache_key=name)
+        return name

@@ -14,8 +14,12 @@ import torch
 
 from fuselight import torch_api
 from fuselight.inductor.generation import Generation
-from fuselight.report import Device
+from fuselight.report import Device, GeneratedGraph, Phase
 from fuselight.torch_api import generation
+
+_FROM_ELSEWHERE = GeneratedGraph(
+    "?", Phase.INFERENCE, failure="it came from a cache of Inductor's that another process has filled"
+)
 
 
 class Compilation(Generation):
@@ -64,10 +68,12 @@ class Compilation(Generation):
 
     def compiled(self, key: str | None) -> str:
         """A graph is compiled: it was generated just now, or is equal to one before it (GenerationObserver's)."""
-        known = self._written.get(key) if key is not None else None
-        if known is not None and self.graphs[-1].cache_key is not None:
-            again = replace(self.graphs[known], compile_id=self._compile_id(), graph=self._captured)
-            self.graphs.append(again)
+        if (
+            not self.graphs or self.graphs[-1].cache_key is not None
+        ):  # nothing was written: Inductor's cache had it
+            known = self._written.get(key or "")
+            same = self.graphs[known] if known is not None else _FROM_ELSEWHERE
+            self.graphs.append(replace(same, compile_id=self._compile_id(), graph=self._captured))
         position = len(self.graphs) - 1
         if key is not None:
             self._written.setdefault(key, position)

@@ -33,7 +33,8 @@ def inductor_backend(
     mode: str | None, options: Mapping[str, Any], *, dynamic: bool | None
 ) -> Callable[..., Any]:
     """What torch.compile(mode=..., options=...) calls for each graph. Raises RuntimeError for unknown options."""
-    made: Callable[..., Any] = torch._TorchCompileInductorWrapper(mode, dict(options), dynamic)
+    wrapper: Any = torch._TorchCompileInductorWrapper
+    made: Callable[..., Any] = wrapper(mode, dict(options), dynamic)
     return made
 
 

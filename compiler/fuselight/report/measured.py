@@ -78,6 +78,7 @@ class Accuracy:
     passed: bool | None
     """None: they were not compared, and `why` says why."""
     why: str = ""
+    """In words: what differs, why nothing was compared, and what a reader of the verdict has to know."""
     tolerance: float | None = None
     against: str = ""
     """What the errors are against: `float64` or `eager`."""

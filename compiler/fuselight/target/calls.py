@@ -127,9 +127,13 @@ def call_mode(prepared: Prepared) -> Iterator[None]:
 
 def make_call(prepared: Prepared, function: Callable[..., Any]) -> list[Note]:
     """Call `function` (the compiled form) and, when training, run backward. Raises what the user's code raises."""
+    return call_outputs(prepared, function)[1]
+
+
+def call_outputs(prepared: Prepared, function: Callable[..., Any]) -> tuple[Any, list[Note]]:
+    """`make_call` that hands out what `function` returned as well."""
     if not prepared.options.train:
-        function(*prepared.args, **prepared.kwargs)
-        return []
+        return function(*prepared.args, **prepared.kwargs), []
     module = module_of(prepared.function)
     if module is None or not any(p.requires_grad for p in module.parameters()):
         _ask_for_gradients(prepared)
@@ -140,9 +144,10 @@ def make_call(prepared: Prepared, function: Callable[..., Any]) -> list[Note]:
         if output.requires_grad
     ]
     if not losses:
-        return [Note("no_backward", "train=True, but no output needs gradients: backward was left out")]
+        note = Note("no_backward", "train=True, but no output needs gradients: backward was left out")
+        return outputs, [note]
     torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]  # torch's
-    return []
+    return outputs, []
 
 
 def _ask_for_gradients(prepared: Prepared) -> None:

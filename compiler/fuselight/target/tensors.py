@@ -18,13 +18,13 @@ SEED = 0
 _UNBOUNDED = 2
 
 
-def set_seeds() -> None:
+def set_seeds(seed: int = SEED) -> None:
     """Fix every generator that user code commonly draws from."""
-    random.seed(SEED)
-    torch.manual_seed(SEED)
+    random.seed(seed)
+    torch.manual_seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        numpy.random.seed(SEED)
+        numpy.random.seed(seed)
 
 
 def make_tensor(spec: TensorSpec, device: str | None = None) -> torch.Tensor:

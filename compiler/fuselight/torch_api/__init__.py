@@ -22,6 +22,7 @@ from fuselight.torch_api.artefacts import (
     source_name,
     symbol_facts,
 )
+from fuselight.torch_api.comparing import same, version_of
 from fuselight.torch_api.devices import leave_driver_alone, use_driver
 from fuselight.torch_api.errors import (
     constraint_violation,
@@ -104,6 +105,7 @@ __all__ = [
     "replaced_compile",
     "restart",
     "root_code",
+    "same",
     "set_dynamo_config",
     "setting",
     "skip_frames",
@@ -113,5 +115,6 @@ __all__ = [
     "traced_places",
     "use_driver",
     "user_stack",
+    "version_of",
     "warm_up",
 ]

@@ -1,0 +1,92 @@
+"""The same call in float64: what the errors of all configurations are against.
+
+Invariant: there is a reference only where the whole call could be made in float64, else a reason in words. Modules are
+changed in place: the process that makes this call makes no other one of the target behind it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import torch
+
+from fuselight.measure.results import Results, modules_of, of_call
+from fuselight.target.calls import Prepared
+from fuselight.target.tensors import tensors_in
+
+_WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
+_WORDS = 300
+
+
+class NotDoubledError(Exception):
+    """The inputs cannot be had in float64; says why."""
+
+
+def float64_results(build: Callable[[], Prepared]) -> tuple[Results | None, str]:
+    """Make the call of a fresh `build()` in float64, in eager. Returns what it gave, or None and why there is none."""
+    try:
+        prepared = doubled(build())
+        with torch.compiler.set_stance("force_eager"):
+            return of_call(prepared, prepared.function), ""
+    except NotDoubledError as error:
+        return None, str(error)
+    except torch.OutOfMemoryError:
+        return None, "not enough memory for it on the device"
+    except Exception as error:  # noqa: BLE001 - the user's code may raise anything for a dtype that it does not expect
+        first = next(iter(str(error).strip().splitlines()), "")
+        return None, f"the target does not run in float64: {type(error).__name__}: {first}"[:_WORDS]
+
+
+def doubled(prepared: Prepared) -> Prepared:
+    """The same call with floating inputs in float64; the modules that it reaches are changed in place.
+
+    Raises NotDoubledError where a copy would not be the same call.
+    """
+    tensors = tensors_in([prepared.args, prepared.kwargs])
+    floating = {id(one): one for one in tensors if one.is_floating_point() or one.is_complex()}
+    starts = [one.untyped_storage().data_ptr() for one in floating.values() if one.layout is torch.strided]
+    if len(set(starts)) < len(starts):
+        raise NotDoubledError("inputs share their memory, and copies in float64 would not")
+    for _, module in modules_of(prepared):
+        module.double()
+        for tensor in (*module.parameters(), *module.buffers()):
+            if tensor.is_complex():
+                tensor.data = tensor.data.to(torch.complex128)
+    known: dict[int, Any] = {}
+    args = tuple(_doubled(value, known, 0) for value in prepared.args)
+    kwargs = {name: _doubled(value, known, 0) for name, value in prepared.kwargs.items()}
+    return replace(prepared, args=args, kwargs=kwargs)
+
+
+def _doubled(value: Any, known: dict[int, Any], depth: int) -> Any:
+    """A copy in float64; the same object becomes the same copy."""
+    if id(value) in known:
+        return known[id(value)]
+    made = value
+    if isinstance(value, torch.Tensor):
+        made = _double(value)
+    elif depth > 8:  # noqa: PLR2004 - as tensors_in
+        return value
+    elif isinstance(value, dict):
+        made = copy.copy(value)
+        for key, item in value.items():
+            made[key] = _doubled(item, known, depth + 1)
+    elif isinstance(value, (tuple, list)):
+        items = [_doubled(item, known, depth + 1) for item in value]
+        made = type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    elif is_dataclass(value) and not isinstance(value, type):
+        made = copy.copy(value)
+        for one in fields(value):
+            object.__setattr__(made, one.name, _doubled(getattr(value, one.name, None), known, depth + 1))
+    known[id(value)] = made
+    return made
+
+
+def _double(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_floating_point() and not tensor.is_complex():
+        return tensor
+    wide = tensor.detach().to(_WIDE.get(tensor.dtype, torch.float64), copy=True)
+    return wide.requires_grad_(tensor.requires_grad)

@@ -82,11 +82,13 @@ class Target:
 class MeasurePlan:
     """What to measure of a target, and how (docs/measuring.md)."""
 
-    configurations: tuple[str, ...] = ("eager", "default")
+    configurations: tuple[str, ...] = ()
     """In the notation of `fuselight.configurations`; eager is measured in any case, as all others are compared with
-    it."""
+    it. None: the target as the source compiles it, else as `torch.compile` does by default."""
     work: Work | None = None
     """None: inference, or forward and backward where the target's inputs say `train=True`."""
+    call: int = 0
+    """Which of the calls that the inputs give."""
     rounds: int = 10
     """How often the configurations take turns; fewer where a call takes long."""
     seconds: float = 2.0

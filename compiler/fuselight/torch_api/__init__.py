@@ -47,7 +47,7 @@ from fuselight.torch_api.frames import (
     user_stack,
 )
 from fuselight.torch_api.listening import LINE_EVERY, Listener, listen
-from fuselight.torch_api.preparing import fake_tensors, warm_up
+from fuselight.torch_api.preparing import compile_with_all_workers, fake_tensors, warm_up
 from fuselight.torch_api.settings import changed_config, set_dynamo_config, setting
 from fuselight.torch_api.sparing import name_functions, named_files
 from fuselight.torch_api.targets import (
@@ -69,6 +69,7 @@ __all__ = [
     "cache_folder",
     "changed_config",
     "code_of",
+    "compile_with_all_workers",
     "compiled_parts",
     "constraint_violation",
     "cpp_compiler",

@@ -32,3 +32,9 @@ def fake_tensors() -> contextlib.AbstractContextManager[Any]:
     fakes = importlib.import_module("torch._subclasses.fake_tensor")
     mode: contextlib.AbstractContextManager[Any] = fakes.FakeTensorMode(allow_non_fake_inputs=True)
     return mode
+
+
+def compile_with_all_workers() -> None:
+    """Have Inductor compile with as many processes as it takes in the user's own program; the host holds it to one."""
+    config: Any = importlib.import_module("torch._inductor.config")
+    config.compile_threads = config.decide_compile_threads()

@@ -115,8 +115,8 @@ def _callables_of(target: object) -> Iterable[object]:
 
 
 @contextlib.contextmanager
-def replaced_compile(compile_: Callable[..., Any], backend: Callable[..., Any]) -> Iterator[None]:
-    """Inside, `torch.compile(...)` is `compile_(real, ...)`, and `torch._dynamo.optimize` gets `backend`.
+def replaced_compile(compile_: Callable[..., Any], backend: Callable[..., Any] | None) -> Iterator[None]:
+    """Inside, `torch.compile(...)` is `compile_(real, ...)`, and `torch._dynamo.optimize` gets `backend`, if any.
 
     `nn.Module.compile` calls `torch.compile` by that name, and so is covered.
     """
@@ -133,7 +133,9 @@ def replaced_compile(compile_: Callable[..., Any], backend: Callable[..., Any]) 
         keep = getattr(inner, "compiler_fn", inner) is backend
         return real_optimize(wanted if keep else backend, *args[1:], **kwargs)
 
-    patched = [(torch, "compile", real, compile), (torch._dynamo, "optimize", real_optimize, optimize)]
+    patched: list[tuple[Any, str, Any, Any]] = [(torch, "compile", real, compile)]
+    if backend is not None:
+        patched.append((torch._dynamo, "optimize", real_optimize, optimize))
     for owner, name, _, mine in patched:
         setattr(owner, name, mine)
     try:

@@ -31,6 +31,10 @@ def answer(running: Running, status: int, versions: Versions) -> bytes:
     return _splice(running, wire.dump(data))
 
 
+GROWS = frozenset({"kernels", "measured"})
+"""Phases of progress before which a run has kept more than it had: it is then sent as far as it goes."""
+
+
 def partial(running: Running) -> bytes | None:
     """Make the payload that tells what the run has learnt so far, None where it has kept nothing."""
     report = _read(running.path("partial.json"))
@@ -39,7 +43,7 @@ def partial(running: Running) -> bytes | None:
 
 def wants_fake_tensors(running: Running, status: int) -> bool:
     """Whether building the target needed more memory than there is: the run is then done again on fake tensors."""
-    if running.fake is not None:
+    if running.fake is not None or running.request.measure is not None:  # nothing fake can be timed
         return False
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == endings.OUT_OF_MEMORY:
         return True

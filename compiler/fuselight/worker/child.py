@@ -16,7 +16,8 @@ import sys
 import time
 import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -24,15 +25,13 @@ import torch
 
 from fuselight import dynamo, torch_api
 from fuselight.codec import encode
-from fuselight.devices import FALLBACK, find
-from fuselight.report import Call, Culprit, Device, Failure, Location, Note, Problem, Rung, Tier, text_key
+from fuselight.report import Call, Culprit, Failure, Location, Note, Problem, Rung
 from fuselight.target import importing, rungs
 from fuselight.target.calls import PlannedCall, call_mode, compiled_form, make_call, module_of
 from fuselight.target.filling import quick_random
-from fuselight.target.present import present_device
 from fuselight.target.tensors import set_seeds
-from fuselight.worker import endings, process, wire
-from fuselight.worker.state import Job, RunState, finish, getpid, identity, keep, put
+from fuselight.worker import backends, endings, process, wire
+from fuselight.worker.state import Conduct, Job, RunState, finish, getpid, identity, keep, put
 
 _COLLECT_EVERY = 50_000
 """New objects between two looks for garbage. A compile makes millions, nearly all of which stay until its end: at
@@ -43,12 +42,23 @@ class _Stopped(BaseException):
     """A limit was reached: raised where the user's code is, so that what was learnt is kept."""
 
 
-def run(job: Job) -> None:
-    """Do the run and end the process. The process must be a fresh one, or a fresh fork of the host."""
+def run(job: Job, conduct: Conduct | None = None) -> None:
+    """Do the run and end the process. The process must be a fresh one, or a fresh fork of the host.
+
+    `conduct` does something else with the target than to make its calls.
+    """
     state: RunState | None = None
     try:
         state = _prepare(job)
-        _guarded(state)
+        state.conduct = conduct
+        if job.request.measure is not None and conduct is None:
+            benchmark = importlib.import_module(
+                "fuselight.worker.benchmark"
+            )  # with Inductor: not for a capture
+            with contextlib.suppress(_Stopped):  # the host knows which limit it was
+                benchmark.coordinate(state)
+        else:
+            _guarded(state)
         finish(state, "answer.json")
     except BaseException:  # noqa: BLE001 - the process ends here, and the host must hear why
         if state is None or getpid() == state.pid:
@@ -143,7 +153,7 @@ def _guarded(state: RunState) -> None:
     """Do the steps; whatever ends them early becomes a failure in the report."""
     roots = state.job.request.roots
     try:
-        with dynamo.capture_only(_backend(state)) as state.asked, state.recorder:
+        with _compiling(state) as state.asked, state.recorder:
             _steps(state)
     except _Stopped:
         pass  # the host knows which limit it was
@@ -162,59 +172,17 @@ def _guarded(state: RunState) -> None:
         _really_exit(0)  # a process that user code forked has come back to us
 
 
-def _backend(state: RunState) -> Callable[..., Any]:
-    """What becomes of a captured graph: nothing, or its operators, or kernels for the device that is asked for."""
-    request = state.job.request
-    if request.tier is Tier.KERNELS and request.operators:
-        return _operator_paths(state)
-    if request.tier is not Tier.KERNELS:
-        return dynamo.capture_backend
-    inductor = importlib.import_module("fuselight.inductor")  # takes most of a second: not for a capture
-
-    def told(count: int) -> None:
-        keep(state)  # first: the host sends it on when it hears of the graph
-        state.tell("kernels", f"graph {count}", None, None, count)
-
-    generation: Any = inductor.Generation(_target_device(state), told)
-    state.generation = generation
-    backend: Callable[..., Any] = generation
-    return backend
-
-
-def _operator_paths(state: RunState) -> Callable[..., Any]:
-    prims = importlib.import_module("fuselight.prims")  # as Inductor, which it asks for its tables
-    paths: Any = prims.OperatorPaths(state.job.request.operator_set)
-    state.operators = paths
-    backend: Callable[..., Any] = paths
-    return backend
-
-
-def _target_device(state: RunState) -> Device:
-    """What kernels are for: the device that is asked for, else the one that is there, else the usual one."""
-    state.device = state.job.request.device or present_device() or find(FALLBACK)
-    return state.device
-
-
-def _assemble(state: RunState) -> None:
-    """Compile Triton kernels for a device; nothing of the user's runs."""
-    request = state.job.request
-    device = _target_device(state)
-    triton_api = importlib.import_module("fuselight.triton_api")
-    for number, source in enumerate(request.assemble, 1):
-        with state.step("assemble", f"kernel {number} of {len(request.assemble)}"):
-            state.assembled[text_key(source)] = triton_api.assemble(
-                source,
-                device,
-                config=request.config,
-                cache=request.cache,
-                disassemble=request.disassemble,
-            )
+def _compiling(state: RunState) -> AbstractContextManager[dynamo.CompileCalls]:
+    """What every torch.compile makes in this run."""
+    if state.conduct is not None:
+        return state.conduct.compiling(state)
+    return dynamo.capture_only(backends.backend_of(state))
 
 
 def _steps(state: RunState) -> None:
     request = state.job.request
     if request.assemble:
-        _assemble(state)
+        backends.assemble(state)
         return
     for name, value in request.dynamo_config.items():
         try:
@@ -238,9 +206,12 @@ def _steps(state: RunState) -> None:
         with state.step("build", request.target.name, Location(path, request.target.line)):
             device = "cpu" if state.sources.redirect else None
             answered, reasons = rungs.climb(request.target, request.inputs, names, device)
-        if answered is not None:
+        if answered is not None and state.conduct is not None:
+            state.rung, state.inputs_line = answered.rung, answered.line
+            state.conduct.make(state, answered, names)
+        elif answered is not None:
             _make_calls(state, answered)
-        elif request.inputs.main_line is not None:
+        elif request.inputs.main_line is not None and state.conduct is None:
             _run_main(state)
         else:
             state.failures.append(

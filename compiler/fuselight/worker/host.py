@@ -242,7 +242,7 @@ class Host:
                 running.started = time.monotonic()  # until then it was importing torch, not running anything
                 self._tell_started(running)
             self._send(progress)
-            if progress.phase == "kernels" and (so_far := answers.partial(running)) is not None:
+            if progress.phase in answers.GROWS and (so_far := answers.partial(running)) is not None:
                 self._write(so_far)
 
     def read_output(self, running: Running, descriptor: int) -> None:

@@ -10,9 +10,10 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fuselight import dynamo, torch_api
 from fuselight.codec import encode
@@ -25,6 +26,7 @@ from fuselight.report import (
     Failure,
     Inputs,
     Location,
+    Measured,
     Note,
     Problem,
     Report,
@@ -38,12 +40,13 @@ from fuselight.worker import wire
 if TYPE_CHECKING:
     from fuselight.inductor import Generation
     from fuselight.prims import OperatorPaths
+    from fuselight.target.rungs import Answered
 
 _PROGRESS_EVERY = 0.1
 
 # As they are before any user code runs, which may put its own in their place, as tests do that mock them.
 getpid = os.getpid
-_fstat, _write, _replace, _open = os.fstat, os.write, os.replace, open
+_fstat, _write, _rename, _open = os.fstat, os.write, os.replace, open
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,23 @@ class Job:
     """Threads that torch would use by itself; the host runs with one."""
     fake: str | None = None
     """Why this run must use fake tensors, None if it may use real ones."""
+
+    @property
+    def forked(self) -> bool:
+        """Whether its process is a fork of the host, and so may fork others; else each process is a fresh one."""
+        return self.threads is not None
+
+
+class Conduct(Protocol):
+    """What a run does with its target, where that is not to make its calls once."""
+
+    def compiling(self, state: RunState) -> AbstractContextManager[dynamo.CompileCalls]:
+        """Inside, torch.compile makes what this run is about."""
+        ...
+
+    def make(self, state: RunState, answered: Answered, names: Mapping[str, Any]) -> None:
+        """Do it, with the inputs that answered and the names of the user's file."""
+        ...
 
 
 @dataclass
@@ -97,6 +117,10 @@ class RunState:
     progress_at: float = 0.0
     frame_count: int = 0
     """Frames that Dynamo has begun with."""
+    conduct: Conduct | None = None
+    merged: Report | None = None
+    """Tier measured: what the process of one configuration has learnt of the target."""
+    measured: Measured | None = None
     stopped: bool = False
     """Whether a limit was reached: what is raised from then on is an echo of that."""
 
@@ -138,8 +162,8 @@ class RunState:
     def report(self) -> Report:
         """Put together what was learnt."""
         request = self.job.request
-        parts, made = self.recorder.parts(), self.generation
-        lost = [problem for one in (made, self.operators) if one is not None for problem in one.problems]
+        parts, generated = self.recorder.parts(), self.generation
+        lost = [problem for one in (generated, self.operators) if one is not None for problem in one.problems]
         inputs = None
         if self.rung is not None:
             inputs = Inputs(
@@ -152,14 +176,14 @@ class RunState:
                 fake=self.fake,
             )
         target = request.target
-        return Report(
+        made = Report(
             versions=dynamo.versions(),
             target=TargetRef(target.path, target.name, target.line, target.kind),
             tier=request.tier,
             generation=request.generation,
             device=self.device.key if self.device else "cpu",
             target_device=self.device,
-            generated=() if made is None else tuple(made.graphs),
+            generated=() if generated is None else tuple(generated.graphs),
             operators=() if self.operators is None else tuple(self.operators.paths),
             assembled=dict(self.assembled),
             inputs=inputs,
@@ -175,8 +199,23 @@ class RunState:
             phases=dict(self.phases),
             roots=request.roots,
             files=dict(self.sources.files),
-            texts={**parts.texts, **(made.texts if made else {})},
+            texts={**parts.texts, **(generated.texts if generated else {})},
+            measured=self.measured,
         )
+        return made if self.merged is None else _with_what_was_measured(self.merged, made)
+
+
+def _with_what_was_measured(learnt: Report, made: Report) -> Report:
+    """What one configuration's process has learnt of the target, in the report of the whole benchmark."""
+    return replace(
+        learnt,
+        tier=made.tier,
+        measured=made.measured,
+        failures=(*learnt.failures, *made.failures),
+        notes=tuple(dict.fromkeys((*learnt.notes, *made.notes))),
+        problems=tuple(dict.fromkeys((*learnt.problems, *made.problems))),
+        phases=made.phases,
+    )
 
 
 def identity(descriptor: int) -> tuple[int, int] | None:
@@ -221,4 +260,4 @@ def put(path: str, data: bytes) -> None:
     """Put a file in place whole."""
     with _open(path + ".new", "wb") as file:
         file.write(data)
-    _replace(path + ".new", path)
+    _rename(path + ".new", path)

@@ -1,0 +1,234 @@
+"""A whole benchmark: starts a process for each configuration, has them take turns, and puts together what they say.
+
+Invariant: one thing is measured at a time. A configuration that fails, hangs or is killed is a row that says so, and
+the others go on; what is known is handed to `keep` after each step, so that an early end shows it as unfinished.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from fuselight.codec import decode
+from fuselight.configurations import EAGER
+from fuselight.measure import steady
+from fuselight.protocol import MeasurePlan
+from fuselight.report import Failure, Machine, Measured, MeasuredConfiguration, Work
+
+FLOAT64 = "float64"
+"""The process that makes the reference; it is no configuration."""
+
+
+class EndedError(Exception):
+    """A process gives no answer any more; says why."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Other(Protocol):
+    """The process of one configuration, as its coordinator sees it."""
+
+    def order(self, what: str, seconds: float, /, **details: Any) -> dict[str, Any]:
+        """Have it do something and wait for its answer, for `seconds` at the most (0: for ever). Raises EndedError."""
+        ...
+
+    def end(self) -> None:
+        """End it, and whatever it has started."""
+        ...
+
+
+@dataclass
+class _Row:
+    """One configuration and its process."""
+
+    other: Other
+    measured: MeasuredConfiguration
+    us: float = 0.0
+    fresh: bool = False
+    left: float = 0.0
+    """Seconds that it may still take; 0 where there is no limit."""
+
+
+@dataclass
+class Measuring:
+    """One benchmark."""
+
+    plan: MeasurePlan
+    names: Sequence[str]
+    """Of the configurations, eager first."""
+    start: Callable[[str], Other]
+    """Starts the process of a configuration, or of the reference. Raises OSError."""
+    tell: Callable[[str], None]
+    """Says in words what is being done."""
+    keep: Callable[[Measured], None]
+    """Takes what is known so far."""
+    _rows: dict[str, _Row] = field(default_factory=dict)
+    _done: dict[str, MeasuredConfiguration] = field(default_factory=dict)
+    _machine: Machine = field(default_factory=lambda: Machine("?"))
+    _work: Work = Work.INFERENCE
+    _random: bool | None = None
+    _compared: dict[str, Any] = field(default_factory=dict)
+    """What results are compared with: paths of eager's and the reference's, or why there is none."""
+    _rounds: int = 0
+    _counted: float = 0.0
+    _began: float = field(default_factory=time.perf_counter)
+    _when: str = field(default_factory=lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+    _retry: list[str] = field(default_factory=list)
+
+    def run(self) -> Measured:
+        """Measure all configurations. What fails is in its row; raises only what `start` raises for eager."""
+        try:
+            if self.plan.accuracy:
+                self._compared = self._reference()
+            for name in self.names:
+                if not any(_is_hopeless(row.failure) for row in self._done.values()):
+                    self._begin(name)
+            self._take_turns(list(self._rows))
+            self._conclude()
+            for name in list(self._retry):
+                self._alone(name)
+        finally:
+            for row in self._rows.values():
+                row.other.end()
+        return self.measured(finished=True)
+
+    def measured(self, *, finished: bool = False) -> Measured:
+        """What is known by now."""
+        known = {**{name: row.measured for name, row in self._rows.items()}, **self._done}
+        return Measured(
+            work=self._work,
+            machine=self._machine,
+            configurations=tuple(known[name] for name in self.names if name in known),
+            rounds=self._rounds,
+            cold_cache=self.plan.cold_cache,
+            fresh_inputs=any(row.fresh for row in self._rows.values()),
+            random=self._random,
+            seconds=time.perf_counter() - self._began,
+            counted_seconds=self._counted,
+            finished=finished,
+            started=self._when,
+            order=tuple(self.names),
+        )
+
+    def _reference(self) -> dict[str, Any]:
+        """Have the reference made, by a process that ends behind it."""
+        self.tell("the reference in float64")
+        other = self.start(FLOAT64)
+        try:
+            made = other.order("reference", self.plan.limit_seconds)
+        except EndedError as ended:
+            if _is_hopeless(ended.failure):
+                self._done[EAGER] = MeasuredConfiguration(EAGER, failure=ended.failure)
+            return {"why": ended.failure.message}
+        finally:
+            other.end()
+        self._counted += made.get("seconds", 0.0)
+        return {key: made[key] for key in ("float64", "why") if key in made}
+
+    def _begin(self, name: str, *, alone: bool = False) -> None:
+        """Start a configuration: first calls and warm-up, alone on the machine."""
+        self.tell(f"{name}: starting")
+        row = _Row(self.start(name), MeasuredConfiguration(name, alone=alone), left=self.plan.limit_seconds)
+        self._rows[name] = row
+        said = self._order(name, "start")
+        if said is not None:
+            row.us, row.fresh = float(said["us"]), bool(said["fresh"])
+            self._work = Work(said["work"])
+            if name == EAGER:
+                self._random = said.get("random")
+                self._machine = decode(Machine, said["machine"])
+                self._compared["eager"] = said.get("results")
+        self._known()
+
+    def _order(self, name: str, what: str, **details: Any) -> dict[str, Any] | None:
+        """Have a configuration do something; None if it failed, which is then in its row."""
+        row = self._rows[name]
+        started = time.perf_counter()
+        try:
+            said = row.other.order(what, row.left, **details)
+        except EndedError as ended:
+            self._rows.pop(name).other.end()
+            if ended.failure.kind == "memory" and len(self._rows) > 0 and not row.measured.alone:
+                self._retry.append(name)
+            self._done[name] = replace(row.measured, failure=ended.failure)
+            self._known()
+            return None
+        if row.left:
+            row.left = max(1.0, row.left - (time.perf_counter() - started))
+        if "row" in said:
+            row.measured = replace(decode(MeasuredConfiguration, said["row"]), alone=row.measured.alone)
+        self._counted += said.get("seconds", 0.0)
+        return said
+
+    def _take_turns(self, names: list[str]) -> None:
+        """The timed rounds: each configuration once in each, in an order that turns."""
+        plan = self.plan
+        rounds = {
+            name: steady.rounds_of(self._rows[name].us, seconds=plan.seconds, rounds=plan.rounds)
+            for name in names
+            if name in self._rows
+        }
+        self._rounds = max([self._rounds, *rounds.values()])
+        number: dict[str, int] = {}
+        for name in steady.turns([name for name in names if name in rounds], rounds):
+            if name not in self._rows:
+                continue
+            number[name] = number.get(name, 0) + 1
+            self.tell(f"{name}: round {number[name]} of {rounds[name]}")
+            share = plan.seconds * rounds[name] / max(plan.rounds, 1)
+            calls = steady.calls_of_round(self._rows[name].us, seconds=share, rounds=rounds[name])
+            self._order(name, "round", calls=calls)
+        self._known()
+
+    def _conclude(self) -> None:
+        """Behind the timed rounds: accuracy, memory, profiles; then each process ends."""
+        names = list(self._rows)
+        for name in names:
+            self._details(name)
+        said = self._order(EAGER, "machine") if EAGER in self._rows else None
+        if said is not None:
+            self._machine = decode(Machine, said["machine"])
+        for name in names:
+            if name in self._rows:
+                self._close(name)
+        self._known()
+
+    def _details(self, name: str) -> None:
+        if self.plan.accuracy and name != EAGER:
+            self.tell(f"{name}: comparing results")
+            self._order(name, "judge", **self._compared, random=self._random)
+        if name in self._rows:
+            self.tell(f"{name}: memory")
+            self._order(name, "weigh")
+        if self.plan.profile and name in self._rows:
+            self.tell(f"{name}: profiling")
+            self._order(name, "profile")
+
+    def _close(self, name: str) -> None:
+        if self._order(name, "finish") is not None:
+            row = self._rows.pop(name)
+            row.other.end()
+            self._done[name] = row.measured
+
+    def _alone(self, name: str) -> None:
+        """Measure what had no memory beside the others again, now that they are gone."""
+        self._done.pop(name, None)
+        self._begin(name, alone=True)
+        self._take_turns([name])
+        if name in self._rows:
+            self._details(name)
+        if name in self._rows:
+            self._close(name)
+        self._known()
+
+    def _known(self) -> None:
+        self.keep(self.measured())
+
+
+def _is_hopeless(failure: Failure | None) -> bool:
+    """Whether it would end every other process just so: the file or the inputs cannot be had."""
+    return failure is not None and failure.phase in {"import", "build"} and failure.kind != "memory"

@@ -1,0 +1,129 @@
+"""One configuration in its own process: its first calls, its rounds of timed calls, its results, its profile.
+
+Invariant: it does what it is told, one thing after the other, and measures nothing while another one may be measuring.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from fuselight.measure import compile_steps, memory, steady, timing
+from fuselight.measure.configured import Compiled
+from fuselight.measure.results import Results, Taking
+from fuselight.measure.working import Unit
+from fuselight.protocol import MeasurePlan
+from fuselight.report import Accuracy, Clock, Compile, Frame, MeasuredConfiguration, Timing
+from fuselight.target.tensors import SEED, set_seeds
+
+_WARM_UP = 0.5
+"""Part of `MeasurePlan.seconds` that the warm-up may take, at the most."""
+
+
+@dataclass
+class One:
+    """One configuration of one target."""
+
+    plan: MeasurePlan
+    device: torch.device
+    compiled: Compiled
+    unit: Unit
+    roots: tuple[str, ...]
+    tell: Callable[[str], None]
+    """Says in words what is being done."""
+    row: MeasuredConfiguration = field(init=False)
+    us: float = 0.0
+    """What one steady call takes by the host's clock, waited for."""
+    counted_us: float = 0.0
+    """Time spent in calls of the target."""
+    results: Results | None = None
+    watched: compile_steps.Watched | None = None
+    _rounds: dict[Clock, list[timing.Taken]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.row = MeasuredConfiguration(self.compiled.configuration.name)
+
+    def start(self) -> None:
+        """Make the first call and the second, and go on until the time is steady."""
+        eager = self.compiled.configuration.eager
+        self.tell("first call" if eager else "compiling, first call")
+        set_seeds(SEED)
+        taking = Taking(self.unit.prepared)
+        call = self.unit.prepare()
+        with self.unit.noticing_changes():
+            if eager:
+                first, outputs = self._timed(call)
+            else:
+                with compile_steps.watching_compiles(self.roots) as self.watched:
+                    first, outputs = self._timed(call)
+        if self.plan.accuracy:
+            self.results = taking.outputs(outputs)
+        del outputs, taking
+        self.tell("second call")
+        second = timing.once(self.unit.prepare, self.device)
+        self.tell("warming up until the time is steady")
+        warm = steady.warm_up(
+            lambda: timing.once(self.unit.prepare, self.device), seconds=self.plan.seconds * _WARM_UP
+        )
+        self.us = steady.quartiles(warm[-steady.WINDOW :])[1]
+        self.counted_us += first + second + sum(warm)
+        self.row = replace(self.row, first_us=first, second_us=second, warm_up_calls=len(warm))
+
+    def _timed(self, call: Callable[[], Any]) -> tuple[float, Any]:
+        start = time.perf_counter()
+        outputs = call()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return (time.perf_counter() - start) * 1e6, outputs
+
+    def weigh(self) -> None:
+        """Measure the peak of memory in one call."""
+        peak, own = memory.peak_of(self.unit.prepare(), self.device)
+        self.counted_us += self.us
+        self.row = replace(self.row, peak_bytes=peak, own_bytes=own)
+
+    def once_more(self, seed: int) -> Results:
+        """What a further call gives, with generators at `seed`."""
+        taking = Taking(self.unit.prepared)
+        set_seeds(seed)
+        return taking.outputs(self.unit.prepare()())
+
+    def round(self, calls: int) -> None:
+        """Time one round of calls."""
+        start = time.perf_counter()
+        taken = timing.round_of(
+            self.unit.prepare, calls, self.device, cold_cache=self.plan.cold_cache, fresh=self.unit.fresh
+        )
+        self.counted_us += (time.perf_counter() - start) * 1e6
+        for clock, times in taken.items():
+            self._rounds.setdefault(clock, []).append(times)
+        self.row = replace(self.row, wall=self._timing(Clock.WALL), device=self._timing(Clock.DEVICE))
+
+    def _timing(self, clock: Clock) -> Timing | None:
+        rounds = self._rounds.get(clock, [])
+        return steady.timing(clock, [one.us for one in rounds], sum(one.calls for one in rounds))
+
+    def judged(self, accuracy: Accuracy | None) -> None:
+        """Take what a comparison of the results came to."""
+        self.row = replace(self.row, accuracy=accuracy)
+
+    def finish(
+        self, compiles: Sequence[Compile], frames: Sequence[Frame], breaks: int, recompiles: int
+    ) -> None:
+        """Take what the recorder learnt of the compile."""
+        eager = self.compiled.configuration.eager
+        steps = compile_steps.steps(self.watched, compiles, frames) if self.watched is not None else ()
+        self.row = replace(
+            self.row,
+            generated=self.compiled.graphs,
+            compile_steps=steps,
+            graph_breaks=None if eager else breaks,
+            compiles=None if eager else len(compiles),
+            recompiles=None if eager else recompiles,
+            cudagraphs=self.compiled.cudagraphs,
+            notes=(*self.row.notes, *self.unit.notes),
+        )

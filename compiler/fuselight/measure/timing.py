@@ -1,0 +1,88 @@
+"""Times calls: by the host's clock, and on a GPU by events on its stream.
+
+Invariant: what a call needs beforehand (fresh inputs, a cleared cache) is done outside of what is timed, and on a GPU
+between its events as well.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.benchmark import Timer
+
+from fuselight.report import Clock
+
+Prepare = Callable[[], Callable[[], object]]
+"""Makes what one call needs, and returns the call."""
+
+_EMPTIED = 256 * 2**20
+"""Bytes written to clear a cache whose size the driver does not tell: more than any L2 has."""
+
+
+def once(prepare: Prepare, device: torch.device) -> float:
+    """One call by the host's clock, waited for: microseconds."""
+    call = prepare()
+    _wait(device)
+    start = time.perf_counter()
+    call()
+    _wait(device)
+    return (time.perf_counter() - start) * 1e6
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Times of one round by one clock, microseconds."""
+
+    us: list[float]
+    calls: int
+    """How many calls these times are of: more than there are times, where one is a mean."""
+
+
+def round_of(
+    prepare: Prepare, calls: int, device: torch.device, *, cold_cache: bool, fresh: bool
+) -> dict[Clock, Taken]:
+    """Time `calls` calls, by each clock there is.
+
+    On a CPU through torch's own benchmark timer: one number a round, the mean of its calls, unless each call needs
+    inputs of its own (`fresh`). On a GPU each call has two: between its events, with the calls behind each other as in
+    a program, and by the host's clock, each waited for.
+    """
+    if device.type != "cuda":
+        if fresh:
+            return {Clock.WALL: Taken([once(prepare, device) for _ in range(calls)], calls)}
+        timer = Timer("call()", globals={"call": prepare()}, num_threads=torch.get_num_threads())
+        return {Clock.WALL: Taken([timer.timeit(calls).mean * 1e6], calls)}
+    waited = max(1, calls // 4)
+    wall = [once(prepare, device) for _ in range(waited)]
+    between = _between_events(prepare, calls, device, cold_cache=cold_cache)
+    return {Clock.DEVICE: Taken(between, calls), Clock.WALL: Taken(wall, waited)}
+
+
+def _between_events(prepare: Prepare, calls: int, device: torch.device, *, cold_cache: bool) -> list[float]:
+    cuda: Any = torch.cuda
+    emptied = torch.empty(_cache_bytes(device), dtype=torch.int8, device=device) if cold_cache else None
+    pairs = [(cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)) for _ in range(calls)]
+    _wait(device)
+    for start, end in pairs:
+        call = prepare()
+        if emptied is not None:
+            emptied.zero_()
+        start.record()
+        call()
+        end.record()
+    _wait(device)
+    return [start.elapsed_time(end) * 1e3 for start, end in pairs]
+
+
+def _cache_bytes(device: torch.device) -> int:
+    properties = torch.cuda.get_device_properties(device)
+    return 2 * int(getattr(properties, "L2_cache_size", 0)) or _EMPTIED
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,190 @@
+"""The process of a benchmark: it starts one process for each configuration, and runs nothing of the user's itself.
+
+Invariant: what it starts ends with it. Each process has a folder of its own, caches included, so that a first call is
+a cold one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+from fuselight.codec import DecodeError, decode
+from fuselight.configurations import EAGER, ConfigurationError, parse_configuration
+from fuselight.measure.measuring import EndedError, Measuring
+from fuselight.protocol import MeasurePlan
+from fuselight.report import Culprit, Failure, Measured, Report
+from fuselight.worker import configuration, endings, process, wire
+from fuselight.worker.state import Job, RunState, keep
+
+_LEAVES = 10.0
+"""Seconds that a process has to end by itself behind its last order."""
+_OF_MEMORY = "OutOfMemoryError"
+
+
+def coordinate(state: RunState) -> None:
+    """Measure the target of a run; what comes of it is in `state.measured` and `state.merged`."""
+    plan = state.job.request.measure or MeasurePlan()
+    try:
+        names = _names(plan, compiled=state.job.request.target.compiled)
+    except ConfigurationError as error:
+        state.failures.append(
+            Failure(
+                Culprit.USER,
+                "configuration",
+                str(error),
+                "docs/measuring.md has the configurations; the setting is fuselight.bench.configurations",
+            )
+        )
+        return
+    started: dict[str, Process] = {}
+
+    def start(name: str) -> Process:
+        started[name] = Process(state.job, name)
+        return started[name]
+
+    def known(measured: Measured) -> None:
+        state.measured = measured
+        state.merged = _merged(started, state.merged)
+        keep(state)
+        state.tell(
+            "measured", f"{len(measured.configurations)} of {len(measured.order)} configurations", None, None
+        )
+
+    benchmark = Measuring(plan, names, start, functools.partial(_say, state), known)
+    try:
+        with state.step("measure", "starting"):
+            state.measured = benchmark.run()
+    finally:
+        state.measured = state.measured or benchmark.measured()
+        state.merged = _merged(started, state.merged)
+        _explain(state)
+
+
+def _names(plan: MeasurePlan, *, compiled: bool) -> tuple[str, ...]:
+    asked = plan.configurations or ("written" if compiled else "default",)
+    return tuple(dict.fromkeys([EAGER, *(parse_configuration(name).name for name in asked)]))
+
+
+def _say(state: RunState, text: str) -> None:
+    state.tell("measure", text, None, None)
+
+
+def _merged(started: dict[str, Process], before: Report | None) -> Report | None:
+    """The report of the first configuration that compiled, with the texts of all of them."""
+    reports = {name: one.report for name, one in started.items() if one.report is not None}
+    chosen = next((report for name, report in reports.items() if name != EAGER), reports.get(EAGER, before))
+    if chosen is None:
+        return None
+    texts = {key: text for report in reports.values() for key, text in report.texts.items()}
+    notes = tuple(dict.fromkeys(note for report in reports.values() for note in report.notes))
+    problems = tuple(dict.fromkeys(problem for report in reports.values() for problem in report.problems))
+    return replace(chosen, texts=texts, notes=notes, problems=problems, failures=())
+
+
+def _explain(state: RunState) -> None:
+    """Where nothing could be measured, the run failed as its first configuration did."""
+    measured = state.measured
+    if measured is None or any(row.wall is not None for row in measured.configurations):
+        return
+    failures = [row.failure for row in measured.configurations if row.failure is not None]
+    state.failures.extend(failures[:1])
+
+
+@dataclass
+class Process:
+    """The process of one configuration (measuring.Other)."""
+
+    job: Job
+    name: str
+    report: Report | None = None
+    """What it has learnt, once it has finished."""
+    _directory: str = field(init=False)
+    _channel: Connection = field(init=False)
+    _process: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._directory = tempfile.mkdtemp(prefix="configuration-", dir=self.job.directory)
+        context: Any = multiprocessing.get_context("fork" if self.job.forked else "spawn")
+        self._channel, theirs = context.Pipe()
+        job = replace(self.job, directory=self._directory)
+        if not job.forked:
+            job = replace(job, progress=-1)  # a number that means another file there
+        self._process = context.Process(
+            target=configuration.main, args=(job, self.name, theirs, os.getpid()), name=self.name
+        )
+        self._process.start()
+        theirs.close()
+
+    def order(self, what: str, seconds: float, /, **details: Any) -> dict[str, Any]:
+        """Have it do something and wait for its answer. Raises EndedError."""
+        due = time.monotonic() + seconds if seconds else None
+        try:
+            self._channel.send_bytes(wire.dump({"do": what, **details}))
+            while not self._channel.poll(None if due is None else max(0.0, due - time.monotonic())):
+                if due is not None and time.monotonic() >= due:
+                    self._kill()
+                    raise EndedError(replace(endings.timeout_failure(seconds, (), None, None), phase=what))
+            said = wire.load(self._channel.recv_bytes())
+        except (EOFError, OSError):
+            raise EndedError(self._why()) from None
+        if what == "finish":
+            self.report = self._read("report.json")
+        if "failure" in said:
+            raise EndedError(decode(Failure, said["failure"]))
+        return dict(said)
+
+    def end(self) -> None:
+        """End it, and whatever it has started."""
+        self._channel.close()
+        self._kill()
+
+    def _kill(self) -> None:
+        pid = self._process.pid
+        if pid is None:
+            return
+        for one in reversed(process.descendants(pid)):
+            with contextlib.suppress(OSError):
+                os.kill(one, signal.SIGKILL)
+        self._process.join(_LEAVES)
+
+    def _why(self) -> Failure:
+        """Why it is gone, as it says itself, else as its end shows."""
+        self._process.join(_LEAVES)
+        report = self._read("answer.json") or self._read("partial.json")
+        if report is not None and report.failures:
+            return _kept_apart(report.failures[-1])
+        status = self._process.exitcode
+        phase = "measure"
+        if status is not None and status < 0:
+            return endings.signal_failure(-status, (), phase, None)
+        if status == endings.OUT_OF_MEMORY:
+            return endings.memory_failure(self.job.request.limits.memory_mb, (), phase, None)
+        text = ""
+        with (
+            contextlib.suppress(OSError),
+            open(os.path.join(self._directory, "internal.txt"), encoding="utf-8") as file,
+        ):
+            text = file.read()
+        return endings.internal_failure(text or f"its process ended with status {status}")
+
+    def _read(self, name: str) -> Report | None:
+        try:
+            with open(os.path.join(self._directory, name), "rb") as file:
+                report: Report = decode(Report, wire.load(file.read()))
+                return report
+        except (OSError, wire.WireError, DecodeError):
+            return None  # it has written none, or was ended while it did
+
+
+def _kept_apart(failure: Failure) -> Failure:
+    """A failure of torch's for want of memory, by its own kind: there may be enough when the others are gone."""
+    return replace(failure, kind="memory") if (failure.exception or "").endswith(_OF_MEMORY) else failure

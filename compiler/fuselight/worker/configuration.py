@@ -1,0 +1,227 @@
+"""The process of one configuration: builds the target, and measures it as its coordinator orders.
+
+Invariant: it answers each order once. Whatever the user's code raises ends it, with a report that says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from fuselight import dynamo, torch_api
+from fuselight.codec import encode
+from fuselight.configurations import EAGER, Configuration, parse_configuration
+from fuselight.devices import find
+from fuselight.measure import accuracy, machine, results
+from fuselight.measure.configured import Compiled, configured
+from fuselight.measure.measuring import FLOAT64
+from fuselight.measure.one import One
+from fuselight.measure.reference import float64_results
+from fuselight.measure.working import Unit, on_device, work_of
+from fuselight.protocol import MeasurePlan
+from fuselight.report import Accuracy, Call, Culprit, Device, Failure
+from fuselight.target.calls import Prepared, compiled_form
+from fuselight.target.present import present_device
+from fuselight.target.rungs import Answered
+from fuselight.target.tensors import SEED, set_seeds
+from fuselight.worker import child, process, wire
+from fuselight.worker.state import Job, RunState, put
+
+_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+_OTHER_SEED = 1
+
+
+def main(job: Job, name: str, channel: Connection, parent: int) -> None:
+    """Serve until the coordinator closes; ends the process."""
+    process.die_with_parent(parent)
+    for variable, folder in _CACHES.items():
+        os.environ[variable] = os.path.join(job.directory, folder)
+    request = job.request
+    request = replace(request, environment={**request.environment, **{n: os.environ[n] for n in _CACHES}})
+    torch_api.compile_with_all_workers()
+    child.run(replace(job, request=request), Conduct(name, channel))
+
+
+@dataclass
+class Conduct:
+    """What one process of a benchmark does with the target (state.Conduct)."""
+
+    name: str
+    channel: Connection
+    compiled: Compiled = field(init=False)
+    device: torch.device = field(init=False)
+    one: One | None = None
+    """What is measured; None in the reference's process."""
+    before: machine.Look = field(init=False)
+
+    @property
+    def configuration(self) -> Configuration:
+        """What torch.compile makes here; in the reference's process, nothing."""
+        return parse_configuration(EAGER if self.name == FLOAT64 else self.name)
+
+    @contextlib.contextmanager
+    def compiling(self, state: RunState) -> Iterator[dynamo.CompileCalls]:
+        """Choose the device, and have torch.compile do as the configuration says."""
+        self.device = machine.choose(_plan(state).device)
+        target: Device | None = None
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+            target = present_device(self.device.index)
+        state.device = target or find("cpu")
+        with configured(self.configuration, state.device) as self.compiled:
+            yield dynamo.CompileCalls()
+
+    def make(self, state: RunState, answered: Answered, names: Mapping[str, Any]) -> None:
+        """Build the call, and do what is ordered until the coordinator is content."""
+        plan = _plan(state)
+        index = min(plan.call, len(answered.calls) - 1)
+        planned = answered.calls[index]
+        state.calls.append(Call(0, planned.text, planned.location))
+        state.notes.extend(planned.notes)
+        state.planned = 1
+        if planned.fake:
+            state.failures.append(_fake_inputs(planned.text))
+            return
+
+        def build() -> Prepared:
+            set_seeds()
+            return on_device(planned.build(), names, self.device)
+
+        if self.name == FLOAT64:
+            self._serve({"reference": lambda: self._reference(state, build)})
+            return
+        with state.step("build", planned.text, planned.location):
+            prepared = build()
+        function, notes = compiled_form(
+            prepared.function,
+            by_source=state.job.request.target.compiled,
+            dynamic=prepared.options.dynamic,
+            roots=state.job.request.roots,
+        )
+        state.notes.extend(note for note in notes if note not in state.notes)
+        unit = Unit(prepared, function, work_of(plan.work, prepared))
+        self.one = One(
+            plan,
+            self.device,
+            self.compiled,
+            unit,
+            state.job.request.roots,
+            lambda text: state.tell("measure", f"{self.name}: {text}", None, None),
+        )
+        state.phase = "measure"
+        with unit.mode(), state.recorder.call(0):
+            self._serve(
+                {
+                    "start": lambda: self._start(state),
+                    "round": self._round,
+                    "judge": self._judge,
+                    "weigh": self.one.weigh,
+                    "profile": lambda: self._profile(state),
+                    "machine": self._machine,
+                    "finish": lambda: self._finish(state),
+                }
+            )
+
+    def _serve(self, orders: Mapping[str, Callable[..., dict[str, Any] | None]]) -> None:
+        """Answer orders until the other side closes."""
+        while True:
+            try:
+                said = wire.load(self.channel.recv_bytes())
+            except (EOFError, OSError):
+                return
+            before = self.one.counted_us if self.one is not None else 0.0
+            answer = orders[said.pop("do")](**said) or {}
+            if self.one is not None:
+                answer["row"] = encode(self.one.row)
+                answer["seconds"] = (self.one.counted_us - before) / 1e6
+            self.channel.send_bytes(wire.dump(answer))
+
+    def _start(self, state: RunState) -> dict[str, Any]:
+        one = self._measured
+        if self.name == EAGER:
+            self.before = machine.look(self.device)
+        one.start()
+        said: dict[str, Any] = {"us": one.us, "fresh": one.unit.fresh, "work": one.unit.work.value}
+        if self.name == EAGER:
+            said["machine"] = encode(machine.machine_of(self.before, self.before))
+            if one.results is not None:
+                one.results.save(_results(state))
+                said["results"] = _results(state)
+                said["random"] = accuracy.is_random(one.once_more(SEED), one.once_more(_OTHER_SEED))
+        return said
+
+    @property
+    def _measured(self) -> One:
+        if self.one is None:
+            raise RuntimeError("the reference's process measures nothing")
+        return self.one
+
+    def _reference(self, state: RunState, build: Callable[[], Prepared]) -> dict[str, Any]:
+        started = time.perf_counter()
+        made, why = float64_results(build)
+        seconds = time.perf_counter() - started
+        if made is None:
+            return {"why": why, "seconds": seconds}
+        made.save(_results(state))
+        return {"float64": _results(state), "seconds": seconds}
+
+    def _round(self, calls: int) -> None:
+        self._measured.round(calls)
+
+    def _judge(
+        self,
+        *,
+        eager: str | None = None,
+        float64: str | None = None,
+        why: str = "",
+        random: bool | None = None,
+    ) -> None:
+        self._measured.judged(self._accuracy(eager, float64, why, random=random))
+
+    def _accuracy(self, eager: str | None, float64: str | None, why: str, *, random: bool | None) -> Accuracy:
+        one = self._measured
+        training = one.unit.prepared.options.train
+        if eager is None or one.results is None:
+            return accuracy.not_compared("eager gave no results to compare with")
+        if random:
+            return accuracy.random_accuracy(training=training)
+        reference = results.load(float64) if float64 else None
+        return accuracy.judge(one.results, results.load(eager), reference, training=training, no_float64=why)
+
+    def _profile(self, state: RunState) -> None:
+        """Filled in where profiles are read (measure/profiling.py)."""
+
+    def _machine(self) -> dict[str, Any]:
+        return {"machine": encode(machine.machine_of(self.before, machine.look(self.device)))}
+
+    def _finish(self, state: RunState) -> None:
+        parts = state.recorder.parts()
+        self._measured.finish(parts.compiles, parts.frames, len(parts.breaks), len(parts.recompiles))
+        state.problems.extend(self.compiled.problems)
+        report = state.report()
+        report = replace(report, texts={**report.texts, **self.compiled.texts})
+        put(os.path.join(state.job.directory, "report.json"), wire.dump(encode(report)))
+
+
+def _plan(state: RunState) -> MeasurePlan:
+    return state.job.request.measure or MeasurePlan()
+
+
+def _results(state: RunState) -> str:
+    return os.path.join(state.job.directory, "results.pt")
+
+
+def _fake_inputs(text: str) -> Failure:
+    return Failure(
+        Culprit.USER,
+        "inputs",
+        f"{text} asks for fake tensors, which cannot be timed",
+        "give a directive without fake=True, with sizes that this machine has memory for",
+    )

@@ -1,0 +1,233 @@
+"""What a compiled call's time goes into that could be won, each as a sentence with its line: shares of its profile.
+
+Invariant: a share is of the wall time of the profiled call and was measured; what is below `SHARE` is not told. Kernels
+are called slower than eager's only where the quartiles of both do not meet.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.report import GapKind, LaunchKind, Work
+from fuselight_server.kernels.shares import Place, place_of
+from fuselight_server.kernels.words import line_ranges
+from fuselight_server.measured import words
+from fuselight_server.measured.comparing import Range, change, eager_of
+from fuselight_server.measured.lines import kernel_of, main_place, times_by_line
+from fuselight_server.measured.rates import rates
+from fuselight_server.measured.where import longest, of_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fuselight.report import MeasuredConfiguration, Profile, Report
+    from fuselight_server.measured.lines import LineTime
+
+SHARE = 0.1
+"""Of a call's wall time: what takes less is not worth a sentence."""
+NEAR = 0.7
+"""Of the device's bandwidth: kernels above it are bound by memory traffic, and nothing but less of it helps."""
+_SLOWER = 3
+"""Lines told of that are slower than in eager."""
+
+
+class Cause(str, enum.Enum):
+    """What a statement is about."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    EVEN = "even"
+    UNSTEADY = "unsteady"
+    TIME = "time"
+    FAILED = "failed"
+    ACCURACY = "accuracy"
+    COMPILE = "compile"
+    GUARDS = "guards"
+    BREAKS = "breaks"
+    RECOMPILATIONS = "recompilations"
+    LAUNCHES = "launches"
+    WAITING = "waiting"
+    COPIES = "copies"
+    HOST = "host"
+    MEMORY = "memory"
+    KERNEL = "kernel"
+    LINE = "line"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One sentence, without a full stop."""
+
+    cause: Cause
+    text: str
+    place: Place | None = None
+
+
+def causes(report: Report, one: MeasuredConfiguration, *, faster: bool) -> Iterator[Statement]:
+    """Yield what takes a part of the time that is worth a sentence; `faster`: what else could be won."""
+    yield from _breaks(report, one)
+    yield from _recompilations(report, one)
+    profile = one.profile
+    if profile is None or profile.wall_us <= 0:
+        return
+    yield from _gaps(report, one, profile)
+    if not faster:
+        yield from _slower_lines(report, one)
+    yield from _memory(report, one, profile)
+    yield from _longest_line(report, one, profile)
+
+
+def _breaks(report: Report, one: MeasuredConfiguration) -> Iterator[Statement]:
+    if not one.graph_breaks:
+        return
+    place = next((found for one in report.breaks if (found := place_of(one.stack, report.roots))), None)
+    profile = one.profile
+    eager = (
+        sum(launch.us for launch in profile.launches if launch.kind is LaunchKind.EAGER) if profile else 0.0
+    )
+    took = f"; what runs in eager there takes {words.time(eager)} on the device" if eager else ""
+    if place is None and profile is not None:
+        place, _ = longest(profile, GapKind.EAGER, report.roots)
+    yield Statement(
+        Cause.BREAKS,
+        f"{words.counted(one.graph_breaks, 'graph break')}: graphs are cut there, so that nothing is fused across"
+        f"{took}",
+        place,
+    )
+
+
+def _recompilations(report: Report, one: MeasuredConfiguration) -> Iterator[Statement]:
+    if not one.recompiles:
+        return
+    place = next((Place(found.location.path, found.location.line) for found in report.recompiles), None)
+    yield Statement(
+        Cause.RECOMPILATIONS,
+        f"{words.counted(one.recompiles, 'recompilation')}: each call that meets one takes a compile more",
+        place,
+    )
+
+
+def _gaps(report: Report, one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
+    roots = report.roots
+
+    def told(cause: Cause, text: str, *kinds: GapKind) -> Iterator[Statement]:
+        us = of_kind(profile, *kinds)
+        if us < SHARE * profile.wall_us:
+            return
+        place, what = next(
+            (found for kind in kinds if (found := longest(profile, kind, roots))[0] is not None),
+            longest(profile, kinds[0], roots),
+        )
+        call = f" ({what})" if what else ""
+        share = words.percent(us / profile.wall_us)
+        yield Statement(cause, f"{share} of a call goes into {text}{call}: {words.time(us)}", place)
+
+    yield from told(Cause.GUARDS, "checking guards", GapKind.GUARDS)
+    yield from _launches(one, profile)
+    yield from told(Cause.BREAKS, "host code outside of the graphs", GapKind.EAGER)
+    yield from told(Cause.WAITING, "waiting for the device", GapKind.SYNC)
+    yield from told(Cause.COPIES, "copies between host and device", GapKind.COPY)
+    yield from told(Cause.HOST, "Python, and all else on the host", GapKind.HOST)
+
+
+def _launches(one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
+    us = of_kind(profile, GapKind.LAUNCH, GapKind.WRAPPER)
+    if us < SHARE * profile.wall_us:
+        return
+    count = sum(launch.count for launch in profile.launches)
+    hint = ""
+    if one.cudagraphs is False and one.device is not None:
+        hint = "; mode='reduce-overhead' replays them as one CUDA graph, where that is possible"
+    yield Statement(
+        Cause.LAUNCHES,
+        f"{words.percent(us / profile.wall_us)} of a call goes into launching {words.counted(count, 'kernel')}, "
+        f"while none runs: {words.time(us)}{hint}",
+    )
+
+
+def _slower_lines(report: Report, one: MeasuredConfiguration) -> Iterator[Statement]:
+    """Lines whose kernels take longer than eager's do; those that share kernels are compared together."""
+    measured = report.measured
+    eager = eager_of(measured) if measured is not None else None
+    # Eager's backward kernels are on no line of their own, or on other lines than a compiled backward's.
+    if measured is None or eager is None or eager.profile is None or measured.work is not Work.INFERENCE:
+        return
+    before = {line.place: line for line in times_by_line(eager, report.roots)}
+    found = []
+    for group in _groups(times_by_line(one, report.roots)):
+        known = [before[line.place] for line in group if line.place in before]
+        if len(known) < len(group):
+            continue  # what eager did there is not known
+        old, new = _together(known), _together(group)
+        least = SHARE / 2 * one.profile.wall_us if one.profile is not None else 0.0
+        if change(old, new) is not None and new.us - old.us > least:
+            found.append((new.us - old.us, group, old, new))
+    for _, group, old, new in sorted(found, key=lambda item: -item[0])[:_SLOWER]:
+        launch, _ = max((item for line in group for item in line.launches), key=lambda item: item[0].us)
+        places = [line.place for line in group if line.place is not None]
+        first = min(places)
+        yield Statement(
+            Cause.KERNEL,
+            f"the kernels of {line_ranges(places, beside=first)} take {words.time(new.us)}, in eager "
+            f"{words.time(old.us)}: {launch.name}",
+            first,
+        )
+
+
+def _groups(lines: Iterable[LineTime]) -> list[list[LineTime]]:
+    """Put lines together that share kernels, directly or through others."""
+    left = {line.place: line for line in lines if line.place is not None}
+    groups = []
+    while left:
+        _, line = left.popitem()
+        group, wanted = [line], set(line.fused_with)
+        while wanted:
+            other = left.pop(wanted.pop(), None)
+            if other is not None:
+                group.append(other)
+                wanted |= other.fused_with
+        groups.append(group)
+    return groups
+
+
+def _together(lines: Iterable[LineTime]) -> Range:
+    lines = list(lines)
+    return Range(
+        float(sum(line.us for line in lines)),
+        float(sum(line.low for line in lines)),
+        float(sum(line.high for line in lines)),
+    )
+
+
+def _memory(report: Report, one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
+    near = []
+    for launch in profile.launches:
+        kernel = kernel_of(one, launch)
+        achieved = rates(launch, kernel, report.target_device)
+        if achieved.bound == "memory" and achieved.of_limit is not None and achieved.of_limit >= NEAR:
+            near.append((launch.us, main_place(launch, kernel, report.roots)))
+    us = sum(taken for taken, _ in near)
+    if profile.device_us > 0 and us >= profile.device_us / 2:
+        yield Statement(
+            Cause.MEMORY,
+            f"{words.percent(us / profile.device_us)} of the kernels' time runs at {words.percent(NEAR)} or more of "
+            "the device's memory bandwidth: only less traffic makes it faster",
+            max(near, key=lambda item: item[0])[1],
+        )
+
+
+def _longest_line(report: Report, one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
+    lines = [line for line in times_by_line(one, report.roots) if line.place is not None]
+    if not lines or profile.device_us <= 0:
+        return
+    line = lines[0]
+    share = float(line.us) / profile.device_us
+    if share < SHARE or len(lines) == 1:
+        return
+    yield Statement(
+        Cause.LINE,
+        f"the largest part of the kernels' time is this line's: {words.time(float(line.us))}, {words.percent(share)}",
+        line.place,
+    )

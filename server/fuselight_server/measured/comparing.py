@@ -1,0 +1,87 @@
+"""Whether one time differs from another, as far as their spreads carry it.
+
+Invariant: a difference is told only where the ranges in which the times lie do not meet; where a time is unsteady, that
+is the range of all its rounds. What is less than `LEAST` of the time is no difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.report import Clock
+
+if TYPE_CHECKING:
+    from fuselight.report import Measured, MeasuredConfiguration, Timing
+
+EAGER = "eager"
+WRITTEN = "written"
+LEAST = 0.01
+
+
+@dataclass(frozen=True)
+class Range:
+    """A time and where it lies, microseconds."""
+
+    us: float
+    low: float
+    high: float
+
+    @property
+    def spread(self) -> float:
+        """Half of the range, as a part of the time."""
+        return (self.high - self.low) / 2 / self.us if self.us else 0.0
+
+
+def range_of(timing: Timing) -> Range:
+    """Return the median between its quartiles, or, where it is unsteady, between its least and its largest round."""
+    low, high = timing.low_us, timing.high_us
+    if timing.unsteady:
+        low, high = min((low, *timing.rounds_us)), max((high, *timing.rounds_us))
+    return Range(timing.median_us, low, high)
+
+
+def change(before: Range, after: Range) -> float | None:
+    """Return by which part of `before` it changed, as 0.12 for 12% more; None where their spreads do not carry it."""
+    if before.us <= 0 or (before.low <= after.high and after.low <= before.high):
+        return None
+    part = after.us / before.us - 1
+    return part if abs(part) >= LEAST else None
+
+
+def eager_of(measured: Measured) -> MeasuredConfiguration | None:
+    """Return eager's row."""
+    return next((one for one in measured.configurations if one.name == EAGER), None)
+
+
+def compiled_of(measured: Measured) -> tuple[MeasuredConfiguration, ...]:
+    """Return the rows of what was compiled."""
+    return tuple(one for one in measured.configurations if one.name != EAGER)
+
+
+def clock_of(measured: Measured) -> Clock:
+    """Return the clock that all rows have: the device's, where each that was timed has it."""
+    timed = [one for one in measured.configurations if one.wall is not None or one.device is not None]
+    has_device = bool(timed) and all(one.device is not None for one in timed)
+    return Clock.DEVICE if has_device else Clock.WALL
+
+
+def timing_of(one: MeasuredConfiguration, clock: Clock) -> Timing | None:
+    """Return a row's time by a clock."""
+    return one.device if clock is Clock.DEVICE else one.wall
+
+
+def speedup(measured: Measured, one: MeasuredConfiguration) -> float | None:
+    """Return eager's time as a part of a row's, by the clock that they share; None where one has none."""
+    eager, clock = eager_of(measured), clock_of(measured)
+    base = timing_of(eager, clock) if eager is not None else None
+    mine = timing_of(one, clock)
+    if base is None or mine is None or mine.median_us <= 0:
+        return None
+    return base.median_us / mine.median_us
+
+
+def shown_of(measured: Measured) -> MeasuredConfiguration | None:
+    """Return the row whose profile stands on the lines: as the source compiles it, else `default`, else the first."""
+    profiled = {one.name: one for one in compiled_of(measured) if one.profile is not None}
+    return profiled.get(WRITTEN) or profiled.get("default") or next(iter(profiled.values()), None)

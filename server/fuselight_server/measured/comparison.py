@@ -1,0 +1,220 @@
+"""One benchmark against another: of an earlier run, another branch, another file.
+
+Invariant: lines are paired by their text, in order, also where their numbers moved; a line that was edited in its place
+is paired with itself. A change within both spreads is None, and never told as one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.kernels.shares import Place
+from fuselight_server.kernels.words import line_ranges
+from fuselight_server.measured import words
+from fuselight_server.measured.comparing import (
+    Range,
+    change,
+    clock_of,
+    range_of,
+    shown_of,
+    timing_of,
+)
+from fuselight_server.measured.lines import times_by_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import Measured, MeasuredConfiguration
+    from fuselight_server.measured.history import Run
+    from fuselight_server.measured.page import View
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A time before and after; None on a side that has none."""
+
+    before: Range | None
+    after: Range | None
+
+    @property
+    def change(self) -> float | None:
+        """By which part it changed; None where that is not known, or within the spreads."""
+        return change(self.before, self.after) if self.before is not None and self.after is not None else None
+
+
+@dataclass(frozen=True)
+class LinePair:
+    """One line in both runs."""
+
+    place: Place
+    """Where it is now; where it was, for a line that is gone."""
+    pair: Pair
+    gone: bool = False
+    new: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What changed since `before`."""
+
+    before: Run
+    configurations: tuple[tuple[str, Pair], ...]
+    lines: tuple[LinePair, ...]
+    """Of the configuration whose profile stands on the lines, the largest change first."""
+
+
+def compare(before: Run, after: Run) -> Comparison:
+    """Compare two runs."""
+    old, new = before.report.measured, after.report.measured
+    if old is None or new is None:
+        return Comparison(before, (), ())
+    known = {one.name: one for one in old.configurations}
+    clock = clock_of(new) if clock_of(new) is clock_of(old) else None
+    pairs = []
+    for one in new.configurations:
+        earlier = known.get(one.name)
+        timings = [
+            (timing_of(side, clock) if clock is not None else side.wall) if side is not None else None
+            for side in (earlier, one)
+        ]
+        if timings[0] is not None and timings[1] is not None:
+            pairs.append((one.name, Pair(range_of(timings[0]), range_of(timings[1]))))
+    return Comparison(before, tuple(pairs), tuple(_lines(before, after, old, new)))
+
+
+def _lines(before: Run, after: Run, old: Measured, new: Measured) -> list[LinePair]:
+    shown = shown_of(new)
+    earlier = next(
+        (one for one in old.configurations if shown and one.name == shown.name and one.profile is not None),
+        None,
+    )
+    if shown is None or earlier is None:
+        return []
+    was, now = _by_file(before, earlier), _by_file(after, shown)
+    found: list[LinePair] = []
+    for file in was.keys() | now.keys():
+        found += _paired(was.get(file, []), now.get(file, []), before, after)
+    return sorted(found, key=lambda one: (-_size(one.pair), one.place))
+
+
+def _size(pair: Pair) -> float:
+    if pair.before is None or pair.after is None:
+        return max((side.us for side in (pair.before, pair.after) if side is not None), default=0.0)
+    return abs(pair.after.us - pair.before.us) if pair.change is not None else 0.0
+
+
+Timed = list[tuple[Place, Range]]
+
+
+def _by_file(run: Run, one: MeasuredConfiguration) -> dict[str, Timed]:
+    """Return the lines with a time, from the top, by file; the target's own has the empty name."""
+    found: dict[str, Timed] = {}
+    for line in times_by_line(one, run.report.roots):
+        if line.place is not None:
+            own = line.place.path == run.report.target.path
+            name = "" if own else os.path.relpath(line.place.path, run.root)
+            found.setdefault(name, []).append((line.place, line.range))
+    return {name: sorted(lines, key=lambda item: item[0]) for name, lines in found.items()}
+
+
+def _paired(was: Timed, now: Timed, before: Run, after: Run) -> Iterator[LinePair]:
+    texts, new_texts = (
+        [(run.line(place.path, place.line) or f"\0{place.line}").strip() for place, _ in side]
+        for run, side in ((before, was), (after, now))
+    )
+    left: list[int] = []
+    fresh: list[int] = []
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, texts, new_texts, autojunk=False).get_opcodes():
+        if kind == "equal" or (kind == "replace" and _in_place(was, now, (a, b), (c, d))):
+            for index, other in zip(range(a, b), range(c, d), strict=True):
+                yield LinePair(now[other][0], Pair(was[index][1], now[other][1]))
+        else:
+            left += range(a, b)
+            fresh += range(c, d)
+    for other in fresh:  # a line that moved past others
+        found = [one for one in left if texts[one] == new_texts[other]]
+        if not found:
+            yield LinePair(now[other][0], Pair(None, now[other][1]), new=True)
+        else:
+            left.remove(found[0])
+            yield LinePair(now[other][0], Pair(was[found[0]][1], now[other][1]))
+    for index in left:
+        yield LinePair(was[index][0], Pair(was[index][1], None), gone=True)
+
+
+def _in_place(was: Timed, now: Timed, old: tuple[int, int], new: tuple[int, int]) -> bool:
+    """Whether lines with other texts are the same, edited: they have not moved, or as far as the ones around them."""
+    if old[1] - old[0] != new[1] - new[0]:
+        return False
+
+    def moved(index: int, other: int) -> int | None:
+        inside = 0 <= index < len(was) and 0 <= other < len(now)
+        return now[other][0].line - was[index][0].line if inside else None
+
+    around = {0, moved(old[0] - 1, new[0] - 1), moved(old[1], new[1])}
+    shifts = {moved(*pair) for pair in zip(range(*old), range(*new), strict=True)}
+    return len(shifts) == 1 and shifts <= around
+
+
+def said(found: Comparison, after: Run) -> tuple[str, ...]:
+    """Say what changed: `default: +12%, 4.1 ms -> 4.6 ms`, then lines, as `+12%, line 42: 1 ms -> 1.1 ms`."""
+    out = []
+    for name, pair in found.configurations:
+        if pair.change is not None and pair.before is not None and pair.after is not None:
+            out.append(f"{name}: {words.changed(pair.change)}, {_both(pair.before, pair.after)}")
+    beside = Place(after.report.target.path, 0)
+    for line in found.lines:
+        where = line_ranges([line.place], beside=beside)
+        pair = line.pair
+        if pair.change is not None and pair.before is not None and pair.after is not None:
+            out.append(f"{words.changed(pair.change)}, {where}: {_both(pair.before, pair.after)}")
+        elif line.new and pair.after is not None:
+            out.append(f"new, {where}: {words.time(pair.after.us)}")
+        elif line.gone and pair.before is not None:
+            out.append(f"gone, {where} of then: {words.time(pair.before.us)}")
+    return tuple(out)
+
+
+def _both(before: Range, after: Range) -> str:
+    return f"{words.time(before.us)} -> {words.time(after.us)}"
+
+
+def as_json(found: Comparison, view: View) -> dict[str, Any]:
+    """Return it for the page."""
+    lines = []
+    for line in found.lines:
+        place = None if line.gone else view.place(line.place)
+        if line.gone:
+            text = found.before.line(line.place.path, line.place.line) or ""
+            place = {
+                "uri": view.uri_of(line.place.path),
+                "path": f"{view.shown(line.place.path)} (then)",
+                "line": line.place.line - 1,
+                "text": text.strip(),
+            }
+        if place is not None:
+            lines.append({
+                "place": place,
+                "before_us": line.pair.before.us if line.pair.before is not None else None,
+                "after_us": line.pair.after.us if line.pair.after is not None else None,
+                "change": line.pair.change,
+            })  # fmt: skip
+    past = found.before.past
+    return {
+        "id": past.id,
+        "label": ", ".join(part for part in (past.when, past.device, past.label) if part),
+        "configurations": [
+            {
+                "name": name,
+                "before_us": pair.before.us,
+                "after_us": pair.after.us,
+                "change": pair.change,
+            }
+            for name, pair in found.configurations
+            if pair.before is not None and pair.after is not None
+        ],
+        "lines": lines,
+    }

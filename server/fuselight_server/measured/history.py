@@ -1,0 +1,244 @@
+"""The benchmarks of a target that were made before, kept in the workspace's `.fuselight/` folder.
+
+Invariant: files are 0600 and replaced as a whole, the newest `KEPT` of each target stay, and a damaged one reads as
+absent. Texts of kernels and what the program printed are not kept; the lines that the numbers are of are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gzip
+import json
+import os
+import re
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fuselight.codec import DecodeError, decode, encode
+from fuselight.report import Output, Report, data_key
+from fuselight_server.measured import words
+from fuselight_server.measured.comparing import compiled_of, shown_of, speedup
+from fuselight_server.measured.lines import times_by_line
+from fuselight_server.store import Store, write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KEPT = 20
+"""Runs of one target."""
+KEPT_TARGETS = 100
+"""Targets of one workspace, those whose last run is oldest go."""
+_MAX_BYTES = 64 * 1024 * 1024
+_ENDING = ".json.gz"
+_SCHEMA = 1
+_HEAD = "fuselight benchmark"
+_UNREADABLE = (OSError, EOFError, zlib.error, ValueError, DecodeError, RecursionError)
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a list of runs says of one."""
+
+    id: str
+    when: str
+    """UTC, as `2026-01-31T12:00:00Z`."""
+    device: str
+    label: str
+    """Branch, versions, and what it came to."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One benchmark, as it is kept and exported."""
+
+    past: Past
+    root: str
+    """Folder of the project: paths of another checkout are compared below it."""
+    report: Report
+    lines: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By path, then by 1-based line in digits: the text of each line that numbers are of."""
+
+    def line(self, path: str, number: int) -> str | None:
+        """Return a line's text as it was measured."""
+        return self.lines.get(path, {}).get(str(number))
+
+
+def run_of(
+    report: Report, root: str, read_line: Callable[[str, int], str | None], *, number: int = 1
+) -> Run | None:
+    """Make of a report what is kept of it; None where nothing was measured. `number` tells apart runs of one second."""
+    measured = report.measured
+    if measured is None:
+        return None
+    identity = re.sub(r"\W", "", measured.started) or "run"
+    past = Past(
+        id=identity if number == 1 else f"{identity}-{number}",
+        when=measured.started,
+        device=words.device(measured.machine),
+        label=_label(report, branch(Path(root))),
+    )
+    lines: dict[str, dict[str, str]] = {}
+    for one in measured.configurations:
+        for line in times_by_line(one, report.roots):
+            place = line.place
+            text = read_line(place.path, place.line) if place is not None else None
+            if place is not None and text is not None:
+                lines.setdefault(place.path, {})[str(place.line)] = text
+    light = dataclasses.replace(report, texts={}, output=Output(), assembled={})
+    return Run(past, root, light, lines)
+
+
+def _label(report: Report, on: str) -> str:
+    measured = report.measured
+    if measured is None:
+        return on
+    shown = shown_of(measured) or next(iter(compiled_of(measured)), None)
+    faster = speedup(measured, shown) if shown is not None else None
+    parts = [on, f"torch {report.versions.torch}" if report.versions.torch else "", words.WORK[measured.work]]
+    parts += [f"{shown.name} {words.times(faster)}" if shown is not None and faster is not None else ""]
+    return ", ".join(part for part in parts if part)
+
+
+def branch(root: Path) -> str:
+    """Return git's current branch of a folder; empty where there is none."""
+    folder = next((one for one in (root, *root.parents) if (one / ".git").exists()), None)
+    if folder is None:
+        return ""
+    git = folder / ".git"
+    try:
+        if git.is_file():  # a worktree's
+            git = folder / git.read_text(encoding="utf-8").partition("gitdir:")[2].strip()
+        head = (git / "HEAD").read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
+    name = head.removeprefix("ref: refs/heads/")
+    return name if name != head else head[:10]
+
+
+@dataclass(frozen=True)
+class History:
+    """The runs of one target. Nothing is created before one is kept."""
+
+    store: Store
+    path: str
+    target: str
+
+    @property
+    def folder(self) -> Path:
+        """Where they lie: by the file's path below the project, so that they move with it."""
+        relative = os.path.relpath(self.path, self.store.folder.parent)
+        key = data_key(f"{Path(relative).as_posix()}\0{self.target}".encode("utf-8", "surrogatepass"))
+        return _benches(self.store) / key
+
+    def keep(self, report: Report, read_line: Callable[[str, int], str | None]) -> str | None:
+        """Keep a run. Returns why that is not possible, None where it is or where there is nothing to keep."""
+        root = str(self.store.folder.parent)
+        taken = {past.id for past in self.runs()}
+        number = 1
+        run = run_of(report, root, read_line)
+        while run is not None and run.past.id in taken:
+            number += 1
+            run = run_of(report, root, read_line, number=number)
+        if run is None:
+            return None
+        try:
+            self.store.prepare()
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(self.folder / f"{run.past.id}{_ENDING}", gzip.compress(dump(run).encode(), 1))
+            self._drop_oldest()
+        except OSError as error:
+            return f"benchmarks cannot be kept in {self.folder}: {error.strerror or error}"
+        return None
+
+    def runs(self) -> tuple[Past, ...]:
+        """Return what there is, the newest first."""
+        found = [past for path in self._files() if (past := _past(path)) is not None]
+        return tuple(sorted(found, key=lambda past: (past.when, len(past.id), past.id), reverse=True))
+
+    def read(self, identity: str) -> Run | None:
+        """Return a run; None where there is none of this id that can be read."""
+        path = next((one for one in self._files() if one.name == f"{identity}{_ENDING}"), None)
+        if path is None:
+            return None
+        try:
+            if path.stat().st_size > _MAX_BYTES:
+                return None
+            return load(gzip.decompress(path.read_bytes()).decode())
+        except _UNREADABLE:
+            return None
+
+    def newest(self) -> Run | None:
+        """Return the last run that can be read."""
+        return next((run for past in self.runs() if (run := self.read(past.id)) is not None), None)
+
+    def _files(self) -> list[Path]:
+        return list(self.folder.glob(f"*{_ENDING}"))
+
+    def _drop_oldest(self) -> None:
+        kept = {f"{past.id}{_ENDING}" for past in self.runs()[:KEPT]}
+        for path in self._files():
+            if path.name not in kept:
+                path.unlink(missing_ok=True)
+        folders = sorted(_benches(self.store).iterdir(), key=_age, reverse=True)
+        for folder in folders[KEPT_TARGETS:]:
+            _remove(folder)
+
+
+def forget(store: Store) -> None:
+    """Remove all benchmarks that are kept in a store."""
+    folder = _benches(store)
+    if folder.is_dir():
+        for one in folder.iterdir():
+            _remove(one)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def dump(run: Run) -> str:
+    """Return a run as text: a line of JSON that lists can be made of, then one with all of it."""
+    head = {"kind": _HEAD, "schema": _SCHEMA, **encode(run.past)}
+    return f"{json.dumps(head)}\n{json.dumps(encode(run), separators=(',', ':'))}\n"
+
+
+def load(text: str) -> Run:
+    """Return the run of a text. Raises ValueError or DecodeError for what is none."""
+    head, _, rest = text.partition("\n")
+    _check(json.loads(head))
+    run: Run = decode(Run, json.loads(rest))
+    return run
+
+
+def _check(head: Any) -> None:
+    if not isinstance(head, dict) or head.get("kind") != _HEAD:
+        raise DecodeError("this is no benchmark of Fuselight's")
+    if not isinstance(head.get("schema"), int) or head["schema"] > _SCHEMA:
+        raise DecodeError("this benchmark is of a newer Fuselight")
+
+
+def _past(path: Path) -> Past | None:
+    try:
+        with gzip.open(path, "rb") as file:
+            head = json.loads(file.readline(1 << 16))
+        _check(head)
+        past: Past = decode(Past, head)
+    except _UNREADABLE:
+        return None
+    return past if past.id == path.name.removesuffix(_ENDING) else None
+
+
+def _benches(store: Store) -> Path:
+    return store.folder / "bench"
+
+
+def _age(folder: Path) -> float:
+    return max((path.stat().st_mtime for path in folder.glob(f"*{_ENDING}")), default=0.0)
+
+
+def _remove(folder: Path) -> None:
+    for path in folder.glob(f"*{_ENDING}*"):
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()

@@ -1,0 +1,94 @@
+"""The measured time of each line: a kernel's time shared between its lines exactly as estimates are.
+
+What no graph launched is on the line that called it. Invariant: parts are exact fractions, so that the sum over lines,
+with what has no line, equals the sum over all that ran on the device.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from fuselight_server.kernels.shares import Place, place_of, shares
+from fuselight_server.measured.comparing import Range
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fuselight.report import Kernel, MeasuredConfiguration, MeasuredLaunch
+
+
+@dataclass
+class LineTime:
+    """What one line takes on the device in one call; `place` is None for what has no line."""
+
+    place: Place | None
+    launches: list[tuple[MeasuredLaunch, Kernel | None]] = field(default_factory=list)
+    """Each with the kernel of the report that it is, where it could be joined to one."""
+    us: Fraction = Fraction(0)
+    low: Fraction = Fraction(0)
+    high: Fraction = Fraction(0)
+    """The line's part of the quartiles."""
+    fused_with: set[Place] = field(default_factory=set)
+    """Other lines that have operators in the same kernels."""
+
+    @property
+    def range(self) -> Range:
+        """The time and where it lies."""
+        return Range(float(self.us), float(self.low), float(self.high))
+
+    @property
+    def kernels(self) -> int:
+        """How many kernels of compiled graphs it has a part in."""
+        return sum(kernel is not None for _, kernel in self.launches)
+
+
+def kernel_of(one: MeasuredConfiguration, launch: MeasuredLaunch) -> Kernel | None:
+    """Return the kernel that a launch is joined to; None where there is none."""
+    if launch.graph is None or launch.launch is None:
+        return None
+    if not 0 <= launch.graph < len(one.generated):
+        return None
+    kernels = one.generated[launch.graph].kernels
+    if 0 <= launch.launch < len(kernels) and kernels[launch.launch].launch == launch.launch:
+        return kernels[launch.launch]
+    return next((kernel for kernel in kernels if kernel.launch == launch.launch), None)
+
+
+def parts_of(
+    launch: MeasuredLaunch, kernel: Kernel | None, roots: Sequence[str]
+) -> dict[Place | None, Fraction]:
+    """Return the part of each line in a launch; the parts are 1 in sum."""
+    if kernel is not None:
+        return shares(kernel, roots)
+    return {place_of(launch.stack, roots): Fraction(1)}
+
+
+def times_by_line(one: MeasuredConfiguration, roots: Sequence[str]) -> tuple[LineTime, ...]:
+    """Return the time of every line with a part in what ran on the device, the longest first."""
+    found: dict[Place | None, LineTime] = {}
+    for launch in one.profile.launches if one.profile is not None else ():
+        kernel = kernel_of(one, launch)
+        parts = parts_of(launch, kernel, roots)
+        for place, part in parts.items():
+            line = found.setdefault(place, LineTime(place))
+            line.launches.append((launch, kernel))
+            line.us += part * exact(launch.us)
+            line.low += part * exact(launch.low_us)
+            line.high += part * exact(launch.high_us)
+            line.fused_with.update(other for other in parts if other is not None and other != place)
+    return tuple(sorted(found.values(), key=lambda line: (-line.us, line.place or Place("", 0))))
+
+
+def main_place(launch: MeasuredLaunch, kernel: Kernel | None, roots: Sequence[str]) -> Place | None:
+    """Return the line with the largest part in a launch, the first of equals."""
+    parts = parts_of(launch, kernel, roots)
+    lines = sorted((-part, place) for place, part in parts.items() if place is not None)
+    return lines[0][1] if lines else None
+
+
+def exact(us: float) -> Fraction:
+    """Return a time as a fraction; what is no number counts as none."""
+    return Fraction(us) if math.isfinite(us) else Fraction(0)

@@ -1,0 +1,234 @@
+"""The page of a benchmark as data: what the editor's window, the exports and the terminal show, all from here.
+
+Invariant: JSON's own types under the names that `extension/src/bench_messages.ts` types; None is what is not known, and
+every line is where `View` says that it is now. Names of the page's parts and their meaning are in docs/bench.md.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.kernels.shares import Place, place_of
+from fuselight_server.measured import words
+from fuselight_server.measured.comparing import clock_of, range_of, speedup, timing_of
+from fuselight_server.measured.details import details
+from fuselight_server.measured.verdict import verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuselight.report import Accuracy, Machine, Measured, MeasuredConfiguration, Report
+
+Json = dict[str, Any]
+
+
+def _same(place: Place) -> Place | None:
+    return place
+
+
+@dataclass(frozen=True)
+class View:
+    """How lines are shown."""
+
+    uri_of: Callable[[str], str]
+    read_line: Callable[[str, int], str | None]
+    shown: Callable[[str], str] = os.path.basename
+    """A path as people read it."""
+    now: Callable[[Place], Place | None] = _same
+    """Where a line of the report is now; None if it was deleted."""
+
+    def place(self, at: Place | None) -> Json | None:
+        """Return a line for the page."""
+        there = self.now(at) if at is not None else None
+        if there is None:
+            return None
+        text = self.read_line(there.path, there.line) or ""
+        return {
+            "uri": self.uri_of(there.path),
+            "path": self.shown(there.path),
+            "line": there.line - 1,
+            "text": text.strip(),
+        }
+
+
+@dataclass(frozen=True)
+class Around:
+    """What the page says beside the report."""
+
+    running: bool = False
+    stale: bool = False
+    message: str = ""
+    notes: tuple[str, ...] = ()
+    history: tuple[Json, ...] = ()
+    comparison: Json | None = None
+
+
+@dataclass(frozen=True)
+class Named:
+    """Whose page it is, for where there is no report yet."""
+
+    path: str
+    target: str
+
+    @property
+    def title(self) -> str:
+        """How users read it."""
+        return self.target or "__main__"
+
+
+_NOTHING_AROUND = Around()
+
+
+def nothing(named: Named, view: View, around: Around) -> Json:
+    """Return the page of a target that was not measured."""
+    return {
+        **_head(named, view, around),
+        "found": False,
+        "when": "",
+        "work": "",
+        "inputs": [],
+        "verdict": [],
+        "machine": [],
+        "notes": list(around.notes),
+        "configurations": [],
+        "profiles": {},
+    }
+
+
+def page(report: Report, view: View, around: Around = _NOTHING_AROUND) -> Json:
+    """Return the page of a report; one in which nothing was measured says what failed."""
+    named = Named(report.target.path, report.target.name)
+    measured = report.measured
+    if measured is None:
+        failed = "; ".join(f"{one.message}. {one.next_step}".strip() for one in report.failures)
+        message = around.message or failed or "nothing was measured"
+        return {**nothing(named, view, around), "message": message, "notes": [*around.notes, *_lost(report)]}
+    return {
+        **_head(named, view, around),
+        "found": True,
+        "when": measured.started,
+        "work": words.WORK[measured.work],
+        "inputs": [call.text for call in report.inputs.calls] if report.inputs is not None else [],
+        "verdict": [{"text": one.text, "place": view.place(one.place)} for one in verdict(report)],
+        "machine": machine(measured.machine, report),
+        "notes": [*around.notes, *notes(report, measured)],
+        "configurations": [_row(one, measured, report, view) for one in measured.configurations],
+        "profiles": {
+            one.name: details(one, report, view)
+            for one in measured.configurations
+            if one.profile is not None or one.compile_steps
+        },
+    }
+
+
+def _head(named: Named, view: View, around: Around) -> Json:
+    return {
+        "running": around.running,
+        "stale": around.stale,
+        "title": named.title,
+        "message": around.message,
+        "target": named.target,
+        "uri": view.uri_of(named.path),
+        "history": list(around.history),
+        "comparison": around.comparison,
+    }
+
+
+def machine(one: Machine, report: Report) -> list[dict[str, str]]:
+    """Return where it was measured, name by name."""
+    facts = [
+        ("device", words.device(one)),
+        ("CUDA_VISIBLE_DEVICES", one.visible or ""),
+        ("UUID", one.uuid),
+        ("MIG", "yes" if one.mig else ""),
+        ("driver", one.driver),
+        ("CUDA", one.cuda),
+        ("clocks", one.clocks),
+        ("threads", str(one.threads) if one.threads else ""),
+        ("torch", report.versions.torch or ""),
+        ("triton", report.versions.triton or ""),
+        ("Python", report.versions.python),
+        ("platform", report.versions.platform),
+    ]
+    return [{"name": name, "value": value} for name, value in facts if value]
+
+
+def notes(report: Report, measured: Measured) -> list[str]:
+    """Return what makes the numbers doubtful, and what was not done."""
+    said = {
+        "the benchmark is not at its end: what is here is what was measured so far": not measured.finished,
+        "the device's L2 cache was cleared before each timed call": measured.cold_cache,
+        "each call got copies of its inputs, as the target changes them": measured.fresh_inputs,
+        "eager itself gives other results each time": measured.random is True,
+    }
+    return [*(text for text, is_so in said.items() if is_so), *measured.machine.notes, *_lost(report)]
+
+
+def _lost(report: Report) -> list[str]:
+    failed = [f"{one.message}. {one.next_step}".strip() for one in report.failures]
+    return [*failed, *(f"not known: {one.what}: {one.why}" for one in report.problems)]
+
+
+def _row(one: MeasuredConfiguration, measured: Measured, report: Report, view: View) -> Json:
+    clock = clock_of(measured)
+    timing = timing_of(one, clock) or one.wall
+    mine = range_of(timing) if timing is not None else None
+    faster = speedup(measured, one)
+    alone = ("measured behind the others, as there was no memory for it beside them",) if one.alone else ()
+    return {
+        "name": one.name,
+        "failure": None
+        if one.failure is None
+        else ". ".join(part for part in (one.failure.message.rstrip("."), one.failure.next_step) if part),
+        "speedup": faster,
+        "us": mine.us if mine is not None else None,
+        "spread": timing.spread if timing is not None else None,
+        "unsteady": timing is not None and timing.unsteady,
+        "clock": timing.clock.value if timing is not None else None,
+        "wall_us": one.wall.median_us if one.wall is not None else None,
+        "first_us": one.first_us,
+        "second_us": one.second_us,
+        "calls": timing.calls if timing is not None else 0,
+        "peak_bytes": one.peak_bytes,
+        "own_bytes": one.own_bytes,
+        "accuracy": None if one.accuracy is None else _accuracy(one.accuracy, report, view),
+        "graph_breaks": one.graph_breaks,
+        "compiles": one.compiles,
+        "recompiles": one.recompiles,
+        "notes": [*one.notes, *alone],
+    }
+
+
+def accuracy_words(accuracy: Accuracy) -> str:
+    """Return in a line what the comparison with eager came to."""
+    if accuracy.passed is None:
+        return f"not compared: {accuracy.why}" if accuracy.why else "not compared"
+    tolerance = f" within a tolerance of {accuracy.tolerance:g}" if accuracy.tolerance is not None else ""
+    compared = words.counted(accuracy.compared, "tensor") if accuracy.compared else ""
+    against = f" against {accuracy.against}" if accuracy.against else ""
+    many = f" ({compared}{against})" if compared else ""
+    if accuracy.passed:
+        return f"as eager{tolerance}{many}"
+    why = f": {accuracy.why}" if accuracy.why else ""
+    first = f"; first differs in {accuracy.first_operator}" if accuracy.first_operator else ""
+    return f"not as eager{tolerance}{many}{why}{first}"
+
+
+def _accuracy(accuracy: Accuracy, report: Report, view: View) -> Json:
+    return {
+        "passed": accuracy.passed,
+        "text": accuracy_words(accuracy),
+        "tensors": [
+            {
+                "what": tensor.what,
+                "cosine": tensor.cosine,
+                "absolute": tensor.absolute,
+                "relative": tensor.relative,
+                "passed": tensor.passed,
+            }
+            for tensor in accuracy.tensors
+        ],
+        "place": view.place(place_of(accuracy.first, report.roots)),
+    }

@@ -1,0 +1,182 @@
+"""What a benchmark comes to, in words: whether compiled is faster than eager, and what its time goes into.
+
+Invariant: a sentence about a difference is only made where the spread of both times carries it (`comparing.change`); a
+cause is a share that was measured, with the line that it belongs to where that is known. The first statement is the
+headline.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from fuselight_server.kernels.shares import place_of
+from fuselight_server.measured import words
+from fuselight_server.measured.causes import Cause, Statement, causes
+from fuselight_server.measured.comparing import (
+    EAGER,
+    Range,
+    change,
+    clock_of,
+    compiled_of,
+    eager_of,
+    range_of,
+    timing_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import Clock, Measured, MeasuredConfiguration, Report, Timing
+
+
+def verdict(report: Report) -> tuple[Statement, ...]:
+    """Return the statements about a benchmark; none where nothing was measured."""
+    measured = report.measured
+    if measured is None or not measured.configurations:
+        return ()
+    clock = clock_of(measured)
+    eager = eager_of(measured)
+    base = timing_of(eager, clock) if eager is not None else None
+    timed = [one for one in compiled_of(measured) if timing_of(one, clock) is not None]
+    right = [one for one in timed if not _is_wrong(one)]
+    best = min(right or timed, key=lambda one: _us(one, clock), default=None)
+    found: list[Statement] = []
+    if best is None or base is None:
+        found += _without_comparison(measured, base, timed, clock)
+    else:
+        mine = timing_of(best, clock)
+        if mine is not None:
+            found += _compared(report, best, base, mine, wrong=not right)
+    found += [_wrong(report, one) for one in timed if _is_wrong(one)]
+    found += [
+        Statement(Cause.FAILED, f"{one.name} could not be measured: {one.failure.message}")
+        for one in measured.configurations
+        if one.failure is not None and (one.name != EAGER or found[:1] != [_eager_failed(one)])
+    ]
+    return tuple(found)
+
+
+def slower(report: Report) -> MeasuredConfiguration | None:
+    """Return the fastest compiled row where that is slower than eager, as far as the spreads carry it."""
+    measured = report.measured
+    if measured is None:
+        return None
+    clock = clock_of(measured)
+    eager = eager_of(measured)
+    base = timing_of(eager, clock) if eager is not None else None
+    timed = [one for one in compiled_of(measured) if timing_of(one, clock) is not None and not _is_wrong(one)]
+    best = min(timed, key=lambda one: _us(one, clock), default=None)
+    mine = timing_of(best, clock) if best is not None else None
+    if base is None or mine is None:
+        return None
+    part = change(range_of(base), range_of(mine))
+    return best if part is not None and part > 0 else None
+
+
+def _us(one: MeasuredConfiguration, clock: Clock) -> float:
+    timing = timing_of(one, clock)
+    return timing.median_us if timing is not None else math.inf
+
+
+def _is_wrong(one: MeasuredConfiguration) -> bool:
+    return one.accuracy is not None and one.accuracy.passed is False
+
+
+def _eager_failed(one: MeasuredConfiguration) -> Statement:
+    message = one.failure.message if one.failure is not None else "it has no time"
+    return Statement(
+        Cause.FAILED, f"eager could not be measured, so that there is nothing to compare with: {message}"
+    )
+
+
+def _without_comparison(
+    measured: Measured, base: Timing | None, timed: list[MeasuredConfiguration], clock: Clock
+) -> Iterator[Statement]:
+    eager = eager_of(measured)
+    if base is None and eager is not None and eager.failure is not None:
+        yield _eager_failed(eager)
+    for one in timed:
+        yield Statement(Cause.TIME, f"{one.name} takes {_time(timing_of(one, clock))}")
+    if not timed and base is not None:
+        tried = [one for one in measured.configurations if one.name != EAGER]
+        lack = "no other configuration was measured" if tried else "nothing was compiled to compare it with"
+        yield Statement(Cause.TIME, f"eager takes {_time(base)}; {lack}")
+
+
+def _compared(
+    report: Report, best: MeasuredConfiguration, base: Timing, mine: Timing, *, wrong: bool
+) -> Iterator[Statement]:
+    part = change(range_of(base), range_of(mine))
+    numbers = f"{_time(mine)} instead of {_time(base)}"
+    but = ", but its results are not eager's" if wrong else ""
+    if part is not None and part < 0:
+        fast = f"{best.name} is {words.times(base.median_us / mine.median_us)} as fast as eager"
+        yield Statement(Cause.FASTER, f"{fast}: {numbers}{but}")
+    elif part is not None:
+        slow = f"{best.name} is slower than eager: it takes {words.times(1 + part)} the time"
+        yield Statement(Cause.SLOWER, f"{slow}, {numbers}{but}")
+    elif mine.unsteady or base.unsteady:
+        which = words.listed(name for name, one in ((best.name, mine), (EAGER, base)) if one.unsteady)
+        yield Statement(
+            Cause.UNSTEADY,
+            f"whether {best.name} is faster than eager cannot be said: the times of {which} vary too much "
+            f"({numbers})",
+        )
+    else:
+        yield Statement(
+            Cause.EVEN, f"{best.name} is no faster than eager: {numbers}, which is within the spread"
+        )
+    if part is not None and part < 0:
+        yield from _pays_off(best, report)
+    yield from causes(report, best, faster=part is not None and part < 0)
+
+
+def _pays_off(best: MeasuredConfiguration, report: Report) -> Iterator[Statement]:
+    """After how many calls the compile has been worth it, by the host's clock, which alone has the first call."""
+    measured = report.measured
+    eager = eager_of(measured) if measured is not None else None
+    wall, base = best.wall, eager.wall if eager is not None else None
+    if best.first_us is None or wall is None or base is None:
+        return
+    extra = best.first_us + (best.second_us or wall.median_us) - 2 * wall.median_us
+    won = base.median_us - wall.median_us
+    if extra <= 0 or change(range_of(base), range_of(wall)) is None or won <= 0:
+        return
+    calls = math.ceil(extra / won)
+    yield Statement(
+        Cause.COMPILE,
+        f"its cold compile takes {words.time(extra)}, which pays off after {_about(calls)} calls",
+    )
+
+
+def _wrong(report: Report, one: MeasuredConfiguration) -> Statement:
+    accuracy = one.accuracy
+    place = place_of(accuracy.first, report.roots) if accuracy is not None else None
+    failed = [tensor for tensor in accuracy.tensors if not tensor.passed] if accuracy is not None else []
+    which = f" in {failed[0].what}" if failed else ""
+    where = (
+        f"; the first operator that differs is {accuracy.first_operator}"
+        if accuracy and accuracy.first_operator
+        else ""
+    )
+    return Statement(Cause.ACCURACY, f"{one.name} gives other results than eager does{which}{where}", place)
+
+
+def _time(timing: Timing | None) -> str:
+    if timing is None:
+        return "an unknown time"
+    shown = f"{words.time(timing.median_us)} {words.spread(_range_spread(timing))}"
+    return f"{shown} (unsteady)" if timing.unsteady else shown
+
+
+def _range_spread(timing: Timing) -> float:
+    return Range(timing.median_us, timing.low_us, timing.high_us).spread
+
+
+def _about(calls: int) -> str:
+    """Two digits: the times have no more."""
+    if calls < 100:  # noqa: PLR2004 - two digits
+        return str(calls)
+    scale = 10 ** (len(str(calls)) - 2)
+    return f"about {round(calls / scale) * scale:,}"

@@ -1,0 +1,95 @@
+"""Where the time of one call goes: kernels, and by kind what the host does while none runs.
+
+Invariant: the parts add up to the wall time of the profiled call; what the profile does not tell apart is a part of its
+own. Kernels that overlap on several streams count once, each kind with its part of the union.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.report import GapKind, LaunchKind
+from fuselight_server.kernels.shares import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fuselight.report import Gap, Profile
+    from fuselight_server.kernels.shares import Place
+
+UNKNOWN = "unknown"
+_NEGLIGIBLE = 0.001
+"""Of the wall time: what is less is rounding."""
+
+KERNEL = "kernel"
+LAUNCHES = {
+    LaunchKind.KERNEL: (KERNEL, "kernels of compiled graphs"),
+    LaunchKind.EAGER: ("kernel_eager", "kernels that no graph launched"),
+    LaunchKind.COPY: ("kernel_copy", "copies and fills"),
+}
+GAPS = {
+    GapKind.LAUNCH: "between launch and start",
+    GapKind.GUARDS: "guards",
+    GapKind.WRAPPER: "host code of compiled graphs",
+    GapKind.EAGER: "host code outside of graphs",
+    GapKind.SYNC: "waiting for the device",
+    GapKind.COPY: "copies between host and device",
+    GapKind.HOST: "Python, and all else on the host",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of one call's wall time."""
+
+    kind: str
+    """`kernel`, `kernel_eager`, `kernel_copy`; a GapKind's word; `unknown`."""
+    label: str
+    us: float
+    place: Place | None = None
+    what: str = ""
+
+
+def parts(profile: Profile, roots: Sequence[str]) -> tuple[Part, ...]:
+    """Return kernels by kind, then gaps by kind, longest first within a kind, then what is not told apart."""
+    found = [*_kernels(profile), *_gaps(profile.gaps, roots)]
+    rest = profile.wall_us - sum(part.us for part in found)
+    if rest > _NEGLIGIBLE * profile.wall_us:
+        found.append(Part(UNKNOWN, "not told apart", rest))
+    return tuple(found)
+
+
+def _kernels(profile: Profile) -> Iterator[Part]:
+    whole = sum(max(one.us, 0.0) for one in profile.launches)
+    if whole <= 0:
+        if profile.kernel_us > 0:
+            yield Part(KERNEL, "kernels", profile.kernel_us)
+        return
+    for kind, (name, label) in LAUNCHES.items():
+        us = sum(max(one.us, 0.0) for one in profile.launches if one.kind is kind)
+        if us > 0:
+            yield Part(name, label, us * profile.kernel_us / whole)
+
+
+def _gaps(gaps: Sequence[Gap], roots: Sequence[str]) -> Iterator[Part]:
+    for kind, label in GAPS.items():
+        here: dict[tuple[Place | None, str], float] = {}
+        for gap in gaps:
+            if gap.kind is kind:
+                key = (place_of(gap.stack, roots), gap.what)
+                here[key] = here.get(key, 0.0) + gap.us
+        for (place, what), us in sorted(here.items(), key=lambda item: -item[1]):
+            yield Part(kind.value, label, us, place=place, what=what)
+
+
+def of_kind(profile: Profile, *kinds: GapKind) -> float:
+    """Return the time of gaps of these kinds in one call, microseconds."""
+    return sum(gap.us for gap in profile.gaps if gap.kind in kinds)
+
+
+def longest(profile: Profile, kind: GapKind, roots: Sequence[str]) -> tuple[Place | None, str]:
+    """Return the line, and the call, that most of the time of a kind goes to, of those that have a line if any has."""
+    found = [part for part in _gaps(profile.gaps, roots) if part.kind == kind.value]
+    best = next((part for part in found if part.place is not None), next(iter(found), None))
+    return (best.place, best.what) if best is not None else (None, "")

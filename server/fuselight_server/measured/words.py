@@ -1,0 +1,81 @@
+"""How measured times are written: the same words in the editor, on the page and in the terminal.
+
+Invariant: a measured time carries no `~`, which marks estimates; where its spread is known, that stands beside it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight.report import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight.report import Machine
+
+_KILO = 1000.0
+_THREE_DIGITS = 100
+
+WORK = {
+    Work.INFERENCE: "inference",
+    Work.FORWARD_BACKWARD: "forward and backward",
+    Work.TRAINING_STEP: "training step",
+}
+
+
+def time(us: float) -> str:
+    """`38.4 us`, `4.1 ms`, `12 s`: what was measured, given in microseconds."""
+    value, unit = us, "us"
+    for following in ("ms", "s"):
+        if abs(value) < _KILO:
+            break
+        value, unit = value / _KILO, following
+    return f"{digits(value)} {unit}"
+
+
+def spread(part: float) -> str:
+    """`+- 1%`, `+- <1%`: half of what lies between the quartiles, as a part of the median."""
+    percent = 100 * part
+    return "+- <1%" if percent < 0.5 else f"+- {percent:.0f}%"  # noqa: PLR2004 - what rounds to 0
+
+
+def times(factor: float) -> str:
+    """`3.0x`, `0.87x`: how often as fast."""
+    return f"{factor:.1f}x" if factor >= 1.95 else f"{factor:.2f}x"  # noqa: PLR2004 - what rounds to 2.0
+
+
+def changed(part: float) -> str:
+    """`+12%`, `-3.4%`: the change of a time."""
+    percent = 100 * part
+    return f"{percent:+.0f}%" if abs(percent) >= 10 else f"{percent:+.1f}%"  # noqa: PLR2004 - two digits
+
+
+def percent(part: float) -> str:
+    """`17%`, `<1%`: a part of a whole."""
+    return "<1%" if 0 < part < 0.01 else f"{100 * part:.0f}%"  # noqa: PLR2004 - what rounds to less than one
+
+
+def counted(number: float, noun: str, plural: str = "") -> str:
+    """`1 kernel`, `2 kernels`; a mean over calls keeps a digit."""
+    shown = f"{number:.0f}" if abs(number - round(number)) < 0.05 else f"{number:.1f}"  # noqa: PLR2004 - one digit
+    return f"{shown} {noun if shown == '1' else plural or f'{noun}s'}"
+
+
+def listed(items: Iterable[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    words = list(items)
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def device(machine: Machine) -> str:
+    """`NVIDIA H200`, `NVIDIA H200 (1)` of several, `a CPU` where its name is not known."""
+    name = machine.device or "a CPU"
+    return f"{name} ({machine.index})" if machine.index else name
+
+
+def digits(value: float) -> str:
+    """Three digits at most, none of them a 0 behind the point."""
+    if abs(value) >= _THREE_DIGITS:
+        return f"{value:.0f}"
+    return f"{value:.{1 if abs(value) >= 10 else 2}f}".rstrip("0").rstrip(".")  # noqa: PLR2004 - three digits

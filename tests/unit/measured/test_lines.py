@@ -1,0 +1,114 @@
+"""The measured time of lines: whatever ran, the sum over lines is the sum over all that ran."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuselight.report import (
+    GapKind,
+    Kernel,
+    KernelKind,
+    LaunchKind,
+    Location,
+    MeasuredConfiguration,
+    MeasuredLaunch,
+)
+from fuselight_server.kernels import Place
+from fuselight_server.kernels.shares import shares
+from fuselight_server.measured.lines import kernel_of, times_by_line
+from fuselight_server.measured.rates import rates
+from fuselight_server.measured.where import parts
+from tests.support.measured import GPU, gap, graph, kernel, profile, ran, row
+from tests.support.reports import FILE, ROOT
+
+ROOTS = (ROOT,)
+times = st.floats(0, 1e6)
+launches = st.builds(
+    MeasuredLaunch,
+    name=st.just("k"),
+    kind=st.sampled_from(LaunchKind),
+    us=times,
+    low_us=times,
+    high_us=times,
+    count=st.floats(0, 9),
+    graph=st.none() | st.integers(-1, 2),
+    launch=st.none() | st.integers(-1, 4),
+    stack=st.lists(st.builds(Location, path=st.just(FILE), line=st.integers(1, 5)), max_size=2).map(tuple),
+)
+kernels = st.lists(st.lists(st.integers(1, 6), max_size=4), max_size=4).map(
+    lambda lines: tuple(kernel(*one, launch=index) for index, one in enumerate(lines))
+)
+
+
+def made(*found: MeasuredLaunch, kernels: tuple[Kernel, ...] = ()) -> MeasuredConfiguration:
+    return row("default", generated=(graph(*kernels),), profile=profile(found))
+
+
+@given(st.lists(launches, max_size=8), kernels)
+def test_nothing_is_counted_twice_and_nothing_is_lost(
+    found: list[MeasuredLaunch], those: tuple[Kernel, ...]
+) -> None:
+    lines = times_by_line(made(*found, kernels=those), ROOTS)
+    for name in ("us", "low", "high"):
+        launched = {"us": "us", "low": "low_us", "high": "high_us"}[name]
+        assert sum(getattr(line, name) for line in lines) == sum(
+            Fraction(getattr(launch, launched)) for launch in found
+        )
+    assert len({line.place for line in lines}) == len(lines)
+
+
+@given(st.lists(launches, min_size=1, max_size=8), st.lists(times, max_size=6))
+def test_the_parts_of_the_wall_time_are_the_wall_time(found: list[MeasuredLaunch], gaps: list[float]) -> None:
+    shown = profile(found, [gap(kind, us) for kind, us in zip(GapKind, gaps, strict=False)])
+    assert sum(part.us for part in parts(shown, ROOTS)) == pytest.approx(shown.wall_us)
+
+
+def test_a_measured_kernel_is_shared_as_its_estimate_is() -> None:
+    fused = kernel(3, 4, 4)
+    found = {line.place: line for line in times_by_line(made(ran(0, 30.0), kernels=(fused,)), ROOTS)}
+    assert {place: line.us / 30 for place, line in found.items()} == shares(fused, ROOTS)
+    assert found[Place(FILE, 3)].fused_with == {Place(FILE, 4)}
+    assert found[Place(FILE, 3)].kernels == 1
+    assert found[Place(FILE, 3)].range.spread == pytest.approx(0.01)
+
+
+def test_what_no_graph_launched_is_on_its_line_or_on_none() -> None:
+    (first, second) = times_by_line(made(ran(None, 9.0, line=7), ran(None, 1.0)), ROOTS)
+    assert (first.place, float(first.us), first.kernels) == (Place(FILE, 7), 9.0, 0)
+    assert (second.place, float(second.us)) == (None, 1.0)
+
+
+def test_a_launch_that_names_no_kernel_of_the_report_is_joined_to_none() -> None:
+    one = made(ran(0, 1.0), kernels=(kernel(3),))
+    assert kernel_of(one, ran(0, 1.0)) == one.generated[0].kernels[0]
+    assert kernel_of(one, ran(5, 1.0)) is None
+    assert kernel_of(one, replace(ran(0, 1.0), graph=4)) is None
+
+
+def test_bandwidth_and_rate_are_against_the_limits_of_the_device() -> None:
+    moving = rates(ran(0, 2.0), kernel(3), GPU)
+    assert moving.bandwidth_gbs == pytest.approx(2400)
+    assert moving.of_limit == pytest.approx(0.5)
+    assert moving.bound == "memory"
+    assert (moving.tflops, moving.intensity) == (None, None)
+    computing = rates(ran(0, 10.0), kernel(3, flops=335_000_000, dtype="f32"), GPU)
+    assert computing.tflops == pytest.approx(33.5)
+    assert computing.of_limit == pytest.approx(0.5)
+    assert computing.bound == "compute"
+    twice = rates(ran(0, 4.0, count=2.0), kernel(3), GPU)
+    assert twice.bandwidth_gbs == pytest.approx(2400), "it ran twice in that time"
+
+
+def test_where_a_fact_is_missing_there_is_no_rate() -> None:
+    assert rates(ran(0, 2.0), kernel(3, bytes_read=None), GPU).bandwidth_gbs is None
+    assert rates(ran(0, 2.0), kernel(3), None).of_limit is None
+    assert rates(ran(None, 2.0), None, GPU).bandwidth_gbs is None
+    assert rates(ran(0, 0.0), kernel(3), GPU).bandwidth_gbs is None
+    library = kernel(3, kind=KernelKind.EXTERN)
+    assert rates(ran(0, 2.0), library, GPU).bandwidth_gbs is not None
+    assert rates(ran(0, 2.0, count=2.0), library, GPU).bandwidth_gbs is None, "two kernels, or one twice"

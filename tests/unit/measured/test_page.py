@@ -1,0 +1,238 @@
+"""The page, and the files that are made of it: names as the contract has them, nothing invented, nothing lost."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight.codec import DecodeError
+from fuselight.report import CompileStep, Culprit, Device, Failure, GapKind, Problem, TensorError
+from fuselight_server.kernels import Place
+from fuselight_server.measured.exports import (
+    COLUMNS,
+    NotBuiltError,
+    as_csv,
+    as_html,
+    as_json,
+    file_name,
+    from_json,
+)
+from fuselight_server.measured.history import run_of
+from fuselight_server.measured.page import Around, Named, View, nothing, page
+from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
+from tests.support.reports import FILE, ROOT, at, report
+
+VIEW = View(
+    uri_of=lambda path: f"file://{path}",
+    read_line=lambda _path, line: f"    line {line}",
+    shown=lambda path: path.removeprefix(f"{ROOT}/"),
+)
+FAILURE = Failure(Culprit.ENVIRONMENT, "memory", "out of memory", "give it smaller inputs")
+KERNELS = graph(kernel(3, 4), kernel(9, launch=1, flops=10**9, dtype="f32"))
+SHOWN = profile(
+    [ran(0, 30.0), ran(1, 60.0, isolated_us=50.0), ran(None, 10.0, line=12)],
+    [gap(GapKind.LAUNCH, 80.0), gap(GapKind.SYNC, 20.0, 14, "aten::item")],
+)
+FULL = benchmark(
+    row("eager", 300.0),
+    row(
+        "default", 100.0, generated=(KERNELS,), profile=SHOWN,
+        accuracy=wrong(first=(at(4),), first_operator="torch.relu"),
+        compile_steps=(CompileStep("inductor_compile", 10.0, 500.0, 1, "0/0", at(3)),),
+    ),
+    row("max-autotune", None, failure=FAILURE, alone=True),
+    problems=(Problem("guards", "the guards", "torch does not say"),),
+    of={"cold_cache": True},
+)  # fmt: skip
+
+
+def made(**around: Any) -> dict[str, Any]:
+    return page(FULL, VIEW, Around(**around))
+
+
+def keys_of(name: str) -> set[str]:
+    """The fields of an interface of the extension, which a test of its own compiles."""
+    source = (Path(__file__).parents[3] / "extension/src/bench_messages.ts").read_text(encoding="utf-8")
+    (body,) = re.findall(rf"export interface {name} {{\n(.*?)\n}}", source, re.DOTALL)
+    return set(re.findall(r"readonly (\w+):", re.sub(r"\{[^{}]*\}", "", body)))
+
+
+def test_every_part_has_the_fields_that_the_extension_reads() -> None:
+    shown = made()
+    details = shown["profiles"]["default"]
+    row_ = shown["configurations"][1]
+    for name, part in {
+        "MeasuredPage": shown,
+        "Row": row_,
+        "AccuracyCell": row_["accuracy"],
+        "TensorRow": row_["accuracy"]["tensors"][0],
+        "Details": details,
+        "LineTime": details["lines"][0],
+        "WallPart": details["where"][0],
+        "KernelRow": details["kernels"][0],
+        "Roofline": details["roofline"],
+        "RooflinePoint": details["roofline"]["points"][0],
+        "Step": details["steps"][0],
+        "Place": details["lines"][0]["place"],
+    }.items():
+        assert set(part) == keys_of(name), name
+    assert set(nothing(Named(FILE, "Net"), VIEW, Around())) == keys_of("MeasuredPage")
+    json.dumps(shown, allow_nan=False)
+
+
+def test_a_row_has_its_speedup_its_spread_and_what_failed() -> None:
+    eager, default, failed = made()["configurations"]
+    assert (eager["speedup"], default["speedup"], failed["speedup"]) == (1.0, 3.0, None)
+    assert (default["us"], default["clock"], default["spread"]) == (100.0, "wall", pytest.approx(0.01))
+    assert failed["failure"] == "out of memory. give it smaller inputs"
+    assert failed["us"] is None
+    assert failed["notes"] == ["measured behind the others, as there was no memory for it beside them"]
+    accuracy = default["accuracy"]
+    assert accuracy["text"] == (
+        "not as eager within a tolerance of 0.0001 (1 tensor against float64); first differs in torch.relu"
+    )
+    assert accuracy["place"] == {"uri": f"file://{FILE}", "path": "model.py", "line": 3, "text": "line 4"}
+
+
+def test_a_profile_adds_up_and_lists_what_is_not_joined() -> None:
+    details = made()["profiles"]["default"]
+    assert sum(part["us"] for part in details["where"]) == pytest.approx(details["wall_us"])
+    assert sum(part["share"] for part in details["where"]) == pytest.approx(1)
+    assert [part["kind"] for part in details["where"]] == ["kernel", "kernel_eager", "launch", "sync"]
+    assert details["where"][-1]["place"]["line"] == 13
+    assert [(line["place"]["line"], line["us"]) for line in details["lines"]] == [
+        (8, 60.0), (2, 15.0), (3, 15.0), (11, 10.0),
+    ]  # fmt: skip
+    assert sum(line["share"] for line in details["lines"]) == pytest.approx(1)
+    kernels = {one["name"]: one for one in details["kernels"]}
+    assert (kernels["triton_1"]["isolated_us"], kernels["triton_1"]["phase"]) == (50.0, "inference")
+    assert (kernels["eager_12"]["joined"], kernels["eager_12"]["kind"]) == (True, "eager")
+    strange = benchmark(row("default", profile=profile([ran(7, 5.0)])))
+    (one,) = page(strange, VIEW)["profiles"]["default"]["kernels"]
+    assert (one["joined"], one["place"], one["of_limit"]) == (False, None, None)
+
+
+def test_the_roofline_needs_the_limits_of_the_device() -> None:
+    roofline = made()["profiles"]["default"]["roofline"]
+    assert roofline["peaks"] == [{"dtype": "f32", "tflops": 67}]
+    assert [point["name"] for point in roofline["points"]] == ["triton_1"]
+    cpu = Device("cpu", "cpu", "cpu", "", 0)
+    without = benchmark(row("default", profile=SHOWN, generated=(KERNELS,)), target_device=cpu)
+    assert page(without, VIEW)["profiles"]["default"]["roofline"] is None
+
+
+def test_lines_are_shown_where_they_are_now() -> None:
+    view = View(
+        VIEW.uri_of,
+        VIEW.read_line,
+        VIEW.shown,
+        lambda at: None if at.line == 9 else Place(at.path, at.line + 1),
+    )
+    lines = page(FULL, view)["profiles"]["default"]["lines"]
+    assert [line["place"]["line"] for line in lines] == [3, 4, 12], "a line that is gone has no time"
+
+
+def test_notes_say_what_makes_the_numbers_doubtful() -> None:
+    assert made(notes=("another run went on",))["notes"] == [
+        "another run went on",
+        "the device's L2 cache was cleared before each timed call",
+        "not known: the guards: torch does not say",
+    ]
+    unfinished = benchmark(row("eager"), of={"finished": False})
+    assert "not at its end" in page(unfinished, VIEW)["notes"][0]
+
+
+def test_a_run_without_measurements_says_what_failed() -> None:
+    shown = page(report(failures=(FAILURE,)), VIEW)
+    assert (shown["found"], shown["message"]) == (False, "out of memory. give it smaller inputs")
+
+
+def test_the_csv_has_every_table_and_every_row() -> None:
+    rows = list(csv.DictReader(io.StringIO(as_csv(made()))))
+    counts = {
+        name: sum(one["table"] == name for one in rows)
+        for name in ("configuration", "line", "kernel", "where", "step")
+    }
+    assert counts == {"configuration": 3, "line": 4, "kernel": 3, "where": 4, "step": 1}
+    assert tuple(rows[0]) == COLUMNS
+    (line,) = [one for one in rows if one["table"] == "line" and one["line"] == "9"]
+    assert (line["configuration"], line["path"], line["us"]) == ("default", "model.py", "60.0")
+    assert rows[2]["note"].startswith("out of memory")
+    assert rows[1]["accurate"] == "False"
+
+
+def test_a_spreadsheet_takes_no_text_for_a_formula() -> None:
+    shown = made()
+    shown["profiles"]["default"]["kernels"][0]["name"] = "=HYPERLINK(1)"
+    assert "'=HYPERLINK(1)" in as_csv(shown)
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "media").mkdir()
+    (tmp_path / "dist/bench.js").write_text('const tag = "</script><!--"; draw(tag);')
+    (tmp_path / "media/bench.css").write_text("body { color: red }")
+    return tmp_path
+
+
+def test_the_html_allows_its_own_script_and_style_and_nothing_else(built: Path) -> None:
+    shown = made()
+    shown["title"] = "<b>&\u2028</script>"
+    html = as_html(shown, built)
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
+    (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    (style,) = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
+    (data,) = re.findall(r'<script type="application/json" id="page">(.*?)</script>', html, re.DOTALL)
+
+    def hashed(text: str) -> str:
+        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+    assert policy == (
+        f"default-src 'none'; script-src 'sha256-{hashed(script)}'; style-src 'sha256-{hashed(style)}'; img-src data:"
+    )
+    assert json.loads(data) == json.loads(json.dumps(shown))
+    assert script == r'const tag = "<\/script><\!--"; draw(tag);'
+    assert "<b>" not in html
+    assert html.count("</script>") == 2
+    assert "http" not in html.replace("http-equiv", "")
+
+
+def test_html_without_a_built_page_says_how_to_build_it(tmp_path: Path) -> None:
+    with pytest.raises(NotBuiltError, match="npm run build"):
+        as_html(made(), tmp_path)
+
+
+def test_json_can_be_compared_with_again() -> None:
+    run = run_of(FULL, ROOT, VIEW.read_line)
+    text = as_json(made(), run)
+    assert from_json(text) == run
+    several = json.dumps({"targets": [{"run": None}, json.loads(text)]})
+    assert from_json(several, "Net") == run
+    for wrong_ in ("[]", '{"page": {}}', '{"run": {"past": 1}}'):
+        with pytest.raises((DecodeError, ValueError)):
+            from_json(wrong_)
+
+
+def test_files_are_named_by_target_and_day() -> None:
+    assert file_name(made(), "html") == "Net-2026-01-31.html"
+    assert file_name({"title": "Outer.step/../x", "when": ""}, "csv") == "Outer.step_.._x.csv"
+
+
+def test_results_that_were_not_compared_say_why() -> None:
+    tensor = TensorError("output", 1.0, 0.0, 0.0, passed=True)
+    right = benchmark(row("default", accuracy=wrong(passed=True, tensors=(tensor,))))
+    unknown = benchmark(row("default", accuracy=wrong(passed=None, why="it returns nothing")))
+    texts = [page(one, VIEW)["configurations"][0]["accuracy"]["text"] for one in (right, unknown)]
+    assert texts == [
+        "as eager within a tolerance of 0.0001 (1 tensor against float64)",
+        "not compared: it returns nothing",
+    ]

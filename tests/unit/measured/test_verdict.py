@@ -1,0 +1,211 @@
+"""The verdict: what is said is what the numbers and their spread carry, with the line where it is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fuselight.report import Clock, Culprit, Failure, GapKind, LaunchKind, MeasuredConfiguration, Work
+from fuselight_server.kernels import Place
+from fuselight_server.measured.causes import Cause, Statement
+from fuselight_server.measured.comparing import LEAST, Range, change, clock_of, shown_of
+from fuselight_server.measured.verdict import slower, verdict
+from tests.support.measured import benchmark, gap, graph, kernel, measured, profile, ran, row, timing, wrong
+from tests.support.reports import FILE, at, broken
+
+FAILURE = Failure(Culprit.ENVIRONMENT, "memory", "out of memory", "give it smaller inputs")
+
+
+def said(*rows: MeasuredConfiguration, **parts: Any) -> tuple[Statement, ...]:
+    return verdict(benchmark(*rows, **parts))
+
+
+def causes(*rows: MeasuredConfiguration, **parts: Any) -> list[Cause]:
+    return [one.cause for one in said(*rows, **parts)]
+
+
+def test_faster_says_how_much_and_when_the_compile_has_paid_off() -> None:
+    headline, compiled = said(row("eager", 300.0), row("default", 100.0))
+    assert headline.text == "default is 3.0x as fast as eager: 100 us +- 1% instead of 300 us +- 1%"
+    assert compiled.cause is Cause.COMPILE
+    assert compiled.text == "its cold compile takes 2 s, which pays off after about 10,000 calls"
+
+
+def test_the_fastest_that_is_right_is_the_headline() -> None:
+    headline, *rest = said(
+        row("eager", 300.0), row("default", 100.0), row("max-autotune", 50.0, accuracy=wrong())
+    )
+    assert headline.text.startswith("default is 3.0x")
+    (failed,) = [one for one in rest if one.cause is Cause.ACCURACY]
+    assert failed.text == "max-autotune gives other results than eager does in output"
+
+
+def test_where_all_are_wrong_the_headline_says_so() -> None:
+    headline, *rest = said(row("eager", 300.0), row("default", 100.0, accuracy=wrong(first=(at(12),))))
+    assert headline.text.endswith("but its results are not eager's")
+    assert Statement(Cause.ACCURACY, rest[-1].text, Place(FILE, 12)) == rest[-1]
+
+
+def test_slower_says_by_how_much() -> None:
+    headline = said(row("eager", 100.0), row("default", 150.0))[0]
+    assert headline == Statement(
+        Cause.SLOWER,
+        "default is slower than eager: it takes 1.50x the time, 150 us +- 1% instead of 100 us +- 1%",
+    )
+
+
+def test_a_difference_within_the_spread_is_none() -> None:
+    headline = said(row("eager", 100.0, spread=0.1), row("default", 105.0, spread=0.1))[0]
+    assert headline.cause is Cause.EVEN
+    assert "within the spread" in headline.text
+
+
+def test_unsteady_times_are_told_apart_only_where_all_their_rounds_are() -> None:
+    def of(us: float) -> MeasuredConfiguration:
+        return row("default", wall=timing(us, 0.2, unsteady=True))
+
+    near, far = said(row("eager", 100.0), of(80.0))[0], said(row("eager", 100.0), of(20.0))[0]
+    assert near.cause is Cause.UNSTEADY
+    assert near.text.startswith(
+        "whether default is faster than eager cannot be said: the times of default vary"
+    )
+    assert far.cause is Cause.FASTER
+    assert "(unsteady)" in far.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "cause", "words"),
+    [
+        (GapKind.GUARDS, Cause.GUARDS, "checking guards"),
+        (GapKind.SYNC, Cause.WAITING, "waiting for the device"),
+        (GapKind.COPY, Cause.COPIES, "copies between host and device"),
+        (GapKind.EAGER, Cause.BREAKS, "host code outside of the graphs"),
+        (GapKind.HOST, Cause.HOST, "Python, and all else on the host"),
+    ],
+)
+def test_what_takes_a_part_of_the_call_is_told_with_its_line(kind: GapKind, cause: Cause, words: str) -> None:
+    shown = profile([ran(0, 60.0)], [gap(kind, 40.0, 14, "aten::item")])
+    rest = said(row("eager", 100.0), row("default", 150.0, generated=(graph(kernel(3)),), profile=shown))
+    (found,) = [one for one in rest if one.cause is cause]
+    assert found == Statement(cause, f"40% of a call goes into {words} (aten::item): 40 us", Place(FILE, 14))
+
+
+def test_what_takes_little_is_not_told() -> None:
+    shown = profile([ran(0, 95.0)], [gap(GapKind.GUARDS, 5.0)])
+    one = row("default", 150.0, generated=(graph(kernel(3)),), profile=shown)
+    assert Cause.GUARDS not in causes(row("eager", 100.0), one)
+
+
+def test_launches_are_told_with_what_would_replay_them_on_a_gpu_alone() -> None:
+    shown = profile([ran(0, 20.0, count=212.0)], [gap(GapKind.LAUNCH, 50.0), gap(GapKind.WRAPPER, 30.0)])
+    one = row("default", 150.0, cudagraphs=False, profile=shown)
+
+    def text(one: MeasuredConfiguration) -> str:
+        (found,) = [each for each in said(row("eager", 100.0), one) if each.cause is Cause.LAUNCHES]
+        return found.text
+
+    assert text(one) == "80% of a call goes into launching 212 kernels, while none runs: 80 us"
+    on_gpu = replace(one, device=timing(150.0, clock=Clock.DEVICE))
+    assert text(on_gpu).endswith(
+        "mode='reduce-overhead' replays them as one CUDA graph, where that is possible"
+    )
+    assert "reduce-overhead" not in text(replace(on_gpu, cudagraphs=True))
+
+
+def test_breaks_and_recompilations_are_told_with_their_line() -> None:
+    found = said(
+        row("eager", 100.0),
+        row("default", 150.0, graph_breaks=2, recompiles=1),
+        breaks=(broken(at(21)),),
+    )
+    told = {one.cause: one for one in found}
+    assert told[Cause.BREAKS].place == Place(FILE, 21)
+    assert told[Cause.BREAKS].text.startswith("2 graph breaks: ")
+    assert told[Cause.RECOMPILATIONS].text.startswith("1 recompilation: ")
+
+
+def eager(*lines: tuple[int, float]) -> MeasuredConfiguration:
+    return row("eager", 100.0, profile=profile([ran(None, us, line=line) for line, us in lines]))
+
+
+def test_kernels_that_are_slower_than_eager_are_named() -> None:
+    shown = profile([ran(0, 90.0), ran(1, 10.0)])
+    one = row("default", 150.0, generated=(graph(kernel(3, 4), kernel(9, launch=1)),), profile=shown)
+    found = said(eager((3, 20.0), (4, 20.0), (9, 10.0)), one)
+    (slow,) = [each for each in found if each.cause is Cause.KERNEL]
+    assert slow.text == "the kernels of lines 3-4 take 90 us, in eager 40 us: triton_0"
+    assert slow.place == Place(FILE, 3)
+
+
+@pytest.mark.parametrize(
+    ("before", "work"),
+    [
+        (((3, 20.0), (9, 10.0)), Work.INFERENCE),  # what eager does on line 4 is not known
+        (((3, 45.0), (4, 45.0)), Work.INFERENCE),  # no longer than eager's
+        (((3, 20.0), (4, 20.0)), Work.FORWARD_BACKWARD),  # backward kernels are on other lines in eager
+    ],
+)
+def test_kernels_that_cannot_be_compared_are_not_called_slow(
+    before: tuple[tuple[int, float], ...], work: Work
+) -> None:
+    one = row("default", 150.0, generated=(graph(kernel(3, 4)),), profile=profile([ran(0, 90.0)]))
+    assert Cause.KERNEL not in causes(eager(*before), one, of={"work": work})
+
+
+def test_memory_traffic_is_told_where_kernels_are_near_the_bandwidth() -> None:
+    one = row("default", 150.0, generated=(graph(kernel(3)),), profile=profile([ran(0, 1.2)]))
+    (found,) = [each for each in said(row("eager", 100.0), one) if each.cause is Cause.MEMORY]
+    assert "100% of the kernels' time runs at 70% or more of the device's memory bandwidth" in found.text
+    far = replace(one, profile=profile([ran(0, 12.0)]))
+    assert Cause.MEMORY not in causes(row("eager", 100.0), far)
+
+
+def test_what_failed_is_told_last_and_eager_first() -> None:
+    headline, failed = said(row("eager", 100.0), row("max-autotune", None, failure=FAILURE))
+    assert headline.text == "eager takes 100 us +- 1%; no other configuration was measured"
+    assert failed.text == "max-autotune could not be measured: out of memory"
+    without, time = said(row("eager", None, failure=FAILURE), row("default", 100.0))
+    assert without.text == (
+        "eager could not be measured, so that there is nothing to compare with: out of memory"
+    )
+    assert time.text == "default takes 100 us +- 1%"
+
+
+def test_slower_is_a_claim_that_the_spread_carries() -> None:
+    assert slower(benchmark(row("eager", 100.0), row("default", 150.0))) is not None
+    assert slower(benchmark(row("eager", 100.0, spread=0.5), row("default", 150.0))) is None
+    assert slower(benchmark(row("eager", 100.0), row("default", 150.0), row("max-autotune", 50.0))) is None
+    assert slower(benchmark(row("eager", 100.0), row("default", 150.0, accuracy=wrong()))) is None
+
+
+def test_a_change_is_none_where_ranges_meet_or_where_it_is_next_to_nothing() -> None:
+    assert change(Range(100, 99, 101), Range(112, 111, 113)) == pytest.approx(0.12)
+    assert change(Range(100, 90, 110), Range(112, 109, 113)) is None
+    less = 100 * (1 + LEAST / 2)
+    assert change(Range(100, 100, 100), Range(less, less, less)) is None
+    assert change(Range(0, 0, 0), Range(1, 1, 1)) is None
+
+
+def test_the_devices_clock_counts_where_all_have_it() -> None:
+    device = timing(50.0, clock=Clock.DEVICE)
+    both = measured(row("eager", device=device), row("default", device=device))
+    assert clock_of(both) is Clock.DEVICE
+    assert clock_of(measured(row("eager", device=device), row("default"))) is Clock.WALL
+    failed = row("max-autotune", None, failure=FAILURE)
+    assert clock_of(measured(row("eager", device=device), failed)) is Clock.DEVICE
+
+
+def test_the_lines_show_what_the_source_compiles_then_default() -> None:
+    shown = profile([ran(None, 1.0, line=3, kind=LaunchKind.EAGER)])
+    rows = {name: row(name, profile=shown) for name in ("eager", "max-autotune", "default", "written")}
+
+    def name(*names: str) -> str | None:
+        found = shown_of(measured(*(rows[one] for one in names)))
+        return found.name if found is not None else None
+
+    assert name("eager", "max-autotune", "default", "written") == "written"
+    assert name("eager", "max-autotune", "default") == "default"
+    assert name("eager", "max-autotune") == "max-autotune"
+    assert name("eager") is None

@@ -6,16 +6,14 @@ changed in place: the process that makes this call makes no other one of the tar
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 
 from fuselight.measure.results import Results, modules_of, of_call
 from fuselight.target.calls import Prepared
-from fuselight.target.tensors import tensors_in
+from fuselight.target.tensors import tensors_in, with_tensors
 
 _WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 _WORDS = 300
@@ -55,34 +53,8 @@ def doubled(prepared: Prepared) -> Prepared:
         for tensor in (*module.parameters(), *module.buffers()):
             if tensor.is_complex():
                 tensor.data = tensor.data.to(torch.complex128)
-    known: dict[int, Any] = {}
-    args = tuple(_doubled(value, known, 0) for value in prepared.args)
-    kwargs = {name: _doubled(value, known, 0) for name, value in prepared.kwargs.items()}
+    args, kwargs = with_tensors((prepared.args, prepared.kwargs), _double)
     return replace(prepared, args=args, kwargs=kwargs)
-
-
-def _doubled(value: Any, known: dict[int, Any], depth: int) -> Any:
-    """A copy in float64; the same object becomes the same copy."""
-    if id(value) in known:
-        return known[id(value)]
-    made = value
-    if isinstance(value, torch.Tensor):
-        made = _double(value)
-    elif depth > 8:  # noqa: PLR2004 - as tensors_in
-        return value
-    elif isinstance(value, dict):
-        made = copy.copy(value)
-        for key, item in value.items():
-            made[key] = _doubled(item, known, depth + 1)
-    elif isinstance(value, (tuple, list)):
-        items = [_doubled(item, known, depth + 1) for item in value]
-        made = type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    elif is_dataclass(value) and not isinstance(value, type):
-        made = copy.copy(value)
-        for one in fields(value):
-            object.__setattr__(made, one.name, _doubled(getattr(value, one.name, None), known, depth + 1))
-    known[id(value)] = made
-    return made
 
 
 def _double(tensor: torch.Tensor) -> torch.Tensor:

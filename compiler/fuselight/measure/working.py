@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
 from fuselight.report import Work
 from fuselight.target.calls import Prepared, call_mode, call_outputs, module_of
-from fuselight.target.tensors import tensors_in
+from fuselight.target.tensors import tensors_in, with_tensors
 
 _RATE = 1e-5
 """Of the optimiser: small, so that a thousand steps leave the weights finite."""
@@ -33,9 +32,7 @@ def on_device(prepared: Prepared, names: Mapping[str, Any], device: torch.device
     for module in dict.fromkeys([module_of(prepared.function), *_modules(names)]):
         if module is not None:
             module.to(device)
-    args, kwargs = _pytree.tree_map_only(
-        torch.Tensor, lambda tensor: _moved(tensor, device), (prepared.args, prepared.kwargs)
-    )
+    args, kwargs = with_tensors((prepared.args, prepared.kwargs), lambda tensor: _moved(tensor, device))
     return replace(prepared, args=args, kwargs=kwargs)
 
 
@@ -86,7 +83,7 @@ class Unit:
         """Make what one call needs; returns the call, which returns the target's outputs."""
         if not self.fresh:
             return self._call
-        args, kwargs = _copies((self.prepared.args, self.prepared.kwargs))
+        args, kwargs = with_tensors((self.prepared.args, self.prepared.kwargs), _copy)
         prepared = replace(self.prepared, args=args, kwargs=kwargs)
         return lambda: self._made(prepared)
 
@@ -129,8 +126,5 @@ def _version(tensor: torch.Tensor) -> int:
     return -1 if tensor.is_inference() else tensor._version  # noqa: SLF001 - documented for this
 
 
-def _copies(value: Any) -> Any:
-    """Copies of all tensors; those that share a storage are copied apart."""
-    return _pytree.tree_map_only(
-        torch.Tensor, lambda tensor: tensor.detach().clone().requires_grad_(tensor.requires_grad), value
-    )
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)

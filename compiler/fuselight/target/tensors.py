@@ -6,8 +6,11 @@ valid as an index nearly everywhere.
 
 from __future__ import annotations
 
+import copy
 import random
 import sys
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
@@ -16,6 +19,8 @@ from fuselight.inputs import TensorSpec
 
 SEED = 0
 _UNBOUNDED = 2
+_DEPTH = 8
+"""Inputs and outputs are shallow; a cycle must end."""
 
 
 def set_seeds(seed: int = SEED) -> None:
@@ -53,7 +58,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 def _collect(value: Any, found: list[torch.Tensor], depth: int) -> None:
     if isinstance(value, torch.Tensor):
         found.append(value)
-    elif depth > 8:  # noqa: PLR2004 - outputs are shallow; a cycle must end
+    elif depth > _DEPTH:
         return
     elif isinstance(value, dict):
         for item in value.values():
@@ -64,3 +69,34 @@ def _collect(value: Any, found: list[torch.Tensor], depth: int) -> None:
     elif hasattr(value, "__dataclass_fields__"):
         for name in value.__dataclass_fields__:
             _collect(getattr(value, name, None), found, depth + 1)
+
+
+def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """A copy of nested tuples, lists, dicts and dataclasses with each tensor changed; one object becomes one copy."""
+    return _changed(value, change, {}, 0)
+
+
+def _changed(
+    value: Any, change: Callable[[torch.Tensor], torch.Tensor], known: dict[int, Any], depth: int
+) -> Any:
+    if id(value) in known:
+        return known[id(value)]
+    made = value
+    if isinstance(value, torch.Tensor):
+        made = change(value)
+    elif depth > _DEPTH:
+        return value
+    elif isinstance(value, dict):
+        made = copy.copy(value)
+        for key, item in value.items():
+            made[key] = _changed(item, change, known, depth + 1)
+    elif isinstance(value, (tuple, list)):
+        items = [_changed(item, change, known, depth + 1) for item in value]
+        made = type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    elif is_dataclass(value) and not isinstance(value, type):
+        made = copy.copy(value)
+        for one in fields(value):
+            item = _changed(getattr(value, one.name, None), change, known, depth + 1)
+            object.__setattr__(made, one.name, item)
+    known[id(value)] = made
+    return made

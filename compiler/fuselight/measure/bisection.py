@@ -1,0 +1,296 @@
+"""Where a configuration goes wrong: the first line whose operator, compiled, makes the results differ.
+
+By graph first (the first so many captured graphs go to the suspect backend), then by operator within that graph, each
+trial judged as the whole was. Invariant: a line is named only where a trial with its operator compiled failed and one
+without it passed; what the trials leave open is said in words.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any
+
+import torch
+
+from fuselight.measure.cutting import Backend, Captured, Operator, compile_stretch, read_captured
+from fuselight.measure.results import Results
+from fuselight.report import Accuracy, GeneratedGraph, Phase, Stack
+
+Run = Callable[[Backend], Results]
+"""Builds the target afresh with the same seeds, compiles it with the backend, makes one call, takes what it gave."""
+
+_WORDS = 200
+
+
+@dataclass(frozen=True)
+class First:
+    """The first operator that differs, or in words why none is named."""
+
+    words: str
+    stack: Stack = ()
+    operator: str = ""
+    graph: str | None = None
+    """Compile id."""
+    trials: int = 0
+
+
+def find_first(
+    run: Run,
+    suspect: Backend,
+    judge: Callable[[Results], Accuracy],
+    *,
+    trials: int = 40,
+    seconds: float = 300.0,
+) -> First:
+    """Bisect a failure. `run` is called `trials` times at most, and not any more once `seconds` are over.
+
+    Every call begins with `torch.compiler.reset()`. What `run` raises in a trial leaves that trial open.
+    """
+    trying = _Trying(run, suspect, judge, trials=trials, until=time.monotonic() + seconds)
+    try:
+        found = _find(trying)
+    finally:
+        torch.compiler.reset()
+    return replace(found, trials=trying.made)
+
+
+def with_first(accuracy: Accuracy, first: First, generated: Sequence[GeneratedGraph] = ()) -> Accuracy:
+    """The verdict with what the bisection found, and the kernel of the whole compile that computes it."""
+    wrong = [one.what for one in accuracy.tensors if not one.passed]
+    backward = bool(wrong) and all(what.startswith("gradient of ") for what in wrong)
+    kernel = kernel_of(
+        first.stack, generated, operator=first.operator, compile_id=first.graph, backward=backward
+    )
+    return replace(
+        accuracy,
+        why="; ".join(filter(None, (accuracy.why, first.words))),
+        first=first.stack,
+        first_operator=first.operator,
+        first_graph=first.graph,
+        first_kernel=kernel,
+    )
+
+
+def kernel_of(
+    stack: Stack,
+    generated: Sequence[GeneratedGraph],
+    *,
+    operator: str = "",
+    compile_id: str | None = None,
+    backward: bool = False,
+) -> str:
+    """Name the kernel that computes the operator of a line (or its gradient); empty where none does, or several may."""
+    places = tuple((one.path, one.line) for one in stack)
+    operator = operator.rpartition(".")[2].strip("_")
+    of_line: dict[str, None] = {}
+    of_operator: dict[str, None] = {}
+    for graph in generated:
+        if (graph.phase is Phase.BACKWARD) is not backward or compile_id not in (None, graph.compile_id):
+            continue
+        for kernel in graph.kernels:
+            for one in kernel.operators:
+                if places and tuple((frame.path, frame.line) for frame in one.stack) == places:
+                    of_line[kernel.name] = None
+                    if operator and operator in (one.original or one.name).split("."):
+                        of_operator[kernel.name] = None
+    found = list(of_operator or of_line)
+    return found[0] if len(found) == 1 else ""
+
+
+class _SpentError(Exception):
+    """No trial is left."""
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """Operators of one graph that are compiled."""
+
+    graph: int
+    first: int
+    end: int
+
+
+class _Trying:
+    """Trials: calls with some of the captured graphs, and a stretch of one of them, compiled by the suspect."""
+
+    def __init__(
+        self, run: Run, suspect: Backend, judge: Callable[[Results], Accuracy], *, trials: int, until: float
+    ) -> None:
+        self._run, self._suspect, self._judge = run, suspect, judge
+        self._left, self._until = trials, until
+        self._graphs: range | None = range(0)
+        self._stretch: _Stretch | None = None
+        self._seen = 0
+        self.made = 0
+        self.captured: list[Captured] = []
+        self.error = ""
+        """What the last trial that raised said."""
+
+    def fails(self, graphs: range | None, stretch: _Stretch | None = None) -> bool | None:
+        """Whether the results differ with these graphs (None: all) and this stretch compiled; None: it raised."""
+        if self.made >= self._left or time.monotonic() > self._until:
+            raise _SpentError
+        self.made += 1
+        self._graphs, self._stretch, self._seen = graphs, stretch, 0
+        torch.compiler.reset()
+        try:
+            return self._judge(self._run(self)).passed is False
+        except Exception as error:  # noqa: BLE001 - a part of a graph may be what the compiler does not expect
+            first = next(iter(str(error).strip().splitlines()), "")
+            self.error = f"{type(error).__name__}: {first}"[:_WORDS]
+            return None
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+        """The backend of all trials."""
+        index, self._seen = self._seen, self._seen + 1
+        if index == len(self.captured):
+            self.captured.append(read_captured(gm))
+
+        def suspect(module: torch.fx.GraphModule, given: Sequence[Any]) -> Callable[..., Any]:
+            return self._suspect(module, given, **options)
+
+        if self._stretch is not None and self._stretch.graph == index:
+            return compile_stretch(gm, inputs, suspect, self._stretch.first, self._stretch.end)
+        if self._graphs is None or index in self._graphs:
+            return suspect(gm, inputs)
+        forward: Callable[..., Any] = gm.forward
+        return forward
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """Of ascending places, the last that is good and the first that is bad, as far as that is known."""
+
+    good: int
+    bad: int
+    spent: bool = False
+    """Whether the trials ended before it was known."""
+
+
+def narrow(places: Sequence[int], fails: Callable[[int], bool | None]) -> Narrowed:
+    """Search between a first place that is good and a last that is bad; a place that cannot be told is left out."""
+    left = list(places)
+    while len(left) > 2:  # noqa: PLR2004 - a good one and a bad one
+        middle = len(left) // 2
+        try:
+            failed = fails(left[middle])
+        except _SpentError:
+            return Narrowed(left[0], left[-1], spent=True)
+        if failed is None:
+            del left[middle]
+        else:
+            left = left[: middle + 1] if failed else left[middle:]
+    return Narrowed(left[0], left[-1])
+
+
+def _find(trying: _Trying) -> First:
+    try:
+        words = _confirm(trying)
+        if words:
+            return First(words)
+        found = narrow(range(len(trying.captured) + 1), lambda count: trying.fails(range(count)))
+        if found.bad - found.good > 1:
+            return First(_open(trying, found, f"in one of the graphs {found.good + 1} to {found.bad}"))
+        return _within(trying, found.bad - 1)
+    except _SpentError:
+        return First(_gave_up(trying, "the first line that differs is not known"))
+
+
+def _confirm(trying: _Trying) -> str:
+    """Make the call as it failed, and with nothing but the capture. Returns why there is nothing to bisect."""
+    failed = trying.fails(None)
+    if failed is None:
+        return f"the first line that differs is not known: another call raised {trying.error}"
+    if not failed:
+        return "the first line that differs is not known: another call of it was right"
+    if not trying.captured:
+        return "the first line that differs is not known: no graph was compiled again"
+    captured = trying.fails(range(0))
+    if captured is None:
+        return f"the first line that differs is not known: the captured graphs alone raised {trying.error}"
+    if captured:
+        return "the captured graphs differ from eager without the backend as well: the capture is wrong, no kernel is"
+    return ""
+
+
+def _within(trying: _Trying, graph: int) -> First:
+    """Bisect the operators of one graph."""
+    captured = trying.captured[graph]
+    alone = trying.fails(range(0), _Stretch(graph, 0, len(captured.operators)))
+    others = range(0) if alone else range(graph)
+
+    def fails(first: int, end: int) -> bool | None:
+        return trying.fails(others, _Stretch(graph, first, end))
+
+    found = narrow(captured.cuts, lambda end: fails(0, end))
+    stretch = captured.operators[found.good : found.bad]
+    where = f" of graph {graph + 1} of {len(trying.captured)}" if len(trying.captured) > 1 else ""
+    if found.spent or not _is_one(captured, found):
+        return First(_open(trying, found, f"{_lines(stretch)}{where}"), graph=captured.compile_id)
+    chosen = next((one for one in stretch if one.computes), stretch[0])
+    others_too = "" if alone or not graph else ", where the graphs before it are compiled too"
+    words = f"the first operator that differs is {_named(captured, chosen)}{where}{others_too}"
+    company = _company(captured, found, fails)
+    return First(f"{words}{company}", chosen.stack, chosen.name, captured.compile_id)
+
+
+def _is_one(captured: Captured, found: Narrowed) -> bool:
+    """Whether no cut between the two was left out."""
+    return not any(found.good < cut < found.bad for cut in captured.cuts)
+
+
+def _company(captured: Captured, found: Narrowed, fails: Callable[[int, int], bool | None]) -> str:
+    """Whether the operator differs where it is compiled by itself, and otherwise with which ones before it."""
+    stretch = captured.operators[found.good : found.bad]
+    computing = sum(one.computes for one in stretch)
+    several = f", one of {computing} that are compiled together" if computing > 1 else ""
+    if found.good == 0:
+        return several
+    try:
+        alone = fails(found.good, found.bad)
+    except _SpentError:
+        return f"{several}, compiled with all before it: there was no time to compile it by itself"
+    if alone:
+        return f"{several}, compiled by itself as well"
+    starts = [cut for cut in reversed(captured.cuts) if cut <= found.good]
+    since = narrow(starts, lambda first: fails(first, found.bad))
+    with_it = captured.operators[since.bad : found.bad]
+    why = "by itself it cannot be compiled" if alone is None else "compiled by itself it is right"
+    beginning = "they differ where" if since.spent else "the smallest stretch that differs is where"
+    return f"{several}: {why}, {beginning} {_lines(with_it)} are compiled together"
+
+
+def _named(captured: Captured, operator: Operator) -> str:
+    """`torch.relu at model.py:12`; which call of it, where the same line makes several."""
+    same = [one for one in captured.operators if (one.name, one.stack) == (operator.name, operator.stack)]
+    which = next(index for index, one in enumerate(same, 1) if one is operator)
+    count = f" (call {which} of {len(same)} there)" if len(same) > 1 else ""
+    return f"{operator.name}{_at(operator)}{count}"
+
+
+def _lines(operators: Sequence[Operator]) -> str:
+    """`the 3 operators from torch.add at model.py:3 to torch.relu at model.py:12`."""
+    shown = [one for one in operators if one.computes] or list(operators)
+    if len(shown) == 1:
+        return f"{shown[0].name}{_at(shown[0])}"
+    first, last = shown[0], shown[-1]
+    return f"the {len(shown)} operators from {first.name}{_at(first)} to {last.name}{_at(last)}"
+
+
+def _at(operator: Operator) -> str:
+    place = operator.stack[-1] if operator.stack else None
+    return f" at {PurePath(place.path).name}:{place.line}" if place is not None else ""
+
+
+def _open(trying: _Trying, found: Narrowed, where: str) -> str:
+    """What is known where the search did not end at one place."""
+    if found.spent:
+        return _gave_up(trying, f"the first line that differs is {where}")
+    return f"the first line that differs is {where}: parts of it alone raised {trying.error}"
+
+
+def _gave_up(trying: _Trying, words: str) -> str:
+    return f"{words}: the bisection ended after {trying.made} trials, at its limit"

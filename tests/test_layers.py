@@ -105,7 +105,9 @@ ROOMS = (
     Room(("fuselight.target",), ("fuselight.torch_api", "fuselight.dynamo", *SHARED), ("torch",)),
     Room(("fuselight.worker.wire",), SHARED),
     Room(
-        ("fuselight.doctor",), ("fuselight.codec", "fuselight.environment", "fuselight.torch_api"), ("torch",)
+        ("fuselight.doctor",),
+        ("fuselight.codec", "fuselight.devices", "fuselight.environment", "fuselight.torch_api"),
+        ("torch",),
     ),
     Room(
         ("fuselight.measure",),

@@ -9,11 +9,8 @@ import os
 import shutil
 from collections.abc import Iterator
 
+from fuselight.devices.drivers import SMALLEST_CAPABILITY, limited, serves, update_driver
 from fuselight.doctor.check import Check, Status
-from fuselight.doctor.numbers import release
-
-_SMALLEST_CAPABILITY = (7, 0)
-"""Of a CUDA device, for Triton."""
 
 
 def driver() -> Check:
@@ -39,11 +36,8 @@ def driver() -> Check:
         )
     built = str(torch.version.cuda)
     found = f"serves CUDA {served}; torch was built with {built}"
-    if release(served)[:1] < release(built)[:1]:
-        mend = (
-            f"Update the driver to one for CUDA {built}, or install a torch that was built with CUDA {served}"
-        )
-        return Check("driver", "GPU driver", Status.FAILED, found, meaning, mend)
+    if not serves(served, built):
+        return Check("driver", "GPU driver", Status.FAILED, found, meaning, update_driver(served, built))
     return Check("driver", "GPU driver", Status.OK, found, meaning)
 
 
@@ -52,21 +46,20 @@ def devices() -> Iterator[Check]:
     import torch  # noqa: PLC0415 - checked before
 
     meaning = "what is measured is measured on it"
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    limited = f" (CUDA_VISIBLE_DEVICES={visible})" if visible is not None else ""
+    visible = limited(os.environ.get("CUDA_VISIBLE_DEVICES"))
     if not torch.cuda.is_available():
-        yield Check("device", "GPU", Status.SKIPPED, f"torch sees none{limited}", meaning)
+        yield Check("device", "GPU", Status.SKIPPED, f"torch sees none{visible}", meaning)
         return
     for index in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(index)
         capability = (properties.major, properties.minor)
         memory = f"{properties.total_memory / 2**30:.0f} GiB"
         found = f"{properties.name}, {memory}, capability {capability[0]}.{capability[1]}"
-        old = not getattr(torch.version, "hip", None) and capability < _SMALLEST_CAPABILITY
+        old = not getattr(torch.version, "hip", None) and capability < SMALLEST_CAPABILITY
         mend = (
             "Triton compiles for capability 7.0 and newer: on this GPU torch.compile gives no kernels"
             if old
             else ""
         )
         status = Status.FAILED if old else Status.OK
-        yield Check(f"device_{index}", f"GPU {index}", status, found + limited, meaning, mend)
+        yield Check(f"device_{index}", f"GPU {index}", status, found + visible, meaning, mend)

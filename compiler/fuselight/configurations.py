@@ -63,8 +63,8 @@ def _added(text: str, parts: list[str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     found: dict[str, Any] = {"options": options}
     for part in parts:
-        key, equals, value = part.partition("=")
-        if equals:
+        key, _, value = part.partition("=")
+        if "=" in part and key.strip():
             options[key.strip()] = _value(value.strip())
         elif part not in _FLAGS:
             raise ConfigurationError(
@@ -90,7 +90,7 @@ def parse_configurations(text: str) -> tuple[Configuration, ...]:
 def _value(text: str) -> Any:
     try:
         return ast.literal_eval({"true": "True", "false": "False", "none": "None"}.get(text.lower(), text))
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # what literal_eval may raise
         return text
 
 

@@ -1,0 +1,143 @@
+"""Configurations by name: what is written is what is read, and what is wrong is named."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fuselight.configurations import (
+    EAGER,
+    MODES,
+    WRITTEN,
+    Configuration,
+    ConfigurationError,
+    parse_configuration,
+    parse_configurations,
+)
+
+names = st.from_regex(r"[a-z_]{1,8}(\.[a-z_]{1,8})?", fullmatch=True)
+values: st.SearchStrategy[Any] = st.one_of(
+    st.integers(), st.booleans(), st.none(), st.from_regex(r"[A-Za-z_]{1,10}", fullmatch=True)
+).filter(lambda value: not isinstance(value, str) or value.lower() not in {"true", "false", "none"})
+compiled = st.builds(
+    Configuration,
+    st.just(""),
+    mode=st.sampled_from(MODES),
+    dynamic=st.sampled_from([None, True, False]),
+    fullgraph=st.booleans(),
+    options=st.dictionaries(names, values, max_size=3),
+)
+
+
+def _written(one: Configuration) -> str:
+    """A configuration as a user writes it."""
+    dynamic = {None: [], True: ["dynamic"], False: ["static"]}[one.dynamic]
+    options = [f"{key}={value}" for key, value in one.options.items()]
+    head = one.mode if one.backend is None else f"backend:{one.backend}"
+    return "+".join([str(head), *dynamic, *(["fullgraph"] if one.fullgraph else []), *options])
+
+
+def _same(found: Configuration, wanted: Configuration) -> bool:
+    fields = ("eager", "written", "mode", "backend", "dynamic", "fullgraph", "options")
+    return all(getattr(found, name) == getattr(wanted, name) for name in fields)
+
+
+@given(compiled)
+def test_what_is_written_is_read(one: Configuration) -> None:
+    found = parse_configuration(_written(one))
+    assert _same(found, one)
+    assert found.name == _written(one)
+    assert parse_configuration(found.name) == found
+
+
+@given(compiled, st.from_regex(r"[a-z_]{1,12}", fullmatch=True))
+def test_any_backend_is_read(one: Configuration, backend: str) -> None:
+    wanted = Configuration(
+        "", backend=backend, dynamic=one.dynamic, fullgraph=one.fullgraph, options=one.options
+    )
+    assert _same(parse_configuration(_written(wanted)), wanted)
+
+
+@given(compiled, st.text(" \t", max_size=3))
+def test_blanks_do_not_count(one: Configuration, blank: str) -> None:
+    text = _written(one)
+    spaced = blank + text.replace("+", f"{blank}+{blank}") + blank
+    assert _same(parse_configuration(spaced), one)
+
+
+@given(st.text("defaultmxuyngrhc+=-:,. 01[]{}()'\"", max_size=40))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        found = parse_configurations(text)
+    except ConfigurationError:
+        return
+    assert found[0].eager
+    assert len({one.name for one in found}) == len(found)
+
+
+def test_the_plain_ones() -> None:
+    assert parse_configuration(EAGER) == Configuration(EAGER, eager=True)
+    assert parse_configuration(WRITTEN) == Configuration(WRITTEN, written=True)
+    for mode in MODES:
+        assert parse_configuration(mode) == Configuration(mode, mode=mode)
+
+
+def test_dynamic_is_short_for_the_default_mode() -> None:
+    short, long = parse_configuration("dynamic+fullgraph"), parse_configuration("default+dynamic+fullgraph")
+    assert _same(short, long)
+    assert short.name == "dynamic+fullgraph"
+
+
+def test_options_are_pythons_literals_else_text() -> None:
+    text = "default+a=1+b=true+c=None+d=0.5+e=aten,triton+f=[1, 2]+g='x'+h="
+    wanted = {
+        "a": 1, "b": True, "c": None, "d": 0.5, "e": "aten,triton", "f": [1, 2], "g": "x", "h": "",
+    }  # fmt: skip
+    found = parse_configuration(text).options
+    assert found == wanted
+    assert [type(value) for value in found.values()] == [type(value) for value in wanted.values()]
+    assert ast.literal_eval(repr(found)) == found
+
+
+@pytest.mark.parametrize("text", ["{[]: 1}", "[1", "(" * 300, "1 2"])
+def test_what_is_no_literal_is_text(text: str) -> None:
+    assert parse_configuration(f"default+a={text}").options == {"a": text}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("defualt", ["'defualt'", "did you mean 'default'?"]),
+        ("max-autotun", ["did you mean 'max-autotune'?"]),
+        ("reduce_overhead", ["did you mean 'reduce-overhead'?"]),
+        ("Eager", ["did you mean 'eager'?"]),
+        ("tensorrt", ["there are eager, written, dynamic, default", "backend:NAME"]),
+        ("", ["no configuration ''"]),
+        ("backend:", ["'backend:'"]),
+        ("default+fulgraph", ["'fulgraph'", "dynamic, static, fullgraph", "OPTION=VALUE"]),
+        ("default+", ["''", "OPTION=VALUE"]),
+        ("default+=1", ["'=1'", "OPTION=VALUE"]),
+        ("eager+dynamic", ["'eager'", "nothing can be added"]),
+        ("written+a=1", ["'written'", "nothing can be added"]),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, words: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        parse_configuration(text)
+    assert all(word in str(raised.value) for word in words), str(raised.value)
+
+
+@given(st.lists(st.sampled_from([EAGER, WRITTEN, "dynamic", *MODES]), max_size=8))
+def test_a_list_has_eager_first_and_each_once(asked: list[str]) -> None:
+    found = [one.name for one in parse_configurations(", ".join(asked))]
+    assert found == list(dict.fromkeys([EAGER, *asked]))
+
+
+def test_a_list_says_which_is_wrong() -> None:
+    with pytest.raises(ConfigurationError, match="no configuration 'nothing'"):
+        parse_configurations("default,nothing")
+    assert [one.name for one in parse_configurations(",default,,")] == [EAGER, "default"]

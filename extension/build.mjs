@@ -1,4 +1,4 @@
-// Bundles the extension, and the window with graphs, into one file each: `node extension/build.mjs [--release]`.
+// Bundles the extension, the window with graphs and a benchmark's page, into one file each: `node extension/build.mjs [--release]`.
 // The licences of what is bundled are collected beside them, for they travel with it.
 import fs from "node:fs";
 import path from "node:path";
@@ -13,6 +13,11 @@ const common = {
   logLevel: "warning",
   metafile: true,
 };
+const page = {
+  platform: "browser",
+  format: "iife",
+  target: "chrome134", // the browser of the oldest VS Code in `engines`
+};
 const made = await Promise.all([
   build({
     ...common,
@@ -20,29 +25,36 @@ const made = await Promise.all([
     outfile: "extension/dist/main.js",
     platform: "node",
     format: "cjs",
-    target: "node20", // the Node of the oldest VS Code in `engines`
+    target: "node20", // its Node
     external: ["vscode"],
   }),
   build({
     ...common,
+    ...page,
     entryPoints: ["extension/webview/main.ts"],
     outfile: "extension/dist/graphs.js",
-    platform: "browser",
-    format: "iife",
-    target: "chrome134", // the browser of that VS Code
+  }),
+  build({
+    ...common,
+    ...page,
+    entryPoints: ["extension/webview/bench/main.ts"],
+    outfile: "extension/dist/bench.js",
+    // An exported page carries this script away from the extension, and from the licences beside it.
+    banner: { js: `/*\n${licencesOf(["node_modules/echarts"]).replaceAll("*/", "* /")}*/` },
   }),
 ]);
 
 const bundled = made
   .flatMap(({ metafile }) => Object.keys(metafile.inputs))
   .flatMap((file) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0] ?? []);
-fs.writeFileSync(
-  "extension/dist/LICENSES.txt",
-  [...withDependencies(bundled)]
+fs.writeFileSync("extension/dist/LICENSES.txt", licencesOf(bundled));
+
+function licencesOf(folders) {
+  return [...withDependencies(folders)]
     .toSorted()
     .map(licenceOf)
-    .join(`\n${"-".repeat(80)}\n\n`),
-);
+    .join(`\n${"-".repeat(80)}\n\n`);
+}
 
 /** A package may have others in it that it was bundled from. */
 function withDependencies(folders, found = new Set()) {
@@ -61,11 +73,14 @@ function withDependencies(folders, found = new Set()) {
 
 function licenceOf(folder) {
   const { name, version, license } = manifestOf(folder);
-  const file = fs.readdirSync(folder).find((one) => /^licen[cs]e/i.test(one));
-  if (file === undefined) {
+  const files = fs.readdirSync(folder);
+  const licence = files.find((one) => /^licen[cs]e/i.test(one));
+  if (licence === undefined) {
     throw new Error(`${name} has no licence to take along`);
   }
-  return `${name} ${version} (${license})\n\n${fs.readFileSync(path.join(folder, file), "utf8").trim()}\n`;
+  const notice = files.filter((one) => one === "NOTICE"); // Apache's licence asks for it
+  const texts = [licence, ...notice].map((one) => fs.readFileSync(path.join(folder, one), "utf8").trim());
+  return [`${name} ${version} (${license})`, ...texts].join("\n\n").concat("\n");
 }
 
 function manifestOf(folder) {

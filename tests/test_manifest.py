@@ -45,7 +45,7 @@ def test_the_server_and_the_manifest_have_the_same_settings() -> None:
 
 @pytest.mark.parametrize("name", sorted(PROPERTIES))
 def test_defaults_agree(name: str) -> None:
-    assert SERVER[name] == PROPERTIES[name]["default"]
+    assert json.loads(json.dumps(SERVER[name])) == PROPERTIES[name]["default"]
 
 
 @pytest.mark.parametrize("name", sorted(name for name in PROPERTIES if "enum" in PROPERTIES[name]))

@@ -24,6 +24,13 @@ import {
 import type { Choice, Resolution } from "./resolve";
 import { section, wholeSection } from "./settings";
 
+/** These run the folder's code, which its user has to agree to. */
+const runningCommands: ReadonlySet<string> = new Set([
+  serverCommand.run,
+  serverCommand.kernels,
+  serverCommand.bench,
+]);
+
 export interface ClientParts {
   readonly context: vscode.ExtensionContext;
   readonly log: vscode.LogOutputChannel;
@@ -57,8 +64,7 @@ export function createClient(server: Choice, parts: ClientParts): LanguageClient
     markdown: { isTrusted: false, supportHtml: false, supportThemeIcons: false },
     middleware: {
       async executeCommand(command, args, next) {
-        const runs = command === serverCommand.run || command === serverCommand.kernels;
-        const folder = runs ? folderOf(args[0]) : null;
+        const folder = runningCommands.has(command) ? folderOf(args[0]) : null;
         return folder === null || (await consent.mayStart(folder)) ? next(command, args) : undefined;
       },
       workspace: {

@@ -5,6 +5,8 @@
  */
 
 import * as vscode from "vscode";
+import { createBenchCommands } from "./bench_commands";
+import type { BenchView } from "./bench_view";
 import type { Consent } from "./consent";
 import { chooseDevice } from "./device_picker";
 import { checkEnvironment } from "./doctor";
@@ -29,11 +31,12 @@ export interface Parts {
   readonly report: ReportView;
   readonly kernels: KernelView;
   readonly graphs: GraphView;
+  readonly benchmarks: BenchView;
   readonly log: vscode.LogOutputChannel;
 }
 
 export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
-  const { context, lifecycle, board, consent, report, kernels, graphs, log } = parts;
+  const { context, lifecycle, board, consent, report, kernels, graphs, benchmarks, log } = parts;
 
   /** Server commands exist only while the server runs. */
   async function ask(command: string, ...args: readonly unknown[]): Promise<unknown> {
@@ -50,6 +53,8 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     }
     return vscode.commands.executeCommand(command, ...args);
   }
+
+  const bench = createBenchCommands(benchmarks, ask);
 
   async function doctor(): Promise<void> {
     const client = lifecycle.client();
@@ -89,6 +94,9 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     },
     "fuselight.showDetails": showDetails,
     "fuselight.showGraphs": showGraphs,
+    "fuselight.benchmark": (argument) => bench.benchmark(argument),
+    "fuselight.showBenchmark": (argument) => bench.show(argument),
+    "fuselight.cancelBenchmark": (argument) => bench.cancel(argument),
     "fuselight.openWalkthrough": openWalkthrough,
   };
 

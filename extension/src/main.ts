@@ -5,6 +5,7 @@
  */
 
 import * as vscode from "vscode";
+import { createBenchView } from "./bench_view";
 import { registerCommands } from "./commands";
 import { createConsent } from "./consent";
 import { createDeviceItem, warnOfDevices } from "./device_picker";
@@ -22,6 +23,9 @@ import {
   kernelDocumentRequest,
   kernelLinesRequest,
   kernelsAtRequest,
+  measuredChangedNotification,
+  measuredExportRequest,
+  measuredRequest,
   reportChangedNotification,
   reportTreeRequest,
   type Status,
@@ -56,6 +60,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
           report?.changed(uri);
           kernelsChanged(uri);
         });
+        client.onNotification(measuredChangedNotification, (of) => void benchmarks.changed(of));
         client.onRequest(confirmRunRequest, (question) => consent.ask(question));
       },
     },
@@ -67,6 +72,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     if (!hasSpoken) {
       hasSpoken = true;
       kernelsChanged(); // texts that were open before there was a server
+      void benchmarks.changed();
     }
     const found = board.all().some((one) => one.interpreter !== null);
     void vscode.commands.executeCommand("setContext", "fuselight.hasInterpreter", found);
@@ -114,6 +120,24 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
       return vscode.commands.executeCommand(serverCommand.run, { uri: of.uri, target });
     },
   });
+  const benchmarks = createBenchView({
+    extension: context.extensionUri,
+    fetch: async ({ uri, target, run, with: other }) => {
+      const at = {
+        uri,
+        target,
+        ...(run === null ? {} : { run }),
+        ...(other === null ? {} : { with: other }),
+      };
+      return (await lifecycle.client()?.sendRequest(measuredRequest, at)) ?? null;
+    },
+    exported: async ({ uri, target, run }, format) => {
+      const of = { uri, target, ...(run === null ? {} : { run }), format };
+      return (await lifecycle.client()?.sendRequest(measuredExportRequest, of)) ?? null;
+    },
+    benchmark: (of) => vscode.commands.executeCommand("fuselight.benchmark", of),
+    cancel: (of) => vscode.commands.executeCommand("fuselight.cancelBenchmark", of),
+  });
   kernelsChanged = (uri) => {
     void graphs.changed(uri);
     void documents.changed(uri);
@@ -128,11 +152,12 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     marks,
     heat,
     graphs,
+    benchmarks,
     warnOfInterpreters(board),
     createDeviceItem(board),
     warnOfDevices(board),
     report,
-    ...registerCommands({ context, lifecycle, board, consent, report, kernels, graphs, log }),
+    ...registerCommands({ context, lifecycle, board, consent, report, kernels, graphs, benchmarks, log }),
     vscode.workspace.onDidGrantWorkspaceTrust(() => lifecycle.reconcile("trust granted")),
     vscode.workspace.onDidChangeWorkspaceFolders(() => lifecycle.reconcile("folders changed")),
     vscode.workspace.onDidChangeConfiguration((change) => {

@@ -5,6 +5,7 @@
  */
 
 import { NotificationType, type Range, RequestType } from "vscode-languageclient/node";
+import type { BenchTarget, Exported, ExportFormat, MeasuredPage } from "./bench_messages";
 import type { GraphPicture, GraphTarget } from "./graph_messages";
 import type { KernelLink } from "./kernel_lines";
 import type { KernelId } from "./kernel_uri";
@@ -115,6 +116,12 @@ export interface KernelLine {
   readonly level: number;
 }
 
+/** Which run of a target's benchmarks: without `run` the newest; `with` another to compare it with. */
+export interface MeasuredAt extends BenchTarget {
+  readonly run?: string;
+  readonly with?: string;
+}
+
 /** What the extension tells the server at the start. */
 export interface InitializationOptions {
   readonly settings: unknown;
@@ -161,6 +168,13 @@ export const doctorRequest = new RequestType<{ readonly folder: string | null },
   "fuselight/doctor",
 );
 export const graphsRequest = new RequestType<GraphTarget, GraphPicture, void>("fuselight/graphs");
+export const measuredChangedNotification = new NotificationType<BenchTarget>("fuselight/measuredChanged");
+export const measuredRequest = new RequestType<MeasuredAt, MeasuredPage, void>("fuselight/measured");
+export const measuredExportRequest = new RequestType<
+  BenchTarget & { readonly run?: string; readonly format: ExportFormat },
+  Exported,
+  void
+>("fuselight/measuredExport");
 
 /** Commands that the server answers; the language client registers them under the same names. */
 export const serverCommand = {
@@ -173,6 +187,14 @@ export const serverCommand = {
   devices: "fuselight.server.devices",
   copyFinding: "fuselight.server.copyFinding",
   problemReport: "fuselight.server.problemReport",
+  bench: "fuselight.bench",
+  cancelBench: "fuselight.cancelBench",
+} as const;
+
+/** Commands of benchmarks that the server puts into lenses. */
+export const clientCommand = {
+  benchmark: "fuselight.benchmark",
+  showBenchmark: "fuselight.showBenchmark",
 } as const;
 
 /** Commands of the extension that the server may put into lenses and quick fixes. */
@@ -182,4 +204,5 @@ export const clientCommands = [
   "fuselight.selectInterpreter",
   "fuselight.chooseDevice",
   "fuselight.showLog",
+  ...Object.values(clientCommand),
 ] as const;

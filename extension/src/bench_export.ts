@@ -1,0 +1,56 @@
+/**
+ * A benchmark's page as files: the server makes the text, the page the picture, the user says where to.
+ *
+ * Invariant: nothing is written that the user has not named a place for.
+ */
+
+import * as vscode from "vscode";
+import type { BenchTarget, Exported } from "./bench_messages";
+import { pictureIn } from "./bench_target";
+
+const kinds: Readonly<Record<string, string>> = { json: "JSON", csv: "CSV", html: "HTML", png: "PNG" };
+
+export async function saveExported(of: BenchTarget, made: Exported | null): Promise<void> {
+  if (made === null) {
+    void vscode.window.showWarningMessage(
+      "The Fuselight language server is not running: nothing was exported.",
+    );
+    return;
+  }
+  await save(of, made.name, Buffer.from(made.text, "utf8"));
+}
+
+export async function savePicture(
+  of: BenchTarget,
+  { name, data }: { readonly name: string; readonly data: string },
+): Promise<void> {
+  const bytes = pictureIn(data);
+  if (bytes === null) {
+    void vscode.window.showWarningMessage("The page has made no picture: it has no charts yet.");
+    return;
+  }
+  await save(of, name, bytes);
+}
+
+async function save(of: BenchTarget, name: string, bytes: Uint8Array): Promise<void> {
+  const source = vscode.Uri.parse(of.uri);
+  const folder = vscode.workspace.getWorkspaceFolder(source)?.uri ?? vscode.Uri.joinPath(source, "..");
+  const ending = name.slice(name.lastIndexOf(".") + 1);
+  const target = await vscode.window.showSaveDialog({
+    title: "Export the Benchmark",
+    defaultUri: vscode.Uri.joinPath(folder, name),
+    filters: { [kinds[ending] ?? ending]: [ending] },
+  });
+  if (target === undefined) {
+    return;
+  }
+  await vscode.workspace.fs.writeFile(target, bytes);
+  const open = "Open";
+  const chosen = await vscode.window.showInformationMessage(
+    `The benchmark is in ${vscode.workspace.asRelativePath(target)}.`,
+    open,
+  );
+  if (chosen === open) {
+    await vscode.commands.executeCommand("vscode.open", target);
+  }
+}

@@ -1,0 +1,174 @@
+/**
+ * "Show the Benchmark": a page beside the source with what was measured of a target.
+ *
+ * Invariant: the server makes what is shown; it is asked again whenever it says that something has changed. The page
+ * loads nothing but its own script and style sheet, and what it is sent is drawn as text.
+ */
+
+import { randomBytes } from "node:crypto";
+import * as vscode from "vscode";
+import { saveExported, savePicture } from "./bench_export";
+import type {
+  BenchShown,
+  BenchTarget,
+  DrawPage,
+  Exported,
+  ExportFormat,
+  MeasuredPage,
+  PageMessage,
+  Place,
+} from "./bench_messages";
+import { benchPage } from "./bench_page";
+import { benchShownIn, benchTitleOf } from "./bench_target";
+
+export interface BenchView extends vscode.Disposable {
+  show(of: BenchTarget): Promise<void>;
+  /** What is known of `of` is something else now; without it, anything may be. */
+  changed(of?: BenchTarget): Promise<void>;
+}
+
+export interface BenchParts {
+  readonly extension: vscode.Uri;
+  /** Asks the server; null while there is none. */
+  readonly fetch: (of: BenchShown) => Promise<MeasuredPage | null>;
+  readonly exported: (of: BenchShown, format: ExportFormat) => Promise<Exported | null>;
+  readonly benchmark: (of: BenchTarget) => unknown;
+  readonly cancel: (of: BenchTarget) => unknown;
+}
+
+interface Shown {
+  readonly panel: vscode.WebviewPanel;
+  of: BenchShown;
+  /** Of the latest question: answers to earlier ones come too late. */
+  asked: number;
+}
+
+export const benchViewType = "fuselight.benchmark";
+
+export function createBenchView({ extension, fetch, exported, benchmark, cancel }: BenchParts): BenchView {
+  const open = new Set<Shown>();
+  const folders = ["dist", "media"].map((name) => vscode.Uri.joinPath(extension, "extension", name));
+  const options: vscode.WebviewOptions = { enableScripts: true, localResourceRoots: folders };
+
+  async function draw(one: Shown): Promise<void> {
+    one.asked += 1;
+    const { of, asked } = one;
+    const page = (await fetch(of)) ?? noServer(of);
+    if (one.asked !== asked || !open.has(one)) {
+      return;
+    }
+    const message: DrawPage = { type: "draw", of, page };
+    await one.panel.webview.postMessage(message);
+  }
+
+  function adopt(panel: vscode.WebviewPanel, of: BenchShown): void {
+    const one: Shown = { panel, of, asked: 0 };
+    open.add(one);
+    panel.onDidDispose(() => open.delete(one));
+    panel.webview.onDidReceiveMessage((message: PageMessage) => answer(one, message));
+    panel.webview.options = options;
+    panel.webview.html = html(panel.webview, extension);
+  }
+
+  async function answer(one: Shown, message: PageMessage): Promise<void> {
+    switch (message.type) {
+      case "ready":
+        return draw(one);
+      case "open":
+        return goTo(message.place, one.panel);
+      case "benchmark":
+        one.of = { ...one.of, run: null }; // the new one, when it is there
+        await benchmark({ uri: one.of.uri, target: one.of.target });
+        return;
+      case "cancel":
+        await cancel({ uri: one.of.uri, target: one.of.target });
+        return;
+      case "choose":
+        one.of = { ...one.of, run: message.run, with: message.with };
+        return draw(one);
+      case "export":
+        return saveExported(one.of, await exported(one.of, message.format));
+      case "picture":
+        return savePicture(one.of, message);
+    }
+  }
+
+  const serializer = vscode.window.registerWebviewPanelSerializer(benchViewType, {
+    deserializeWebviewPanel(panel, state: unknown) {
+      const of = benchShownIn(state);
+      if (of === null) {
+        panel.dispose();
+      } else {
+        adopt(panel, of);
+      }
+      return Promise.resolve();
+    },
+  });
+
+  return {
+    async show(of) {
+      const there = [...open].find((one) => same(one.of, of));
+      if (there !== undefined) {
+        there.panel.reveal(undefined, true);
+        await draw(there);
+        return;
+      }
+      const where = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true };
+      const panel = vscode.window.createWebviewPanel(benchViewType, benchTitleOf(of), where, {
+        ...options,
+        enableFindWidget: true,
+      });
+      adopt(panel, { ...of, run: null, with: null });
+    },
+    async changed(of) {
+      // A page that is hidden is empty; it asks when it is seen again.
+      const wanted = [...open].filter((one) => one.panel.visible && (of === undefined || same(one.of, of)));
+      await Promise.all(wanted.map(draw));
+    },
+    dispose() {
+      for (const one of [serializer, ...[...open].map(({ panel }) => panel)]) {
+        one.dispose();
+      }
+    },
+  };
+}
+
+function same(left: BenchTarget, right: BenchTarget): boolean {
+  const uri = (one: BenchTarget) => vscode.Uri.parse(one.uri).toString();
+  return left.target === right.target && uri(left) === uri(right);
+}
+
+function noServer({ uri, target }: BenchTarget): MeasuredPage {
+  const message = "The Fuselight language server is not running yet: the page is drawn when it does.";
+  const flags = { found: false, running: false, stale: false };
+  const nothing = { when: "", work: "", inputs: [], verdict: [], machine: [], notes: [], configurations: [] };
+  const title = target || "__main__";
+  return { ...flags, title, message, target, uri, ...nothing, profiles: {}, history: [], comparison: null };
+}
+
+/** To a line in the group where its file is shown, or beside the page. */
+async function goTo({ uri, line }: Place, from: vscode.WebviewPanel): Promise<void> {
+  const file = vscode.Uri.parse(uri);
+  const editor = vscode.window.visibleTextEditors.find(
+    ({ document }) => document.uri.toString() === file.toString(),
+  );
+  const first = from.viewColumn === vscode.ViewColumn.One ? vscode.ViewColumn.Beside : vscode.ViewColumn.One;
+  const document = await vscode.workspace.openTextDocument(file);
+  const start = document.lineAt(Math.min(line, document.lineCount - 1));
+  const at = new vscode.Position(start.lineNumber, start.firstNonWhitespaceCharacterIndex);
+  await vscode.window.showTextDocument(document, {
+    viewColumn: editor?.viewColumn ?? first,
+    selection: new vscode.Range(at, at),
+  });
+}
+
+function html(webview: vscode.Webview, extension: vscode.Uri): string {
+  const at = (...parts: string[]) =>
+    webview.asWebviewUri(vscode.Uri.joinPath(extension, "extension", ...parts)).toString();
+  return benchPage({
+    source: webview.cspSource,
+    nonce: randomBytes(16).toString("base64url"),
+    script: at("dist", "bench.js"),
+    style: at("media", "bench.css"),
+  });
+}

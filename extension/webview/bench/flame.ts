@@ -1,0 +1,61 @@
+/**
+ * The flame chart of a compile, without a window: which row a step lies in, and what it belongs to.
+ *
+ * Invariant: no two steps of one row overlap, and a step lies below every outer one that runs at the same time.
+ */
+
+import type { Step } from "../../src/bench_messages";
+
+export interface FlameBox {
+  readonly step: Step;
+  readonly row: number;
+}
+
+/** Steps that end and begin at the same time differ by this much when their times were rounded, microseconds. */
+const rounding = 0.5;
+
+export function flameRows(steps: readonly Step[]): readonly FlameBox[] {
+  const ordered = steps.toSorted((left, right) => left.depth - right.depth || left.start_us - right.start_us);
+  const placed: FlameBox[] = [];
+  for (const step of ordered) {
+    const meanwhile = placed.filter((box) => overlap(box.step, step));
+    const above = meanwhile.filter((box) => box.step.depth < step.depth).map(({ row }) => row);
+    const taken = new Set(meanwhile.map(({ row }) => row));
+    let row = Math.max(-1, ...above) + 1;
+    while (taken.has(row)) {
+      row += 1;
+    }
+    placed.push({ step, row });
+  }
+  return placed;
+}
+
+function overlap(left: Step, right: Step): boolean {
+  const [start, end] = [Math.max(left.start_us, right.start_us), Math.min(ending(left), ending(right))];
+  return end - start > rounding;
+}
+
+function ending({ start_us, us }: Step): number {
+  return start_us + us;
+}
+
+export const stages = ["Dynamo", "AOTAutograd", "Inductor", "Compilers and their caches", "Other"] as const;
+export type Stage = (typeof stages)[number];
+
+/** By torch's own names; the first that fits. */
+const marks: readonly (readonly [Stage, RegExp])[] = [
+  [
+    "Compilers and their caches",
+    /triton|async_compile|codecache|PyCodeCache|load_by_key|compile_file|cpp_builder|g\+\+/i,
+  ],
+  ["AOTAutograd", /aot|partition|functionali|autograd/i],
+  [
+    "Inductor",
+    /inductor|compile_fx|fx_graph|fx_codegen|_grad_pass|joint_graph|GraphLowering|Scheduler|code_?gen/i,
+  ],
+  ["Dynamo", /dynamo|entire_frame|bytecode|_compile|guard|symbolic|OutputGraph|backend_compile/i],
+];
+
+export function stageOf({ name }: Step): Stage {
+  return marks.find(([, mark]) => mark.test(name))?.[0] ?? "Other";
+}

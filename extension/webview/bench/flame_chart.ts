@@ -1,0 +1,153 @@
+/** The phases of a cold compile: time across, what is inside of what downwards. Ctrl and the wheel zoom, as keys do. */
+
+import type { CustomSeriesRenderItem } from "echarts";
+import type { EChartsType } from "echarts/core";
+import type { Step } from "../../src/bench_messages";
+import { axis, type ChartSpec, legend } from "./chart";
+import { type FlameBox, flameRows, type Stage, stageOf, stages } from "./flame";
+import { colourOf, readableOn, type Theme } from "./theme";
+import { stepWords, time } from "./words";
+
+/** Which of the theme's. */
+const colours: Readonly<Record<Stage, number>> = {
+  Dynamo: 0,
+  AOTAutograd: 1,
+  Inductor: 2,
+  "Compilers and their caches": 3,
+  Other: 9,
+};
+const rowHeight = 20;
+const foot = 84;
+const zoomStep = 0.7;
+
+export function flameChart(steps: readonly Step[]): ChartSpec {
+  const boxes = flameRows(steps);
+  const groups = stages
+    .map((stage) => boxes.filter(({ step }) => stageOf(step) === stage))
+    .map((group, index) => ({
+      group,
+      stage: stages[index] ?? "Other",
+      colour: colours[stages[index] ?? "Other"],
+    }))
+    .filter(({ group }) => group.length > 0);
+  const rows = Math.max(0, ...boxes.map(({ row }) => row + 1));
+  const end = Math.max(1, ...steps.map(({ start_us, us }) => start_us + us));
+  const names = groups.map(({ stage }) => stage);
+  const head = (width: number, theme: Theme) => legend(theme, width, names).height + 8;
+  const inOrder = groups
+    .flatMap(({ group }, series) => group.map((box, index) => ({ box, series, index })))
+    .toSorted(
+      (left, right) => left.box.row - right.box.row || left.box.step.start_us - right.box.step.start_us,
+    );
+  return {
+    name: "Cold compile",
+    about: `Phases of the cold compile, ${time(end)} in ${steps.length} steps. Plus and minus zoom, 0 shows all`,
+    height: (width, theme) => head(width, theme) + rows * rowHeight + foot,
+    items: inOrder.map(({ box: { step }, series, index }) => ({
+      words: stepWords(step),
+      place: step.place,
+      series,
+      index,
+    })),
+    option: (theme, width) => ({
+      grid: { left: 16, right: 24, top: head(width, theme), bottom: foot },
+      legend: legend(theme, width, names).option,
+      dataZoom: [
+        {
+          type: "inside",
+          zoomOnMouseWheel: "ctrl",
+          moveOnMouseWheel: false,
+          moveOnMouseMove: true,
+          filterMode: "none",
+        },
+        slider(theme),
+      ],
+      xAxis: {
+        type: "value",
+        min: 0,
+        max: end,
+        ...axis(theme, "time since the first call began"),
+        nameGap: 26,
+        axisLabel: {
+          color: theme.text,
+          hideOverlap: true,
+          showMaxLabel: true,
+          alignMaxLabel: "right",
+          formatter: (us: number) => time(us),
+        },
+      },
+      yAxis: { type: "value", min: 0, max: Math.max(1, rows), inverse: true, show: false },
+      series: groups.map(({ group, stage, colour }) => ({
+        type: "custom",
+        name: stage,
+        clip: true,
+        itemStyle: { color: colourOf(theme, colour), borderColor: theme.background, borderWidth: 1 },
+        encode: { x: [0, 1], y: 2 },
+        data: group.map(({ step, row }) => [step.start_us, step.start_us + step.us, row]),
+        renderItem: rectangles(group, colourOf(theme, colour), theme),
+      })),
+    }),
+    keys: (chart) => ({
+      "+": () => zoom(chart, zoomStep),
+      "=": () => zoom(chart, zoomStep),
+      "-": () => zoom(chart, 1 / zoomStep),
+      "0": () => zoom(chart, Number.POSITIVE_INFINITY),
+    }),
+  };
+}
+
+function rectangles(group: readonly FlameBox[], colour: string, theme: Theme): CustomSeriesRenderItem {
+  return (params, api) => {
+    const area = params.coordSys as unknown as { readonly x: number; readonly width: number };
+    const [start = 0, top = 0] = api.coord([api.value(0), api.value(2)]);
+    const [end = 0] = api.coord([api.value(1), 0]);
+    const box = group[params.dataIndex];
+    const left = Math.max(area.x, start);
+    const width = Math.min(area.x + area.width, end) - left;
+    if (box === undefined || width <= 0) {
+      return null;
+    }
+    const text = {
+      text: box.step.name,
+      fill: readableOn(colour),
+      width: width - 8,
+      overflow: "truncate",
+      ellipsis: "\u2026",
+      fontSize: theme.size - 2,
+    };
+    const dashed = box.step.sampled ? { lineDash: [3, 2], stroke: theme.text } : {};
+    return {
+      type: "rect",
+      shape: { x: left, y: top + 1, width: Math.max(1, width), height: rowHeight - 2 },
+      style: { fill: colour, stroke: theme.background, lineWidth: 1, ...dashed },
+      emphasis: { style: { stroke: theme.text, lineWidth: 2 } },
+      textContent: width < 32 ? undefined : { style: text },
+      textConfig: { position: "insideLeft", distance: 4 },
+    } as ReturnType<CustomSeriesRenderItem>;
+  };
+}
+
+function slider(theme: Theme): object {
+  return {
+    type: "slider",
+    height: 16,
+    bottom: 8,
+    filterMode: "none",
+    showDetail: false,
+    borderColor: theme.muted,
+    fillerColor: theme.grid,
+    handleStyle: { color: theme.background, borderColor: theme.text },
+    moveHandleStyle: { color: theme.muted },
+    dataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } },
+    selectedDataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } },
+  };
+}
+
+/** Around the middle of what is in sight. */
+function zoom(chart: EChartsType, factor: number): void {
+  const { dataZoom } = chart.getOption() as { dataZoom?: readonly { start?: number; end?: number }[] };
+  const { start = 0, end = 100 } = dataZoom?.[0] ?? {};
+  const [middle, half] = [(start + end) / 2, Math.min(50, ((end - start) / 2) * factor)];
+  const from = Math.max(0, Math.min(100 - 2 * half, middle - half));
+  chart.dispatchAction({ type: "dataZoom", start: from, end: from + 2 * half });
+}

@@ -1,0 +1,225 @@
+/**
+ * A benchmark's page: in VS Code beside the source, or by itself from the data that an exported file carries.
+ *
+ * Invariant: it draws what it is sent and computes no time of its own; what it remembers is in VS Code's state, so that
+ * a page that was hidden or reloaded comes back as it was.
+ */
+
+import type {
+  BenchShown,
+  DrawPage,
+  ExportFormat,
+  MeasuredPage,
+  PageMessage,
+  PageState,
+  Place,
+} from "../../src/bench_messages";
+import { button, element } from "../dom";
+import type { Chart } from "./chart";
+import { choice } from "./choice";
+import { pictureOf } from "./picture";
+import {
+  comparisonSection,
+  configurationsSection,
+  notesSection,
+  profileSections,
+  type Section,
+  verdictSection,
+} from "./sections";
+import { onThemeChange } from "./theme";
+import { moment, summary } from "./words";
+
+interface Host {
+  postMessage(message: PageMessage): void;
+  getState(): PageState | undefined;
+  setState(state: PageState): void;
+}
+
+declare function acquireVsCodeApi(): Host;
+
+const host = typeof acquireVsCodeApi === "undefined" ? null : acquireVsCodeApi();
+const open = host === null ? null : (place: Place) => host.postMessage({ type: "open", place });
+let of: BenchShown | null = host?.getState() ?? null;
+let profile: string | null = host?.getState()?.profile ?? null;
+let page: MeasuredPage | null = null;
+let charts: readonly Chart[] = [];
+
+const title = element("h1");
+const description = element("p");
+const status = element("p", { class: "status", role: "status" });
+const again = button("Benchmark", "Benchmark this target again", () =>
+  host?.postMessage({ type: "benchmark" }),
+);
+const cancel = button("Cancel", "Cancel the benchmark", () => host?.postMessage({ type: "cancel" }));
+const toolbar = element("div", { class: "bar" });
+const main = element("main");
+document.body.append(
+  element("header", {}, element("div", { class: "words" }, title, description), status, toolbar),
+  main,
+);
+
+function draw(next: MeasuredPage): void {
+  const before = page;
+  page = next;
+  drawHead(next);
+  if (before === null || !sameBody(before, next)) {
+    drawBody(next);
+  }
+}
+
+function drawHead(shown: MeasuredPage): void {
+  title.textContent = `Benchmark of ${shown.title}`;
+  document.title = title.textContent;
+  description.textContent = shown.found ? summary(shown) : "";
+  const stale = "The code has changed since this was measured.";
+  status.textContent = shown.running || !shown.found ? shown.message : shown.stale ? stale : "";
+  status.classList.toggle("running", shown.running);
+  again.hidden = shown.running;
+  cancel.hidden = !shown.running;
+}
+
+/** While a benchmark goes on only the words of its progress change, many times. */
+function sameBody(left: MeasuredPage, right: MeasuredPage): boolean {
+  const body = (one: MeasuredPage) => JSON.stringify({ ...one, message: "", running: false, stale: false });
+  return body(left) === body(right);
+}
+
+function drawBody(shown: MeasuredPage): void {
+  const kept = keep();
+  for (const chart of charts) {
+    chart.dispose();
+  }
+  toolbar.replaceChildren(...tools(shown));
+  const names = Object.keys(shown.profiles);
+  profile = names.includes(profile ?? "")
+    ? profile
+    : (names.find((name) => name !== "eager") ?? names[0] ?? null);
+  const details = profile === null ? undefined : shown.profiles[profile];
+  const sections: readonly (Section | null)[] = [
+    verdictSection(shown, open),
+    configurationsSection(shown.configurations, open),
+    comparisonSection(shown, open),
+    ...(details === undefined ? [] : [chooseProfile(names), ...profileSections(details, open)]),
+    notesSection(shown),
+  ];
+  const there = sections.filter((section) => section !== null);
+  main.replaceChildren(...there.map(({ root }) => root));
+  charts = there.flatMap((section) => section.charts);
+  for (const chart of charts) {
+    chart.draw();
+  }
+  kept();
+  remember();
+}
+
+/** What was open and where the focus was, put back into what is drawn anew. */
+function keep(): () => void {
+  const isOpen = new Set(
+    [...main.querySelectorAll<HTMLDetailsElement>("details[open]")].map(({ dataset }) => dataset["key"]),
+  );
+  const focused = document.activeElement?.getAttribute("aria-label");
+  const top = main.scrollTop;
+  return () => {
+    for (const one of main.querySelectorAll("details")) {
+      one.open = isOpen.has(one.dataset["key"]);
+    }
+    const there = [...document.querySelectorAll<HTMLElement>("[aria-label]")].find(
+      (one) => focused !== null && one.getAttribute("aria-label") === focused,
+    );
+    there?.focus({ preventScroll: true });
+    main.scrollTop = top;
+  };
+}
+
+function chooseProfile(names: readonly string[]): Section {
+  const root = choice(
+    "Profile of",
+    names.map((name) => ({ id: name, label: name })),
+    profile,
+    (name) => {
+      profile = name;
+      if (page !== null) {
+        drawBody(page);
+      }
+    },
+  );
+  root.classList.add("profile");
+  return { root, charts: [] };
+}
+
+function tools(shown: MeasuredPage): readonly HTMLElement[] {
+  if (host === null) {
+    return shown.found ? [exports([])] : [];
+  }
+  const runs = shown.history.map(({ id, when, device, label }) => ({
+    id,
+    label: [label, moment(when), device].filter((part) => part !== "").join(", "),
+  }));
+  const newest = runs[0]?.id ?? null;
+  const current = of?.run ?? newest;
+  const others = runs.filter(({ id }) => id !== current);
+  const choose = (run: string | null, other: string | null) =>
+    host.postMessage({ type: "choose", run: run === newest ? null : run, with: other });
+  return [
+    element("div", { class: "group" }, again, cancel),
+    ...(runs.length > 1
+      ? [
+          choice("Run", runs, current, (run) => choose(run, of?.with === run ? null : (of?.with ?? null))),
+          choice("Compare with", [{ id: "", label: "nothing" }, ...others], of?.with ?? "", (other) =>
+            choose(current, other === "" ? null : other),
+          ),
+        ]
+      : []),
+    ...(shown.found ? [exports(["json", "csv", "html"])] : []),
+  ];
+}
+
+function exports(formats: readonly ExportFormat[]): HTMLElement {
+  return element(
+    "div",
+    { class: "group", role: "group", "aria-label": "Export" },
+    "Export",
+    ...formats.map((format) =>
+      button(format.toUpperCase(), `Export as ${format.toUpperCase()}`, () =>
+        host?.postMessage({ type: "export", format }),
+      ),
+    ),
+    button("PNG", "Export the charts as PNG", exportPicture),
+  );
+}
+
+function exportPicture(): void {
+  const name = `benchmark-${(page?.target || "main").replaceAll(/[^\w.-]+/g, "-")}.png`;
+  const data = pictureOf(title.textContent, charts);
+  if (host !== null) {
+    host.postMessage({ type: "picture", name, data });
+  } else if (data !== "") {
+    element("a", { href: data, download: name }).click();
+  }
+}
+
+function remember(): void {
+  if (of !== null) {
+    host?.setState({ ...of, profile });
+  }
+}
+
+window.addEventListener("message", ({ data }: MessageEvent<DrawPage>) => {
+  if (host !== null && data.type === "draw") {
+    of = data.of;
+    draw(data.page);
+    remember();
+  }
+});
+onThemeChange(() => {
+  for (const chart of charts) {
+    chart.draw();
+  }
+});
+
+const carried = document.getElementById("page");
+if (host === null && carried !== null) {
+  draw(JSON.parse(carried.textContent) as MeasuredPage);
+} else {
+  host?.postMessage({ type: "ready" });
+}

@@ -1,0 +1,149 @@
+/** The kernels against what the device can do: operations by byte across, TFLOP/s up, both logarithmic. */
+
+import type { Roofline } from "../../src/bench_messages";
+import { axis, type ChartSpec } from "./chart";
+import {
+  type Ceiling,
+  ceilings,
+  intensities,
+  memoryLimit,
+  type Range,
+  rates,
+  ridge,
+  shownPoints,
+} from "./roofline";
+import { colourOf, type Theme } from "./theme";
+import { number, placeOf, shorten, time } from "./words";
+
+const named = 3;
+
+export function rooflineChart(roofline: Roofline): ChartSpec {
+  const points = shownPoints(roofline).toSorted((left, right) => right.us - left.us);
+  const most = points[0]?.us ?? 1;
+  return {
+    name: "Roofline",
+    about: `Roofline, ${points.length} kernels by operations a byte and TFLOP/s`,
+    height: () => 380,
+    items: points.map(({ name, intensity, tflops, us, place }, index) => ({
+      words: [
+        shorten(name, 70),
+        `${number(intensity)} operations a byte, ${number(tflops)} TFLOP/s, ${time(us)}`,
+        ...(place === null ? [] : [placeOf(place)]),
+      ],
+      place,
+      series: 0,
+      index,
+    })),
+    option(theme) {
+      const [across, up] = [intensities(roofline), rates(roofline)];
+      return {
+        grid: { left: 72, right: 16 + widest(roofline) * theme.size * 0.56, top: 28, bottom: 52 },
+        xAxis: { ...logarithmic(theme, "operations a byte (FLOP/B)", across), nameGap: 30 },
+        yAxis: { ...logarithmic(theme, "TFLOP/s", up), nameGap: 48 },
+        series: [
+          {
+            type: "scatter",
+            data: points.map(({ intensity, tflops }) => ({
+              value: [intensity, tflops],
+              label: { position: isRight(intensity, across) ? "left" : "right" },
+            })),
+            symbolSize: (_: unknown, { dataIndex }: { dataIndex: number }) =>
+              8 + 20 * Math.sqrt((points[dataIndex]?.us ?? 0) / most),
+            cursor: "pointer",
+            z: 3,
+            itemStyle: { color: colourOf(theme, 0), opacity: 0.8, borderColor: theme.text, borderWidth: 1 },
+            emphasis: { itemStyle: { borderWidth: 3, opacity: 1 } },
+            label: {
+              show: true,
+              position: "right",
+              color: theme.text,
+              textBorderColor: theme.background,
+              textBorderWidth: 3,
+              formatter: ({ dataIndex }: { dataIndex: number }) =>
+                dataIndex < named ? shorten(points[dataIndex]?.name ?? "", 28) : "",
+            },
+            labelLayout: { hideOverlap: true },
+          },
+          ...limits(roofline, theme, across, up),
+        ],
+      };
+    },
+  };
+}
+
+/** Memory up to the highest ridge, and each rate from its own on. */
+function limits(roofline: Roofline, theme: Theme, across: Range, up: Range): readonly object[] {
+  const rows = ceilings(roofline);
+  const from = Math.max(across.start, ridge(roofline, up.start));
+  const to = rows.length > 0 ? ridge(roofline, Math.max(...rows.map(({ tflops }) => tflops))) : across.end;
+  const slope = [from, Math.sqrt(from * to), to].map((at): Point => [at, memoryLimit(roofline, at)]);
+  return [
+    limit(theme, 1, slope, {
+      at: 1,
+      words: `memory ${number(roofline.bandwidth_gbs)} GB/s`,
+      position: "left",
+    }),
+    ...rows.map(({ dtypes, tflops }) => {
+      const flat: readonly Point[] = [
+        [ridge(roofline, tflops), tflops],
+        [across.end, tflops],
+      ];
+      return limit(theme, 2, flat, { at: 1, words: ceilingWords({ dtypes, tflops }), position: "right" });
+    }),
+  ];
+}
+
+/** A name on the other side would be cut off. */
+function isRight(intensity: number, { start, end }: Range): boolean {
+  return Math.log(intensity / start) > 0.6 * Math.log(end / start);
+}
+
+type Point = readonly [number, number];
+
+function ceilingWords({ dtypes, tflops }: Ceiling): string {
+  return `${dtypes.join(", ")} ${number(tflops)} TFLOP/s`;
+}
+
+/** Letters of the longest words beside the chart. */
+function widest(roofline: Roofline): number {
+  return Math.max(0, ...ceilings(roofline).map((ceiling) => ceilingWords(ceiling).length));
+}
+
+interface Label {
+  /** Which of the points it stands at. */
+  readonly at: number;
+  readonly words: string;
+  readonly position: string;
+}
+
+function limit(
+  theme: Theme,
+  colour: number,
+  points: readonly Point[],
+  { at, words, ...where }: Label,
+): object {
+  const label = { show: true, formatter: words, color: theme.text, ...where };
+  const halo = { textBorderColor: theme.background, textBorderWidth: 3 };
+  return {
+    type: "line",
+    data: points.map((value, index) => ({
+      value,
+      ...(index === at ? { label: { ...label, ...halo } } : {}),
+    })),
+    symbol: "circle",
+    symbolSize: 0.1, // a label needs a symbol to stand at
+    silent: true,
+    tooltip: { show: false },
+    lineStyle: { color: colourOf(theme, colour), width: 2, type: colour === 1 ? "solid" : "dashed" },
+  };
+}
+
+function logarithmic(theme: Theme, name: string, { start, end }: Range): object {
+  return {
+    type: "log",
+    min: start,
+    max: end,
+    ...axis(theme, name),
+    axisLabel: { color: theme.text, hideOverlap: true, formatter: (value: number) => number(value) },
+  };
+}

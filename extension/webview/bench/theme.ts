@@ -1,0 +1,86 @@
+/**
+ * Colours and fonts of the charts, which are drawn on a canvas and so know of no style sheet.
+ *
+ * Invariant: everything comes from the variables of bench.css, as they are resolved now; `onThemeChange` says when they
+ * are others.
+ */
+
+export interface Theme {
+  readonly text: string;
+  readonly muted: string;
+  readonly background: string;
+  readonly grid: string;
+  readonly accent: string;
+  readonly font: string;
+  readonly mono: string;
+  readonly size: number;
+  readonly palette: readonly string[];
+  /** Patterns besides colours, and outlines: the user has asked for high contrast. */
+  readonly contrast: boolean;
+}
+
+const colours = 10;
+
+export function readTheme(): Theme {
+  const probe = document.createElement("span");
+  probe.hidden = true;
+  document.body.append(probe);
+  const colour = (name: string) => {
+    probe.style.color = `var(--${name})`; // resolves light-dark() and variables of variables
+    return inNumbers(getComputedStyle(probe).color);
+  };
+  const font = (name: string) => {
+    probe.style.fontFamily = `var(--${name})`;
+    return getComputedStyle(probe).fontFamily;
+  };
+  const theme: Theme = {
+    text: colour("text"),
+    muted: colour("muted"),
+    background: colour("background"),
+    grid: colour("grid"),
+    accent: colour("accent"),
+    font: font("font"),
+    mono: font("mono"),
+    size: Number.parseFloat(getComputedStyle(document.body).fontSize) || 13,
+    palette: Array.from({ length: colours }, (_, index) => colour(`chart-${index + 1}`)),
+    contrast:
+      document.body.classList.contains("vscode-high-contrast") ||
+      document.body.classList.contains("vscode-high-contrast-light") ||
+      matchMedia("(forced-colors: active)").matches,
+  };
+  probe.remove();
+  return theme;
+}
+
+/** A mixed colour is `color(srgb ...)`, which ECharts cannot read: painted, it is bytes. */
+function inNumbers(colour: string): string {
+  const pen = new OffscreenCanvas(1, 1).getContext("2d");
+  if (pen === null) {
+    return colour;
+  }
+  pen.fillStyle = colour;
+  pen.fillRect(0, 0, 1, 1);
+  const [red = 0, green = 0, blue = 0, alpha = 0] = pen.getImageData(0, 0, 1, 1).data;
+  return alpha === 255 ? `rgb(${red},${green},${blue})` : `rgba(${red},${green},${blue},${alpha / 255})`;
+}
+
+/** Black or white, whichever is easier to read on `colour`. */
+export function readableOn(colour: string): string {
+  const [red = 0, green = 0, blue = 0] = (colour.match(/[\d.]+/g) ?? []).map((part) => Number(part) / 255);
+  const linear = (part: number) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  const luminance = 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+  return luminance > 0.179 ? "#000000" : "#ffffff";
+}
+
+export function onThemeChange(tell: () => void): void {
+  new MutationObserver(tell).observe(document.body, {
+    attributes: true,
+    attributeFilter: ["class", "data-vscode-theme-id"],
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tell);
+}
+
+/** The same colour for the same name, on every page. */
+export function colourOf(theme: Theme, index: number): string {
+  return theme.palette[index % theme.palette.length] ?? theme.accent;
+}

@@ -1,0 +1,109 @@
+/** Where the wall time goes: one bar, a segment for each kind of kernel and of time in none. */
+
+import type { CustomSeriesRenderItem } from "echarts";
+import type { WallPart } from "../../src/bench_messages";
+import { axis, type ChartSpec, legend } from "./chart";
+import { colourOf, readableOn, type Theme } from "./theme";
+import { colourIndex, kindsOf, type Segment, segmentsOf } from "./where";
+import { partWords, percent, time } from "./words";
+
+const [barHeight, axisHeight] = [44, 52];
+
+export function whereChart(parts: readonly WallPart[]): ChartSpec {
+  const segments = segmentsOf(parts);
+  const kinds = kindsOf(parts).map((kind) => {
+    const ofKind = parts.filter((part) => part.kind === kind);
+    const share = ofKind.reduce((sum, part) => sum + part.share, 0);
+    return {
+      name: `${ofKind[0]?.label ?? kind} ${percent(share)}`,
+      colour: colourIndex(kind),
+      segments: segments.filter((segment) => segment.kind === kind),
+    };
+  });
+  const names = kinds.map(({ name }) => name);
+  const total = segments.at(-1)?.end ?? 0;
+  return {
+    name: "Where the wall time goes",
+    about: `Where the wall time of ${time(total)} goes, ${segments.length} segments`,
+    height: (width, theme) => legend(theme, width, names).height + 8 + barHeight + axisHeight,
+    items: kinds.flatMap((kind, series) =>
+      kind.segments.map((segment, index) => ({
+        words: wordsOf(segment, total),
+        place: placeIn(segment),
+        series,
+        index,
+      })),
+    ),
+    option(theme, width) {
+      const words = legend(theme, width, names);
+      return {
+        grid: { left: 16, right: 24, top: words.height + 8, bottom: axisHeight },
+        legend: words.option,
+        xAxis: {
+          type: "value",
+          max: total,
+          ...axis(theme, "time of one call, the profiler on"),
+          nameGap: 28,
+          splitLine: { show: false },
+          axisLabel: { color: theme.text, hideOverlap: true, showMaxLabel: false, formatter: time },
+        },
+        yAxis: { type: "category", data: [""], show: false },
+        series: kinds.map((kind) => {
+          const colour = colourOf(theme, kind.colour);
+          return {
+            type: "custom",
+            name: kind.name,
+            itemStyle: { color: colour },
+            cursor: "pointer",
+            encode: { x: [0, 1] },
+            data: kind.segments.map(({ start, end }) => [start, end]),
+            renderItem: rectangles(kind.segments, colour, theme),
+          };
+        }),
+      };
+    },
+  };
+}
+
+function rectangles(segments: readonly Segment[], colour: string, theme: Theme): CustomSeriesRenderItem {
+  return (params, api) => {
+    const [left = 0, middle = 0] = api.coord([api.value(0), 0]);
+    const [right = 0] = api.coord([api.value(1), 0]);
+    const segment = segments[params.dataIndex];
+    const width = Math.max(1, right - left);
+    const words = {
+      text: segment === undefined ? "" : nameOf(segment),
+      fill: readableOn(colour),
+      width: width - 8,
+      overflow: "truncate",
+      ellipsis: "\u2026",
+      fontSize: theme.size - 1,
+    };
+    return {
+      type: "rect",
+      shape: { x: left, y: middle - barHeight / 2, width, height: barHeight },
+      style: { fill: colour, stroke: theme.background, lineWidth: 1 },
+      emphasis: { style: { stroke: theme.text, lineWidth: 2 } },
+      textContent: width < 40 ? undefined : { style: words },
+      textConfig: { position: "inside" },
+    } as ReturnType<CustomSeriesRenderItem>;
+  };
+}
+
+function nameOf({ parts }: Segment): string {
+  const [first] = parts;
+  return parts.length === 1 && first !== undefined ? first.what || first.label : `${parts.length} small ones`;
+}
+
+function wordsOf({ parts, start, end }: Segment, total: number): readonly string[] {
+  const [first] = parts;
+  if (parts.length === 1 && first !== undefined) {
+    return partWords(first);
+  }
+  const label = `${first?.label ?? ""}, ${parts.length} small parts`;
+  return [label, `${time(end - start)}, ${percent((end - start) / total)} of the wall time`];
+}
+
+function placeIn({ parts }: Segment): WallPart["place"] {
+  return parts.length === 1 ? (parts[0]?.place ?? null) : null;
+}

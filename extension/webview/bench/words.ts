@@ -1,0 +1,133 @@
+/**
+ * Numbers as the page says them.
+ *
+ * Invariant: three significant digits at most, always with a unit, and a dash for what is not known.
+ */
+
+import type { KernelRow, LineTime, MeasuredPage, Place, Row, Step, WallPart } from "../../src/bench_messages";
+
+export const unknown = "\u2013";
+
+/** `38.4 us`, `12.3 ms`, `1.23 s`, of microseconds. */
+export function time(us: number | null): string {
+  return us === null ? unknown : scaled(us, 1000, ["us", "ms", "s"]);
+}
+
+/** `1.5 MB`, of bytes, in powers of 1000. */
+export function bytes(count: number | null): string {
+  return count === null ? unknown : scaled(count, 1000, ["B", "kB", "MB", "GB", "TB"]);
+}
+
+/** Three digits, without exponents: 1234.5 is `1,230`. */
+export function number(value: number | null): string {
+  if (value === null) {
+    return unknown;
+  }
+  return value.toLocaleString("en", { maximumSignificantDigits: 3 });
+}
+
+/** Of 0 to 1; what is there is never said to be 0 %. */
+export function percent(share: number | null): string {
+  if (share === null) {
+    return unknown;
+  }
+  const inHundred = share * 100;
+  if (inHundred > 0 && inHundred < 0.1) {
+    return "<0.1%";
+  }
+  return `${inHundred.toFixed(inHundred < 10 ? 1 : 0)}%`;
+}
+
+/** `+12%` for 0.12. */
+export function change(part: number | null): string {
+  if (part === null) {
+    return unknown;
+  }
+  const rounded = (part * 100).toFixed(Math.abs(part) < 0.1 ? 1 : 0);
+  return `${Number(rounded) >= 0 ? "+" : "\u2212"}${rounded.replace("-", "")}%`;
+}
+
+/** `12.3 ms \u00b11.2%`. */
+export function withSpread({ us, spread }: Pick<Row, "us" | "spread">): string {
+  return us === null || spread === null ? time(us) : `${time(us)} \u00b1${percent(spread)}`;
+}
+
+export function speedup(factor: number | null): string {
+  return factor === null ? unknown : `${factor.toFixed(2)}x`;
+}
+
+export function placeOf(place: Place): string {
+  return `${place.path}:${place.line + 1}`;
+}
+
+/** `2026-01-31 12:00 UTC`. */
+export function moment(iso: string): string {
+  const found = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)/.exec(iso);
+  return found ? `${found[1]} ${found[2]} UTC` : iso;
+}
+
+/** What a configuration's accuracy is in a word; the details stand in a table of their own. */
+export function accuracy({ accuracy: cell }: Row): string {
+  if (cell === null) {
+    return unknown;
+  }
+  const verdict = { true: "passed", false: "FAILED", null: "not compared" }[String(cell.passed)] ?? "";
+  return cell.text === "" ? verdict : `${verdict}: ${cell.text}`;
+}
+
+/** The line under the heading. */
+export function summary(page: MeasuredPage): string {
+  const inputs = page.inputs.length > 0 ? ` of ${page.inputs.join(", ")}` : "";
+  const when = page.when === "" ? "" : `measured ${moment(page.when)}`;
+  return [`${page.work}${inputs}`, when].filter((part) => part !== "").join(" \u00b7 ");
+}
+
+/** What charts say of one of their items, a line each. */
+export function lineWords({ place, us, share, kernels }: LineTime): readonly string[] {
+  const shown = kernels.slice(0, 4).map((kernel) => shorten(kernel, 60));
+  const more = kernels.length > shown.length ? [`and ${kernels.length - shown.length} more`] : [];
+  return [
+    placeOf(place),
+    shorten(place.text, 70),
+    `${time(us)}, ${percent(share)} of the wall time`,
+    ...shown,
+    ...more,
+  ];
+}
+
+export function partWords({ label, us, share, place, what }: WallPart): readonly string[] {
+  return [
+    shorten(label, 70),
+    `${time(us)}, ${percent(share)} of the wall time`,
+    ...(what === "" ? [] : [shorten(what, 70)]),
+    ...(place === null ? [] : [`${placeOf(place)}: ${shorten(place.text, 60)}`]),
+  ];
+}
+
+export function stepWords(step: Step): readonly string[] {
+  return [
+    shorten(step.name, 70),
+    `${time(step.us)}, from ${time(step.start_us)} on`,
+    ...(step.compile_id === null ? [] : [`frame ${step.compile_id}`]),
+    ...(step.sampled ? ["seen by samples"] : []),
+    ...(step.place === null ? [] : [`${placeOf(step.place)}: ${shorten(step.place.text, 60)}`]),
+  ];
+}
+
+export function kernelTime({ us, low_us, high_us }: KernelRow): string {
+  return `${time(us)} (${time(low_us)} to ${time(high_us)})`;
+}
+
+export function shorten(text: string, most: number): string {
+  return text.length > most ? `${text.slice(0, most - 1)}\u2026` : text;
+}
+
+function scaled(value: number, step: number, units: readonly string[]): string {
+  let [rest, index] = [Math.abs(value), 0];
+  // 999.6 us are 1 ms, not 1,000 us.
+  while (index < units.length - 1 && Number(rest.toPrecision(3)) >= step) {
+    rest /= step;
+    index += 1;
+  }
+  return `${value < 0 ? "\u2212" : ""}${number(rest)} ${units[index]}`;
+}

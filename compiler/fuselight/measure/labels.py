@@ -1,0 +1,98 @@
+"""What torch writes into a profile, by name: the records by which a stretch of it is known.
+
+Invariant: names and patterns alone; tests/worker/test_profiling.py holds them to the torch that is there.
+"""
+
+from __future__ import annotations
+
+import re
+
+CALL = "fuselight call"
+"""Ours: around each profiled call."""
+LINE = "fuselight line "
+"""Ours: around an operator, with the position of its stack."""
+
+CACHE_LOOKUP = "TorchDynamo Cache Lookup"
+_REGION = re.compile(r"Torch-Compiled Region: (?P<id>\S+)")
+_GRAPH = re.compile(r"## Call CompiledFxGraph (?P<key>.*) ##")
+_OPERATOR = re.compile(r"(?P<space>[A-Za-z_]\w*)::(?P<name>\w+)(?:\.\w+)?")
+_NO_OPERATORS = frozenset({"autograd", "profiler", "torch"})
+"""Namespaces of records that are no operators: the engine's, `record_function` itself."""
+_NUMBERED = re.compile(r"graph_\d+_")
+GENERATED = re.compile(r"(?:graph_\d+_)?(?:triton_|cpp_)\w+")
+"""What Inductor calls a kernel of its own."""
+EVALUATES = "autograd::engine::evaluate_function: "
+_COMPILED_NODE = "CompiledFunction"
+_WRAPPERS = frozenset({"Pregraph bytecode", "AOTDispatcher Runtime Wrapper Prologue"})
+GRAPH_LAUNCHES = frozenset({"cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"})
+WAITS = frozenset(
+    {
+        "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cuStreamSynchronize",
+        "cuCtxSynchronize", "cuEventSynchronize", "hipDeviceSynchronize", "hipStreamSynchronize",
+        "hipEventSynchronize",
+    }
+)  # fmt: skip
+READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
+"""Operators that bring a value from the device, and wait for it."""
+_NO_WORK = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_conj", "_neg_view", "_reshape_alias", "_unsafe_view", "_version", "alias", "as_strided", "as_strided_",
+        "chunk", "detach", "detach_", "diagonal", "dropout", "empty", "empty_like", "empty_strided", "expand",
+        "expand_as", "feature_dropout", "flatten", "is_nonzero", "item", "_local_scalar_dense", "lift_fresh",
+        "movedim", "narrow", "new_empty", "new_empty_strided", "numpy_T", "permute", "ravel", "real", "reshape",
+        "reshape_as", "resize_", "resolve_conj", "resolve_neg", "select", "set_", "slice", "split",
+        "split_with_sizes", "squeeze", "squeeze_", "swapaxes", "swapdims", "t", "t_", "to", "transpose",
+        "transpose_", "type_as", "unbind", "unflatten", "unfold", "unsafe_chunk", "unsafe_split", "unsqueeze",
+        "unsqueeze_", "view", "view_as", "view_as_complex", "view_as_real", "contiguous", "result_type",
+    )
+)  # fmt: skip
+"""Operators that touch no element themselves: those that may (`reshape`, `to`) call another one for it."""
+
+
+def region(name: str) -> str | None:
+    """The compile id of a compiled region, as `0/0`; None for any other record."""
+    found = _REGION.fullmatch(name)
+    return None if found is None else found["id"]
+
+
+def graph_key(name: str) -> str | None:
+    """The key of the compiled graph that is called; None for any other record."""
+    found = _GRAPH.fullmatch(name)
+    return None if found is None else found["key"]
+
+
+def is_operator(name: str) -> bool:
+    """Whether a record is an operator's, as `aten::addmm` or `mkldnn::_linear_pointwise`."""
+    found = _OPERATOR.fullmatch(name)
+    return found is not None and found["space"] not in _NO_OPERATORS
+
+
+def short_name(name: str) -> str:
+    """`addmm` of `aten::addmm`."""
+    found = _OPERATOR.fullmatch(name)
+    return name if found is None else found["name"]
+
+
+def computes(name: str) -> bool:
+    """Whether an operator does more than look at a tensor differently, or allocate one."""
+    return name not in _NO_WORK
+
+
+def kernel_name(record: str) -> str:
+    """The kernel's name of a C++ kernel's record, which is numbered by its graph: `cpp_fused_add_0`."""
+    return _NUMBERED.sub("", record, count=1) if _NUMBERED.match(record) else record
+
+
+def is_wrapper(name: str) -> bool:
+    """Whether a record is of the code around a compiled graph: Dynamo's, AOTAutograd's, autograd's node of it."""
+    return (
+        name in _WRAPPERS
+        or name.startswith(_COMPILED_NODE)
+        or name.removeprefix(EVALUATES).startswith(_COMPILED_NODE)
+    )
+
+
+def copies_over_bus(name: str) -> bool:
+    """Whether a copy is between host and device."""
+    return "HtoD" in name or "DtoH" in name

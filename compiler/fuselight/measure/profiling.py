@@ -1,0 +1,115 @@
+"""Profiles some calls of a function with torch.profiler, and reads what it tells.
+
+Invariant: the profiler is off when a function of this module returns or raises; nothing is compiled, and nothing is
+changed by it but time.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from fuselight.dynamo import stacks
+from fuselight.measure import labels
+from fuselight.measure.placing import placed_operators
+from fuselight.measure.recording import CUPTI, RECORD_FUNCTIONS, Event, PlacedOperator, Recording
+from fuselight.measure.trace_events import read_trace, read_windows
+from fuselight.report import Stack
+from fuselight.torch_api.profiling import marked_operators
+
+MOST_EVENTS = 200_000
+"""Of one recording: about 100 MiB while it is read."""
+
+
+class NotProfiledError(Exception):
+    """There is no profile, and the message says why in words for the user."""
+
+
+def record_calls(
+    call: Callable[[], object],
+    calls: int,
+    device: torch.device,
+    *,
+    lines: bool = False,
+    most_events: int = MOST_EVENTS,
+) -> Recording:
+    """Profile `calls` calls, fewer where they would be more than `most_events` events, each waited for.
+
+    One more call goes ahead, to start the profiler and to count its events. With `lines`, for eager calls alone, a
+    further one tells of each operator which line calls it.
+    Raises NotProfiledError, and what `call` raises.
+    """
+    ahead = _profiled(call, 1, device)
+    count = max(1, min(calls, most_events // max(1, len(ahead))))
+    events = _profiled(call, count, device)
+    windows = read_windows(events)
+    if len(windows) != count:
+        raise NotProfiledError(
+            f"the profiler tells of {len(windows)} calls where {count} were made; what it tells of is incomplete"
+        )
+    return Recording(
+        source=CUPTI if device.type == "cuda" else RECORD_FUNCTIONS,
+        device=str(device),
+        events=events,
+        windows=windows,
+        operators=_with_lines(call, device) if lines else (),
+    )
+
+
+def _profiled(
+    call: Callable[[], object],
+    calls: int,
+    device: torch.device,
+    *,
+    around: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> tuple[Event, ...]:
+    """The events of `calls` calls. The device is idle when each of them begins."""
+    on_cuda = device.type == "cuda"
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_cuda else [])]
+    _wait(device)
+    with profile(activities=activities, acc_events=True) as profiler:
+        for _ in range(calls):
+            with record_function(labels.CALL), around():
+                call()
+            _wait(device)
+    events = read_trace(_exported(profiler))
+    if on_cuda and not any(event.on_device or event.correlation is not None for event in events):
+        # Each call was waited for by way of the CUDA runtime: a profiler that sees the runtime sees at least that.
+        raise NotProfiledError(
+            "the profiler saw nothing of the GPU: another tool holds its profiling interface (CUPTI), as Nsight, DCGM "
+            "or another profiler does, or this user may not use it"
+        )
+    return events
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _exported(profiler: profile) -> str:
+    """The trace, as the profiler writes it: the one form in which all versions give it whole."""
+    descriptor, path = tempfile.mkstemp(suffix=".json", prefix="fuselight-profile-")
+    os.close(descriptor)
+    try:
+        profiler.export_chrome_trace(path)
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    finally:
+        os.unlink(path)
+
+
+def _with_lines(call: Callable[[], object], device: torch.device) -> tuple[PlacedOperator, ...]:
+    """The operators of one call with their lines."""
+    known: dict[Stack, int] = {}
+
+    def mark() -> str:
+        return f"{labels.LINE}{known.setdefault(stacks.calling_frames(), len(known))}"
+
+    events = _profiled(call, 1, device, around=lambda: marked_operators(mark))
+    return placed_operators(events, tuple(known))

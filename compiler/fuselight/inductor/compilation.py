@@ -43,6 +43,11 @@ class Compilation(Generation):
         """Inductor's cache key of each graph that it generated, and its position in `graphs`."""
 
     @property
+    def unheard(self) -> Callable[..., Any]:
+        """The same compile, of which nothing is kept."""
+        return self._inductor
+
+    @property
     def cudagraphs(self) -> bool:
         """Whether CUDA graphs are asked for."""
         return generation.asks_for_cudagraphs(self._inductor)

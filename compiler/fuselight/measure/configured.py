@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import torch
 
 from fuselight import torch_api
 from fuselight.configurations import Configuration
@@ -18,13 +20,50 @@ from fuselight.inductor import Compilation
 from fuselight.report import Device, GeneratedGraph, Problem
 
 
+@dataclass(eq=False)
+class Switched:
+    """A backend that another one can stand in for, as where an error is looked for."""
+
+    backend: Callable[..., Any]
+    instead: Callable[..., Any] | None = None
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
+        """Take a captured graph from Dynamo."""
+        made: Callable[..., Any] = (self.instead or self.backend)(gm, inputs, **asked)
+        return made
+
+
 @dataclass
 class Compiled:
-    """What one configuration compiles with; one for each different torch.compile of the source."""
+    """What one configuration compiles with."""
 
     configuration: Configuration
     device: Device
-    by_inductor: list[Compilation] = field(default_factory=list)
+    backends: dict[str, Switched] = field(default_factory=dict)
+    """One for each torch.compile of the source that asks for something else: Dynamo shares what equal ones compile."""
+
+    @property
+    def by_inductor(self) -> tuple[Compilation, ...]:
+        """Those that are Inductor."""
+        found = (one.backend for one in self.backends.values())
+        return tuple(one for one in found if isinstance(one, Compilation))
+
+    @contextlib.contextmanager
+    def replaced_by(self, backend: Callable[..., Any]) -> Iterator[None]:
+        """Inside, graphs go to `backend`."""
+        for one in self.backends.values():
+            one.instead = backend
+        try:
+            yield
+        finally:
+            for one in self.backends.values():
+                one.instead = None
+
+    @property
+    def suspect(self) -> Callable[..., Any] | None:
+        """What compiles its graphs, with no record kept; None where nothing was compiled."""
+        first = next((one.backend for one in self.backends.values()), None)
+        return first.unheard if isinstance(first, Compilation) else first
 
     @property
     def graphs(self) -> tuple[GeneratedGraph, ...]:
@@ -76,8 +115,25 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
         if configuration.dynamic is not None:
             kept["dynamic"] = configuration.dynamic
         kept["fullgraph"] = bool(kept.get("fullgraph")) or configuration.fullgraph
-    if backend not in (None, "inductor"):
-        return {**kept, "backend": backend, **({"options": options} if options else {})}
-    ours = Compilation(made.device, mode, options, dynamic=kept.get("dynamic"))
-    made.by_inductor.append(ours)
-    return {**kept, "backend": ours}
+    if backend in (None, "inductor"):
+        return {**kept, "backend": _by_inductor(made, mode, options, kept.get("dynamic"))}
+    if options:
+        kept["options"] = options
+    key = f"{backend!r} {sorted(options.items())!r}"
+    if key not in made.backends:
+        made.backends[key] = Switched(
+            torch_api.backend_named(backend) if isinstance(backend, str) else backend
+        )
+    return {**kept, "backend": made.backends[key]}
+
+
+def _by_inductor(
+    made: Compiled,
+    mode: str | None,
+    options: dict[str, Any],
+    dynamic: bool | None,  # noqa: FBT001 - torch.compile's
+) -> Switched:
+    key = f"{mode} {sorted(options.items())!r} {dynamic}"
+    if key not in made.backends:
+        made.backends[key] = Switched(Compilation(made.device, mode, options, dynamic=dynamic))
+    return made.backends[key]

@@ -48,7 +48,6 @@ class _Row:
     other: Other
     measured: MeasuredConfiguration
     us: float = 0.0
-    fresh: bool = False
     left: float = 0.0
     """Seconds that it may still take; 0 where there is no limit."""
 
@@ -70,6 +69,7 @@ class Measuring:
     _done: dict[str, MeasuredConfiguration] = field(default_factory=dict)
     _machine: Machine = field(default_factory=lambda: Machine("?"))
     _work: Work = Work.INFERENCE
+    _fresh: bool = False
     _random: bool | None = None
     _compared: dict[str, Any] = field(default_factory=dict)
     """What results are compared with: paths of eager's and the reference's, or why there is none."""
@@ -105,7 +105,7 @@ class Measuring:
             configurations=tuple(known[name] for name in self.names if name in known),
             rounds=self._rounds,
             cold_cache=self.plan.cold_cache,
-            fresh_inputs=any(row.fresh for row in self._rows.values()),
+            fresh_inputs=self._fresh,
             random=self._random,
             seconds=time.perf_counter() - self._began,
             counted_seconds=self._counted,
@@ -136,7 +136,8 @@ class Measuring:
         self._rows[name] = row
         said = self._order(name, "start")
         if said is not None:
-            row.us, row.fresh = float(said["us"]), bool(said["fresh"])
+            row.us = float(said["us"])
+            self._fresh = self._fresh or bool(said["fresh"])
             self._work = Work(said["work"])
             if name == EAGER:
                 self._random = said.get("random")

@@ -14,14 +14,31 @@ import torch
 
 from fuselight.measure import compile_steps, memory, steady, timing
 from fuselight.measure.configured import Compiled
+from fuselight.measure.joining import read_profile
+from fuselight.measure.profiling import NotProfiledError, record_calls
 from fuselight.measure.results import Results, Taking
 from fuselight.measure.working import Unit
 from fuselight.protocol import MeasurePlan
-from fuselight.report import Accuracy, Clock, Compile, Frame, MeasuredConfiguration, Timing
+from fuselight.report import (
+    Accuracy,
+    Break,
+    Clock,
+    Compile,
+    Frame,
+    MeasuredConfiguration,
+    NotCompiled,
+    Timing,
+)
 from fuselight.target.tensors import SEED, set_seeds
 
 _WARM_UP = 0.5
 """Part of `MeasurePlan.seconds` that the warm-up may take, at the most."""
+
+
+_PROFILED_LEAST = 3
+_PROFILED_MOST = 30
+_PROFILED_BESIDE = 2
+"""Calls that a profile makes beside those that it reads."""
 
 
 @dataclass
@@ -106,6 +123,27 @@ class One:
     def _timing(self, clock: Clock) -> Timing | None:
         rounds = self._rounds.get(clock, [])
         return steady.timing(clock, [one.us for one in rounds], sum(one.calls for one in rounds))
+
+    def profile(self, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> None:
+        """Profile calls; where there can be no profile, a note says why."""
+        calls = max(_PROFILED_LEAST, min(_PROFILED_MOST, int(self.plan.seconds * 1e6 / max(self.us, 1.0))))
+        ready = iter(
+            [self.unit.prepare() for _ in range(calls + _PROFILED_BESIDE)] if self.unit.fresh else ()
+        )
+        eager = self.compiled.configuration.eager
+
+        def call() -> object:
+            made = next(ready, None) or self.unit.prepare()  # copies of inputs are not made while it records
+            return made()
+
+        try:
+            recording = record_calls(call, calls, self.device, lines=eager)
+            profile = read_profile(recording, self.compiled.graphs, breaks=breaks, not_compiled=not_compiled)
+        except (NotProfiledError, ValueError) as error:
+            self.row = replace(self.row, notes=(*self.row.notes, f"not profiled: {error}"))
+            return
+        self.counted_us += profile.wall_us * profile.calls
+        self.row = replace(self.row, profile=profile)
 
     def judged(self, accuracy: Accuracy | None) -> None:
         """Take what a comparison of the results came to."""

@@ -51,6 +51,7 @@ from fuselight.torch_api.preparing import compile_with_all_workers, fake_tensors
 from fuselight.torch_api.settings import changed_config, set_dynamo_config, setting
 from fuselight.torch_api.sparing import name_functions, named_files
 from fuselight.torch_api.targets import (
+    backend_named,
     code_of,
     compiled_parts,
     disabled_reason,
@@ -66,6 +67,7 @@ __all__ = [
     "Listener",
     "OpOverload",
     "Positions",
+    "backend_named",
     "cache_folder",
     "changed_config",
     "code_of",

@@ -146,6 +146,12 @@ def replaced_compile(compile_: Callable[..., Any], backend: Callable[..., Any] |
                 setattr(owner, name, before)
 
 
+def backend_named(name: str) -> Callable[..., Any]:
+    """The Dynamo backend of that name. Raises what torch raises for one that is not there."""
+    found: Callable[..., Any] = torch._dynamo.lookup_backend(name)
+    return found
+
+
 def skip_frames(code: CodeType) -> bool:
     """Leave frames of `code` to Python; a caller that is compiled is still traced into it. False: this torch cannot."""
     skip = getattr(torch._dynamo.eval_frame, "skip_code", None)

@@ -295,6 +295,9 @@ def _fake_tensors(state: RunState, why: str | None) -> Iterator[None]:
 
 def _failure(state: RunState, error: BaseException) -> Failure:
     roots = state.job.request.roots
+    known = getattr(error, "failure", None)
+    if isinstance(known, Failure):  # one of ours: a device that is not there
+        return replace(known, phase=state.phase)
     return dynamo.failure_of(error, roots=roots, call=_call_index(state), phase=state.phase)
 
 

@@ -6,6 +6,7 @@ Invariant: it answers each order once. Whatever the user's code raises ends it, 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,14 +20,15 @@ from fuselight import dynamo, torch_api
 from fuselight.codec import encode
 from fuselight.configurations import EAGER, Configuration, parse_configuration
 from fuselight.devices import find
-from fuselight.measure import accuracy, machine, results
+from fuselight.measure import accuracy, bisection, machine, results
 from fuselight.measure.configured import Compiled, configured
 from fuselight.measure.measuring import FLOAT64
 from fuselight.measure.one import One
 from fuselight.measure.reference import float64_results
+from fuselight.measure.results import Results
 from fuselight.measure.working import Unit, on_device, work_of
 from fuselight.protocol import MeasurePlan
-from fuselight.report import Accuracy, Call, Culprit, Device, Failure
+from fuselight.report import Accuracy, Call, Culprit, Device, Failure, Work
 from fuselight.target.calls import Prepared, compiled_form
 from fuselight.target.present import present_device
 from fuselight.target.rungs import Answered
@@ -92,21 +94,27 @@ class Conduct:
 
         def build() -> Prepared:
             set_seeds()
-            return on_device(planned.build(), names, self.device)
+            prepared = on_device(planned.build(), names, self.device)
+            training = work_of(plan.work, prepared) is not Work.INFERENCE
+            return replace(prepared, options=replace(prepared.options, train=training))
 
+        def compiled(prepared: Prepared) -> Callable[..., Any]:
+            function, notes = compiled_form(
+                prepared.function,
+                by_source=state.job.request.target.compiled,
+                dynamic=prepared.options.dynamic,
+                roots=state.job.request.roots,
+            )
+            state.notes.extend(note for note in notes if note not in state.notes)
+            return function
+
+        state.phase = "measure"
         if self.name == FLOAT64:
             self._serve({"reference": lambda: self._reference(state, build)})
             return
         with state.step("build", planned.text, planned.location):
             prepared = build()
-        function, notes = compiled_form(
-            prepared.function,
-            by_source=state.job.request.target.compiled,
-            dynamic=prepared.options.dynamic,
-            roots=state.job.request.roots,
-        )
-        state.notes.extend(note for note in notes if note not in state.notes)
-        unit = Unit(prepared, function, work_of(plan.work, prepared))
+        unit = Unit(prepared, compiled(prepared), work_of(plan.work, prepared))
         self.one = One(
             plan,
             self.device,
@@ -115,13 +123,15 @@ class Conduct:
             state.job.request.roots,
             lambda text: state.tell("measure", f"{self.name}: {text}", None, None),
         )
-        state.phase = "measure"
+        state.phase = "measure"  # again: a step leaves its own
         with unit.mode(), state.recorder.call(0):
             self._serve(
                 {
                     "start": lambda: self._start(state),
                     "round": self._round,
-                    "judge": self._judge,
+                    "judge": functools.partial(
+                        self._judge, lambda: self._results_of(build, compiled, plan.work)
+                    ),
                     "weigh": self.one.weigh,
                     "profile": lambda: self._profile(state),
                     "machine": self._machine,
@@ -177,26 +187,53 @@ class Conduct:
 
     def _judge(
         self,
+        again: Callable[[], Results],
         *,
         eager: str | None = None,
         float64: str | None = None,
         why: str = "",
         random: bool | None = None,
     ) -> None:
-        self._measured.judged(self._accuracy(eager, float64, why, random=random))
-
-    def _accuracy(self, eager: str | None, float64: str | None, why: str, *, random: bool | None) -> Accuracy:
+        """Compare the first call's results with eager's; `again` builds the target anew and makes a first call."""
         one = self._measured
         training = one.unit.prepared.options.train
         if eager is None or one.results is None:
-            return accuracy.not_compared("eager gave no results to compare with")
+            one.judged(accuracy.not_compared("eager gave no results to compare with"))
+            return
         if random:
-            return accuracy.random_accuracy(training=training)
-        reference = results.load(float64) if float64 else None
-        return accuracy.judge(one.results, results.load(eager), reference, training=training, no_float64=why)
+            one.judged(accuracy.random_accuracy(training=training))
+            return
+        expected, reference = results.load(eager), results.load(float64) if float64 else None
+
+        def judge(found: Results) -> Accuracy:
+            return accuracy.judge(found, expected, reference, training=training, no_float64=why)
+
+        verdict = judge(one.results)
+        suspect = self.compiled.suspect
+        if verdict.passed is False and one.plan.bisect and suspect is not None:
+            one.tell("looking for the first line that differs")
+            generated = self.compiled.graphs
+            first = bisection.find_first(functools.partial(self._tried, again), suspect, judge)
+            verdict = bisection.with_first(verdict, first, generated)
+        one.judged(verdict)
+
+    def _tried(self, again: Callable[[], Results], backend: Callable[..., Any]) -> Results:
+        with self.compiled.replaced_by(backend):
+            return again()
+
+    @staticmethod
+    def _results_of(
+        build: Callable[[], Prepared],
+        compiled: Callable[[Prepared], Callable[..., Any]],
+        work: Work | None,
+    ) -> Results:
+        prepared = build()
+        return results.of_call(prepared, compiled(prepared), work)
 
     def _profile(self, state: RunState) -> None:
-        """Filled in where profiles are read (measure/profiling.py)."""
+        """Where the time of a call goes."""
+        parts = state.recorder.parts()
+        self._measured.profile(parts.breaks, parts.not_compiled)
 
     def _machine(self) -> dict[str, Any]:
         return {"machine": encode(machine.machine_of(self.before, machine.look(self.device)))}

@@ -67,7 +67,7 @@ def not_compared(why: str) -> Accuracy:
 
 
 def is_random(first: Results, second: Results) -> bool:
-    """Whether eager gives other results with another seed (`results.of_call(..., seed=...)`), beyond its rounding."""
+    """Whether two calls of eager, of fresh inputs each, differ beyond rounding (reference.draws_random)."""
     if [one.name for one in first.values] != [one.name for one in second.values]:
         return True
     tolerance = tolerance_of(first, training=False)
@@ -78,7 +78,7 @@ def is_random(first: Results, second: Results) -> bool:
 
 
 def random_accuracy(*, training: bool) -> Accuracy:
-    """The verdict on a function of which `is_random` holds."""
+    """The verdict on a function that draws random numbers."""
     hint = "set the dropout to 0" if training else "call .eval()"
     return not_compared(
         f"eager gives other results with other random numbers, so there is nothing to compare with: {hint}, "

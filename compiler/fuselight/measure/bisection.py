@@ -7,6 +7,7 @@ without it passed; what the trials leave open is said in words.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +48,9 @@ def find_first(
 ) -> First:
     """Bisect a failure. `run` is called `trials` times at most, and not any more once `seconds` are over.
 
-    Every call begins with `torch.compiler.reset()`. What `run` raises in a trial leaves that trial open.
+    Every call begins with `torch.compiler.reset()`: what was compiled before is gone, so that it comes behind all that
+    is measured. What `run` raises in a trial leaves that trial open. A `run` that has several suspects, as a source
+    with several torch.compile has, calls the backend with `suspect=` that one.
     """
     trying = _Trying(run, suspect, judge, trials=trials, until=time.monotonic() + seconds)
     try:
@@ -143,19 +146,24 @@ class _Trying:
             self.error = f"{type(error).__name__}: {first}"[:_WORDS]
             return None
 
-    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+    def __call__(
+        self,
+        gm: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        *,
+        suspect: Backend | None = None,
+        **options: Any,
+    ) -> Callable[..., Any]:
         """The backend of all trials."""
         index, self._seen = self._seen, self._seen + 1
         if index == len(self.captured):
             self.captured.append(read_captured(gm))
 
-        def suspect(module: torch.fx.GraphModule, given: Sequence[Any]) -> Callable[..., Any]:
-            return self._suspect(module, given, **options)
-
+        suspected = functools.partial(suspect or self._suspect, **options)
         if self._stretch is not None and self._stretch.graph == index:
-            return compile_stretch(gm, inputs, suspect, self._stretch.first, self._stretch.end)
+            return compile_stretch(gm, inputs, suspected, self._stretch.first, self._stretch.end)
         if self._graphs is None or index in self._graphs:
-            return suspect(gm, inputs)
+            return suspected(gm, inputs)
         forward: Callable[..., Any] = gm.forward
         return forward
 
@@ -201,19 +209,28 @@ def _find(trying: _Trying) -> First:
 
 def _confirm(trying: _Trying) -> str:
     """Make the call as it failed, and with nothing but the capture. Returns why there is nothing to bisect."""
+    unknown = "the first line that differs is not known"
     failed = trying.fails(None)
     if failed is None:
-        return f"the first line that differs is not known: another call raised {trying.error}"
+        return f"{unknown}: another call raised {trying.error}"
     if not failed:
-        return "the first line that differs is not known: another call of it was right"
+        return f"{unknown}: another call of it was right"
     if not trying.captured:
-        return "the first line that differs is not known: no graph was compiled again"
+        return f"{unknown}: no graph was compiled again"
     captured = trying.fails(range(0))
     if captured is None:
-        return f"the first line that differs is not known: the captured graphs alone raised {trying.error}"
-    if captured:
-        return "the captured graphs differ from eager without the backend as well: the capture is wrong, no kernel is"
-    return ""
+        return f"{unknown}: the captured graphs alone raised {trying.error}"
+    return _without_backend(trying, unknown) if captured else ""
+
+
+def _without_backend(trying: _Trying, unknown: str) -> str:
+    """Say what it is that differs where no graph is compiled."""
+    with torch.compiler.set_stance("force_eager"):
+        eager = trying.fails(range(0))
+    if eager:
+        why = "eager gives other results in another call as well, so the target keeps something between calls"
+        return f"{unknown}: {why}"
+    return "the captured graphs differ from eager without the backend as well: the capture is wrong, no kernel is"
 
 
 def _within(trying: _Trying, graph: int) -> First:

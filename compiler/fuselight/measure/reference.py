@@ -1,7 +1,7 @@
-"""The same call in float64: what the errors of all configurations are against.
+"""What the results of all configurations are held against: the same call in float64, and eager with another seed.
 
-Invariant: there is a reference only where the whole call could be made in float64, else a reason in words. Modules are
-changed in place: the process that makes this call makes no other one of the target behind it.
+Invariant: there is a reference only where the whole call could be made in float64, else a reason in words. Its modules
+are changed in place: the process that makes this call makes no other one of the target behind it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from dataclasses import replace
 
 import torch
 
+from fuselight.measure.accuracy import is_random
 from fuselight.measure.results import Results, modules_of, of_call
+from fuselight.report import Work
 from fuselight.target.calls import Prepared
-from fuselight.target.tensors import tensors_in, with_tensors
+from fuselight.target.tensors import SEED, tensors_in, with_tensors
 
 _WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 _WORDS = 300
@@ -23,12 +25,25 @@ class NotDoubledError(Exception):
     """The inputs cannot be had in float64; says why."""
 
 
-def float64_results(build: Callable[[], Prepared]) -> tuple[Results | None, str]:
+def draws_random(build: Callable[[], Prepared], work: Work | None = None) -> bool:
+    """Whether eager gives other results with another seed; each call has a fresh `build()`.
+
+    Fresh ones, as a target that keeps something between calls gives other results each time as well. Raises what the
+    user's code raises.
+    """
+    with torch.compiler.set_stance("force_eager"):
+        first, second = (
+            of_call(prepared := build(), prepared.function, work, seed=seed) for seed in (SEED, SEED + 1)
+        )
+    return is_random(first, second)
+
+
+def float64_results(build: Callable[[], Prepared], work: Work | None = None) -> tuple[Results | None, str]:
     """Make the call of a fresh `build()` in float64, in eager. Returns what it gave, or None and why there is none."""
     try:
         prepared = doubled(build())
         with torch.compiler.set_stance("force_eager"):
-            return of_call(prepared, prepared.function), ""
+            return of_call(prepared, prepared.function, work), ""
     except NotDoubledError as error:
         return None, str(error)
     except torch.OutOfMemoryError:

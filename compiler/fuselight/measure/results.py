@@ -15,7 +15,9 @@ from typing import Any
 import torch
 
 from fuselight import torch_api
-from fuselight.target.calls import Prepared, call_mode, call_outputs, module_of
+from fuselight.measure.working import Unit, work_of
+from fuselight.report import Work
+from fuselight.target.calls import Prepared, module_of
 from fuselight.target.tensors import SEED, set_seeds, tensors_in
 
 _ELEMENTS = 1 << 24
@@ -73,13 +75,20 @@ def load(path: str) -> Results:
     return Results(values, tuple(read["skipped"]), read["device"])
 
 
-def of_call(prepared: Prepared, function: Callable[..., Any], *, seed: int = SEED) -> Results:
-    """Make one call of `function` (the compiled form, or `prepared.function` itself) and take what it gave.
+def of_call(
+    prepared: Prepared, function: Callable[..., Any], work: Work | None = None, *, seed: int = SEED
+) -> Results:
+    """Make one call as it is measured (working.Unit; no `work`: as the inputs say) and take what it gave.
 
-    `prepared` must be fresh: gradients that are there are dropped, and in-place updates of inputs stay. Raises what
-    the user's code raises.
+    `prepared` must be fresh: what the call changes in place stays. Raises what the user's code raises.
     """
-    return Taking(prepared).call(function, seed=seed)
+    for _, module in modules_of(prepared):  # one that the source keeps has those of an earlier call
+        module.zero_grad(set_to_none=True)
+    unit = Unit(prepared, function, work_of(work, prepared))
+    taking = Taking(unit.prepared)
+    set_seeds(seed)
+    with unit.mode():
+        return taking.outputs(unit.prepare()())
 
 
 class _Before:
@@ -102,7 +111,10 @@ class _Before:
 
 
 class Taking:
-    """One call whose results are wanted: `call` makes it, or `outputs` takes those of a call made elsewhere."""
+    """One call whose results are wanted: made before it, and given its outputs behind it.
+
+    Gradients that are there before must be cleared by the call.
+    """
 
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
@@ -114,16 +126,6 @@ class Taking:
                 room -= tensor.numel()
                 if room >= 0:
                     self._before[name].copy = tensor.detach().clone()
-
-    def call(self, function: Callable[..., Any], *, seed: int = SEED) -> Results:
-        """Make the call under the target's mode, with generators set to `seed`, and take what it gave."""
-        for tensor in self._named.values():
-            if tensor.is_leaf:
-                tensor.grad = None
-        set_seeds(seed)
-        with call_mode(self._prepared):
-            outputs, _ = call_outputs(self._prepared, function)
-        return self.outputs(outputs)
 
     def outputs(self, outputs: Any) -> Results:
         """Take `outputs`, the gradients that are there, and what changed since this was made."""

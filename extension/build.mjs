@@ -79,7 +79,9 @@ function licenceOf(folder) {
     throw new Error(`${name} has no licence to take along`);
   }
   const notice = files.filter((one) => one === "NOTICE"); // Apache's licence asks for it
-  const texts = [licence, ...notice].map((one) => fs.readFileSync(path.join(folder, one), "utf8").trim());
+  // A browser reads an inline script with line feeds alone, and its hash is of what was read.
+  const read = (one) => fs.readFileSync(path.join(folder, one), "utf8").replaceAll("\r\n", "\n").trim();
+  const texts = [licence, ...notice].map(read);
   return [`${name} ${version} (${license})`, ...texts].join("\n\n").concat("\n");
 }
 

@@ -70,14 +70,16 @@ export interface Row {
 export interface LineTime {
   readonly place: Place;
   readonly us: number;
-  /** 0 to 1. */
+  /** Of all lines, 0 to 1. */
   readonly share: number;
   readonly kernels: readonly string[];
 }
 
 /** A part of the wall time: a kernel, or a kind of time in none. */
 export interface WallPart {
+  /** `kernel`, `kernel_eager`, `kernel_copy`; of time in none: `launch`, `guards`, `sync` and so on; `unknown`. */
   readonly kind: string;
+  /** The kind in words. */
   readonly label: string;
   readonly us: number;
   readonly share: number;
@@ -133,6 +135,7 @@ export interface Step {
 
 /** The profile of one configuration. */
 export interface Details {
+  /** Of the profile; empty where none was taken, and only `steps` is known. */
   readonly source: string;
   readonly wall_us: number;
   readonly kernel_us: number;
@@ -158,8 +161,8 @@ export interface ConfigurationChange {
   readonly name: string;
   readonly before_us: number;
   readonly after_us: number;
-  /** 0.12 is +12 %. */
-  readonly change: number;
+  /** 0.12 is +12 %; null where it is within both spreads. */
+  readonly change: number | null;
 }
 
 export interface LineChange {

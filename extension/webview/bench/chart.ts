@@ -181,6 +181,7 @@ function common(theme: Theme, { items }: ChartSpec): EChartsCoreOption {
     aria: { enabled: theme.contrast, label: { enabled: false }, decal: { show: theme.contrast } },
     tooltip: {
       renderMode: "richText",
+      hideDelay: 0,
       confine: true,
       backgroundColor: theme.background,
       borderColor: theme.muted,

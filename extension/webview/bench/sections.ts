@@ -52,7 +52,7 @@ export function configurationsSection(rows: readonly Row[], open: Open): Section
   return section("Configurations", [tables.configurationsTable(rows, open), ...more]);
 }
 
-export function notesSection({ notes, machine, configurations }: MeasuredPage): Section | null {
+export function notesSection({ notes, machine }: MeasuredPage): Section | null {
   const facts = machine.flatMap(({ name, value }) => [element("dt", {}, name), element("dd", {}, value)]);
   const parts = [
     ...(notes.length > 0
@@ -60,13 +60,14 @@ export function notesSection({ notes, machine, configurations }: MeasuredPage): 
       : []),
     ...(facts.length > 0 ? [details("machine", "Where it was measured", element("dl", {}, ...facts))] : []),
   ];
-  return parts.length === 0 || configurations.length === 0
-    ? null
-    : section("What to know of these numbers", parts);
+  return parts.length === 0 ? null : section("What to know of these numbers", parts);
 }
 
 /** Of the configuration that was chosen. */
 export function profileSections(of: Details, open: Open): readonly Section[] {
+  if (of.source === "") {
+    return compileSection(of, open);
+  }
   return [
     whereSection(of, open),
     linesSection(of, open),
@@ -131,10 +132,13 @@ function compileSection({ steps }: Details, open: Open): readonly Section[] {
     return [];
   }
   const chart = createChart(flameChart(steps), open);
+  const sampled = steps.some((step) => step.sampled)
+    ? [element("p", {}, "Dashed: seen by samples, where torch itself tells of nothing.")]
+    : [];
   return [
     section(
       "Cold compile",
-      [chart.root, details("steps", "As a table", tables.stepsTable(steps, open))],
+      [chart.root, ...sampled, details("steps", "As a table", tables.stepsTable(steps, open))],
       [chart],
     ),
   ];

@@ -149,7 +149,7 @@ export function linesTable(lines: readonly LineTime[], open: Open): HTMLElement 
     [
       { title: "Line", cell: ({ place }) => placeCell(place, open) },
       { title: "Time", isNumber: true, cell: ({ us }) => words.time(us) },
-      { title: "Share", isNumber: true, cell: ({ share }) => words.percent(share) },
+      { title: "Of the kernels' time", isNumber: true, cell: ({ share }) => words.percent(share) },
       { title: "Kernels", cell: ({ kernels }) => kernels.join(", ") },
     ],
     lines,
@@ -232,7 +232,7 @@ export function comparisonTables(
     [
       { title: "Before", isNumber: true, cell: ({ before_us }: T) => words.time(before_us) },
       { title: "Now", isNumber: true, cell: ({ after_us }: T) => words.time(after_us) },
-      { title: "Change", isNumber: true, cell: ({ change }: T) => words.change(change) },
+      { title: "Change", isNumber: true, cell: (row: T) => words.changeOf(row) },
     ] as const;
   type Configuration = Comparison["configurations"][number];
   type Line = Comparison["lines"][number];

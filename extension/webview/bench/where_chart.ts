@@ -82,7 +82,7 @@ function rectangles(segments: readonly Segment[], colour: string, theme: Theme):
     return {
       type: "rect",
       shape: { x: left, y: middle - barHeight / 2, width, height: barHeight },
-      style: { fill: colour, stroke: theme.background, lineWidth: 1 },
+      style: { fill: colour, decal: api.visual("decal"), stroke: theme.background, lineWidth: 1 },
       emphasis: { style: { stroke: theme.text, lineWidth: 2 } },
       textContent: width < 40 ? undefined : { style: words },
       textConfig: { position: "inside" },

@@ -47,6 +47,16 @@ export function change(part: number | null): string {
   return `${Number(rounded) >= 0 ? "+" : "\u2212"}${rounded.replace("-", "")}%`;
 }
 
+/** Between two times that are known and yet have no change, there is none beyond their spreads. */
+export function changeOf(pair: {
+  readonly before_us: number | null;
+  readonly after_us: number | null;
+  readonly change: number | null;
+}): string {
+  const isWithin = pair.change === null && pair.before_us !== null && pair.after_us !== null;
+  return isWithin ? "within the spread" : change(pair.change);
+}
+
 /** `12.3 ms \u00b11.2%`. */
 export function withSpread({ us, spread }: Pick<Row, "us" | "spread">): string {
   return us === null || spread === null ? time(us) : `${time(us)} \u00b1${percent(spread)}`;
@@ -89,7 +99,7 @@ export function lineWords({ place, us, share, kernels }: LineTime): readonly str
   return [
     placeOf(place),
     shorten(place.text, 70),
-    `${time(us)}, ${percent(share)} of the wall time`,
+    `${time(us)}, ${percent(share)} of the kernels' time`,
     ...shown,
     ...more,
   ];

@@ -1,0 +1,239 @@
+/** A benchmark's page without a window: words, rows of the flame chart, segments, limits, its policy, what it is of. */
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import type { MeasuredPage, Roofline, Row, Step, WallPart } from "../src/bench_messages.ts";
+import { benchPage, benchPolicy } from "../src/bench_page.ts";
+import { benchShownIn, benchTargetIn, benchTitleOf, pictureIn, startedIn } from "../src/bench_target.ts";
+import { flameRows, stageOf } from "../webview/bench/flame.ts";
+import { ceilings, intensities, memoryLimit, rates, ridge, shownPoints } from "../webview/bench/roofline.ts";
+import { colourIndex, kindsOf, segmentsOf } from "../webview/bench/where.ts";
+import * as words from "../webview/bench/words.ts";
+
+const uri = "file:///w/model.py";
+const place = { uri, path: "model.py", line: 11, text: "x = self.up(x)" };
+
+function step(name: string, start_us: number, us: number, depth: number): Step {
+  return { name, start_us, us, depth, place: null, compile_id: null, sampled: false };
+}
+
+describe("Words", () => {
+  it("say times and sizes with three digits and a unit, and what is not known with a dash", () => {
+    assert.deepEqual(
+      [0, 0.0384, 38.44, 999.4, 999.6, 12_345, 1_234_000, 600e6].map((us) => words.time(us)),
+      ["0 us", "0.0384 us", "38.4 us", "999 us", "1 ms", "12.3 ms", "1.23 s", "600 s"],
+    );
+    assert.deepEqual([512, 3.21e9].map(words.bytes), ["512 B", "3.21 GB"]);
+    assert.equal(words.number(4812), "4,810");
+    for (const said of [words.time, words.bytes, words.number, words.percent, words.change, words.speedup]) {
+      assert.equal(said(null), words.unknown);
+    }
+  });
+
+  it("never say 0 % of what is there", () => {
+    assert.deepEqual([0, 0.0004, 0.012, 0.174].map(words.percent), ["0.0%", "<0.1%", "1.2%", "17%"]);
+  });
+
+  it("say changes with their sign, and none within the spread", () => {
+    assert.deepEqual([0.124, -0.031, 0].map(words.change), ["+12%", "\u22123.1%", "+0.0%"]);
+    assert.equal(words.changeOf({ before_us: 5, after_us: 5.1, change: null }), "within the spread");
+    assert.equal(words.changeOf({ before_us: null, after_us: 5, change: null }), words.unknown);
+  });
+
+  it("say what a configuration is", () => {
+    assert.equal(words.withSpread({ us: 12_300, spread: 0.012 }), "12.3 ms \u00b11.2%");
+    assert.equal(words.withSpread({ us: null, spread: null }), words.unknown);
+    const cell = (passed: boolean | null, text: string) =>
+      words.accuracy({ accuracy: { passed, text, tensors: [], place: null } } as unknown as Row);
+    assert.equal(cell(true, ""), "passed");
+    assert.equal(cell(false, "cosine 0.5"), "FAILED: cosine 0.5");
+    assert.equal(cell(null, "no reference"), "not compared: no reference");
+  });
+
+  it("say what was measured, and when", () => {
+    const page = { work: "inference", inputs: ["Net()(f32[4])"], when: "2026-01-31T12:00:00Z" };
+    const said = words.summary(page as unknown as MeasuredPage);
+    assert.equal(said, "inference of Net()(f32[4]) \u00b7 measured 2026-01-31 12:00 UTC");
+    assert.equal(words.placeOf(place), "model.py:12");
+  });
+});
+
+describe("The flame chart", () => {
+  const steps = [
+    step("inductor_compile", 30, 60, 2),
+    step("entire_frame_compile", 0, 100, 0),
+    step("backend_compile", 20, 75, 1),
+    step("bytecode_tracing", 5, 15, 1),
+    step("sampled meanwhile", 40, 30, 1),
+    step("entire_frame_compile", 100, 20, 0),
+    step("left alone", 105, 5, 3),
+  ];
+  const boxes = flameRows(steps);
+  const rowOf = (name: string) => boxes.find((box) => box.step.name === name)?.row;
+
+  it("has a box for each step", () => {
+    assert.deepEqual(new Set(boxes.map((box) => box.step)), new Set(steps));
+  });
+
+  it("lays no step on another, and each below what it runs in", () => {
+    for (const [index, one] of boxes.entries()) {
+      for (const other of boxes.slice(index + 1)) {
+        const start = Math.max(one.step.start_us, other.step.start_us);
+        const end = Math.min(one.step.start_us + one.step.us, other.step.start_us + other.step.us);
+        const apart = end - start <= 0.5;
+        assert.ok(apart || one.row !== other.row, `${one.step.name} and ${other.step.name}`);
+        assert.ok(apart || one.step.depth >= other.step.depth || one.row < other.row);
+      }
+    }
+  });
+
+  it("has rows without holes", () => {
+    assert.equal(rowOf("entire_frame_compile"), 0);
+    assert.deepEqual([rowOf("bytecode_tracing"), rowOf("backend_compile")], [1, 1]);
+    assert.equal(rowOf("left alone"), 1);
+    assert.deepEqual(flameRows([]), []);
+  });
+
+  it("knows torch's names", () => {
+    const stage = (name: string) => stageOf(step(name, 0, 1, 0));
+    assert.equal(stage("_compile.compile_inner"), "Dynamo");
+    assert.equal(stage("aot_collect_metadata"), "AOTAutograd");
+    assert.equal(stage("Scheduler.fused_nodes"), "Inductor");
+    assert.equal(stage("async_compile.wait"), "Compilers and their caches");
+    assert.equal(stage("import numpy"), "Other");
+  });
+});
+
+describe("Where the wall time goes", () => {
+  const part = (kind: string, us: number): WallPart => {
+    return { kind, label: kind, us, share: us / 1000, place: null, what: "" };
+  };
+  const parts = [part("kernel", 700), part("sync", 290), part("host", 2), part("host", 3), part("host", 5)];
+  const segments = segmentsOf(parts);
+
+  it("lays all parts end to end, small ones of a kind together", () => {
+    assert.deepEqual(
+      segments.map(({ kind, start, end, parts: of }) => [kind, start, end, of.length]),
+      [
+        ["kernel", 0, 700, 1],
+        ["sync", 700, 990, 1],
+        ["host", 990, 995, 1],
+        ["host", 995, 1000, 2],
+      ],
+    );
+    assert.deepEqual(kindsOf(parts), ["kernel", "sync", "host"]);
+    assert.deepEqual(segmentsOf([]), []);
+  });
+
+  it("has a colour for each of the server's kinds", () => {
+    const where = readFileSync(
+      new URL("../../compiler/fuselight/report/measured.py", import.meta.url),
+      "utf8",
+    );
+    const gaps = /class GapKind[\s\S]*?\n\n\n/.exec(where)?.[0] ?? "";
+    const kinds = [...gaps.matchAll(/^ {4}[A-Z]+ = "(\w+)"/gm)].map((match) => match[1] ?? "");
+    assert.ok(kinds.length >= 7);
+    const colours = [...kinds, "kernel", "kernel_eager", "kernel_copy"].map(colourIndex);
+    assert.equal(new Set(colours).size, colours.length);
+    assert.ok(!colours.includes(colourIndex("unknown")));
+  });
+});
+
+describe("The roofline", () => {
+  const point = { name: "k", us: 1, place: null };
+  const roofline: Roofline = {
+    points: [
+      { ...point, intensity: 0.5, tflops: 1.2 },
+      { ...point, intensity: 0, tflops: 0 },
+    ],
+    bandwidth_gbs: 4000,
+    peaks: [
+      { dtype: "f32", tflops: 60 },
+      { dtype: "f16", tflops: 900 },
+      { dtype: "bf16", tflops: 900 },
+    ],
+  };
+
+  it("has no point without operations", () => {
+    assert.deepEqual(shownPoints(roofline), [roofline.points[0]]);
+  });
+
+  it("meets each rate where memory allows it", () => {
+    assert.equal(ridge(roofline, 60), 15);
+    assert.equal(memoryLimit(roofline, 15), 60);
+    assert.deepEqual(ceilings(roofline), [
+      { dtypes: ["f16", "bf16"], tflops: 900 },
+      { dtypes: ["f32"], tflops: 60 },
+    ]);
+  });
+
+  it("has whole decades around all of it", () => {
+    const [across, up] = [intensities(roofline), rates(roofline)];
+    assert.ok(across.start <= 0.5 && across.end >= 225 && up.start <= 1.2 && up.end >= 900);
+    for (const value of [across.start, across.end, up.start, up.end]) {
+      assert.equal(Math.log10(value), Math.round(Math.log10(value)));
+    }
+  });
+});
+
+describe("The page around it", () => {
+  const source = "https://x.vscode-cdn.net";
+
+  it("allows its own script and style sheet, and nothing else", () => {
+    const policy = benchPolicy({ source, nonce: "abc" });
+    assert.equal(policy, `default-src 'none'; style-src ${source}; script-src 'nonce-abc'; img-src data:`);
+    const html = benchPage({
+      source,
+      nonce: "abc",
+      script: `${source}/bench.js`,
+      style: `${source}/bench.css`,
+    });
+    assert.ok(html.includes(`content="${policy}"`));
+    assert.deepEqual([...html.matchAll(/<script[^>]*>/g)].map(String), [
+      `<script nonce="abc" src="${source}/bench.js">`,
+    ]);
+    assert.ok(!/ style=|<style|onload=/.test(html));
+  });
+});
+
+describe("The benchmark that is meant", () => {
+  it("is of a target of a file, and nothing else", () => {
+    const of = { uri, target: "Net" };
+    assert.deepEqual(benchTargetIn({ ...of, line: 7 }), of);
+    assert.deepEqual(benchTargetIn({ uri, target: "" }), { uri, target: "" });
+    for (const other of [null, undefined, 7, "x", {}, { uri }, { uri: "", target: "f" }, { target: "f" }]) {
+      assert.equal(benchTargetIn(other), null);
+    }
+    assert.deepEqual(benchShownIn(of), { ...of, run: null, with: null });
+    assert.deepEqual(benchShownIn({ ...of, run: "a", with: "b", profile: "x" }), {
+      ...of,
+      run: "a",
+      with: "b",
+    });
+    assert.equal(benchShownIn({ run: "a" }), null);
+  });
+
+  it("has a title", () => {
+    assert.equal(benchTitleOf({ uri, target: "Net" }), "Benchmark: Net");
+    assert.equal(benchTitleOf({ uri: "file:///w/a%20b.py", target: "" }), "Benchmark: __main__ of a b.py");
+  });
+
+  it("has started, or says why not", () => {
+    const no = { started: false, target: null, message: "No target is here." };
+    assert.deepEqual(startedIn(no), no);
+    assert.deepEqual(startedIn({ started: true, target: "f", message: "" })?.target, "f");
+    for (const other of [null, undefined, {}, { started: 1, message: "" }]) {
+      assert.equal(startedIn(other), null);
+    }
+  });
+
+  it("has a picture only where one was made", () => {
+    const png = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a]);
+    const url = (bytes: Buffer) => `data:image/png;base64,${bytes.toString("base64")}`;
+    assert.deepEqual(pictureIn(url(png)), png);
+    for (const other of ["", "data:text/html,x", url(Buffer.from("<html>")), 7, null]) {
+      assert.equal(pictureIn(other), null);
+    }
+  });
+});

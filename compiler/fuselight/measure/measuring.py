@@ -85,7 +85,7 @@ class Measuring:
             if self.plan.accuracy:
                 self._compared = self._reference()
             for name in self.names:
-                if not any(_is_hopeless(row.failure) for row in self._done.values()):
+                if EAGER not in self._done or not _is_hopeless(self._done[EAGER].failure):
                     self._begin(name)
             self._take_turns(list(self._rows))
             self._conclude()
@@ -116,7 +116,7 @@ class Measuring:
 
     def _reference(self) -> dict[str, Any]:
         """Have the reference made, by a process that ends behind it."""
-        self.tell("the reference in float64")
+        self.tell("the reference")
         other = self.start(FLOAT64)
         try:
             made = other.order("reference", self.plan.limit_seconds)
@@ -127,6 +127,7 @@ class Measuring:
         finally:
             other.end()
         self._counted += made.get("seconds", 0.0)
+        self._random = made["random"]
         return {key: made[key] for key in ("float64", "why") if key in made}
 
     def _begin(self, name: str, *, alone: bool = False) -> None:
@@ -140,7 +141,6 @@ class Measuring:
             self._fresh = self._fresh or bool(said["fresh"])
             self._work = Work(said["work"])
             if name == EAGER:
-                self._random = said.get("random")
                 self._machine = decode(Machine, said["machine"])
                 self._compared["eager"] = said.get("results")
         self._known()
@@ -189,7 +189,8 @@ class Measuring:
         """Behind the timed rounds: accuracy, memory, profiles; then each process ends."""
         names = list(self._rows)
         for name in names:
-            self._details(name)
+            if name in self._rows:
+                self._details(name)
         said = self._order(EAGER, "machine") if EAGER in self._rows else None
         if said is not None:
             self._machine = decode(Machine, said["machine"])
@@ -199,15 +200,14 @@ class Measuring:
         self._known()
 
     def _details(self, name: str) -> None:
-        if self.plan.accuracy and name != EAGER:
-            self.tell(f"{name}: comparing results")
-            self._order(name, "judge", **self._compared, random=self._random)
-        if name in self._rows:
-            self.tell(f"{name}: memory")
-            self._order(name, "weigh")
+        self.tell(f"{name}: memory")
+        self._order(name, "weigh")
         if self.plan.profile and name in self._rows:
             self.tell(f"{name}: profiling")
             self._order(name, "profile")
+        if self.plan.accuracy and name != EAGER and name in self._rows:
+            self.tell(f"{name}: comparing results")
+            self._order(name, "judge", **self._compared, random=self._random)
 
     def _close(self, name: str) -> None:
         if self._order(name, "finish") is not None:

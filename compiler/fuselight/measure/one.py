@@ -103,12 +103,6 @@ class One:
         self.counted_us += self.us
         self.row = replace(self.row, peak_bytes=peak, own_bytes=own)
 
-    def once_more(self, seed: int) -> Results:
-        """What a further call gives, with generators at `seed`."""
-        taking = Taking(self.unit.prepared)
-        set_seeds(seed)
-        return taking.outputs(self.unit.prepare()())
-
     def round(self, calls: int) -> None:
         """Time one round of calls."""
         start = time.perf_counter()

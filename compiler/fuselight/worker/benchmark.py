@@ -21,12 +21,15 @@ from fuselight.codec import DecodeError, decode
 from fuselight.configurations import EAGER, ConfigurationError, parse_configuration
 from fuselight.measure.measuring import EndedError, Measuring
 from fuselight.protocol import MeasurePlan
-from fuselight.report import Culprit, Failure, Measured, Report
-from fuselight.worker import configuration, endings, process, wire
+from fuselight.report import Culprit, Failure, Location, Measured, Report
+from fuselight.worker import configuration, endings, faults, process, wire
 from fuselight.worker.state import Job, RunState, keep
 
 _LEAVES = 10.0
 """Seconds that a process has to end by itself behind its last order."""
+_SAYS = 0.3
+"""Seconds that a process has to write down where it is."""
+_MORE_TIME = "use smaller inputs, or raise the setting fuselight.bench.timeLimit (--time-limit)"
 _OF_MEMORY = "OutOfMemoryError"
 
 
@@ -131,8 +134,7 @@ class Process:
             self._channel.send_bytes(wire.dump({"do": what, **details}))
             while not self._channel.poll(None if due is None else max(0.0, due - time.monotonic())):
                 if due is not None and time.monotonic() >= due:
-                    self._kill()
-                    raise EndedError(replace(endings.timeout_failure(seconds, (), None, None), phase=what))
+                    raise EndedError(self._out_of_time(seconds, what))
             said = wire.load(self._channel.recv_bytes())
         except (EOFError, OSError):
             raise EndedError(self._why()) from None
@@ -155,6 +157,20 @@ class Process:
             with contextlib.suppress(OSError):
                 os.kill(one, signal.SIGKILL)
         self._process.join(_LEAVES)
+
+    def _out_of_time(self, seconds: float, phase: str) -> Failure:
+        """End it, once it has said where it is."""
+        faults_path = os.path.join(self._directory, "faults.txt")
+        with contextlib.suppress(OSError):
+            os.kill(self._process.pid, process.SAMPLE_SIGNAL)
+        time.sleep(_SAYS)
+        self._kill()
+        stack: tuple[Location, ...] = ()
+        with contextlib.suppress(OSError), open(faults_path, encoding="utf-8", errors="replace") as file:
+            stack = faults.read_stack(file.read())
+        place = faults.innermost_in(stack, self.job.request.roots)
+        failure = endings.timeout_failure(seconds, (place,) if place else (), "measure", None)
+        return replace(failure, phase=phase, next_step=_MORE_TIME)
 
     def _why(self) -> Failure:
         """Why it is gone, as it says itself, else as its end shows."""

@@ -208,7 +208,7 @@ def _steps(state: RunState) -> None:
             answered, reasons = rungs.climb(request.target, request.inputs, names, device)
         if answered is not None and state.conduct is not None:
             state.rung, state.inputs_line = answered.rung, answered.line
-            state.conduct.make(state, answered, names)
+            state.conduct.make(state, lambda: _climb_again(state, names), names)
         elif answered is not None:
             _make_calls(state, answered)
         elif request.inputs.main_line is not None and state.conduct is None:
@@ -217,6 +217,17 @@ def _steps(state: RunState) -> None:
             state.failures.append(
                 endings.no_inputs(request.target, reasons, rungs.example_call(request.target, names))
             )
+
+
+def _climb_again(state: RunState, names: dict[str, Any]) -> rungs.Answered:
+    """The inputs anew, and the objects that they are called on."""
+    request = state.job.request
+    answered, reasons = rungs.climb(
+        request.target, request.inputs, names, "cpu" if state.sources.redirect else None
+    )
+    if answered is None:
+        raise rungs.Silent("; ".join(map(str, reasons)))
+    return answered
 
 
 def _run_main(state: RunState) -> None:

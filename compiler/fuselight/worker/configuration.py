@@ -29,7 +29,7 @@ from fuselight.measure.results import Results
 from fuselight.measure.working import Unit, on_device, work_of
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Accuracy, Call, Culprit, Device, Failure, Work
-from fuselight.target.calls import Prepared, compiled_form
+from fuselight.target.calls import PlannedCall, Prepared, compiled_form
 from fuselight.target.present import present_device
 from fuselight.target.rungs import Answered
 from fuselight.target.tensors import SEED, set_seeds
@@ -80,11 +80,10 @@ class Conduct:
         with configured(self.configuration, state.device) as self.compiled:
             yield dynamo.CompileCalls()
 
-    def make(self, state: RunState, answered: Answered, names: Mapping[str, Any]) -> None:
+    def make(self, state: RunState, climb: Callable[[], Answered], names: Mapping[str, Any]) -> None:
         """Build the call, and do what is ordered until the coordinator is content."""
         plan = _plan(state)
-        index = min(plan.call, len(answered.calls) - 1)
-        planned = answered.calls[index]
+        planned = _planned(climb(), plan)
         state.calls.append(Call(0, planned.text, planned.location))
         state.notes.extend(planned.notes)
         state.planned = 1
@@ -94,7 +93,7 @@ class Conduct:
 
         def build() -> Prepared:
             set_seeds()
-            prepared = on_device(planned.build(), names, self.device)
+            prepared = on_device(_planned(climb(), plan).build(), names, self.device)
             training = work_of(plan.work, prepared) is not Work.INFERENCE
             return replace(prepared, options=replace(prepared.options, train=training))
 
@@ -110,10 +109,11 @@ class Conduct:
 
         state.phase = "measure"
         if self.name == FLOAT64:
-            self._serve({"reference": lambda: self._reference(state, build)})
+            self._serve({"reference": lambda: self._reference(state, build, plan.work)})
             return
         with state.step("build", planned.text, planned.location):
             prepared = build()
+        state.phase = "measure"
         unit = Unit(prepared, compiled(prepared), work_of(plan.work, prepared))
         self.one = One(
             plan,
@@ -123,7 +123,6 @@ class Conduct:
             state.job.request.roots,
             lambda text: state.tell("measure", f"{self.name}: {text}", None, None),
         )
-        state.phase = "measure"  # again: a step leaves its own
         with unit.mode(), state.recorder.call(0):
             self._serve(
                 {
@@ -135,7 +134,7 @@ class Conduct:
                     "weigh": self.one.weigh,
                     "profile": lambda: self._profile(state),
                     "machine": self._machine,
-                    "finish": lambda: self._finish(state),
+                    "finish": lambda: self._learn(state),
                 }
             )
 
@@ -164,7 +163,6 @@ class Conduct:
             if one.results is not None:
                 one.results.save(_results(state))
                 said["results"] = _results(state)
-                said["random"] = accuracy.is_random(one.once_more(SEED), one.once_more(_OTHER_SEED))
         return said
 
     @property
@@ -173,20 +171,32 @@ class Conduct:
             raise RuntimeError("the reference's process measures nothing")
         return self.one
 
-    def _reference(self, state: RunState, build: Callable[[], Prepared]) -> dict[str, Any]:
+    def _reference(self, state: RunState, build: Callable[[], Prepared], work: Work | None) -> dict[str, Any]:
+        """What the call gives in float64, and whether it gives something else each time; nothing is compiled here."""
         started = time.perf_counter()
-        made, why = float64_results(build)
-        seconds = time.perf_counter() - started
+        state.tell("measure", "whether eager gives the same each time", None, None)
+        seeds = (SEED, _OTHER_SEED)
+        first, second = (
+            results.of_call(prepared, prepared.function, work, seed=seed)
+            for seed, prepared in ((seed, build()) for seed in seeds)
+        )
+        said: dict[str, Any] = {"random": accuracy.is_random(first, second)}
+        del first, second
+        state.tell("measure", "the reference in float64", None, None)
+        made, why = float64_results(build, work)
         if made is None:
-            return {"why": why, "seconds": seconds}
-        made.save(_results(state))
-        return {"float64": _results(state), "seconds": seconds}
+            said["why"] = why
+        else:
+            made.save(_results(state))
+            said["float64"] = _results(state)
+        return {**said, "seconds": time.perf_counter() - started}
 
     def _round(self, calls: int) -> None:
         self._measured.round(calls)
 
     def _judge(
         self,
+        state: RunState,
         again: Callable[[], Results],
         *,
         eager: str | None = None,
@@ -212,6 +222,7 @@ class Conduct:
         suspect = self.compiled.suspect
         if verdict.passed is False and one.plan.bisect and suspect is not None:
             one.tell("looking for the first line that differs")
+            self._learn(state)  # now: what is compiled from here on is not the target's own
             generated = self.compiled.graphs
             first = bisection.find_first(functools.partial(self._tried, again), suspect, judge)
             verdict = bisection.with_first(verdict, first, generated)
@@ -238,17 +249,24 @@ class Conduct:
     def _machine(self) -> dict[str, Any]:
         return {"machine": encode(machine.machine_of(self.before, machine.look(self.device)))}
 
-    def _finish(self, state: RunState) -> None:
+    def _learn(self, state: RunState) -> None:
+        """Write down, once, what the recorder has learnt of the compile."""
+        path = os.path.join(state.job.directory, "report.json")
+        if os.path.exists(path):
+            return
         parts = state.recorder.parts()
         self._measured.finish(parts.compiles, parts.frames, len(parts.breaks), len(parts.recompiles))
         state.problems.extend(self.compiled.problems)
         report = state.report()
-        report = replace(report, texts={**report.texts, **self.compiled.texts})
-        put(os.path.join(state.job.directory, "report.json"), wire.dump(encode(report)))
+        put(path, wire.dump(encode(replace(report, texts={**report.texts, **self.compiled.texts}))))
 
 
 def _plan(state: RunState) -> MeasurePlan:
     return state.job.request.measure or MeasurePlan()
+
+
+def _planned(answered: Answered, plan: MeasurePlan) -> PlannedCall:
+    return answered.calls[min(plan.call, len(answered.calls) - 1)]
 
 
 def _results(state: RunState) -> str:

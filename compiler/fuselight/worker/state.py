@@ -10,7 +10,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -78,8 +78,8 @@ class Conduct(Protocol):
         """Inside, torch.compile makes what this run is about."""
         ...
 
-    def make(self, state: RunState, answered: Answered, names: Mapping[str, Any]) -> None:
-        """Do it, with the inputs that answered and the names of the user's file."""
+    def make(self, state: RunState, climb: Callable[[], Answered], names: Mapping[str, Any]) -> None:
+        """Do it, with inputs that `climb` gives anew each time, and the names of the user's file."""
         ...
 
 

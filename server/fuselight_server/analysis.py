@@ -11,21 +11,22 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from fuselight.protocol import Analyse, Answer, Limits, Refused
+from fuselight.protocol import Analyse, Answer, Refused
 from fuselight.report import Tier
+from fuselight_server.bench_runs import Benches, measure_request
 from fuselight_server.consent import Consent
 from fuselight_server.kernel_runs import KernelRuns
 from fuselight_server.outcomes import Outcomes, failed_report
 from fuselight_server.pace import Pace
-from fuselight_server.plan import MAIN, RunOptions, default_runs, named_runs, sizes
-from fuselight_server.runs import Job, Key, Lane, Runner, Runs
+from fuselight_server.plan import MAIN, default_runs, named_runs
+from fuselight_server.runs import Job, Key, Lane, OwnedWorker, Runner, Runs
 from fuselight_server.state import disk_text, within
 from fuselight_server.static.document import read_source
-from fuselight_server.store import recorded_calls
 
 if TYPE_CHECKING:
+    from fuselight.protocol import MeasurePlan
     from fuselight.report import Report
     from fuselight_server.face import Face
     from fuselight_server.settings import ResolvedInterpreter, Settings
@@ -37,19 +38,6 @@ NO_RUN_CAN_WORK = frozenset({"no_torch", "old_torch", "interpreter"})
 
 SELECT_INTERPRETER = "fuselight.selectInterpreter"
 """The client's command by which the user chooses another."""
-
-
-class OwnedWorker(Runner, Protocol):
-    """A worker process, as far as we own it."""
-
-    @property
-    def hello(self) -> Any:
-        """What it said first; None before."""
-        ...
-
-    async def close(self) -> None:
-        """End the process."""
-        ...
 
 
 class Analysis:
@@ -75,13 +63,14 @@ class Analysis:
         self._early: list[Callable[[], None]] | None = []
         self._identity = 0
         self.outcomes = Outcomes(state, face, generation=lambda: self.runs.generation)
+        self.benches = Benches(state, face, self.outcomes)
         self.runs = Runs(
             worker=self._worker,
             deliver=self._deliver,
             changed=self._runs_changed,
             log=state.log,
             tell=lambda text: face.say(text, error=True),
-            partly=self.outcomes.take_in_part,
+            partly=self._take_in_part,
         )
 
     @property
@@ -116,10 +105,12 @@ class Analysis:
             wanted = self._wanted_on_save(one)
             self._request(self._state.folder_of(one), wanted, cause, supersede=not automatic)
 
-    def command(self, path: str, target: str | None, tier: Tier = Tier.CAPTURE) -> None:
-        """Run a target (None: what the file compiles) because the user asked for it."""
+    def command(
+        self, path: str, target: str | None, tier: Tier = Tier.CAPTURE, plan: MeasurePlan | None = None
+    ) -> None:
+        """Run a target (None: what the file compiles) because the user asked for it; tier measured by a plan."""
         if self._early is not None:
-            self._early.append(lambda: self.command(path, target, tier))
+            self._early.append(lambda: self.command(path, target, tier, plan))
             return
         folder = self._state.folder_of(path)
         planned = self._planned(path) if target is None else (Key(path, "" if target == MAIN else target),)
@@ -133,7 +124,7 @@ class Analysis:
         else:
             if folder.consent in {"never", "later"}:
                 folder.consent = "unknown"
-            self._request(folder, keys, "command", supersede=True)
+            self._request(folder, keys, "command", supersede=True, plan=plan)
 
     def compile(self, key: Key) -> None:
         """Compile the kernel that `key` names, as its text is asked for; once, however often it is."""
@@ -200,10 +191,10 @@ class Analysis:
         return [*self.runs.queue.waiting, *self.runs.queue.running]
 
     def _planned(self, path: str) -> tuple[Key, ...]:
-        reading = self._reading(path)
+        reading = self.reading(path)
         if reading is None:
             return ()
-        options = self._options(self._state.folder_of(path), path, with_buffers=False)
+        options = self.outcomes.options_for(self._state.folder_of(path), path, with_buffers=False)
         return tuple(Key(path, run.target.name) for run in default_runs(reading, options))
 
     def _wanted_on_save(self, path: str) -> tuple[Key, ...]:
@@ -222,7 +213,15 @@ class Analysis:
             }
         )
 
-    def _request(self, folder: Folder, keys: tuple[Key, ...], cause: str, *, supersede: bool) -> None:
+    def _request(
+        self,
+        folder: Folder,
+        keys: tuple[Key, ...],
+        cause: str,
+        *,
+        supersede: bool,
+        plan: MeasurePlan | None = None,
+    ) -> None:
         if not keys or not self._state.trusted or folder.consent in {"never", "later"}:
             return
         interpreter = self.interpreter(folder)
@@ -231,7 +230,7 @@ class Analysis:
             self._face.runs_changed()
             return
         if folder.consent == "unknown":
-            again = functools.partial(self._request, folder, keys, cause, supersede=supersede)
+            again = functools.partial(self._request, folder, keys, cause, supersede=supersede, plan=plan)
             question = self._consent.wait(folder, keys, interpreter, again)
             if question is not None:
                 self._spawn(question)
@@ -241,12 +240,13 @@ class Analysis:
             args=interpreter.args,
             folder=folder.path,
             environment=tuple(sorted(folder.settings.environment.items())),
+            measures=plan is not None,
         )
         generation = self.runs.next_generation()
         for key in keys:
             if key.tier is Tier.CAPTURE:
                 self._pace.began(key.path)
-            make = self._maker(key, folder, generation)
+            make = self._maker(key, folder, generation, plan)
             self.runs.request(Job(key, lane, generation, cause, make), supersede=supersede)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -254,42 +254,33 @@ class Analysis:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _maker(self, key: Key, folder: Folder, generation: int) -> Callable[[], Analyse | None]:
+    def _maker(
+        self, key: Key, folder: Folder, generation: int, plan: MeasurePlan | None
+    ) -> Callable[[], Analyse | None]:
         def make() -> Analyse | None:
-            reading = self._reading(key.path)
+            reading = self.reading(key.path)
             if reading is None or not self._state.trusted:
                 return None
-            options = self._options(folder, key.path, with_buffers=True)
+            options = self.outcomes.options_for(folder, key.path, with_buffers=True)
             planned = named_runs(reading, [key.name or MAIN], options)
             if not planned:
                 return None
             self._identity += 1
             self.outcomes.begin(key)
             request = planned[0].request(self._identity, generation, options)
+            if plan is not None:
+                return measure_request(request, plan)
             return self.outcomes.request_for(key, request)
 
         return make
 
-    def _reading(self, path: str) -> Reading | None:
+    def reading(self, path: str) -> Reading | None:
+        """Read a file as the editor has it, else as it is on disk; None where it cannot be read."""
         document = self._state.at(path)
         if document is not None:
             return document.reading()
         text = disk_text(path)
         return None if text is None else read_source(path, text)
-
-    def _options(self, folder: Folder, path: str, *, with_buffers: bool) -> RunOptions:
-        settings = folder.settings
-        others = tuple(one.path for one in self._state.folders.values() if one.uri and one is not folder)
-        roots = (folder.path, *others)
-        return RunOptions(
-            roots=roots,
-            limits=Limits(seconds=settings.limits.seconds, memory_mb=settings.limits.memory_mb),
-            default_sizes=sizes(settings.inputs.default_sizes),
-            dynamo_config=settings.dynamo.config,
-            environment=settings.environment,
-            overlays=self._state.overlays(roots, path) if with_buffers else {},
-            recorded=recorded_calls(self.outcomes.program(path), path),
-        )
 
     def _worker(self, lane: Lane) -> Runner:
         worker = self._workers.get(lane)
@@ -297,22 +288,28 @@ class Analysis:
             folder = self._state.folders.get(lane.folder)
             settings = folder.settings if folder else self._state.outside_settings()
             self._state.log(f"worker for {lane.folder}: {lane.executable}")
-            self._end_idle_workers(lane.folder)
+            self._end_idle_workers(lane)
             worker = self._workers[lane] = self._make_worker(lane, settings, self._state.log)
         return KernelRuns(worker, self._state.log)
 
-    def _end_idle_workers(self, folder: str) -> None:
-        """End the workers of a folder that have nothing to do: another interpreter was found for it meanwhile."""
+    def _end_idle_workers(self, lane: Lane) -> None:
+        """End the workers that `lane` replaces, as another interpreter was found, where they have nothing to do."""
         queue = self.runs.queue
         busy = {job.lane for job in (*queue.waiting.values(), *queue.running.values())}
-        for lane in [one for one in self._workers if one.folder == folder and one not in busy]:
-            self._spawn(self._workers.pop(lane).close())
+        for one in [one for one in self._workers if one not in busy]:
+            if (one.folder, one.measures) == (lane.folder, lane.measures):
+                self._spawn(self._workers.pop(one).close())
 
     # Answers
 
     def _runs_changed(self) -> None:
         self.outcomes.collect_for(self.runs.in_flight)
+        self.benches.watch(self.runs.in_flight)
         self._face.runs_changed()
+
+    async def _take_in_part(self, job: Job, report: Report | None) -> None:
+        taking = self.benches if job.key.tier is Tier.MEASURED else self.outcomes
+        await taking.take_in_part(job, report)
 
     async def _deliver(self, job: Job, request: Analyse, outcome: Answer | Refused) -> None:
         if isinstance(outcome, Answer):
@@ -325,7 +322,9 @@ class Analysis:
             versions = worker.hello.versions if worker and worker.hello else None
             report = failed_report(job, request, outcome.failure, versions)
         self._note_environment(self._state.folder_of(job.key.path), job, report)
-        if job.key.tier is Tier.KERNELS:
+        if job.key.tier is Tier.MEASURED:
+            await self.benches.take_in(job, report, request.overlays)
+        elif job.key.tier is Tier.KERNELS:
             await self.outcomes.take_in_kernels(job, report)
         else:
             await self.outcomes.take_in(job, report, request.overlays)

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, BinaryIO
 from lsprotocol import types
 from pygls.io_ import StdinAsyncReader, run_async
 
-from fuselight_server.analysis import Analysis, OwnedWorker
+from fuselight_server.analysis import Analysis
 from fuselight_server.features import (
+    bench,
     code_action,
     code_lens,
     commands,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from threading import Event
 
-    from fuselight_server.runs import Lane
+    from fuselight_server.runs import Lane, OwnedWorker
     from fuselight_server.settings import Settings
     from fuselight_server.state import Folder
 
@@ -130,6 +131,8 @@ def _register(server: Server) -> None:
         (protocol.KERNEL_DOCUMENT, kernel_documents.kernel_document),
         (protocol.KERNEL_LINES, kernel_documents.kernel_lines),
         (protocol.GRAPHS, graphs.graphs),
+        (protocol.MEASURED, bench.measured),
+        (protocol.MEASURED_EXPORT, bench.export),
         (protocol.DOCTOR, doctor.examine),
     ):
         register(server, method, handler)
@@ -142,7 +145,7 @@ def _register(server: Server) -> None:
     )
     register(server, types.WORKSPACE_DID_RENAME_FILES, files.renamed, files.PYTHON_FILES)
     register(server, types.WORKSPACE_DID_DELETE_FILES, files.deleted, files.PYTHON_FILES)
-    for name, command in commands.COMMANDS.items():
+    for name, command in {**commands.COMMANDS, **bench.COMMANDS}.items():
         register_command(server, name, command)
 
 
@@ -156,7 +159,8 @@ def _worker(lane: Lane, settings: Settings, log: Callable[[str], None]) -> Owned
         env={**os.environ, **dict(lane.environment)},
         log=log,
         idle_seconds=settings.idle_minutes * 60,
-        sample_after=settings.sample_after_seconds,
+        # To look into a process stops it, and what is measured then is wrong.
+        sample_after=0.0 if lane.measures else settings.sample_after_seconds,
     )
 
 

@@ -70,6 +70,8 @@ def _entries() -> tuple[CodeInfo, ...]:
         CodeInfo("FL705", info, "kernels on both sides of a graph break could be one"),
         CodeInfo("FL706", info, "a kernel that only copies"),
         CodeInfo("FL707", info, "a repeated block is compiled many times"),
+        CodeInfo("FL801", error, "compiled code gives other results than eager"),
+        CodeInfo("FL802", info, "compiled code is slower than eager"),
     )
 
 

@@ -13,13 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight.protocol import Limits
 from fuselight.report import Assembled, Report, TargetRef, Tier, Versions
 from fuselight_server.changes import capture_changes, kernel_changes
 from fuselight_server.findings import Thresholds, findings
 from fuselight_server.kernel_results import CANCELLED, kernel_result_of, still_to_come
 from fuselight_server.places import result_of
+from fuselight_server.plan import RunOptions, sizes
 from fuselight_server.runs import Key
 from fuselight_server.state import disk_text, split_text, within
+from fuselight_server.store import recorded_calls
 from fuselight_server.target_device import choose
 
 if TYPE_CHECKING:
@@ -29,9 +32,11 @@ if TYPE_CHECKING:
     from fuselight.report import Failure
     from fuselight_server.face import Face
     from fuselight_server.kernel_results import KernelResult
+    from fuselight_server.measured_results import MeasuredResult
+    from fuselight_server.places import Result
     from fuselight_server.runs import Job
     from fuselight_server.settings import Settings
-    from fuselight_server.state import State
+    from fuselight_server.state import Folder, State
     from fuselight_server.static.moves import Change
     from fuselight_server.store import Store
 
@@ -73,17 +78,25 @@ class Outcomes:
         """Take in nothing more of the runs of a file or folder that is gone."""
         self._gone |= {key for key in self._changes if within(key.path, path)}
 
+    def catch_up(self, result: Result | KernelResult | MeasuredResult, *, ended: bool) -> bool:
+        """Make in a result the edits since its run began; False where its file is gone. `ended`: collect no more."""
+        if result.key in self._gone:
+            return False
+        changes = self._changes.pop(result.key, []) if ended else self._changes.get(result.key, [])
+        for path, change in changes:
+            result.change(path, change)
+        return True
+
     async def take_in(self, job: Job, report: Report, overlays: dict[str, str]) -> None:
         """Keep and show what a run found, which saw the unsaved texts `overlays`."""
         settings = self._state.folder_of(job.key.path).settings
         made = await asyncio.to_thread(
-            findings, report, thresholds=_thresholds(settings), read_line=_reader(overlays)
+            findings, report, thresholds=_thresholds(settings), read_line=line_reader(overlays)
         )
         if job.key in self._gone:
             return
         result = result_of(job.key, job.generation, report, made)
-        for path, change in self._changes.pop(job.key, []):
-            result.change(path, change)
+        self.catch_up(result, ended=True)
         before = self._state.results.get(job.key)
         if before is not None:
             result.changes = capture_changes(before if before.learnt else before.earlier or before, result)
@@ -92,6 +105,21 @@ class Outcomes:
         let_go = self._state.keep(result)
         self._face.findings_changed(result.paths() | let_go | (before.paths() if before else frozenset()))
         self._face.results_changed({job.key.path, *result.depends})
+
+    def options_for(self, folder: Folder, path: str, *, with_buffers: bool) -> RunOptions:
+        """Return what is the same for every run of a file."""
+        settings = folder.settings
+        others = tuple(one.path for one in self._state.folders.values() if one.uri and one is not folder)
+        roots = (folder.path, *others)
+        return RunOptions(
+            roots=roots,
+            limits=Limits(seconds=settings.limits.seconds, memory_mb=settings.limits.memory_mb),
+            default_sizes=sizes(settings.inputs.default_sizes),
+            dynamo_config=settings.dynamo.config,
+            environment=settings.environment,
+            overlays=self._state.overlays(roots, path) if with_buffers else {},
+            recorded=recorded_calls(self.program(path), path),
+        )
 
     def request_for(self, key: Key, request: Analyse) -> Analyse | None:
         """Make of a target's request that of the run which `key` names; None where its kernel is gone."""
@@ -133,10 +161,8 @@ class Outcomes:
         result = await asyncio.to_thread(
             kernel_result_of, job.key, job.generation, report, self._thresholds_at(job.key.path)
         )
-        if job.key in self._gone:
+        if not self.catch_up(result, ended=True):
             return
-        for path, change in self._changes.pop(job.key, []):
-            result.change(path, change)
         before = self._state.kernels.get(job.key)
         if before is not None and before.whole is not None and result.learnt:
             result.headline, result.changes = kernel_changes(before.whole, result)
@@ -155,10 +181,8 @@ class Outcomes:
             result = await asyncio.to_thread(
                 kernel_result_of, job.key, job.generation, report, self._thresholds_at(job.key.path)
             )
-            if job.key in self._gone:
+            if not self.catch_up(result, ended=False):
                 return
-            for path, change in self._changes.get(job.key, []):
-                result.change(path, change)
             result.unfinished = still_to_come(report)
             self._keep_kernels(result)
 
@@ -217,7 +241,7 @@ class Outcomes:
             self._face.findings_changed(self._state.forget(key.path))
             return
         made = await asyncio.to_thread(
-            findings, report, thresholds=_thresholds(folder.settings), read_line=_reader({})
+            findings, report, thresholds=_thresholds(folder.settings), read_line=line_reader({})
         )
         if self._reading[key] is not mine:
             return
@@ -268,7 +292,7 @@ def _thresholds(settings: Settings) -> Thresholds:
     )
 
 
-def _reader(overlays: dict[str, str]) -> Callable[[str, int], str | None]:
+def line_reader(overlays: dict[str, str]) -> Callable[[str, int], str | None]:
     """Read lines of files as a run saw them: the unsaved buffers that went with it, else the disk."""
     kept: dict[str, list[str]] = {}
 

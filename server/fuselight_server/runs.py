@@ -12,7 +12,7 @@ import asyncio
 import time
 import traceback
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fuselight.protocol import Analyse, Answer, Progress, Refused
 from fuselight.report import Culprit, Failure, Tier
@@ -46,8 +46,11 @@ class Key:
 
     @property
     def words(self) -> str:
-        """How users read it: `Net`, `__main__`, `Net (kernels)`, `Net (a kernel)`."""
-        what = {Tier.KERNELS: " (a kernel)" if self.kernel else " (kernels)"}.get(self.tier, "")
+        """How users read it: `Net`, `__main__`, `Net (kernels)`, `Net (a kernel)`, `Net (benchmark)`."""
+        what = {
+            Tier.KERNELS: " (a kernel)" if self.kernel else " (kernels)",
+            Tier.MEASURED: " (benchmark)",
+        }.get(self.tier, "")
         return (self.name or "__main__") + what
 
 
@@ -59,6 +62,8 @@ class Lane:
     args: tuple[str, ...]
     folder: str
     environment: tuple[tuple[str, str], ...] = ()
+    measures: bool = False
+    """Whether benchmarks run in it: they take minutes, and what a save finds does not wait for them."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,19 @@ class Runner(Protocol):
 
         `on_partial` gets what the run has learnt so far, each time that there is more of it.
         """
+        ...
+
+
+class OwnedWorker(Runner, Protocol):
+    """A worker process, as far as we own it."""
+
+    @property
+    def hello(self) -> Any:
+        """What it said first; None before."""
+        ...
+
+    async def close(self) -> None:
+        """End the process."""
         ...
 
 

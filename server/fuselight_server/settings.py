@@ -68,6 +68,22 @@ class KernelSettings:
 
 
 @dataclass(frozen=True)
+class BenchSettings:
+    """How benchmarks are made."""
+
+    configurations: list[str] = field(default_factory=list)
+    """None named: eager, and the target as the source compiles it, else `default`."""
+    work: Literal["auto", "inference", "forward_backward", "training_step"] = "auto"
+    seconds: float = 2.0
+    rounds: int = 10
+    time_limit: float = 600.0
+    """Seconds for one configuration; 0 means none."""
+    cold_cache: bool = False
+    device: str = ""
+    """Empty: the GPU that is there, else the CPU."""
+
+
+@dataclass(frozen=True)
 class TraceSettings:
     """How much of the protocol the extension logs."""
 
@@ -110,6 +126,7 @@ class Settings:
     devices: dict[str, Device] = field(default_factory=dict)
     """The user's own, by key, beside those of the catalogue."""
     kernels: KernelSettings = KernelSettings()
+    bench: BenchSettings = field(default_factory=BenchSettings)
     trace: TraceSettings = TraceSettings()
     resolved_interpreter: ResolvedInterpreter | None = None
     """Put in by the client; not a setting of the user's."""
@@ -193,6 +210,8 @@ def _value(hint: Any, value: Any) -> Any:
         if value in get_args(hint):
             return value
         raise ValueError(f"one of {', '.join(map(repr, get_args(hint)))}")
+    if origin is list:
+        return _strings(value)
     if origin is dict:
         return _dictionary(get_args(hint)[1], value)
     if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -214,6 +233,12 @@ def _dictionary(hint: Any, value: Any) -> dict[str, Any]:
     if hint is Any:
         return {str(key): item for key, item in value.items()}
     return {str(key): _value(hint, item) for key, item in value.items()}
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return list(value)
+    raise ValueError("a list of strings")
 
 
 def _short(value: Any) -> str:

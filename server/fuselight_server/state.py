@@ -12,7 +12,7 @@ import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fuselight_server.settings import Settings
 from fuselight_server.static.document import SourceDocument
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from fuselight_server.kernel_results import KernelResult
+    from fuselight_server.measured_results import MeasuredResult
     from fuselight_server.places import Result
     from fuselight_server.runs import Key, Running
     from fuselight_server.static.moves import Change
@@ -34,6 +35,10 @@ RESULTS = 200
 
 KERNEL_RESULTS = 20
 """Targets whose kernels are kept: a report with the source of a thousand kernels has some megabytes."""
+
+
+MEASURED_RESULTS = 20
+"""Targets whose benchmarks are kept; the workspace's folder has more of them."""
 
 
 @dataclass
@@ -103,6 +108,8 @@ class Snapshot:
     """Whether a run may be offered: the file is on disk and the workspace is trusted."""
     kernels: Mapping[Key, KernelResult] = field(default_factory=dict)
     """Results of tier kernels that say something about this file."""
+    measured: Mapping[Key, MeasuredResult] = field(default_factory=dict)
+    """Benchmarks that say something about this file."""
 
     @property
     def path(self) -> str:
@@ -123,6 +130,7 @@ class State:
         self.folders: dict[str, Folder] = {}
         self.results: dict[Key, Result] = {}
         self.kernels: dict[Key, KernelResult] = {}
+        self.measured: dict[Key, MeasuredResult] = {}
         self.client = ClientFeatures()
         self.trusted = True
         self.storage: str | None = None
@@ -174,34 +182,31 @@ class State:
             gone |= self.results.pop(next(iter(self.results))).paths()
         return frozenset(gone)
 
-    def everything(self) -> Iterator[Result | KernelResult]:
+    def everything(self) -> Iterator[Result | KernelResult | MeasuredResult]:
         """Yield every result, of whichever tier."""
         yield from self.results.values()
         yield from self.kernels.values()
+        yield from self.measured.values()
 
     def keep_kernels(self, result: KernelResult) -> frozenset[str]:
         """Put a result of tier kernels in place of the older one of its target.
 
         Returns the files of results that had to go, as there are too many.
         """
-        older = self.kernels.pop(result.key, None)
-        if older is not None and (result.unfinished or not result.learnt):
-            result.earlier = older.whole
-            if result.earlier is not None and not result.unfinished:
-                result.earlier.stale = True
-        self.kernels[result.key] = result
-        gone: set[str] = set()
-        while len(self.kernels) > KERNEL_RESULTS:
-            gone |= self.kernels.pop(next(iter(self.kernels))).paths()
-        return frozenset(gone)
+        return _keep(self.kernels, result, KERNEL_RESULTS)
+
+    def keep_measured(self, result: MeasuredResult) -> frozenset[str]:
+        """Put a benchmark in place of the older one of its target, and return as `keep_kernels` does."""
+        return _keep(self.measured, result, MEASURED_RESULTS)
 
     def forget(self, path: str) -> frozenset[str]:
         """Drop what is known of a file or folder that is gone; return the files that showed it."""
         shown: set[str] = {path}
         for key in [key for key in self.results if within(key.path, path)]:
             shown |= self.results.pop(key).paths()
-        for key in [key for key in self.kernels if within(key.path, path)]:
-            shown |= self.kernels.pop(key).paths()
+        for kept in (self.kernels, self.measured):
+            for key in [key for key in kept if within(key.path, path)]:
+                shown |= kept.pop(key).paths()
         for result in self.everything():
             for one in [one for one in result.paths() if within(one, path)]:
                 result.forget(one)
@@ -244,6 +249,11 @@ class State:
                 for key, result in self.kernels.items()
                 if key.path == path or path in result.paths()
             },
+            measured={
+                key: result
+                for key, result in self.measured.items()
+                if key.path == path or path in result.paths()
+            },
         )
 
     def outside_settings(self) -> Settings:
@@ -268,6 +278,23 @@ class State:
             and (document.path == also or any(within(document.path, root) for root in roots))
             and disk_text(document.path) != document.source.text
         }
+
+
+Kept = TypeVar("Kept", "KernelResult", "MeasuredResult")
+
+
+def _keep(kept: dict[Key, Kept], result: Kept, most: int) -> frozenset[str]:
+    """Keep a result; where it is not whole, or learnt nothing, with the last one that is."""
+    older = kept.pop(result.key, None)
+    if older is not None and (result.unfinished or not result.learnt):
+        result.earlier = older.whole
+        if result.earlier is not None and not result.unfinished:
+            result.earlier.stale = True
+    kept[result.key] = result
+    gone: set[str] = set()
+    while len(kept) > most:
+        gone |= kept.pop(next(iter(kept))).paths()
+    return frozenset(gone)
 
 
 _LINE_END = re.compile(r"\r\n|\n|\r")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fuselight.report import Rung
 from fuselight_server import convert
 from fuselight_server.changes import first_of
-from fuselight_server.features import kernel_lens
+from fuselight_server.features import bench_lens, kernel_lens
 from fuselight_server.features.lens import lens
 from fuselight_server.features.protocol import Encoded
 from fuselight_server.features.status import describe
@@ -81,7 +81,7 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
 
 def _known(snapshot: Snapshot) -> set[str]:
     """Name the targets of this file that something has been run for, or is."""
-    keys = (*snapshot.results, *snapshot.kernels, *snapshot.running)
+    keys = (*snapshot.results, *snapshot.kernels, *snapshot.measured, *snapshot.running)
     return {key.name for key in keys if key.path == snapshot.path}
 
 
@@ -95,8 +95,10 @@ def _lenses(snapshot: Snapshot, target: StaticTarget, place: PlainRange, *, has_
         if running is not None:
             cancel = lens(place, "Cancel", CANCEL, {"uri": uri})
             so_far = kernel_lens.lenses_so_far(snapshot, target.name, place)
-            return [lens(place, describe(running)), cancel, *so_far]
+            benchmark = bench_lens.running_lenses(snapshot, target.name, place)
+            return [lens(place, describe(running)), cancel, *so_far, *benchmark]
         run += kernel_lens.target_lenses(snapshot, target.name, place)
+        run += bench_lens.target_lenses(snapshot, target.name, place)
         result = snapshot.results.get(Key(snapshot.path, target.name))
         if result is not None:
             return [lens(place, summary(result)), *run, *_details(snapshot, place, target.name)]
@@ -130,16 +132,18 @@ def _main_lenses(snapshot: Snapshot, place: PlainRange) -> list[Lens]:
             lens(place, describe(running)),
             lens(place, "Cancel", CANCEL, {"uri": snapshot.document.uri}),
             *kernel_lens.lenses_so_far(snapshot, "", place),
+            *bench_lens.running_lenses(snapshot, "", place),
         ]
     run = [lens(place, "Run", RUN, arguments)] if snapshot.can_run else []
     run += kernel_lens.target_lenses(snapshot, "", place)
+    run += bench_lens.target_lenses(snapshot, "", place)
     result = snapshot.results.get(key)
     head = [lens(place, summary(result))] if result is not None else []
     return [*head, *run, *_details(snapshot, place, "")]
 
 
 def _running(snapshot: Snapshot, target: str) -> Running | None:
-    """Return the run of a target that is in flight, of whichever tier."""
+    """Return the run of a target that is in flight, benchmarks apart: they go on for minutes beside others."""
     return snapshot.running.get(Key(snapshot.path, target)) or snapshot.running.get(
         kernel_lens.kernel_key(snapshot, target)
     )

@@ -15,6 +15,7 @@ from fuselight_server.features.hover import markdown
 from fuselight_server.features.markdown import code_block, code_span
 from fuselight_server.features.server import installed
 from fuselight_server.kernel_runs import forget
+from fuselight_server.measured import history
 from fuselight_server.outcomes import PROGRAM
 from fuselight_server.store import Store
 from fuselight_server.target_device import offered
@@ -81,16 +82,18 @@ def clear_caches(server: Server, _arguments: tuple[Any, ...]) -> None:
     stores |= {
         Store.at(Path(folder.path)) for folder in server.state.folders.values() if folder.uri is not None
     }
-    paths |= {path for result in server.state.kernels.values() for path in result.paths()}
-    stores |= {Store.of(Path(key.path)) for key in server.state.kernels}
+    paths |= {path for result in server.state.everything() for path in result.paths()}
+    stores |= {Store.of(Path(key.path)) for key in (*server.state.kernels, *server.state.measured)}
     server.state.results.clear()
     server.state.kernels.clear()
+    server.state.measured.clear()
     server.face.findings_changed(paths)
     server.face.results_changed(paths)
     server.face.runs_changed()
     for store in stores:
         try:
             forget(store)
+            history.forget(store)
             store.clear()
         except OSError as error:
             server.face.say(f"{store.folder} could not be cleared: {error.strerror or error}", error=True)

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fuselight_server import convert
-from fuselight_server.findings import apply_ignores, of_capture, static_findings
+from fuselight_server.findings import apply_ignores, of_capture, of_measured, static_findings
 from fuselight_server.outcomes import PROGRAM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Finding
     from fuselight_server.kernel_results import KernelResult
+    from fuselight_server.measured_results import MeasuredResult
     from fuselight_server.places import Result
     from fuselight_server.static.reading import Reading
 
@@ -90,7 +91,9 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
     found: dict[tuple[object, ...], tuple[Finding, bool]] = {}
     captured = sorted(results, key=lambda one: one.key.name == PROGRAM)
     kernels = [one for one in server.state.kernels.values() if path in one.paths()]
-    for standing in (*(one.findings for one in captured), *(one.findings for one in kernels)):
+    measured = [one for one in server.state.measured.values() if path in one.paths()]
+    sources: list[Result | KernelResult | MeasuredResult] = [*captured, *kernels, *measured]
+    for standing in (one.findings for one in sources):
         for live in standing:
             if live.place.gone or live.place.span.path != path:
                 continue
@@ -105,7 +108,7 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
             if result.report.inputs is not None and result.report.target.path == path
         }
         everything += _static(server, path, reading, everything, answered)
-        everything = _after_ignores(everything, reading, results, kernels)
+        everything = _after_ignores(everything, reading, results, kernels, measured)
     return [(finding, edited.get(id(finding), False)) for finding in everything]
 
 
@@ -123,16 +126,23 @@ def _static(
 
 
 def _after_ignores(
-    found: list[Finding], reading: Reading, results: list[Result], kernels: list[KernelResult]
+    found: list[Finding],
+    reading: Reading,
+    results: list[Result],
+    kernels: list[KernelResult],
+    measured: Sequence[MeasuredResult] = (),
 ) -> list[Finding]:
     """Apply the comments; that one silences nothing is known only after a run of the text as it is.
 
-    Of a code that only tier kernels has, after a run of that tier.
+    Of a code that only another tier has, after a run of that.
     """
     captured = any(reading.path in one.depends and not one.stale and one.learnt for one in results)
     generated = any(reading.path in one.depends and not one.stale and one.learnt for one in kernels)
+    benchmarked = any(reading.path in one.depends and not one.stale and one.learnt for one in measured)
 
     def is_known(code: str) -> bool:
-        return captured if of_capture(code) else generated
+        if of_capture(code):
+            return captured
+        return benchmarked if of_measured(code) else generated
 
     return list(apply_ignores(found, {reading.path: reading}, known=is_known))

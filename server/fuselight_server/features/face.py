@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
+from fuselight_server.features.bench_news import BenchNews
 from fuselight_server.features.diagnostics import Published, path_is_file, publish
 from fuselight_server.features.progress import ProgressBars
 from fuselight_server.features.protocol import CONFIRM_RUN, REPORT_CHANGED, STATUS
@@ -35,6 +36,7 @@ class Face:
         self._server = server
         self.published = Published()
         self.progress = ProgressBars()
+        self.benches = BenchNews()
         self._statuses: dict[str | None, dict[str, Any]] = {}
         self._lens_timer: asyncio.TimerHandle | None = None
         self._lens_runs: frozenset[object] = frozenset()
@@ -43,6 +45,7 @@ class Face:
     def findings_changed(self, paths: Iterable[str]) -> None:
         """Publish what is known of these files."""
         server, paths = self._server, frozenset(paths)
+        self.benches.update(server)
         documents = [server.state.at(path) for path in paths]
         unread = {one.path: one for one in documents if one is not None and not one.source.is_read}
         if server.state.client.push:
@@ -64,11 +67,13 @@ class Face:
         for path in sorted(set(paths)):
             if path_is_file(path):
                 self._server.protocol.notify(REPORT_CHANGED, {"uri": self._server.uri_of(path)})
+        self.benches.update(self._server)
         self.refresh_lenses()
 
     def runs_changed(self) -> None:
         """Show which runs wait, move or ended. The status goes out when the loop has done what it was at."""
         self.progress.update(self._server)
+        self.benches.update(self._server)
         self.refresh_lenses()
         if not self._status_due:
             self._status_due = True

@@ -11,6 +11,7 @@ from lsprotocol import types
 
 from fuselight.report import Outcome
 from fuselight_server import convert
+from fuselight_server.features.bench_hover import measured
 from fuselight_server.features.code_lens import summary
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.kernel_hover import kernels
@@ -44,6 +45,7 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     parts = [explanation(finding, edited=edited, alone=len(found) == 1) for finding, edited in found]
     parts += targets(snapshot, line)
     parts += frames(snapshot, line)
+    parts += measured(snapshot, line)
     parts += kernels(snapshot, line)
     if not parts:
         return None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.report import Tier
 from fuselight_server import convert
+from fuselight_server.features.bench_lens import standing, stands
 from fuselight_server.kernels.documents import (
     ATEN,
     SASS,
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
     from fuselight_server.features.server import Server
     from fuselight_server.kernel_results import KernelResult
     from fuselight_server.kernels.documents import Document
+    from fuselight_server.measured_results import MeasuredResult
 
 LISTED = 500
 """Kernels that are offered at once."""
 
 LEVELS = (0.02, 0.15, 0.4)
-"""Shares of the estimated time from which on a line is marked as level 1, 2 or 3; below the first it has no mark."""
+"""Shares of the time from which on a line is marked as level 1, 2 or 3; below the first it has no mark."""
 
 
 def kernels_at(server: Server, params: KernelsAtParams) -> dict[str, Any]:
@@ -182,10 +184,14 @@ def _gone(params: KernelDocumentParams) -> str:
 
 
 def kernel_lines(server: Server, params: KernelLinesParams) -> dict[str, Any]:
-    """Answer `fuselight/kernelLines`: the lines of a file with a part of the time that is worth a mark."""
+    """Answer `fuselight/kernelLines`: the lines whose part of the time, measured or estimated, is worth a mark."""
     path = convert.path(params.uri) or ""
     marks: dict[int, dict[str, int]] = {}
-    for result in _results(server, path, None):
+    snapshot = server.snapshot(params.uri)
+    measured = standing(snapshot) if snapshot is not None else []
+    estimated = [one for one in _results(server, path, None) if stands(one, measured)]
+    results: list[MeasuredResult | KernelResult] = [*measured, *estimated]
+    for result in results:
         for row in result.rows(path) if result.us else ():
             level = sum(row.us / result.us >= bound for bound in LEVELS)
             if level and row.place.line not in marks:

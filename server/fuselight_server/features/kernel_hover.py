@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from fuselight_server.features.bench_lens import standing, stands
 from fuselight_server.features.kernel_lens import words
 from fuselight_server.features.markdown import code_span, plain
 from fuselight_server.kernels.words import candidates, microseconds, operations, size
@@ -27,9 +28,11 @@ LISTED = 20
 
 def kernels(snapshot: Snapshot, line: int) -> list[str]:
     """Make the table of the kernels that have a part from `line`, one for each target."""
-    found = []
+    found, measured = [], standing(snapshot)
     for key, result in snapshot.kernels.items():
         shown = result.shown
+        if not stands(shown, measured):
+            continue
         row = next((one for one in shown.rows(snapshot.path) if one.place.line == line), None)
         if row is not None:
             found.append(_table(key.name or "__main__", shown, row))

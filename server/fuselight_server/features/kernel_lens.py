@@ -6,9 +6,10 @@ part of the time, so that the parts of all lines are the target's total.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fuselight.report import Tier
+from fuselight_server.features import bench_lens
 from fuselight_server.features.lens import lens
 from fuselight_server.findings.text import counted
 from fuselight_server.kernels.words import compiled_again, line_ranges, microseconds, share, size
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from fuselight_server.convert import PlainRange
     from fuselight_server.features.lens import Lens
     from fuselight_server.kernel_results import KernelResult, Row
+    from fuselight_server.measured_results import MeasuredResult, MeasuredRow
     from fuselight_server.state import Snapshot
     from fuselight_server.static.reading import StaticTarget
 
@@ -75,24 +77,25 @@ def total(result: KernelResult) -> str:
 
 
 def line_lenses(snapshot: Snapshot) -> Iterator[Lens]:
-    """Make a lens for each line, or for each function, that has a part in kernels."""
+    """Make a lens for each line, or for each function, that has a part in kernels: measured times before estimates."""
     how = snapshot.settings.kernels.lens
     if how == "off":
         return
-    results = sorted((one.shown for one in snapshot.kernels.values()), key=lambda one: -one.generation)
-    several = sum(bool(one.rows(snapshot.path)) for one in results) > 1
+    measured = bench_lens.standing(snapshot)
+    estimated = [one.shown for one in snapshot.kernels.values() if bench_lens.stands(one.shown, measured)]
+    estimated.sort(key=lambda one: -one.generation)
+    shown: list[MeasuredResult | KernelResult] = [*measured, *estimated]
+    several = sum(bool(one.rows(snapshot.path)) for one in shown) > 1
     told: set[int] = set()
-    for result in results:
-        rows = [row for row in result.rows(snapshot.path) if row.place.line not in told]
-        told.update(row.place.line for row in rows)
-        name = f"{result.key.name or '__main__'}: " if several else ""
-        groups = (
-            _functions(snapshot, rows) if how == "function" else [(row.place.line, [row]) for row in rows]
-        )
-        for line, group in groups:
-            at = {"line": line - 1, "character": _indent(snapshot.line(line))}
-            place = {"start": at, "end": at}
-            yield lens(place, name + words(result, group))
+    for benchmark in measured:
+        for line, timed in _grouped(snapshot, benchmark.rows(snapshot.path), told):
+            yield lens(
+                _at(snapshot, line), _name(benchmark, several) + bench_lens.line_words(benchmark, timed)
+            )
+    for result in estimated:
+        for line, group in _grouped(snapshot, result.rows(snapshot.path), told):
+            place = _at(snapshot, line)
+            yield lens(place, _name(result, several) + words(result, group))
             if SHOW in snapshot.client.commands:
                 lines = [row.place.line for row in group]
                 arguments: dict[str, str | int] = {
@@ -102,6 +105,27 @@ def line_lenses(snapshot: Snapshot) -> Iterator[Lens]:
                     "last": lines[-1] - 1,
                 }
                 yield lens(place, "Show", SHOW, arguments)
+
+
+Lined = TypeVar("Lined", "Row", "MeasuredRow")
+
+
+def _grouped(snapshot: Snapshot, rows: Iterable[Lined], told: set[int]) -> list[tuple[int, list[Lined]]]:
+    """Put rows on lines that are not `told` of yet, or under their functions, as the settings say."""
+    fresh = [row for row in rows if row.place.line not in told]
+    told.update(row.place.line for row in fresh)
+    if snapshot.settings.kernels.lens == "function":
+        return _functions(snapshot, fresh)
+    return [(row.place.line, [row]) for row in fresh]
+
+
+def _at(snapshot: Snapshot, line: int) -> PlainRange:
+    at = {"line": line - 1, "character": _indent(snapshot.line(line))}
+    return {"start": at, "end": at}
+
+
+def _name(result: KernelResult | MeasuredResult, several: bool) -> str:  # noqa: FBT001 - one of two words
+    return f"{result.key.name or '__main__'}: " if several else ""
 
 
 def words(result: KernelResult, rows: list[Row]) -> str:
@@ -129,9 +153,9 @@ def _caveats(result: KernelResult) -> str:
     return unfinished + (STALE if result.stale else "")
 
 
-def _functions(snapshot: Snapshot, rows: Iterable[Row]) -> list[tuple[int, list[Row]]]:
+def _functions(snapshot: Snapshot, rows: Iterable[Lined]) -> list[tuple[int, list[Lined]]]:
     """Put lines under the innermost function or module around them; the rest stand for themselves."""
-    groups: dict[int, list[Row]] = {}
+    groups: dict[int, list[Lined]] = {}
     for row in rows:
         around = [one for one in snapshot.reading.targets if _holds(one, row.place.line)]
         inner = max(around, key=lambda one: one.span.line, default=None)

@@ -23,6 +23,9 @@ KERNELS_AT = "fuselight/kernelsAt"
 KERNEL_DOCUMENT = "fuselight/kernelDocument"
 KERNEL_LINES = "fuselight/kernelLines"
 GRAPHS = "fuselight/graphs"
+MEASURED = "fuselight/measured"
+MEASURED_EXPORT = "fuselight/measuredExport"
+MEASURED_CHANGED = "fuselight/measuredChanged"
 DOCTOR = "fuselight/doctor"
 TRUST = "fuselight/trust"
 INTERPRETER_CHANGED = "fuselight/interpreterChanged"
@@ -80,6 +83,26 @@ class GraphsParams:
 
 
 @attrs.define
+class MeasuredParams:
+    """Which target of which file, and which of its runs beside which other: ids, None for the newest and for none."""
+
+    uri: str
+    target: str
+    run: str | None = None
+    with_: str | None = None
+
+
+@attrs.define
+class MeasuredExportParams:
+    """As `MeasuredParams`, and the format: `json`, `csv` or `html`."""
+
+    uri: str
+    target: str
+    format: str
+    run: str | None = None
+
+
+@attrs.define
 class TrustParams:
     """Whether the workspace is trusted now."""
 
@@ -129,6 +152,8 @@ _OURS: dict[str, type[Any]] = {
     KERNEL_DOCUMENT: _message(KERNEL_DOCUMENT, KernelDocumentParams),
     KERNEL_LINES: _message(KERNEL_LINES, KernelLinesParams),
     GRAPHS: _message(GRAPHS, GraphsParams),
+    MEASURED: _message(MEASURED, MeasuredParams),
+    MEASURED_EXPORT: _message(MEASURED_EXPORT, MeasuredExportParams),
     DOCTOR: _message(DOCTOR, DoctorParams),
     TRUST: _message(TRUST, TrustParams, answered=False),
     INTERPRETER_CHANGED: _message(INTERPRETER_CHANGED, InterpreterChangedParams, answered=False),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from fuselight.report import Tier
 from fuselight_server.findings.text import counted
 from fuselight_server.target_device import choose
 
@@ -75,10 +76,15 @@ def _words(  # noqa: PLR0911 - one return a state
         return "idle", "runs off", "Nothing is run in this folder, as you chose."
     results = [one for one in server.state.results.values() if server.state.folder_of(one.key.path) is folder]
     kernels = [one for one in server.state.kernels.values() if server.state.folder_of(one.key.path) is folder]
-    if not results and not kernels:
+    measured = [
+        one for one in server.state.measured.values() if server.state.folder_of(one.key.path) is folder
+    ]
+    if not results and not kernels and not measured:
         return "idle", "ready", "Save a file, or run a target from its code lens."
-    count = sum(len(one.findings) for one in results) + sum(len(one.findings) for one in kernels)
+    standing = [*(one.findings for one in results), *(one.findings for one in kernels)]
+    count = sum(len(found) for found in (*standing, *(one.findings for one in measured)))
     detail = f"{counted(len(results), 'target')} analysed"
+    detail += f", {counted(len(measured), 'benchmark')} made" if measured else ""
     changed = [f"{one.key.words}: {one.shown.headline}" for one in kernels if one.shown.headline]
     return "idle", counted(count, "finding"), "; ".join([detail, *changed])
 
@@ -88,6 +94,9 @@ def describe(run: Running) -> str:
     progress = run.progress
     if progress is None:
         return f"starting {run.job.key.words}"
+    if run.job.key.tier is Tier.MEASURED:
+        detail = progress.detail or progress.phase
+        return f"Benchmarking {run.job.key.name or '__main__'}: {detail}"
     words = {
         "import": "importing",
         "build": "building",

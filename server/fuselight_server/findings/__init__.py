@@ -16,12 +16,13 @@ from fuselight_server.findings.failures import code_of, failure_findings
 from fuselight_server.findings.generation import generation_findings
 from fuselight_server.findings.guards import guard_findings
 from fuselight_server.findings.kernels import kernel_findings
+from fuselight_server.findings.measured import measured_findings
 from fuselight_server.findings.not_compiled import not_compiled_findings
 from fuselight_server.findings.notes import note_findings
 from fuselight_server.findings.recompilations import recompilation_findings
 from fuselight_server.findings.regions import region_findings
 from fuselight_server.findings.specialisations import specialisation_findings
-from fuselight_server.findings.static import apply_ignores, of_capture, static_findings
+from fuselight_server.findings.static import apply_ignores, of_capture, of_measured, static_findings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,9 @@ __all__ = [
     "code_of",
     "findings",
     "findings_of_kernels",
+    "findings_of_measured",
     "of_capture",
+    "of_measured",
     "static_findings",
 ]
 
@@ -68,6 +71,11 @@ def findings_of_kernels(report: Report, *, thresholds: Thresholds = _NO_THRESHOL
     """Of those, the ones that only tier kernels has, by place: a capture of the same target has all others."""
     context = Context.of(report, thresholds, None)
     return tuple(sorted((one for family in _OF_KERNELS for one in family(context)), key=_order))
+
+
+def findings_of_measured(report: Report) -> tuple[Finding, ...]:
+    """What a benchmark alone can find, by place."""
+    return tuple(sorted(measured_findings(Context.of(report, _NO_THRESHOLDS, None)), key=_order))
 
 
 def _order(finding: Finding) -> tuple[str, int, int, str, str]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 OF_KERNELS = "FL7"
 """How codes begin that only tier kernels has."""
+OF_MEASURED = "FL8"
+"""How codes begin that only a benchmark has."""
 
 _NO_INPUTS_HINTS = (
     "Write the call above it, as `# fuselight: {}`",
@@ -114,7 +116,12 @@ def _has_directive_above(line: int, broken: set[int]) -> bool:
 
 def of_capture(code: str) -> bool:
     """Whether a capture finds `code` if there is anything to find; empty stands for any code."""
-    return not code.startswith(OF_KERNELS)
+    return not code.startswith((OF_KERNELS, OF_MEASURED))
+
+
+def of_measured(code: str) -> bool:
+    """Whether a benchmark alone finds `code`."""
+    return code.startswith(OF_MEASURED)
 
 
 def apply_ignores(

@@ -1,0 +1,145 @@
+"""Runs of tier measured: what is asked of them, what they find, and what went on beside them.
+
+Invariant: a benchmark supersedes no other run, and none waits for it: it has a worker of its own, so that a save shows
+its findings as soon as ever. What ran meanwhile is told with the numbers, which it may have disturbed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.configurations import EAGER, MODES, WRITTEN, Configuration, parse_configuration
+from fuselight.protocol import MeasurePlan
+from fuselight.report import Tier, Work
+from fuselight_server.measured.history import History
+from fuselight_server.measured_results import CANCELLED, SO_FAR, measured_result_of
+from fuselight_server.outcomes import line_reader
+from fuselight_server.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fuselight.protocol import Analyse, Limits
+    from fuselight.report import Report
+    from fuselight_server.face import Face
+    from fuselight_server.measured_results import MeasuredResult
+    from fuselight_server.outcomes import Outcomes
+    from fuselight_server.runs import Job, Key
+    from fuselight_server.settings import BenchSettings
+    from fuselight_server.state import State
+
+
+def configurations(names: Iterable[str], *, compiled: bool) -> tuple[str, ...]:
+    """Return them, eager first, each once; of none: eager and what the source says. Raises ConfigurationError."""
+    wanted = [name for name in names if name.strip()] or [WRITTEN if compiled else MODES[0]]
+    found: list[Configuration] = [parse_configuration(name) for name in (EAGER, *wanted)]
+    return tuple(dict.fromkeys(one.name for one in found))
+
+
+def plan_of(
+    settings: BenchSettings, *, compiled: bool, names: Iterable[str] = (), work: str | None = None
+) -> MeasurePlan:
+    """Return what the settings ask for, but for what is named. Raises ConfigurationError."""
+    wanted = work or settings.work
+    return MeasurePlan(
+        configurations=configurations(tuple(names) or settings.configurations, compiled=compiled),
+        work=Work(wanted) if wanted != "auto" else None,
+        rounds=max(settings.rounds, 1),
+        seconds=settings.seconds,
+        limit_seconds=settings.time_limit,
+        cold_cache=settings.cold_cache,
+        device=settings.device.strip(),
+    )
+
+
+def scaled(limits: Limits, plan: MeasurePlan) -> Limits:
+    """Return the bounds of a benchmark: those of a run for each of its processes, which are there together."""
+    processes = len(plan.configurations) + (1 if plan.accuracy else 0)  # that of the reference in float64
+    return replace(limits, seconds=plan.limit_seconds * processes, memory_mb=limits.memory_mb * processes)
+
+
+def measure_request(request: Analyse, plan: MeasurePlan) -> Analyse:
+    """Make of a target's request that of a benchmark of it."""
+    return replace(request, tier=Tier.MEASURED, measure=plan, limits=scaled(request.limits, plan))
+
+
+def history_of(path: str, target: str) -> History:
+    """Return the benchmarks of a target that were made before."""
+    return History(Store.of(Path(path)), path, target)
+
+
+class Benches:
+    """Takes in what benchmarks find."""
+
+    def __init__(self, state: State, face: Face, outcomes: Outcomes) -> None:
+        """Start with none."""
+        self._state = state
+        self._face = face
+        self._outcomes = outcomes
+        self._beside: dict[Key, dict[str, None]] = {}
+        """In words, what ran beside each benchmark in flight."""
+
+    def watch(self, running: Mapping[Key, object]) -> None:
+        """Note which runs are in flight together."""
+        benches = [key for key in running if key.tier is Tier.MEASURED]
+        self._beside = {key: self._beside.get(key, {}) for key in benches}
+        for key in benches:
+            self._beside[key].update(dict.fromkeys(_words(other, key) for other in running if other != key))
+
+    async def take_in(self, job: Job, report: Report, overlays: dict[str, str]) -> None:
+        """Keep and show what a benchmark measured, which saw the unsaved texts `overlays`."""
+        result = await self._result(job, report)
+        if not self._outcomes.catch_up(result, ended=True):
+            return
+        self._keep(result)
+        if report.measured is not None and report.measured.finished and result.learnt:
+            history = history_of(job.key.path, job.key.name)
+            problem = await asyncio.to_thread(history.keep, report, line_reader(overlays))
+            if problem is not None:
+                self._state.log(problem)
+
+    async def take_in_part(self, job: Job, report: Report | None) -> None:
+        """Keep and show what was measured so far; None: it was cancelled.
+
+        Then the benchmark before stands again; where there was none, what there is of this one, and says so.
+        """
+        if report is None:
+            self._let_go_of_part(job.key)
+            return
+        result = await self._result(job, report)
+        if result.learnt and self._outcomes.catch_up(result, ended=False):
+            result.unfinished = SO_FAR
+            self._keep(result)
+
+    async def _result(self, job: Job, report: Report) -> MeasuredResult:
+        notes = tuple(
+            f"another run went on meanwhile ({words}): the times may be longer for it"
+            for words in self._beside.get(job.key, ())
+        )
+        return await asyncio.to_thread(measured_result_of, job.key, job.generation, report, notes=notes)
+
+    def _let_go_of_part(self, key: Key) -> None:
+        result = self._state.measured.get(key)
+        if result is None or not result.unfinished:
+            return
+        if result.earlier is not None:
+            self._state.measured[key] = result.earlier
+        else:
+            result.unfinished = CANCELLED
+        self._face.results_changed(result.paths())
+
+    def _keep(self, result: MeasuredResult) -> None:
+        before = self._state.measured.get(result.key)
+        let_go = self._state.keep_measured(result)
+        paths = let_go | result.paths() | (before.paths() if before else frozenset())
+        self._face.findings_changed(paths)
+        self._face.results_changed(paths)
+
+
+def _words(other: Key, beside: Key) -> str:
+    file = "" if other.path == beside.path else f" in {os.path.basename(other.path)}"  # noqa: PTH119 - paths stay text
+    return f"{other.words}{file}"

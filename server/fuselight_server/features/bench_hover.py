@@ -1,0 +1,67 @@
+"""The table of what was measured of a line's kernels, in its hover.
+
+Invariant: times are those of the whole kernel in one call, with their quartiles; what could not be joined to a kernel
+is told by the name that the profiler has for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.features.bench_lens import line_words, standing
+from fuselight_server.features.markdown import code_span, plain
+from fuselight_server.kernels.words import microseconds
+from fuselight_server.measured import words
+from fuselight_server.measured.rates import rates
+
+if TYPE_CHECKING:
+    from fuselight.report import Kernel, MeasuredLaunch
+    from fuselight_server.measured_results import MeasuredResult, MeasuredRow
+    from fuselight_server.state import Snapshot
+
+LISTED = 20
+"""Kernels of a line that a hover lists."""
+
+
+def measured(snapshot: Snapshot, line: int) -> list[str]:
+    """Make the table of what was measured on `line`, one for each target."""
+    found = []
+    for result in standing(snapshot):
+        row = next((one for one in result.rows(snapshot.path) if one.place.line == line), None)
+        if row is not None:
+            found.append(_table(result, row))
+    return found
+
+
+def _table(result: MeasuredResult, row: MeasuredRow) -> str:
+    name, one = result.key.name or "__main__", result.configuration
+    shown = f" as {code_span(one.name)}" if one is not None else ""
+    head = f"{code_span(name)}{shown}: {plain(line_words(result, [row]))}"
+    lines = ["| measured | estimate | of its limit | count | kind | kernel |", "|--:|--:|--:|--:|---|---|"]
+    launches = sorted(row.time.launches, key=lambda item: -item[0].us)
+    for launch, kernel in launches[:LISTED]:
+        lines.append("| " + " | ".join(_cells(result, launch, kernel)) + " |")
+    parts = [head, "\n".join(lines)]
+    if len(launches) > LISTED:
+        parts.append(f"and {len(launches) - LISTED} more")
+    source = one.profile.source if one is not None and one.profile is not None else ""
+    by = f" by {plain(source)}" if source else ""
+    parts.append(f"*Times are of one call, measured{by}. A kernel of several lines is told whole here.*")
+    return "\n\n".join(parts)
+
+
+def _cells(result: MeasuredResult, launch: MeasuredLaunch, kernel: Kernel | None) -> list[str]:
+    achieved = rates(launch, kernel, result.report.target_device)
+    half = (launch.high_us - launch.low_us) / 2 / launch.us if launch.us > 0 else 0.0
+    estimate = kernel.estimate_us if kernel is not None else None
+    limit = f"{words.percent(achieved.of_limit)} ({achieved.bound})" if achieved.of_limit is not None else ""
+    kind = kernel.kind.value.replace("_", " ") if kernel is not None else launch.kind.value
+    name = kernel.name if kernel is not None else launch.name
+    return [
+        plain(f"{words.time(launch.us)} {words.spread(half)}"),
+        "" if estimate is None else plain(microseconds(estimate)),
+        limit,
+        f"{launch.count:g}",
+        kind,
+        plain(name.replace("|", "/")),
+    ]

@@ -1,0 +1,41 @@
+"""News of benchmarks for the client: `fuselight/measuredChanged`, upon which it asks for the page again.
+
+Invariant: it is sent once for each that began, moved on, ended, or is of another text now, and for nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight.report import Tier
+from fuselight_server.features.protocol import MEASURED_CHANGED
+from fuselight_server.features.status import describe
+
+if TYPE_CHECKING:
+    from fuselight_server.features.server import Server
+    from fuselight_server.runs import Key
+
+
+class BenchNews:
+    """Tells the client of benchmarks that began, moved on, ended, or are of another text now: once each."""
+
+    def __init__(self) -> None:
+        """Start with nothing told."""
+        self._told: dict[Key, tuple[object, ...]] = {}
+
+    def update(self, server: Server) -> None:
+        """Send what differs from what was sent last."""
+        runs = server.analysis.runs
+        known = {
+            key: (one.generation, one.unfinished, one.stale) for key, one in server.state.measured.items()
+        }
+        told: dict[Key, tuple[object, ...]] = {}
+        in_flight = [key for key in (*runs.in_flight, *runs.queue.waiting) if key.tier is Tier.MEASURED]
+        for key in (*known, *in_flight):
+            running = runs.in_flight.get(key)
+            told[key] = (*known.get(key, ()), key in in_flight, describe(running) if running else "")
+        for key in told.keys() | self._told.keys():
+            if told.get(key) != self._told.get(key):
+                where = {"uri": server.uri_of(key.path), "target": key.name}
+                server.protocol.notify(MEASURED_CHANGED, where)
+        self._told = told

@@ -1,0 +1,92 @@
+"""FL801 and FL802: compiled code that gives other results than eager, and compiled code that is slower.
+
+Invariant: one finding a configuration that is wrong; that it is slower is said of the fastest one alone, and only where
+the spread of both times carries it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight.report import Location
+from fuselight_server.finding import Related
+from fuselight_server.findings.context import span_of, trail
+from fuselight_server.findings.text import compose, sentence
+from fuselight_server.measured.causes import Cause
+from fuselight_server.measured.comparing import compiled_of
+from fuselight_server.measured.page import accuracy_words
+from fuselight_server.measured.verdict import slower, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import Accuracy, MeasuredConfiguration
+    from fuselight_server.finding import Finding
+    from fuselight_server.findings.context import Context
+    from fuselight_server.measured.causes import Statement
+
+_ACCURACY_HINTS = (
+    "Try `torch._inductor.config.emulate_precision_casts = True`, or float32: it may be rounding",
+    "Or leave that part to eager with `@torch.compiler.disable`, and report it to PyTorch",
+)
+_HEADLINES = frozenset({Cause.SLOWER, Cause.ACCURACY, Cause.FAILED})
+
+
+def measured_findings(context: Context) -> Iterator[Finding]:
+    """The findings of a benchmark."""
+    measured = context.report.measured
+    if measured is None:
+        return
+    for one in compiled_of(measured):
+        if one.accuracy is not None and one.accuracy.passed is False:
+            yield _wrong(context, one, one.accuracy)
+    slow = slower(context.report)
+    if slow is not None:
+        yield _slower(context, slow)
+
+
+def _wrong(context: Context, one: MeasuredConfiguration, accuracy: Accuracy) -> Finding:
+    home = context.innermost_ours(accuracy.first)
+    worst = [
+        f"{tensor.what}: cosine similarity {_figure(tensor.cosine)}, largest error {_figure(tensor.absolute)}"
+        for tensor in accuracy.tensors
+        if not tensor.passed
+    ][:3]
+    first = f" in `{accuracy.first_operator}`" if home and accuracy.first_operator else ""
+    return context.finding(
+        "FL801",
+        title=f"compiled as `{one.name}`, results differ from eager's{first}",
+        message=compose(
+            sentence(f"`{one.name}`: {accuracy_words(accuracy)}"),
+            "This is the first line whose operators give other results." if home else "",
+            cost=worst,
+            hints=_ACCURACY_HINTS,
+        ),
+        span=span_of(home) if home else context.target_span(),
+        hints=_ACCURACY_HINTS,
+        related=trail(accuracy.first, without=home, verb="in"),
+        cost=tuple(worst),
+    )
+
+
+def _figure(value: float | None) -> str:
+    return "not a number" if value is None else f"{value:.3g}"
+
+
+def _slower(context: Context, one: MeasuredConfiguration) -> Finding:
+    headline, *rest = verdict(context.report)
+    causes = [each for each in rest if each.cause not in _HEADLINES]
+    return context.finding(
+        "FL802",
+        title=f"compiled as `{one.name}`, it is slower than in eager",
+        message=compose(sentence(headline.text), *(sentence(each.text) for each in causes)),
+        span=context.target_span(),
+        related=tuple(_related(each) for each in causes if each.place is not None),
+        cost=(headline.text,),
+    )
+
+
+def _related(each: Statement) -> Related:
+    place = each.place
+    at = Location(place.path, place.line) if place is not None else Location("", 1)
+    return Related(span_of(at), each.text)

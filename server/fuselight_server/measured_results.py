@@ -1,0 +1,184 @@
+"""What benchmarks found, on lines that move with edits.
+
+Invariant: what a line takes is worked out once a report; an edit moves the lines and marks the result as stale, since
+what was measured is not the text any more. A run that measured nothing leaves the one before it standing, as stale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from fuselight_server.finding import Span
+from fuselight_server.findings import findings_of_measured
+from fuselight_server.kernels import Place, place_of
+from fuselight_server.measured.comparing import shown_of
+from fuselight_server.measured.lines import LineTime, times_by_line
+from fuselight_server.measured.verdict import verdict
+from fuselight_server.places import Live, Places, locations, span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import MeasuredConfiguration, Report, Stack
+    from fuselight_server.runs import Key
+    from fuselight_server.static.moves import Change
+
+SO_FAR = "so far: the benchmark still goes on"
+CANCELLED = "cancelled: not all was measured"
+
+
+@dataclass(frozen=True)
+class MeasuredRow:
+    """One line with a part in what ran on the device, where it is now."""
+
+    place: Place
+    time: LineTime
+    fused_with: frozenset[Place]
+    """Where the lines are now that it shares kernels with."""
+
+    @property
+    def us(self) -> float:
+        """Its part of the time, microseconds."""
+        return float(self.time.us)
+
+
+@dataclass
+class MeasuredResult:
+    """What the newest benchmark of a target found."""
+
+    key: Key
+    generation: int
+    report: Report
+    lines: tuple[LineTime, ...]
+    """Of the configuration that stands on the lines."""
+    places: Places
+    depends: frozenset[str] = field(default_factory=frozenset)
+    """Files whose lines it speaks of, and that were run."""
+    stale: bool = False
+    """Whether one of these was edited after the run began."""
+    own: tuple[Live, ...] = ()
+    """Its findings."""
+    notes: tuple[str, ...] = ()
+    """In words, what went on beside it."""
+    earlier: MeasuredResult | None = None
+    """The last whole result, where this run measured nothing or is not at its end."""
+    unfinished: str = ""
+    """In words, why this is not all: the run goes on, or was cancelled. Empty for all of it."""
+    _rows: dict[str, tuple[MeasuredRow, ...]] | None = None
+
+    @cached_property
+    def us(self) -> float:
+        """Of all that ran on the device in one call, microseconds."""
+        return float(sum(line.us for line in self.lines))
+
+    @cached_property
+    def configuration(self) -> MeasuredConfiguration | None:
+        """The configuration that stands on the lines; None where none was profiled."""
+        return shown_of(self.report.measured) if self.report.measured is not None else None
+
+    @property
+    def learnt(self) -> bool:
+        """Whether anything has a time."""
+        measured = self.report.measured
+        return measured is not None and any(
+            one.wall is not None or one.device is not None for one in measured.configurations
+        )
+
+    @property
+    def shown(self) -> MeasuredResult:
+        """The result whose times stand."""
+        return self if self.learnt or self.earlier is None else self.earlier
+
+    @property
+    def whole(self) -> MeasuredResult | None:
+        """The last result that is all of what a benchmark measured, this one or an earlier."""
+        return self if self.learnt and not self.unfinished else self.earlier
+
+    @property
+    def findings(self) -> tuple[Live, ...]:
+        """Findings that stand: those of an unfinished benchmark are told when it is at its end."""
+        shown = self.shown
+        if not shown.unfinished:
+            return shown.own
+        return shown.earlier.own if shown.earlier is not None else ()
+
+    def paths(self) -> frozenset[str]:
+        """Return the files that it says something about."""
+        return self.places.paths() | {self.key.path} | (self.earlier.paths() if self.earlier else frozenset())
+
+    def change(self, path: str, change: Change) -> None:
+        """Take in one change of a file's text."""
+        self.places.change(path, change)
+        self._touched(path)
+        if self.earlier is not None:
+            self.earlier.change(path, change)
+
+    def forget(self, path: str) -> None:
+        """Take in that the file at `path` is gone."""
+        self.places.forget(path)
+        self._touched(path)
+        if self.earlier is not None:
+            self.earlier.forget(path)
+
+    def _touched(self, path: str) -> None:
+        if path in self.depends:
+            self.stale, self._rows = True, None
+
+    def rows(self, path: str) -> tuple[MeasuredRow, ...]:
+        """Return the lines of a file with a part in what ran, from the top."""
+        if self._rows is None:
+            self._rows = self._place_rows()
+        return self._rows.get(path, ())
+
+    def _place_rows(self) -> dict[str, tuple[MeasuredRow, ...]]:
+        now = {
+            line.place: place
+            for line in self.lines
+            if line.place is not None and (place := self.now(line.place)) is not None
+        }
+        rows: dict[str, list[MeasuredRow]] = {}
+        for line in self.lines:
+            place = now.get(line.place) if line.place is not None else None
+            if place is not None:
+                beside = frozenset(now[other] for other in line.fused_with if other in now)
+                rows.setdefault(place.path, []).append(MeasuredRow(place, line, beside))
+        return {path: tuple(sorted(found, key=lambda row: row.place)) for path, found in rows.items()}
+
+    def now(self, place: Place) -> Place | None:
+        """Return where a line of the report is now; None if it was deleted."""
+        there = self.places.add(Span(place.path, place.line))
+        return None if there.gone else replace(place, line=there.span.line)
+
+
+def measured_result_of(
+    key: Key, generation: int, report: Report, *, notes: tuple[str, ...] = ()
+) -> MeasuredResult:
+    """Make the result of a report that has just arrived, with nothing moved yet."""
+    shown = shown_of(report.measured) if report.measured is not None else None
+    lines = times_by_line(shown, report.roots) if shown is not None else ()
+    places = Places(Span(line.place.path, line.place.line) for line in lines if line.place is not None)
+    depends = frozenset({key.path, *places.paths(), *report.files})
+    for at in locations(report):
+        places.add(span(at))
+    for place in _told_of(report):
+        places.add(Span(place.path, place.line))
+    own = tuple(
+        Live(finding, places.add(finding.span), tuple(places.add(item.span) for item in finding.related))
+        for finding in findings_of_measured(report)
+    )
+    return MeasuredResult(key, generation, report, lines, places, depends, own=own, notes=notes)
+
+
+def _told_of(report: Report) -> Iterator[Place]:
+    """Yield the lines that the page names: they move from the start on as well."""
+    measured = report.measured
+    for one in measured.configurations if measured is not None else ():
+        stacks: list[Stack] = [one.accuracy.first] if one.accuracy is not None else []
+        stacks += [gap.stack for gap in one.profile.gaps] if one.profile is not None else []
+        stacks += [(step.location,) for step in one.compile_steps if step.location is not None]
+        places = [place_of(stack, report.roots) for stack in stacks]
+        places += [line.place for line in times_by_line(one, report.roots)]
+        yield from (place for place in places if place is not None)
+    yield from (one.place for one in verdict(report) if one.place is not None)

@@ -47,6 +47,8 @@ export interface ChartSpec {
   /** In pixels, at this width. */
   height(width: number, theme: Theme): number;
   readonly items: readonly ChartItem[];
+  /** Whether its colours mean something that nothing else says, so that high contrast adds patterns. */
+  readonly isColoured?: boolean;
   /** Width in pixels. */
   option(theme: Theme, width: number): EChartsCoreOption;
   /** Of keys besides those that all charts have. */
@@ -172,13 +174,17 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
   };
 }
 
-function common(theme: Theme, { items }: ChartSpec): EChartsCoreOption {
+function common(theme: Theme, { items, isColoured = false }: ChartSpec): EChartsCoreOption {
   const byKey = new Map(items.map((item) => [`${item.series} ${item.index}`, item.words]));
   return {
     animation: false,
     backgroundColor: "transparent",
     textStyle: { color: theme.text, fontFamily: theme.font, fontSize: theme.size - 1 },
-    aria: { enabled: theme.contrast, label: { enabled: false }, decal: { show: theme.contrast } },
+    aria: {
+      enabled: theme.contrast && isColoured,
+      label: { enabled: false },
+      decal: { show: theme.contrast && isColoured },
+    },
     tooltip: {
       renderMode: "richText",
       hideDelay: 0,

@@ -119,7 +119,7 @@ function rectangles(group: readonly FlameBox[], colour: string, theme: Theme): C
     return {
       type: "rect",
       shape: { x: left, y: top + 1, width: Math.max(1, width), height: rowHeight - 2 },
-      style: { fill: colour, decal: api.visual("decal"), stroke: theme.background, lineWidth: 1, ...dashed },
+      style: { fill: colour, stroke: theme.background, lineWidth: 1, ...dashed },
       emphasis: { style: { stroke: theme.text, lineWidth: 2 } },
       textContent: width < 32 ? undefined : { style: text },
       textConfig: { position: "insideLeft", distance: 4 },

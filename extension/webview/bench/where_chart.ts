@@ -26,6 +26,7 @@ export function whereChart(parts: readonly WallPart[]): ChartSpec {
     name: "Where the wall time goes",
     about: `Where the wall time of ${time(total)} goes, ${segments.length} segments`,
     height: (width, theme) => legend(theme, width, names).height + 8 + barHeight + axisHeight,
+    isColoured: true,
     items: kinds.flatMap((kind, series) =>
       kind.segments.map((segment, index) => ({
         words: wordsOf(segment, total),
@@ -74,6 +75,7 @@ function rectangles(segments: readonly Segment[], colour: string, theme: Theme):
     const words = {
       text: segment === undefined ? "" : nameOf(segment),
       fill: readableOn(colour),
+      ...(theme.contrast ? { backgroundColor: colour, padding: 2 } : {}),
       width: width - 8,
       overflow: "truncate",
       ellipsis: "\u2026",

@@ -1,0 +1,240 @@
+"""Holds the benchmark's numbers to independent readings, on a machine with a GPU.
+
+    PYTHONPATH=compiler:server python -m benchmarks.gpu.measured [--models bert,gpt2] [--seed] [--out FOLDER]
+
+Each model is measured as `fuselight bench` measures it, by a worker of this interpreter, and then by a process that
+knows nothing of Fuselight (`measured_apart`). What was measured is kept in the folder, one file a model: a later call
+with other models adds to it, and `--page` writes the page of what is there. Needs torch alone, with Triton on a GPU.
+Invariant: one thing is measured at a time, each with empty caches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu import measured_table
+from fuselight.codec import decode, encode
+from fuselight.protocol import Analyse, Answer, InputsPlan, Limits, MeasurePlan, Progress, Target
+from fuselight.report import Measured, Tier
+from fuselight_server.worker_process import Worker
+from fuselight_server.worker_start import Interpreter
+
+ROOT = Path(__file__).resolve().parents[2]
+APART_SECONDS = 600
+SEED = ("eager", "default", "reduce-overhead", "max-autotune")
+LARGE = "resnet50_large"
+_PROVIDER = "example_inputs"
+
+
+def main() -> int:
+    """Measure what is asked for, and write the page of all that is in the folder."""
+    asked = _asked()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    models = [] if asked.only_page else asked.models or _twelve()
+    for model in models:
+        _keep(asked.out / f"{model}.json", _model(model, asked))
+    if asked.seed and not asked.only_page:
+        _keep(
+            asked.out / f"{LARGE}.json", {"measured": _measured(LARGE, asked, SEED, limit=asked.seed_limit)}
+        )
+    text = _page(asked.out)
+    asked.page.parent.mkdir(parents=True, exist_ok=True)
+    asked.page.write_text(text, encoding="utf-8")
+    print(text)
+    return 0
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--models", type=lambda text: text.split(","), help="all twelve, else these, with commas"
+    )
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument(
+        "--mode", default="default", help="the configuration that is held to the independent readings"
+    )
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument(
+        "--rows", type=int, default=16, help="times the rows of the inputs of benchmarks.gpu.models"
+    )
+    parser.add_argument("--seconds", type=float, default=2.0, help="timed calls of a configuration")
+    parser.add_argument(
+        "--seed", action="store_true", help="measure the large ResNet-50 in four configurations, too"
+    )
+    parser.add_argument("--seed-limit", type=float, default=400.0, help="seconds for each of them")
+    parser.add_argument("--out", type=Path, default=Path("artifacts/measured"))
+    parser.add_argument("--page", type=Path, help="where the page goes; OUT/measured.md")
+    parser.add_argument("--only-page", action="store_true", help="measure nothing")
+    asked = parser.parse_args()
+    asked.page = asked.page or asked.out / "measured.md"
+    return asked
+
+
+def _twelve() -> list[str]:
+    from benchmarks.gpu.measured_models import TWELVE  # noqa: PLC0415 - imports torch, which only the others need
+
+    return list(TWELVE)
+
+
+def _model(model: str, asked: argparse.Namespace) -> dict[str, Any]:
+    """The benchmark of one model, and the independent reading of the same call."""
+    measured = _measured(model, asked, ("eager", asked.mode), limit=float(APART_SECONDS))
+    apart, why = _apart(model, asked) if "configurations" in measured else ({}, "")
+    return {"measured": measured, "apart": apart, "why": why, "mode": asked.mode, "made": _made(asked)}
+
+
+def _measured(
+    model: str, asked: argparse.Namespace, configurations: tuple[str, ...], *, limit: float
+) -> dict[str, Any]:
+    """What the product measures, as JSON; `{"failure": ...}` where it measures nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "measured_call.py"
+        path.write_text(_source(model, asked), encoding="utf-8")
+        plan = MeasurePlan(
+            configurations, seconds=asked.seconds, limit_seconds=limit, cold_cache=True, device=asked.device
+        )
+        return asyncio.run(_run(path, plan))
+
+
+def _source(model: str, asked: argparse.Namespace) -> str:
+    from benchmarks.gpu.measured_models import source  # noqa: PLC0415 - imports torch
+
+    return source(model, asked.dtype, asked.rows)
+
+
+async def _run(path: Path, plan: MeasurePlan) -> dict[str, Any]:
+    text = path.read_text(encoding="utf-8").splitlines()
+    line = next(number for number, code in enumerate(text, 1) if code.startswith("def call("))
+    request = Analyse(
+        id=1,
+        generation=1,
+        target=Target(str(path), "call", "function", line, compiled=False),
+        inputs=InputsPlan(provider=_PROVIDER, provider_line=text.index(f"def {_PROVIDER}():") + 1),
+        roots=(str(path.parent),),
+        limits=Limits(seconds=0, memory_mb=0),
+        tier=Tier.MEASURED,
+        measure=plan,
+    )
+    worker = Worker(Interpreter(sys.executable), cwd=str(ROOT), env=_environment(), log=_say)
+    try:
+        answer = await worker.run(request, _tell)
+    finally:
+        await worker.close()
+    if not isinstance(answer, Answer):
+        return {"failure": answer.failure.message if answer.failure is not None else answer.reason}
+    report = answer.report
+    if report.measured is None:
+        return {"failure": "; ".join(one.message for one in report.failures) or "nothing was measured"}
+    measured: dict[str, Any] = encode(report.measured)
+    return measured
+
+
+def _tell(progress: Progress) -> None:
+    _say(f"  {progress.phase} {progress.detail}")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, in which the file of the target finds the models."""
+    folders = [str(ROOT), str(ROOT / "compiler"), os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, folders)),
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+def _apart(model: str, asked: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """What the independent process read, and why it is nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out.json"
+        command = [
+            sys.executable, "-m", "benchmarks.gpu.measured_apart", model, str(out), "--device", asked.device,
+            "--mode", asked.mode, "--dtype", asked.dtype, "--rows", str(asked.rows),
+        ]  # fmt: skip
+        caches = {
+            "TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "inductor"),
+            "TRITON_CACHE_DIR": str(Path(folder) / "triton"),
+        }
+        _say(f"  {shlex.join(command)}")
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, env={**_environment(), **caches}, capture_output=True, text=True,
+                timeout=APART_SECONDS, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return {}, f"not done after {APART_SECONDS} s"
+        if not out.exists():
+            return {}, f"ended with {done.returncode}: {done.stderr[-2000:]}"
+        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+        return found, ""
+
+
+def _made(asked: argparse.Namespace) -> dict[str, str]:
+    """The machine, the versions and the command."""
+    import torch  # noqa: PLC0415 - for its version alone
+
+    device = (
+        torch.cuda.get_device_name(torch.device(asked.device)) if asked.device.startswith("cuda") else "CPU"
+    )
+    triton = _version("triton")
+    return {
+        "device": device,
+        "versions": f"Python {platform.python_version()}, torch {torch.__version__}, Triton {triton}",
+        "inputs": f"{asked.dtype}, {asked.rows} times the rows of benchmarks/gpu/models.py; inference",
+        "cache": "L2 cleared before each timed call, here and there",
+        "command": f"PYTHONPATH=compiler:server python -m benchmarks.gpu.measured {shlex.join(sys.argv[1:])}".strip(),
+    }
+
+
+def _version(library: str) -> str:
+    import importlib.metadata  # noqa: PLC0415 - for this alone
+
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _keep(path: Path, found: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(found), encoding="utf-8")
+    why = found.get("why") or found["measured"].get("failure")
+    if why:
+        _say(f"{path.stem}: {why}")
+
+
+def _page(folder: Path) -> str:
+    """The page of all that is in the folder."""
+    made: dict[str, str] = {}
+    rows, seeds = [], []
+    for path in sorted(folder.glob("*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        measured = found["measured"]
+        if "configurations" not in measured:
+            rows.append(measured_table.ModelRow(path.stem, failure=measured["failure"]))
+        elif path.stem == LARGE:
+            seeds = measured_table.seed_rows(decode(Measured, measured))
+        else:
+            made = {**made, **found["made"]}
+            rows.append(
+                measured_table.row_of(path.stem, decode(Measured, measured), found["mode"], found["apart"])
+            )
+    return measured_table.page(made, rows, seeds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

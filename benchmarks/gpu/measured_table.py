@@ -1,0 +1,271 @@
+"""Whether a benchmark's numbers hold: against readings that were taken apart, and within themselves.
+
+Invariant: pure: of Reports and plain readings to rows and text. What was not measured is a dash, and keeps no promise.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fuselight.report import Clock, Kernel, LaunchKind, Measured, MeasuredConfiguration, Timing
+
+TIME, KERNEL, JOINED, WHOLE, ESTIMATE, OVERHEAD, COSINE = 0.02, 0.05, 0.99, 0.03, 0.30, 0.20, 0.9999
+"""The promises, in the order of the issue's table."""
+_LONG_US, _ESTIMATED_US = 10.0, 5.0
+"""Kernels shorter than these are not compared with a reading, and with an estimate."""
+_WORST = 10
+
+
+@dataclass(frozen=True)
+class Against:
+    """One kernel, by the benchmark and by something else: microseconds."""
+
+    model: str
+    name: str
+    us: float
+    other_us: float
+    note: str = ""
+
+    @property
+    def error(self) -> float:
+        """How far `other_us` is from what the benchmark measured, as a part of that."""
+        return abs(self.other_us - self.us) / self.us if self.us else 0.0
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """What became of one model."""
+
+    model: str
+    failure: str = ""
+    us: float | None = None
+    spread: float | None = None
+    clock: str = ""
+    apart_us: float | None = None
+    joined: float | None = None
+    """Part of the device time."""
+    whole: float | None = None
+    """Kernels and gaps as a part of the wall time."""
+    overhead: float | None = None
+    cosine: float | None = None
+    kernels: tuple[Against, ...] = ()
+    """Against the independent reading, those of more than 10 us a launch."""
+    unread: int | None = None
+    """Kernels of more than 10 us that the independent reading has not by that name; None where it has none at all."""
+    estimates: tuple[Against, ...] = ()
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def off(self) -> float | None:
+        """How far the time is from the independent one."""
+        if self.us is None or not self.apart_us:
+            return None
+        return abs(self.us - self.apart_us) / self.apart_us
+
+
+def row_of(model: str, measured: Measured, name: str, apart: Mapping[str, Any]) -> ModelRow:
+    """The row of one model: its configuration `name`, and what `measured_apart` read."""
+    one = next((one for one in measured.configurations if one.name == name), None)
+    if one is None or one.failure is not None:
+        why = one.failure.message if one is not None and one.failure is not None else "it was not measured"
+        return ModelRow(model, failure=why)
+    timing = one.device or one.wall
+    profile = one.profile
+    read, unread = _read(model, one, apart.get("kernels") or {})
+    gaps = sum(gap.us for gap in profile.gaps) if profile is not None else 0.0
+    own = measured.seconds - measured.counted_seconds
+    return ModelRow(
+        model,
+        us=timing.median_us if timing is not None else None,
+        spread=timing.spread if timing is not None else None,
+        clock=_clock(timing),
+        apart_us=apart.get("us"),
+        joined=profile.joined_us / profile.device_us if profile is not None and profile.device_us else None,
+        whole=(profile.kernel_us + gaps) / profile.wall_us
+        if profile is not None and profile.wall_us
+        else None,
+        overhead=own / measured.counted_seconds if measured.counted_seconds else None,
+        cosine=cosine_of(one),
+        kernels=read,
+        unread=unread,
+        estimates=tuple(_estimates(model, one)),
+        notes=(*measured.machine.notes, *one.notes),
+    )
+
+
+def cosine_of(one: MeasuredConfiguration) -> float | None:
+    """The least similarity of any of its results."""
+    tensors = one.accuracy.tensors if one.accuracy is not None else ()
+    told = [tensor.cosine for tensor in tensors if tensor.cosine is not None]
+    return min(told, default=None)
+
+
+def _clock(timing: Timing | None) -> str:
+    return "" if timing is None else "device" if timing.clock is Clock.DEVICE else "host"
+
+
+def _read(
+    model: str, one: MeasuredConfiguration, kernels: Mapping[str, Mapping[str, float]]
+) -> tuple[tuple[Against, ...], int | None]:
+    """Kernels by name, as the profiler has it: the sum of a call, here and there."""
+    if not kernels:
+        return (), None
+    by_name: dict[str, list[float]] = {}
+    for launch in one.profile.launches if one.profile is not None else ():
+        if launch.kind is not LaunchKind.COPY:
+            total = by_name.setdefault(launch.name, [0.0, 0.0])
+            total[0] += launch.us
+            total[1] += launch.count
+    long = {name: us for name, (us, count) in by_name.items() if count and us / count > _LONG_US}
+    found = tuple(
+        Against(model, name, us, kernels[name]["us"]) for name, us in long.items() if name in kernels
+    )
+    return found, len(long) - len(found)
+
+
+def _estimates(model: str, one: MeasuredConfiguration) -> Iterable[Against]:
+    for launch in one.profile.launches if one.profile is not None else ():
+        kernel = _kernel(one, launch.graph, launch.launch)
+        if kernel is not None and kernel.estimate_us is not None and launch.us > _ESTIMATED_US:
+            note = f"{kernel.kind.value}, bound by {kernel.bound}, {_operators(kernel)}"
+            yield Against(model, kernel.name, launch.us, kernel.estimate_us, note)
+
+
+def _kernel(one: MeasuredConfiguration, graph: int | None, launch: int | None) -> Kernel | None:
+    if graph is None or launch is None or graph >= len(one.generated):
+        return None
+    return next((kernel for kernel in one.generated[graph].kernels if kernel.launch == launch), None)
+
+
+def _operators(kernel: Kernel) -> str:
+    names = list(
+        dict.fromkeys(operator.name.split(".")[1] for operator in kernel.operators if "." in operator.name)
+    )
+    return " ".join(names[:4]) + (" ..." if len(names) > 4 else "")  # noqa: PLR2004 - a short hint
+
+
+def page(made: Mapping[str, str], rows: Sequence[ModelRow], seeds: Sequence[Sequence[str]]) -> str:
+    """The page of results."""
+    estimates = [one for row in rows for one in row.estimates]
+    worst = sorted(estimates, key=lambda one: -one.error)[:_WORST]
+    parts = [
+        "# The benchmark against independent readings",
+        "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in made.items())]),
+        "## Promises\n\n"
+        + _table(("what", "to reach", "reached", "kept"), _promises(rows, estimates, seeds)),
+        "## Models\n\n" + _table(_HEAD, [_cells(row) for row in rows]),
+        "## Kernels of more than 10 us, against the profiler's averages read apart\n\n"
+        + _table(
+            ("model", "kernel", "us", "apart, us", "off by"),
+            [_against(one) for row in rows for one in sorted(row.kernels, key=lambda one: -one.error)],
+        ),
+        f"## Estimates: the worst of {len(estimates)} kernels of more than 5 us\n\n"
+        + _table(
+            ("model", "kernel", "measured, us", "estimate, us", "off by", "what it is"),
+            [(*_against(one), one.note) for one in worst],
+        ),
+        "## ResNet-50 on one image, 1x3x1024x1024\n\n" + _table(SEED_HEAD, seeds),
+        "## What the machine was told of\n\n" + _notes(rows),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+_HEAD = (
+    "model", "us", "spread", "clock", "apart, us", "off by", "joined", "kernels + gaps of wall", "kernels compared",
+    "worst", "not read apart", "overhead",
+)  # fmt: skip
+SEED_HEAD = ("configuration", "ms", "spread", "cosine similarity", "first call, s", "why not")
+
+
+def seed_rows(measured: Measured) -> list[tuple[str, ...]]:
+    """The rows of the experiment with one large model: what each configuration takes, and how near it comes."""
+    found: list[tuple[str, ...]] = []
+    for one in measured.configurations:
+        timing = one.device or one.wall
+        found.append(
+            (
+                one.name,
+                "-" if timing is None else f"{timing.median_us / 1e3:.3f}",
+                "-" if timing is None else f"{timing.spread:.1%}",
+                _number(cosine_of(one), "{:.6f}"),
+                "-" if one.first_us is None else f"{one.first_us / 1e6:.1f}",
+                one.failure.message if one.failure is not None else "",
+            )
+        )
+    return found
+
+
+def _promises(
+    rows: Sequence[ModelRow], estimates: Sequence[Against], seeds: Sequence[Sequence[str]]
+) -> list[tuple[str, ...]]:
+    off = [row.off for row in rows]
+    kernels = [one.error for row in rows for one in row.kernels]
+    joined, whole = [row.joined for row in rows], [row.whole for row in rows]
+    overhead = [row.overhead for row in rows]
+    aside = [None if one is None else abs(one - 1) for one in whole]
+    cosines = [None if cells[3] == "-" else float(cells[3]) for cells in seeds if cells[0] != "eager"]
+    median = statistics.median(one.error for one in estimates) if estimates else None
+    return [
+        _promise("time of a call against an independent one", f"within {TIME:.0%}", _worst(off), TIME),
+        _promise(
+            "kernels of more than 10 us against another reading", f"within {KERNEL:.0%}", _worst(kernels), KERNEL
+        ),
+        _promise("device time that is not joined", f"at most {1 - JOINED:.0%}", _worst(_rest(joined)), 1 - JOINED),
+        _promise("kernels and gaps against wall", f"within {WHOLE:.0%}", _worst(aside), WHOLE),
+        _promise("estimates of kernels of more than 5 us, median error", f"at most {ESTIMATE:.0%}", median, ESTIMATE),
+        _promise(
+            "results of the large model: 1 - similarity", f"below {1 - COSINE:.4f}", _worst(_rest(cosines)), 1 - COSINE,
+        ),
+        _promise("overhead of a benchmark", f"at most {OVERHEAD:.0%}", _worst(overhead), OVERHEAD),
+    ]  # fmt: skip
+
+
+def _rest(parts: Iterable[float | None]) -> list[float | None]:
+    return [None if part is None else 1 - part for part in parts]
+
+
+def _worst(values: Sequence[float | None]) -> float | None:
+    """The largest; None where there is none, or one is missing."""
+    told = [value for value in values if value is not None]
+    return max(told) if told and len(told) == len(values) else None
+
+
+def _promise(what: str, reach: str, value: float | None, most: float) -> tuple[str, ...]:
+    kept = "not measured" if value is None else "yes" if value <= most + 1e-12 else "**no**"
+    return what, reach, _number(value, "{:.3%}"), kept
+
+
+def _cells(row: ModelRow) -> tuple[str, ...]:
+    if row.failure:
+        return row.model, f"failed: {row.failure}", *["-"] * (len(_HEAD) - 2)
+    worst = max((one.error for one in row.kernels), default=None)
+    return (
+        row.model, _number(row.us, "{:.1f}"), _number(row.spread, "{:.1%}"), row.clock, _number(row.apart_us, "{:.1f}"),
+        _number(row.off, "{:.1%}"), _number(row.joined, "{:.2%}"), _number(row.whole, "{:.2%}"), str(len(row.kernels)),
+        _number(worst, "{:.1%}"), _number(row.unread, "{}"), _number(row.overhead, "{:.1%}"),
+    )  # fmt: skip
+
+
+def _against(one: Against) -> tuple[str, ...]:
+    return one.model, f"`{one.name}`", f"{one.us:.2f}", f"{one.other_us:.2f}", f"{one.error:.1%}"
+
+
+def _notes(rows: Sequence[ModelRow]) -> str:
+    told: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row.notes:
+            told.setdefault(note, []).append(row.model)
+    return "\n".join(f"- {note} ({', '.join(models)})" for note, models in told.items()) or "Nothing."
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    lines += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]
+    return "\n".join(lines)

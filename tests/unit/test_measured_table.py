@@ -1,0 +1,163 @@
+"""The page that holds a benchmark to independent readings: what it reads from Reports, and what counts as kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from benchmarks.gpu import measured_table
+from benchmarks.gpu.measured_table import ModelRow, page, row_of, seed_rows
+from fuselight.report import (
+    Accuracy,
+    Clock,
+    Culprit,
+    Failure,
+    Gap,
+    GapKind,
+    LaunchKind,
+    Machine,
+    Measured,
+    MeasuredConfiguration,
+    MeasuredLaunch,
+    Profile,
+    TensorError,
+    Work,
+)
+from tests.support.measured import graph, kernel, timing
+
+
+def _launch(name: str, us: float, *, count: float = 1.0, **more: Any) -> MeasuredLaunch:
+    kind = more.pop("kind", LaunchKind.KERNEL)
+    return MeasuredLaunch(name, kind, us, us, us, count, **more)
+
+
+PROFILE = Profile(
+    "CUPTI", 10, wall_us=100.0, kernel_us=80.0, device_us=90.0, joined_us=89.1,
+    launches=(
+        _launch("triton_a", 40.0, graph=0, launch=0),
+        _launch("gemm", 24.0, count=2.0, graph=0, launch=1),
+        _launch("gemm", 12.0, kind=LaunchKind.EAGER),
+        _launch("small", 6.0, graph=0, launch=2),
+        _launch("memcpy", 15.0, kind=LaunchKind.COPY),
+    ),
+    gaps=(Gap(GapKind.LAUNCH, 15.0), Gap(GapKind.GUARDS, 4.0)),
+)  # fmt: skip
+MEASURED = Measured(
+    Work.INFERENCE,
+    Machine("NVIDIA H200", notes=("heat held its clocks down for 1 s",)),
+    (
+        MeasuredConfiguration("eager", wall=timing(200.0)),
+        MeasuredConfiguration(
+            "default",
+            first_us=2.5e6,
+            wall=timing(150.0),
+            device=timing(102.0, clock=Clock.DEVICE),
+            accuracy=Accuracy(
+                passed=True,
+                tensors=(
+                    TensorError("output", 0.99995, 0.1, 0.1, passed=True),
+                    TensorError("state", 0.5, 0.1, 0.1, passed=True),
+                    TensorError("zeros", None, 0.0, None, passed=True),
+                ),
+            ),
+            profile=PROFILE,
+            generated=(
+                graph(
+                    kernel(1, launch=0, name="triton_a", estimate_us=30.0, bound="memory"),
+                    kernel(2, launch=1, name="gemm", estimate_us=24.0, bound="compute"),
+                    kernel(3, launch=2, name="small", estimate_us=0.7, bound="launch"),
+                ),
+            ),
+            notes=("spread is wide",),
+        ),
+        MeasuredConfiguration(
+            "max-autotune", failure=Failure(Culprit.COMPILER, "timeout", "not done after 400 s")
+        ),
+    ),
+    seconds=11.0,
+    counted_seconds=10.0,
+)
+APART = {"us": 100.0, "kernels": {"triton_a": {"us": 42.0, "count": 1}, "gemm": {"us": 36.0, "count": 3}}}
+
+
+def test_a_row_is_read_from_the_report_and_the_reading() -> None:
+    row = row_of("bert", MEASURED, "default", APART)
+    assert (row.us, row.clock, row.apart_us) == (102.0, "device", 100.0)
+    assert row.off == pytest.approx(0.02)
+    assert row.joined == pytest.approx(0.99)
+    assert row.whole == pytest.approx(0.99)
+    assert row.overhead == pytest.approx(0.1)
+    assert row.cosine == 0.5
+    assert {(one.name, one.us, one.other_us) for one in row.kernels} == {
+        ("triton_a", 40.0, 42.0), ("gemm", 36.0, 36.0),
+    }  # fmt: skip
+    assert row.unread == 0
+    assert [(one.name, round(one.error, 3)) for one in row.estimates] == [
+        ("triton_a", 0.25), ("gemm", 0.0), ("small", 0.883),
+    ]  # fmt: skip
+    assert row.notes == ("heat held its clocks down for 1 s", "spread is wide")
+
+
+def test_a_kernel_that_nobody_else_has_is_counted() -> None:
+    row = row_of("bert", MEASURED, "default", {"us": 100.0, "kernels": {"triton_a": {"us": 40.0}}})
+    assert (len(row.kernels), row.unread) == (1, 1)
+    assert row_of("bert", MEASURED, "default", {}).unread is None
+
+
+def test_what_failed_says_why() -> None:
+    assert row_of("bert", MEASURED, "max-autotune", APART).failure == "not done after 400 s"
+    assert row_of("bert", MEASURED, "reduce-overhead", APART).failure == "it was not measured"
+    assert "| bert | failed: not done | - |" in page({}, [ModelRow("bert", "not done")], [])
+
+
+def _promises(text: str) -> dict[str, list[str]]:
+    section = text.partition("## Promises")[2].partition("## Models")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    return {cells[0]: cells[1:] for cells in rows[1:]}
+
+
+def test_promises_are_kept_or_not() -> None:
+    row = row_of("bert", MEASURED, "default", APART)
+    told = _promises(page({}, [row], seed_rows(MEASURED)))
+    kept = {what: cells[-1] for what, cells in told.items()}
+    assert kept["time of a call against an independent one"] == "yes"
+    assert kept["kernels of more than 10 us against another reading"] == "yes"
+    assert kept["device time that is not joined"] == "yes"
+    assert kept["kernels and gaps against wall"] == "yes"
+    assert kept["estimates of kernels of more than 5 us, median error"] == "yes"
+    assert kept["overhead of a benchmark"] == "yes"
+    # A configuration without a similarity keeps no promise, however good the others are.
+    assert kept["results of the large model: 1 - similarity"] == "not measured"
+    worse = replace(row, us=103.0, joined=0.98, whole=1.04, overhead=0.21)
+    told = _promises(page({}, [row, worse], []))
+    assert [cells[-1] for cells in told.values()] == [
+        "**no**", "yes", "**no**", "**no**", "yes", "not measured", "**no**",
+    ]  # fmt: skip
+
+
+def test_one_model_without_a_number_leaves_the_promise_open() -> None:
+    row = row_of("bert", MEASURED, "default", APART)
+    told = _promises(page({}, [row, ModelRow("gpt2", failure="no memory")], []))
+    assert told["time of a call against an independent one"][-1] == "not measured"
+
+
+def test_the_large_models_rows() -> None:
+    eager, default, autotuned = seed_rows(MEASURED)
+    assert eager == ("eager", "0.200", "1.0%", "-", "-", "")
+    assert default == ("default", "0.102", "1.0%", "0.500000", "2.5", "")
+    assert autotuned == ("max-autotune", "-", "-", "-", "-", "not done after 400 s")
+    text = page({"device": "NVIDIA H200"}, [], seed_rows(MEASURED))
+    assert "| max-autotune | - | - | - | - | not done after 400 s |" in text
+    assert "| device | NVIDIA H200 |" in text
+
+
+def test_the_worst_estimates_are_told_with_what_they_are() -> None:
+    row = row_of("bert", MEASURED, "default", APART)
+    text = page({}, [replace(row, estimates=row.estimates * 9)], [])
+    section = text.partition("## Estimates")[2].partition("## ResNet")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| bert")]
+    assert len(lines) == measured_table._WORST
+    assert lines[0] == "| bert | `small` | 6.00 | 0.70 | 88.3% | triton, bound by launch, add |"
+    assert "- heat held its clocks down for 1 s (bert)" in text

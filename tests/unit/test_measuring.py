@@ -1,0 +1,232 @@
+"""A benchmark's coordinator, with processes that are played: turns, failures, a lack of memory, an early end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from fuselight.codec import encode
+from fuselight.measure import steady
+from fuselight.measure.measuring import FLOAT64, EndedError, Measuring
+from fuselight.protocol import MeasurePlan
+from fuselight.report import (
+    Accuracy,
+    Clock,
+    Culprit,
+    Failure,
+    Machine,
+    Measured,
+    MeasuredConfiguration,
+    Profile,
+    Timing,
+)
+
+TIMED = Timing(Clock.WALL, 100.0, 99.0, 101.0, 10, (100.0,))
+
+
+def failure(kind: str = "exception", phase: str = "measure") -> Failure:
+    return Failure(Culprit.USER, kind, f"{kind} in {phase}", "mend it", phase=phase)
+
+
+@dataclass
+class Played:
+    """A process of one configuration; `fails` says at which order it ends, and how."""
+
+    name: str
+    log: list[str]
+    fails: dict[str, Failure] = field(default_factory=dict)
+    row: MeasuredConfiguration = field(init=False)
+    ended: int = 0
+
+    def __post_init__(self) -> None:
+        self.row = MeasuredConfiguration(self.name)
+
+    def order(self, what: str, seconds: float, /, **details: Any) -> dict[str, Any]:
+        self.log.append(f"{self.name} {what}")
+        assert seconds >= 0
+        if what in self.fails:
+            raise EndedError(self.fails[what])
+        if what == "reference":
+            return {"random": False, "float64": "float64.pt", "seconds": 1.0}
+        said: dict[str, Any] = {}
+        if what == "start":
+            said = {"us": 1000.0, "fresh": False, "work": "inference", "results": "eager.pt"}
+            self.row = replace(self.row, first_us=5e6, second_us=1100.0)
+        elif what == "round":
+            self.row = replace(self.row, wall=TIMED)
+        elif what == "judge":
+            assert details == {"float64": "float64.pt", "eager": "eager.pt", "random": False}
+            self.row = replace(self.row, accuracy=Accuracy(passed=True))
+        elif what == "profile":
+            self.row = replace(self.row, profile=Profile("CUPTI", 1, 10.0, 9.0, 9.0, 9.0))
+        if what in {"start", "machine"}:
+            said["machine"] = encode(Machine("a device", notes=(what,)))
+        return {**said, "row": encode(self.row), "seconds": 0.5}
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+@dataclass
+class Processes:
+    """All processes of one benchmark."""
+
+    fails: dict[str, list[dict[str, Failure]]] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+    processes: list[Played] = field(default_factory=list)
+    kept: list[Measured] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    def start(self, name: str) -> Played:
+        waiting = self.fails.get(name, [])
+        self.processes.append(Played(name, self.log, waiting.pop(0) if waiting else {}))
+        return self.processes[-1]
+
+    def measure(self, *names: str, **plan: Any) -> Measured:
+        made = Measuring(
+            MeasurePlan(**plan), ("eager", *names), self.start, self.said.append, self.kept.append
+        )
+        return made.run()
+
+
+def test_each_is_started_alone_then_they_take_turns_and_then_are_looked_into() -> None:
+    played = Processes()
+    measured = played.measure("default", rounds=3)
+    assert played.log == [
+        "float64 reference",
+        "eager start", "default start",
+        "eager round", "default round", "default round", "eager round", "eager round", "default round",
+        "eager weigh", "eager profile",
+        "default weigh", "default profile", "default judge",
+        "eager machine", "eager finish", "default finish",
+    ]  # fmt: skip
+    assert measured.finished
+    assert measured.rounds == 3
+    assert measured.machine.notes == ("machine",)
+    assert [row.name for row in measured.configurations] == ["eager", "default"]
+    assert measured.configurations[1].accuracy == Accuracy(passed=True)
+    assert measured.configurations[0].accuracy is None
+    assert all(process.ended for process in played.processes)
+    assert measured.counted_seconds == pytest.approx(1.0 + 0.5 * 16)
+
+
+def test_what_is_known_is_kept_as_unfinished_on_the_way() -> None:
+    played = Processes()
+    played.measure("default", "max-autotune")
+    assert [len(one.configurations) for one in played.kept][:3] == [1, 2, 3]
+    assert not any(one.finished for one in played.kept)
+    assert all(one.order == ("eager", "default", "max-autotune") for one in played.kept)
+
+
+@pytest.mark.parametrize("order", ["start", "round", "judge", "weigh", "profile", "finish"])
+def test_one_that_fails_is_a_row_that_says_so_and_the_others_go_on(order: str) -> None:
+    played = Processes({"default": [{order: failure()}]})
+    measured = played.measure("default", "max-autotune")
+    eager, default, autotuned = measured.configurations
+    assert default.failure == failure()
+    assert (default.wall is not None) is (order not in {"start", "round"})
+    assert eager.failure is None
+    assert eager.wall == TIMED
+    assert autotuned.failure is None
+    assert autotuned.wall == TIMED
+    assert played.log.count(f"default {order}") == 1
+    assert all(process.ended for process in played.processes)
+
+
+@pytest.mark.parametrize("phase", ["import", "build"])
+def test_a_file_or_inputs_that_cannot_be_had_are_told_once(phase: str) -> None:
+    played = Processes({FLOAT64: [{"reference": failure("import", phase)}]})
+    measured = played.measure("default")
+    assert played.log == ["float64 reference"]
+    assert [(row.name, row.failure) for row in measured.configurations] == [
+        ("eager", failure("import", phase))
+    ]
+
+
+def test_a_reference_that_fails_in_the_call_leaves_eager_to_compare_with() -> None:
+    played = Processes({FLOAT64: [{"reference": failure()}], "default": [{"judge": failure()}]})
+    measured = played.measure("default", accuracy=True)
+    assert "eager start" in played.log
+    assert measured.random is None
+
+
+def test_without_accuracy_nothing_is_compared() -> None:
+    played = Processes()
+    played.measure("default", accuracy=False, profile=False)
+    assert not {"float64 reference", "default judge", "default profile"} & set(played.log)
+
+
+def test_one_without_memory_beside_the_others_is_measured_again_when_they_are_gone() -> None:
+    played = Processes({"default": [{"start": failure("memory")}]})
+    measured = played.measure("default")
+    eager, default = measured.configurations
+    assert default.alone
+    assert default.failure is None
+    assert default.wall == TIMED
+    assert not eager.alone
+    assert played.log.index("eager finish") < len(played.log) - 1 - played.log[::-1].index("default start")
+
+
+def test_one_without_memory_even_alone_is_not_tried_for_ever() -> None:
+    played = Processes({"default": [{"start": failure("memory")}, {"start": failure("memory")}]})
+    measured = played.measure("default")
+    assert played.log.count("default start") == 2
+    assert measured.configurations[1].failure == failure("memory")
+
+
+def test_eager_that_fails_leaves_the_others_rows() -> None:
+    played = Processes({"eager": [{"start": failure()}]})
+    measured = played.measure("default", accuracy=False)
+    assert measured.configurations[0].failure == failure()
+    assert measured.configurations[1].wall == TIMED
+
+
+def test_an_early_end_ends_every_process() -> None:
+    played = Processes()
+
+    class Stopped(BaseException):
+        pass
+
+    def keep(_: Measured) -> None:
+        raise Stopped
+
+    benchmark = Measuring(MeasurePlan(), ("eager", "default"), played.start, played.said.append, keep)
+    with pytest.raises(Stopped):
+        benchmark.run()
+    assert all(process.ended for process in played.processes)
+    assert [row.name for row in benchmark.measured().configurations] == ["eager"]
+    assert not benchmark.measured().finished
+
+
+def test_a_call_of_a_minute_gets_few_rounds_of_one_call() -> None:
+    assert steady.rounds_of(60e6, seconds=2.0, rounds=10) == 3
+    assert steady.calls_of_round(60e6, seconds=2.0, rounds=3) == 1
+    assert steady.rounds_of(1.0, seconds=2.0, rounds=10) == 10
+    assert steady.calls_of_round(1.0, seconds=2.0, rounds=10) == 1000
+
+
+def test_turns_give_each_its_rounds_and_change_who_is_first() -> None:
+    order = list(steady.turns(["a", "b", "c"], {"a": 3, "b": 3, "c": 1}))
+    assert sorted(order) == ["a", "a", "a", "b", "b", "b", "c"]
+    assert order == ["a", "b", "c", "b", "a", "a", "b"]
+    assert list(steady.turns([], {})) == []
+
+
+def test_warm_up_goes_on_until_the_time_is_steady() -> None:
+    times = iter([900.0, 500.0, 300.0, *[100.0] * 50])
+    taken = steady.warm_up(lambda: next(times), seconds=10.0)
+    assert 10 <= len(taken) < 20
+    assert steady.quartiles(taken[-steady.WINDOW :])[1] == 100.0
+
+
+def test_warm_up_ends_by_time_when_nothing_gets_steady() -> None:
+    times = iter(1e6 * number for number in range(1, 100))
+    assert len(steady.warm_up(lambda: next(times), seconds=3.0)) == 3
+
+
+def test_a_wide_spread_says_so() -> None:
+    assert not steady.timing(Clock.WALL, [[100.0], [101.0], [102.0]], 3).unsteady  # type: ignore[union-attr]
+    assert steady.timing(Clock.WALL, [[100.0], [150.0], [200.0]], 3).unsteady  # type: ignore[union-attr]
+    assert steady.timing(Clock.WALL, [], 0) is None

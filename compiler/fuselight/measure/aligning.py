@@ -140,11 +140,12 @@ def _share(
 ) -> None:
     """Give work that no name tells of to the launches of libraries between the same neighbours."""
     told = {elements[at].told for at in rest}
-    if told <= {Told.DEVICE, Told.COPY}:
-        groups = _groups([elements[at] for at in rest], len(free)) if free else []
+    if told & {Told.DEVICE, Told.COPY}:  # a replay, maybe behind operators that bring it its inputs
+        replayed = [at for at in rest if elements[at].told in {Told.DEVICE, Told.COPY}]
+        groups = _groups([elements[at] for at in replayed], len(free)) if free else []
         for launch, group in zip(free, groups, strict=False):
             for at in group:
-                out[rest[at]] = launch
+                out[replayed[at]] = launch
     elif told == {Told.OPERATOR} and len(rest) == len(free):
         for at, launch in zip(rest, free, strict=True):
             out[at] = launch

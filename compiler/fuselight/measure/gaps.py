@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from fuselight.measure import labels
 from fuselight.measure.launched import Launched, Region
-from fuselight.measure.nesting import Node, Span, Stretch, clipped, flatten, length, union, without
+from fuselight.measure.nesting import Node, Span, Stretch, clipped, flatten, length, merged, union, without
 from fuselight.measure.recording import Event, EventKind
 from fuselight.report import GapKind, Stack
 
@@ -52,8 +52,8 @@ def split(
     busy = union(clipped(map(_span, kernels), window))
     host = _Host(call, lines, behind, on_device=on_device).stretches(window)
     if not on_device:
-        return Split(length(busy), tuple(_meanwhile(host, without(window, busy))))
-    return Split(length(busy), tuple(_Idle(call, host).read(window, busy)))
+        return Split(length(busy), tuple(merged(_meanwhile(host, without(window, busy)))))
+    return Split(length(busy), tuple(merged(_Idle(call, host).read(window, busy))))
 
 
 def _span(event: Event) -> Span:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from fuselight.measure import labels
 from fuselight.measure.nesting import Node, trees
@@ -77,11 +78,10 @@ def read_calls(recording: Recording, names: Mapping[str, frozenset[str]]) -> Ite
     device = [event for event in recording.events if event.on_device]
     starts = [event.start_ns for event in host]
     device_starts = [event.start_ns for event in device]
-    limits = [*(window.start_ns for window in recording.windows[1:]), None]
-    for window, limit in zip(recording.windows, limits, strict=True):
+    for window, later in zip_longest(recording.windows, recording.windows[1:]):
         first, last = bisect_left(starts, window.start_ns), bisect_left(starts, window.end_ns)
         of_call = [event for event in host[first:last] if event.name != labels.CALL]
-        end = len(device) if limit is None else bisect_left(device_starts, limit)
+        end = len(device) if later is None else bisect_left(device_starts, later.start_ns)
         work = device[bisect_left(device_starts, window.start_ns) : end]
         yield _read(window, of_call, work, names, on_device=recording.on_device)
 

@@ -86,6 +86,17 @@ def flatten(nodes: Sequence[Node], what: Callable[[Node, L], L], outside: L, spa
     return out
 
 
+def merged(stretches: Iterable[Stretch[L]]) -> list[Stretch[L]]:
+    """The same time, with neighbours that are the same as one."""
+    out: list[Stretch[L]] = []
+    for one in stretches:
+        if out and out[-1].end == one.start and out[-1].what == one.what:
+            out[-1] = Stretch(out[-1].start, one.end, one.what)
+        else:
+            out.append(one)
+    return out
+
+
 def union(spans: Iterable[Span]) -> list[Span]:
     """What at least one span covers."""
     out: list[Span] = []

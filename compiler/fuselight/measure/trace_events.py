@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 from fuselight.measure import labels
@@ -56,8 +57,8 @@ def _events(found: list[Any]) -> Iterator[Event]:
 def _nanoseconds(text: str) -> int:
     """Of microseconds as text, `12` or `12.345`."""
     whole, _, part = text.partition(".")
-    if not part.isdigit():
-        return round(float(text) * 1000)  # an exponent, or nothing behind the point
+    if not whole.isdigit() or not (part or "0").isdigit():
+        return round(float(text) * 1000)  # with an exponent
     return int(whole) * 1000 + int(part[:3].ljust(3, "0"))
 
 
@@ -68,10 +69,10 @@ def _number(text: Any) -> int | None:
 def read_windows(events: tuple[Event, ...]) -> tuple[Window, ...]:
     """The profiled calls among events in the order of time: what the device does before the next one is theirs."""
     marks = [event for event in events if event.kind is EventKind.ANNOTATION and event.name == labels.CALL]
-    starts = [*(mark.start_ns for mark in marks[1:]), None]
     windows, at = [], 0
     work = [event for event in events if event.on_device]
-    for mark, limit in zip(marks, starts, strict=True):
+    for mark, later in zip_longest(marks, marks[1:]):
+        limit = None if later is None else later.start_ns
         end = mark.end_ns
         while at < len(work) and (limit is None or work[at].start_ns < limit):
             if work[at].start_ns >= mark.start_ns:

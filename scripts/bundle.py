@@ -34,6 +34,7 @@ _TRAVELS = (
     "bundled/launch.py",
     "bundled/libs",
     "compiler/fuselight",
+    "docs/bench.md",
     "docs/devices.md",
     "docs/findings",
     "docs/images",

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.protocol import Analyse, Answer, Refused
 from fuselight.report import Tier
-from fuselight_server.bench_runs import Benches, measure_request
+from fuselight_server.bench_runs import Benches
 from fuselight_server.consent import Consent
 from fuselight_server.kernel_runs import KernelRuns
+from fuselight_server.measured.planning import measure_request
 from fuselight_server.outcomes import Outcomes, failed_report
 from fuselight_server.pace import Pace
 from fuselight_server.plan import MAIN, default_runs, named_runs

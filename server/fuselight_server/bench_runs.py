@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.configurations import EAGER, MODES, WRITTEN, Configuration, parse_configuration
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Tier, Work
-from fuselight_server.measured.history import History
+from fuselight_server.measured.planning import configurations, history_of
 from fuselight_server.measured_results import CANCELLED, SO_FAR, measured_result_of
 from fuselight_server.outcomes import line_reader
-from fuselight_server.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from fuselight.protocol import Analyse, Limits
     from fuselight.report import Report
     from fuselight_server.face import Face
     from fuselight_server.measured_results import MeasuredResult
@@ -31,13 +26,6 @@ if TYPE_CHECKING:
     from fuselight_server.runs import Job, Key
     from fuselight_server.settings import BenchSettings
     from fuselight_server.state import State
-
-
-def configurations(names: Iterable[str], *, compiled: bool) -> tuple[str, ...]:
-    """Return them, eager first, each once; of none: eager and what the source says. Raises ConfigurationError."""
-    wanted = [name for name in names if name.strip()] or [WRITTEN if compiled else MODES[0]]
-    found: list[Configuration] = [parse_configuration(name) for name in (EAGER, *wanted)]
-    return tuple(dict.fromkeys(one.name for one in found))
 
 
 def plan_of(
@@ -54,22 +42,6 @@ def plan_of(
         cold_cache=settings.cold_cache,
         device=settings.device.strip(),
     )
-
-
-def scaled(limits: Limits, plan: MeasurePlan) -> Limits:
-    """Return the bounds of a benchmark: those of a run for each of its processes, which are there together."""
-    processes = len(plan.configurations) + (1 if plan.accuracy else 0)  # that of the reference in float64
-    return replace(limits, seconds=plan.limit_seconds * processes, memory_mb=limits.memory_mb * processes)
-
-
-def measure_request(request: Analyse, plan: MeasurePlan) -> Analyse:
-    """Make of a target's request that of a benchmark of it."""
-    return replace(request, tier=Tier.MEASURED, measure=plan, limits=scaled(request.limits, plan))
-
-
-def history_of(path: str, target: str) -> History:
-    """Return the benchmarks of a target that were made before."""
-    return History(Store.of(Path(path)), path, target)
 
 
 class Benches:

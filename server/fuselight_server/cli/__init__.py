@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from fuselight.version import version
+from fuselight_server.cli.bench import bench
 from fuselight_server.cli.check import check
 from fuselight_server.cli.doctor import doctor
 from fuselight_server.cli.kernels import kernels
@@ -25,6 +26,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(bench)
 app.command()(check)
 app.command()(doctor)
 app.command()(kernels)

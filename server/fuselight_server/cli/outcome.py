@@ -13,7 +13,7 @@ from urllib.request import url2pathname
 
 from fuselight_server.cli.sources import Sources, shown_path
 from fuselight_server.finding import Finding, Severity
-from fuselight_server.findings import apply_ignores, findings_of_kernels
+from fuselight_server.findings import apply_ignores, findings_of_kernels, findings_of_measured
 
 if TYPE_CHECKING:
     from fuselight.report import Problem, Report
@@ -44,6 +44,10 @@ class Outcome:
         """The findings of a report that only tier kernels has, but for those that a comment silences."""
         found = findings_of_kernels(report)
         return apply_ignores(found, self.readings, known=lambda _code: False)
+
+    def of_measured(self, report: Report) -> tuple[Finding, ...]:
+        """The findings of a benchmark, but for those that a comment silences."""
+        return apply_ignores(findings_of_measured(report), self.readings, known=lambda _code: False)
 
     @property
     def exit_code(self) -> int:

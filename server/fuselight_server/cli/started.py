@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class StartedWorker:
     """The worker of one command, on its way up from the moment that this is made."""
 
-    def __init__(self, python: str | None, beside: Path, *, verbose: bool) -> None:
+    def __init__(self, python: str | None, beside: Path, *, verbose: bool, sample_after: float = 5.0) -> None:
         self._problem: NoInterpreterError | None = None
         self.choice = Choice("", "")
         self._worker: Worker | None = None
@@ -42,7 +42,9 @@ class StartedWorker:
         from fuselight_server.worker_start import Interpreter  # noqa: PLC0415 - the same
 
         log = (lambda line: typer.echo(line, err=True)) if verbose else _ignore
-        self._worker = Worker(Interpreter(self.choice.executable), cwd=str(Path.cwd()), log=log)
+        self._worker = Worker(
+            Interpreter(self.choice.executable), cwd=str(Path.cwd()), log=log, sample_after=sample_after
+        )
         self._start = asyncio.create_task(self._worker.start())
 
     async def ready(self) -> Worker:

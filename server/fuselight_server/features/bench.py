@@ -15,13 +15,14 @@ from pygls.exceptions import JsonRpcException
 from fuselight.configurations import ConfigurationError
 from fuselight.report import Tier, data_key
 from fuselight_server import convert
-from fuselight_server.bench_runs import history_of, plan_of
+from fuselight_server.bench_runs import plan_of
 from fuselight_server.features.commands import argument
 from fuselight_server.features.status import describe
 from fuselight_server.measured import exports
 from fuselight_server.measured.comparison import as_json, compare
 from fuselight_server.measured.history import run_of
 from fuselight_server.measured.page import Around, Named, View, nothing, page
+from fuselight_server.measured.planning import history_of
 from fuselight_server.measured_results import CANCELLED
 from fuselight_server.plan import MAIN
 from fuselight_server.runs import Key

@@ -15,7 +15,7 @@ from fuselight_server.kernels.shares import Place, place_of
 from fuselight_server.kernels.words import line_ranges
 from fuselight_server.measured import words
 from fuselight_server.measured.comparing import Range, change, eager_of
-from fuselight_server.measured.lines import kernel_of, main_place, times_by_line
+from fuselight_server.measured.lines import kernel_of, main_place, times_by_line, whole_us
 from fuselight_server.measured.rates import rates
 from fuselight_server.measured.where import longest, of_kind
 
@@ -209,10 +209,11 @@ def _memory(report: Report, one: MeasuredConfiguration, profile: Profile) -> Ite
         if achieved.bound == "memory" and achieved.of_limit is not None and achieved.of_limit >= NEAR:
             near.append((launch.us, main_place(launch, kernel, report.roots)))
     us = sum(taken for taken, _ in near)
-    if profile.device_us > 0 and us >= profile.device_us / 2:
+    whole = whole_us(profile)
+    if whole > 0 and us >= whole / 2:
         yield Statement(
             Cause.MEMORY,
-            f"{words.percent(us / profile.device_us)} of the kernels' time runs at {words.percent(NEAR)} or more of "
+            f"{words.percent(us / whole)} of the kernels' time runs at {words.percent(NEAR)} or more of "
             "the device's memory bandwidth: only less traffic makes it faster",
             max(near, key=lambda item: item[0])[1],
         )
@@ -220,10 +221,11 @@ def _memory(report: Report, one: MeasuredConfiguration, profile: Profile) -> Ite
 
 def _longest_line(report: Report, one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
     lines = [line for line in times_by_line(one, report.roots) if line.place is not None]
-    if not lines or profile.device_us <= 0:
+    whole = whole_us(profile)
+    if not lines or whole <= 0:
         return
     line = lines[0]
-    share = float(line.us) / profile.device_us
+    share = float(line.us) / whole
     if share < SHARE or len(lines) == 1:
         return
     yield Statement(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.report import LaunchKind
 from fuselight_server.kernels.shares import Place
-from fuselight_server.measured.lines import kernel_of, main_place, times_by_line
+from fuselight_server.measured.lines import kernel_of, main_place, times_by_line, whole_us
 from fuselight_server.measured.rates import rates
 from fuselight_server.measured.where import parts
 
@@ -83,7 +83,7 @@ def _where(profile: Profile, report: Report, view: View) -> Iterator[Json]:
 def _kernel(one: MeasuredConfiguration, launch: MeasuredLaunch, report: Report, view: View) -> Json:
     kernel = kernel_of(one, launch)
     achieved = rates(launch, kernel, report.target_device)
-    device_us = one.profile.device_us if one.profile is not None else 0.0
+    whole = whole_us(one.profile) if one.profile is not None else 0.0
     graph = one.generated[launch.graph] if kernel is not None and launch.graph is not None else None
     return {
         "name": launch.name,
@@ -91,7 +91,7 @@ def _kernel(one: MeasuredConfiguration, launch: MeasuredLaunch, report: Report, 
         "us": launch.us,
         "low_us": launch.low_us,
         "high_us": launch.high_us,
-        "share": _part(launch.us, device_us),
+        "share": _part(launch.us, whole),
         "count": launch.count,
         "estimate_us": kernel.estimate_us if kernel is not None else None,
         "isolated_us": launch.isolated_us,

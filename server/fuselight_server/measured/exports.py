@@ -25,9 +25,9 @@ SCHEMA = 1
 FORMATS = ("json", "csv", "html")
 BUILD = "npm ci && npm run build"
 COLUMNS = (
-    "table", "configuration", "name", "kind", "path", "line", "us", "spread", "low_us", "high_us", "share", "speedup",
-    "clock", "wall_us", "first_us", "second_us", "peak_bytes", "own_bytes", "accurate", "count", "estimate_us",
-    "isolated_us", "bandwidth_gbs", "tflops", "of_limit", "note",
+    "target", "table", "configuration", "name", "kind", "path", "line", "us", "spread", "low_us", "high_us", "share",
+    "speedup", "clock", "wall_us", "first_us", "second_us", "peak_bytes", "own_bytes", "accurate", "count",
+    "estimate_us", "isolated_us", "bandwidth_gbs", "tflops", "of_limit", "note",
 )  # fmt: skip
 """Of the CSV: which are filled depends on `table`: `configuration`, `line`, `kernel`, `where`, `step`."""
 _SCRIPT, _STYLE = Path("dist", "bench.js"), Path("media", "bench.css")
@@ -59,30 +59,31 @@ def from_json(text: str, target: str | None = None) -> Run:
     return named[0] if named else found[0]
 
 
-def as_csv(page: dict[str, Any]) -> str:
-    """Return all tables in one, told apart by their first column; lines are 1-based."""
+def as_csv(*pages: dict[str, Any]) -> str:
+    """Return all tables of all pages in one, told apart by their first two columns; lines are 1-based."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\r\n")
     writer.writeheader()
+    for page in pages:
+        writer.writerows(_cells({"target": page["title"], **row}) for row in _rows(page))
+    return out.getvalue()
+
+
+def _rows(page: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for row in page["configurations"]:
         accuracy = row["accuracy"]
         known = {key: row[key] for key in COLUMNS if key in row and key != "name"}
         passed = accuracy["passed"] if accuracy is not None else None
         notes = "; ".join([*([row["failure"]] if row["failure"] else []), *row["notes"]])
-        writer.writerow(
-            _cells(
-                {
-                    **known,
-                    "table": "configuration",
-                    "configuration": row["name"],
-                    "accurate": passed,
-                    "note": notes,
-                }
-            )
-        )
+        yield {
+            **known,
+            "table": "configuration",
+            "configuration": row["name"],
+            "accurate": passed,
+            "note": notes,
+        }
     for name, found in page["profiles"].items():
-        writer.writerows(_cells({**row, "configuration": name}) for row in _profile_rows(found))
-    return out.getvalue()
+        yield from ({**row, "configuration": name} for row in _profile_rows(found))
 
 
 def _profile_rows(found: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ from fuselight_server.measured.comparing import Range
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuselight.report import Kernel, MeasuredConfiguration, MeasuredLaunch
+    from fuselight.report import Kernel, MeasuredConfiguration, MeasuredLaunch, Profile
 
 
 @dataclass
@@ -80,6 +80,11 @@ def times_by_line(one: MeasuredConfiguration, roots: Sequence[str]) -> tuple[Lin
             line.high += part * exact(launch.high_us)
             line.fused_with.update(other for other in parts if other is not None and other != place)
     return tuple(sorted(found.values(), key=lambda line: (-line.us, line.place or Place("", 0))))
+
+
+def whole_us(profile: Profile) -> float:
+    """Return what all lines are in sum, microseconds: each launch's median, where `device_us` is that of the sums."""
+    return float(sum(exact(launch.us) for launch in profile.launches))
 
 
 def main_place(launch: MeasuredLaunch, kernel: Kernel | None, roots: Sequence[str]) -> Place | None:

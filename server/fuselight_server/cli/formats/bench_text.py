@@ -1,0 +1,209 @@
+"""`fuselight bench` for people: the verdict, the configurations beside each other, lines, and where the time goes.
+
+Invariant: a time that was measured carries its spread, and an estimate its `~`; nothing is told by colour alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from fuselight_server.cli.formats.bench_data import page_of
+from fuselight_server.cli.formats.json import severity_word
+from fuselight_server.cli.sources import shown_path
+from fuselight_server.kernels.words import microseconds, size
+from fuselight_server.measured import words
+from fuselight_server.measured.comparing import shown_of
+from fuselight_server.measured.comparison import compare, said
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from fuselight_server.cli.bench import Benched
+    from fuselight_server.cli.outcome import Outcome
+
+_LINES = 25
+"""Lines and kernels told of one target; the rest is one line that says how many."""
+_PARTS = 12
+_TENSORS = 5
+_BAR = 20
+"""Characters of a bar of the whole."""
+
+
+def print_benchmarks(outcome: Outcome, benched: list[Benched], console: Console) -> None:
+    """Print every target, then what could not be measured."""
+    for one in benched:
+        _print_target(one, outcome, console)
+    for problem in outcome.problems:
+        console.print(f"cannot measure {problem.what}: {problem.why}", soft_wrap=True)
+    if not benched and not outcome.problems:
+        console.print(
+            "no target: name one with --target, or write a `# fuselight:` line above it", soft_wrap=True
+        )
+
+
+def _print_target(one: Benched, outcome: Outcome, console: Console) -> None:
+    report, made = one.report, page_of(one, outcome)
+    name = f"{shown_path(report.target.path)}: {made['title']}"
+    measured = report.measured
+    where = f" - {made['work']}, measured on {words.device(measured.machine)}" if measured is not None else ""
+    console.print(Text.assemble((name, "bold"), where), soft_wrap=True)
+    for failure in report.failures:
+        console.print(Text(f"failed: {failure.message}. {failure.next_step}", "bold red"), soft_wrap=True)
+    for text in made["inputs"]:
+        console.print(Text(f"inputs: {text}", "dim"), soft_wrap=True)
+    if measured is None:
+        console.print()
+        return
+    _print_verdict(made, console)
+    _print_rows(made, console)
+    shown = shown_of(measured)
+    if shown is not None:
+        _print_profile(shown.name, made["profiles"][shown.name], console)
+    for finding in outcome.of_measured(report):
+        place = f"{shown_path(finding.span.path)}:{finding.span.line}"
+        console.print(f"{severity_word(finding)}[{finding.code}] {place}: {finding.title}", soft_wrap=True)
+    _print_comparison(one, console)
+    for note in made["notes"]:
+        console.print(f"note: {note}", soft_wrap=True)
+    console.print(
+        Text(", ".join(f"{fact['name']} {fact['value']}" for fact in made["machine"]), "dim"), soft_wrap=True
+    )
+    console.print()
+
+
+def _print_verdict(made: dict[str, Any], console: Console) -> None:
+    for index, statement in enumerate(made["verdict"]):
+        place = f" ({_place(statement['place'])})" if statement["place"] else ""
+        lead = "" if index == 0 else "  - "
+        console.print(Text(f"{lead}{statement['text']}{place}", "bold" if index == 0 else ""), soft_wrap=True)
+
+
+def _place(place: dict[str, Any]) -> str:
+    return f"{place['path']}:{place['line'] + 1}"
+
+
+def _print_rows(made: dict[str, Any], console: Console) -> None:
+    table = [
+        ("configuration", "time", "", "speed-up", "accuracy", "memory", "first call", "breaks", "recompiles")
+    ]
+    for row in made["configurations"]:
+        accuracy = row["accuracy"]
+        passed = {None: "not compared", True: "passed", False: "FAILED"}
+        spread = words.spread(row["spread"]) if row["spread"] is not None else ""
+        table.append((
+            row["name"],
+            words.time(row["us"]) if row["us"] is not None else "failed" if row["failure"] else "-",
+            f"{spread} unsteady" if row["unsteady"] else spread,
+            words.times(row["speedup"]) if row["speedup"] is not None else "-",
+            "-" if accuracy is None else passed[accuracy["passed"]],
+            size(row["peak_bytes"]) if row["peak_bytes"] is not None else "-",
+            words.time(row["first_us"]) if row["first_us"] is not None else "-",
+            _number(row["graph_breaks"]),
+            _number(row["recompiles"]),
+        ))  # fmt: skip
+    console.print()
+    _print_table(table, console)
+    for row in made["configurations"]:
+        for text in ([f"failed: {row['failure']}"] if row["failure"] else []) + row["notes"]:
+            console.print(f"{row['name']}: {text}", soft_wrap=True)
+        if row["accuracy"] is not None and row["accuracy"]["passed"] is not True:
+            _print_accuracy(row, console)
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _print_accuracy(row: dict[str, Any], console: Console) -> None:
+    accuracy = row["accuracy"]
+    place = f" ({_place(accuracy['place'])})" if accuracy["place"] else ""
+    console.print(f"{row['name']}: {accuracy['text']}{place}", soft_wrap=True)
+    for tensor in [one for one in accuracy["tensors"] if not one["passed"]][:_TENSORS]:
+        figures = ", ".join(
+            f"{name} {tensor[key]:.6g}"
+            for name, key in (("cosine", "cosine"), ("largest error", "absolute"), ("relative", "relative"))
+            if tensor[key] is not None
+        )
+        console.print(f"    {tensor['what']}: {figures or 'not a number'}", soft_wrap=True)
+
+
+def _print_profile(name: str, found: dict[str, Any], console: Console) -> None:
+    """Print lines, kernels and where the time goes: empty ones not at all."""
+    if found["lines"]:
+        rows = [
+            (_place(one["place"]), words.time(one["us"]), words.percent(one["share"]), one["place"]["text"])
+            for one in found["lines"]
+        ]
+        console.print(Text(f"\ntime of the kernels of {name} by line", "bold"), soft_wrap=True)
+        _print_table([("line", "time", "share", "source"), *rows[:_LINES]], console)
+        _print_more(len(rows) - _LINES, "line", console)
+    if found["kernels"]:
+        kernels = [_kernel(one) for one in found["kernels"]]
+        console.print(Text(f"\nkernels of {name}", "bold"), soft_wrap=True)
+        head = ("time", "estimate", "of its limit", "count", "kernel")
+        _print_table([head, *kernels[:_LINES]], console)
+        _print_more(len(kernels) - _LINES, "kernel", console)
+    if found["where"]:
+        parts = [
+            (words.time(part["us"]), words.percent(part["share"]), _bar(part["share"]), _part(part))
+            for part in found["where"]
+        ]
+        whole = f"{words.time(found['wall_us'])}, with the profiler on ({found['source']})"
+        console.print(Text(f"\nwhere one call of {name} goes: {whole}", "bold"), soft_wrap=True)
+        _print_table(parts[:_PARTS], console, head=False)
+        _print_more(len(parts) - _PARTS, "part", console)
+    console.print()
+
+
+def _kernel(one: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        words.time(one["us"]),
+        microseconds(one["estimate_us"]) if one["estimate_us"] is not None else "-",
+        words.percent(one["of_limit"]) if one["of_limit"] is not None else "-",
+        f"{one['count']:g}",
+        one["name"] + ("" if one["joined"] else "  (joined to no line)"),
+    )
+
+
+def _bar(share: float) -> str:
+    return ("#" * round(_BAR * min(max(share, 0.0), 1.0))).ljust(_BAR)
+
+
+def _part(part: dict[str, Any]) -> str:
+    what = f" ({part['what']})" if part["what"] else ""
+    return f"{part['label']}{what}" + (f"  {_place(part['place'])}" if part["place"] else "")
+
+
+def _print_comparison(one: Benched, console: Console) -> None:
+    if one.before is None or one.run is None:
+        return
+    changes = said(compare(one.before, one.run), one.run)
+    past = one.before.past
+    label = ", ".join(part for part in (past.when, past.device, past.label) if part)
+    console.print(Text(f"\nagainst {label}", "bold"), soft_wrap=True)
+    for text in changes[:_LINES]:
+        console.print(f"  {text}", soft_wrap=True)
+    _print_more(len(changes) - _LINES, "change", console)
+    if not changes:
+        console.print("  nothing changed beyond the spread of both")
+
+
+def _print_more(count: int, noun: str, console: Console) -> None:
+    if count > 0:
+        console.print(f"... and {words.counted(count, f'more {noun}')}: --format json has them all")
+
+
+def _print_table(rows: Sequence[tuple[str, ...]], console: Console, *, head: bool = True) -> None:
+    """Print columns: the first and the last to the left, figures to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    last = len(widths) - 1
+    for index, row in enumerate(rows):
+        cells = [
+            cell if column == last else cell.ljust(width) if column == 0 and last > 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        console.print(Text("  ".join(cells).rstrip(), "bold" if head and index == 0 else ""), soft_wrap=True)

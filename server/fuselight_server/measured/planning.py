@@ -1,0 +1,43 @@
+"""What is asked of a benchmark: configurations, bounds, and where its earlier runs lie. The same for both faces.
+
+Invariant: eager is measured in any case, first; what cannot be read raises before anything runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.configurations import EAGER, MODES, WRITTEN, parse_configuration
+from fuselight.report import Tier
+from fuselight_server.measured.history import History
+from fuselight_server.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight.protocol import Analyse, Limits, MeasurePlan
+
+
+def configurations(names: Iterable[str], *, compiled: bool) -> tuple[str, ...]:
+    """Return them, eager first, each once; of none: eager and what the source says. Raises ConfigurationError."""
+    wanted = [name for name in names if name.strip()] or [WRITTEN if compiled else MODES[0]]
+    found = [parse_configuration(name) for name in (EAGER, *wanted)]
+    return tuple(dict.fromkeys(one.name for one in found))
+
+
+def scaled(limits: Limits, plan: MeasurePlan) -> Limits:
+    """Return the bounds of a benchmark: those of a run for each of its processes, which are there together."""
+    processes = len(plan.configurations) + (1 if plan.accuracy else 0)  # that of the reference in float64
+    return replace(limits, seconds=plan.limit_seconds * processes, memory_mb=limits.memory_mb * processes)
+
+
+def measure_request(request: Analyse, plan: MeasurePlan) -> Analyse:
+    """Make of a target's request that of a benchmark of it."""
+    return replace(request, tier=Tier.MEASURED, measure=plan, limits=scaled(request.limits, plan))
+
+
+def history_of(path: str, target: str) -> History:
+    """Return the benchmarks of a target that were made before; its name is empty for the `__main__` block."""
+    return History(Store.of(Path(path)), path, target)

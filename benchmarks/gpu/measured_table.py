@@ -54,7 +54,7 @@ class ModelRow:
     kernels: tuple[Against, ...] = ()
     """Against the independent reading, those of more than 10 us a launch."""
     unread: int | None = None
-    """Kernels of more than 10 us that the independent reading has not by that name; None where it has none at all."""
+    """Kernels of more than 10 us that the independent reading has not, by that name and so often; None: it has none."""
     estimates: tuple[Against, ...] = ()
     notes: tuple[str, ...] = field(default_factory=tuple)
 
@@ -110,7 +110,11 @@ def _clock(timing: Timing | None) -> str:
 def _read(
     model: str, one: MeasuredConfiguration, kernels: Mapping[str, Mapping[str, float]]
 ) -> tuple[tuple[Against, ...], int | None]:
-    """Kernels by name, as the profiler has it: the sum of a call, here and there."""
+    """Kernels by name, as the profiler has it: the sum of a call, here and there.
+
+    A library's call that launches several kernels goes by the longest of them: where the counts differ, the two are not
+    of the same and are not compared.
+    """
     if not kernels:
         return (), None
     by_name: dict[str, list[float]] = {}
@@ -119,9 +123,11 @@ def _read(
             total = by_name.setdefault(launch.name, [0.0, 0.0])
             total[0] += launch.us
             total[1] += launch.count
-    long = {name: us for name, (us, count) in by_name.items() if count and us / count > _LONG_US}
+    long = {name: total for name, total in by_name.items() if total[1] and total[0] / total[1] > _LONG_US}
     found = tuple(
-        Against(model, name, us, kernels[name]["us"]) for name, us in long.items() if name in kernels
+        Against(model, name, us, kernels[name]["us"])
+        for name, (us, count) in long.items()
+        if name in kernels and round(kernels[name].get("count", count)) == round(count)
     )
     return found, len(long) - len(found)
 

@@ -103,6 +103,9 @@ def test_a_row_is_read_from_the_report_and_the_reading() -> None:
 def test_a_kernel_that_nobody_else_has_is_counted() -> None:
     row = row_of("bert", MEASURED, "default", {"us": 100.0, "kernels": {"triton_a": {"us": 40.0}}})
     assert (len(row.kernels), row.unread) == (1, 1)
+    several = {"triton_a": {"us": 40.0, "count": 1}, "gemm": {"us": 30.0, "count": 2}}
+    row = row_of("bert", MEASURED, "default", {"us": 100.0, "kernels": several})
+    assert ([one.name for one in row.kernels], row.unread) == (["triton_a"], 1)
     assert row_of("bert", MEASURED, "default", {}).unread is None
 
 

@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from fuselight.measure.cutting import Backend, Captured, Operator, compile_stretch, read_captured
+from fuselight.measure.narrowing import Narrowed, SpentError, kernel_of, narrow
 from fuselight.measure.results import Results
-from fuselight.report import Accuracy, GeneratedGraph, Phase, Stack
+from fuselight.report import Accuracy, GeneratedGraph, Stack
 
 Run = Callable[[Backend], Results]
 """Builds the target afresh with the same seeds, compiles it with the backend, makes one call, takes what it gave."""
@@ -77,36 +78,6 @@ def with_first(accuracy: Accuracy, first: First, generated: Sequence[GeneratedGr
     )
 
 
-def kernel_of(
-    stack: Stack,
-    generated: Sequence[GeneratedGraph],
-    *,
-    operator: str = "",
-    compile_id: str | None = None,
-    backward: bool = False,
-) -> str:
-    """Name the kernel that computes the operator of a line (or its gradient); empty where none does, or several may."""
-    places = tuple((one.path, one.line) for one in stack)
-    operator = operator.rpartition(".")[2].strip("_")
-    of_line: dict[str, None] = {}
-    of_operator: dict[str, None] = {}
-    for graph in generated:
-        if (graph.phase is Phase.BACKWARD) is not backward or compile_id not in (None, graph.compile_id):
-            continue
-        for kernel in graph.kernels:
-            for one in kernel.operators:
-                if places and tuple((frame.path, frame.line) for frame in one.stack) == places:
-                    of_line[kernel.name] = None
-                    if operator and operator in (one.original or one.name).split("."):
-                        of_operator[kernel.name] = None
-    found = list(of_operator or of_line)
-    return found[0] if len(found) == 1 else ""
-
-
-class _SpentError(Exception):
-    """No trial is left."""
-
-
 @dataclass(frozen=True)
 class _Stretch:
     """Operators of one graph that are compiled."""
@@ -135,7 +106,7 @@ class _Trying:
     def fails(self, graphs: range | None, stretch: _Stretch | None = None) -> bool | None:
         """Whether the results differ with these graphs (None: all) and this stretch compiled; None: it raised."""
         if self.made >= self._left or time.monotonic() > self._until:
-            raise _SpentError
+            raise SpentError
         self.made += 1
         self._graphs, self._stretch, self._seen = graphs, stretch, 0
         torch.compiler.reset()
@@ -168,32 +139,6 @@ class _Trying:
         return forward
 
 
-@dataclass(frozen=True)
-class Narrowed:
-    """Of ascending places, the last that is good and the first that is bad, as far as that is known."""
-
-    good: int
-    bad: int
-    spent: bool = False
-    """Whether the trials ended before it was known."""
-
-
-def narrow(places: Sequence[int], fails: Callable[[int], bool | None]) -> Narrowed:
-    """Search between a first place that is good and a last that is bad; a place that cannot be told is left out."""
-    left = list(places)
-    while len(left) > 2:  # noqa: PLR2004 - a good one and a bad one
-        middle = len(left) // 2
-        try:
-            failed = fails(left[middle])
-        except _SpentError:
-            return Narrowed(left[0], left[-1], spent=True)
-        if failed is None:
-            del left[middle]
-        else:
-            left = left[: middle + 1] if failed else left[middle:]
-    return Narrowed(left[0], left[-1])
-
-
 def _find(trying: _Trying) -> First:
     try:
         words = _confirm(trying)
@@ -203,7 +148,7 @@ def _find(trying: _Trying) -> First:
         if found.bad - found.good > 1:
             return First(_open(trying, found, f"in one of the graphs {found.good + 1} to {found.bad}"))
         return _within(trying, found.bad - 1)
-    except _SpentError:
+    except SpentError:
         return First(_gave_up(trying, "the first line that differs is not known"))
 
 
@@ -268,7 +213,7 @@ def _company(captured: Captured, found: Narrowed, fails: Callable[[int, int], bo
         return several
     try:
         alone = fails(found.good, found.bad)
-    except _SpentError:
+    except SpentError:
         return f"{several}, compiled with all before it: there was no time to compile it by itself"
     if alone:
         return f"{several}, compiled by itself as well"

@@ -230,7 +230,7 @@ class _Found:
         wide = {"bool": torch.bool, "int": torch.int64, "complex": torch.complex128}
         try:
             self.tensors.append((name, torch.tensor(value, dtype=wide.get(kind, torch.float64)), kind))
-        except (RuntimeError, OverflowError, TypeError) as error:  # an int of more than 64 bits
+        except (RuntimeError, OverflowError, ValueError) as error:  # an int of more than 64 bits
             self.skip(f"{name}: {error}")
 
     def gradient(self, name: str, tensor: torch.Tensor) -> None:

@@ -145,8 +145,7 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
     }
   });
   canvas.addEventListener("blur", () => {
-    at = -1;
-    told.textContent = "";
+    at = -1; // the words stay: what is below must not move away under a pointer that is pressed
     chart?.dispatchAction({ type: "downplay" });
     chart?.dispatchAction({ type: "hideTip" });
   });

@@ -53,7 +53,10 @@ const marks: readonly (readonly [Stage, RegExp])[] = [
     "Inductor",
     /inductor|compile_fx|fx_graph|fx_codegen|_grad_pass|joint_graph|GraphLowering|Scheduler|code_?gen/i,
   ],
-  ["Dynamo", /dynamo|entire_frame|bytecode|_compile|guard|symbolic|OutputGraph|backend_compile/i],
+  [
+    "Dynamo",
+    /dynamo|entire_frame|compile_attempt|bytecode|_compile|guard|symbolic|OutputGraph|backend_compile/i,
+  ],
 ];
 
 export function stageOf({ name }: Step): Stage {

@@ -109,7 +109,7 @@ function timeCell(row: Row): Cell {
 
 function accuracyCell(row: Row, open: Open): Cell {
   const failed = row.accuracy?.passed === false;
-  const text = element("span", failed ? { class: "failure" } : {}, words.accuracy(row));
+  const text = element("div", { class: failed ? "sentence failure" : "sentence" }, words.accuracy(row));
   const place = row.accuracy?.place ?? null;
   return place === null ? text : [text, " ", placeCell(place, open)];
 }

@@ -52,7 +52,10 @@ export function readTheme(): Theme {
   return theme;
 }
 
-/** A mixed colour is `color(srgb ...)`, which ECharts cannot read: painted, it is bytes. */
+/**
+ * A mixed colour is `color(srgb ...)`, which ECharts cannot read: painted, it is bytes. Some themes' orange is nearly
+ * transparent, being made for marks behind text; it is taken as if it were not.
+ */
 function inNumbers(colour: string): string {
   const pen = new OffscreenCanvas(1, 1).getContext("2d");
   if (pen === null) {
@@ -60,8 +63,8 @@ function inNumbers(colour: string): string {
   }
   pen.fillStyle = colour;
   pen.fillRect(0, 0, 1, 1);
-  const [red = 0, green = 0, blue = 0, alpha = 0] = pen.getImageData(0, 0, 1, 1).data;
-  return alpha === 255 ? `rgb(${red},${green},${blue})` : `rgba(${red},${green},${blue},${alpha / 255})`;
+  const [red = 0, green = 0, blue = 0] = pen.getImageData(0, 0, 1, 1).data;
+  return `rgb(${red},${green},${blue})`;
 }
 
 /** Black or white, whichever is easier to read on `colour`. */

@@ -94,7 +94,7 @@ def test_inserted_inputs_can_be_run(connect: Start, tmp_path: Path) -> None:
     client.lenses(uri)
     assert codes(client, uri) == ["FL502"]
     client.apply(fix(client, uri, 4, "Insert a line with inputs for f")["edit"])
-    assert client.lenses(uri) == ["inputs from line 4", "Run", "Kernels"]
+    assert client.lenses(uri) == ["inputs from line 4", "Run", "Kernels", "Benchmark"]
     client.save(uri)
     client.idle(1)
     assert len(breaks(client, uri)) == 1, client.diagnostics(uri)

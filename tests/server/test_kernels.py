@@ -68,13 +68,13 @@ def test_a_command_puts_kernels_on_their_lines(connect: Start, tmp_path: Path) -
     client = connect(settings=settings(device="h200"))
     uri = opened(client, tmp_path)
     client.until(lambda: by_line(client, uri) != {}, "lenses")
-    assert by_line(client, uri) == {6: ["inputs from line 5", "Run", "Kernels"]}
+    assert by_line(client, uri) == {6: ["inputs from line 5", "Run", "Kernels", "Benchmark"]}
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.notified("fuselight/status", lambda status: status["running"] == ["f (kernels)"])
     client.idle(1)
     lenses = by_line(client, uri)
-    total, kernels, details = lenses[6][2:]
-    assert (kernels, details) == ("Kernels", "Details")
+    total, *buttons = lenses[6][2:]
+    assert buttons == ["Kernels", "Benchmark", "Details"]
     assert total.startswith(("6 kernels", "5 kernels", "4 kernels")), lenses
     assert " on h200, saves " in total
     assert set(lenses) == {6, MATMUL, GELU, DOUBLE}
@@ -264,7 +264,7 @@ def test_a_target_that_fails_says_so_and_the_kernels_of_before_stand(connect: St
     assert total.endswith("(before your edit)")
     assert "kernel" in by_line(client, uri)[GELU][0]
     client.command("fuselight.server.clearCaches")
-    assert by_line(client, uri) == {6: ["inputs from line 5", "Run", "Kernels"]}
+    assert by_line(client, uri) == {6: ["inputs from line 5", "Run", "Kernels", "Benchmark"]}
 
 
 def test_nothing_is_generated_where_the_folder_is_not_trusted(connect: Start, tmp_path: Path) -> None:

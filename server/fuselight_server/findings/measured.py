@@ -79,7 +79,7 @@ def _slower(context: Context, one: MeasuredConfiguration) -> Finding:
     return context.finding(
         "FL802",
         title=f"compiled as `{one.name}`, it is slower than in eager",
-        message=compose(sentence(headline.text), *(sentence(each.text) for each in causes)),
+        message=compose(f"{headline.text}.", *(sentence(each.text) for each in causes)),
         span=context.target_span(),
         related=tuple(_related(each) for each in causes if each.place is not None),
         cost=(headline.text,),

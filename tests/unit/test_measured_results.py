@@ -1,0 +1,280 @@
+"""Measured times on lines that move with edits: they stand in the place of estimates until the code changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fuselight.report import (
+    Culprit,
+    Failure,
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    MeasuredConfiguration,
+    Phase,
+    Tier,
+)
+from fuselight_server import state
+from fuselight_server.features.bench_hover import measured as hovered
+from fuselight_server.features.bench_lens import BENCH, CANCEL, SHOW, summary, target_lenses
+from fuselight_server.features.diagnostics import _after_ignores
+from fuselight_server.features.kernel_documents import kernel_lines
+from fuselight_server.features.kernel_hover import kernels as hovered_estimates
+from fuselight_server.features.kernel_lens import line_lenses
+from fuselight_server.features.protocol import KernelLinesParams
+from fuselight_server.findings import findings_of_measured
+from fuselight_server.kernel_results import KernelResult, kernel_result_of
+from fuselight_server.measured_results import CANCELLED, SO_FAR, MeasuredResult, measured_result_of
+from fuselight_server.places import Result, result_of
+from fuselight_server.runs import Key
+from fuselight_server.settings import KernelSettings
+from fuselight_server.state import Document, State
+from fuselight_server.static.document import SourceDocument, read_source
+from tests.support.measured import GPU, benchmark, graph, kernel, profile, ran, row, timing, wrong
+from tests.support.reports import FILE, at, report
+
+KEY = Key(FILE, "Net", Tier.MEASURED)
+URI = f"file://{FILE}"
+PLACE: Any = {"start": {"line": 9, "character": 0}, "end": {"line": 9, "character": 3}}
+DEFAULT = row(
+    "default", 100.0, generated=(graph(kernel(3, 5), kernel(7, launch=1)),),
+    profile=profile([ran(0, 60.0), ran(1, 30.0), ran(None, 10.0, line=9)]),
+)  # fmt: skip
+FAILURE = Failure(Culprit.USER, "exception", "it failed", "mend it")
+
+
+def made(*rows: MeasuredConfiguration, generation: int = 1, **parts: Any) -> MeasuredResult:
+    rows = rows or (row("eager", 300.0), DEFAULT)
+    return measured_result_of(KEY, generation, benchmark(*rows, **parts))
+
+
+def estimated(generation: int = 1, **parts: Any) -> KernelResult:
+    one = Kernel(
+        "triton_0",
+        KernelKind.TRITON,
+        0,
+        operators=(FusedOperator("aten.add", stack=(at(3),)),),
+        estimate_us=10.0,
+    )
+    graphs = (GeneratedGraph("0/0", Phase.INFERENCE, kernels=(one,)),)
+    facts: dict[str, Any] = {"tier": Tier.KERNELS, "generated": graphs, "target_device": GPU}
+    return kernel_result_of(replace(KEY, tier=Tier.KERNELS), generation, report(**{**facts, **parts}))
+
+
+def opened(*results: MeasuredResult | KernelResult, lens: Any = "line") -> State:
+    kept = State()
+    text = "\n".join(f"x{number} = {number}" for number in range(20))
+    kept.open(Document(URI, FILE, 1, SourceDocument(FILE, text), runnable=True))
+    folder = kept.folder_of(FILE)
+    folder.settings = replace(folder.settings, kernels=KernelSettings(lens=lens))
+    for result in results:
+        if isinstance(result, KernelResult):
+            kept.keep_kernels(result)
+        else:
+            kept.keep_measured(result)
+    return kept
+
+
+def edit(kept: State, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
+    document = kept.at(FILE)
+    assert document is not None
+    kept.change(FILE, document.source.edit(start, end, text))
+
+
+def snapshot(kept: State) -> state.Snapshot:
+    found = kept.snapshot(URI, {})
+    assert found is not None
+    return found
+
+
+def told(kept: State) -> dict[int, str]:
+    return {one["range"]["start"]["line"] + 1: one["command"]["title"] for one in line_lenses(snapshot(kept))}
+
+
+def test_lines_tell_their_part_with_its_spread_and_where_it_was_measured() -> None:
+    assert told(opened(made())) == {
+        3: "1 kernel, 30 us +- 1%, 30% - measured on NVIDIA H200, fused with line 5",
+        5: "1 kernel, 30 us +- 1%, 30% - measured on NVIDIA H200, fused with line 3",
+        7: "1 kernel, 30 us +- 1%, 30% - measured on NVIDIA H200",
+        9: "1 eager operator, 10 us +- 1%, 10% - measured on NVIDIA H200",
+    }
+
+
+def test_measurements_stand_in_the_place_of_estimates_until_the_code_changes() -> None:
+    kept = opened(estimated(), made(generation=2))
+    assert set(told(kept)) == {3, 5, 7, 9}
+    assert not any("~" in text for text in told(kept).values())
+    assert hovered_estimates(snapshot(kept), 3) == []
+    edit(kept, (0, 0), (0, 0), "new = 1\n")
+    assert told(kept) == {4: "1 kernel, ~10 us on h200 (100%) (before your edit)"}
+    assert hovered(snapshot(kept), 4) == []
+    assert len(hovered_estimates(snapshot(kept), 4)) == 1
+
+
+def test_without_estimates_what_was_measured_stays_and_says_that_it_is_from_before() -> None:
+    kept = opened(made())
+    edit(kept, (4, 0), (4, 0), "new = 1\n")
+    lines = told(kept)
+    assert set(lines) == {3, 6, 8, 10}
+    assert lines[3].endswith(", fused with line 6 (before your edit)")
+    edit(kept, (8, 0), (9, 0), "")
+    assert set(told(kept)) == {3, 6, 9}, "a line that is gone has no time"
+
+
+@pytest.mark.parametrize(
+    ("estimates", "shown"),
+    [
+        (estimated(2), "measured"),  # for the same device: what was measured is better
+        (estimated(2, target_device=replace(GPU, key="t4")), "~10 us"),  # asked for since, for another device
+        (estimated(0, target_device=replace(GPU, key="t4")), "measured"),
+    ],
+)
+def test_estimates_for_another_device_that_were_asked_for_since_are_shown(
+    estimates: KernelResult, shown: str
+) -> None:
+    assert shown in told(opened(estimates, made()))[3]
+
+
+def test_lenses_of_functions_and_none() -> None:
+    assert set(told(opened(made(), lens="function"))) == {3, 5, 7, 9}, "outside any function"
+    assert told(opened(made(), lens="off")) == {}
+
+
+def test_the_target_tells_eager_beside_what_was_compiled() -> None:
+    assert summary(made()) == "eager 300 us, default 100 us (3.0x) - measured on NVIDIA H200"
+    rows = [row("eager", 300.0), *(row(f"c{index}", 100.0) for index in range(5))]
+    assert summary(made(*rows)).startswith(
+        "eager 300 us, c0 100 us (3.0x), c1 100 us (3.0x), c2 100 us (3.0x) and 2 more"
+    )
+    unsteady = row("default", wall=timing(100.0, 0.2, unsteady=True))
+    failed = row("max-autotune", None, failure=FAILURE)
+    assert summary(
+        made(row("eager", 300.0), unsteady, replace(failed, name="m"), row("w", 100.0, accuracy=wrong()))
+    ) == (
+        "eager 300 us, default 100 us (3.0x, unsteady), m failed, w 100 us (3.0x, WRONG results) "
+        "- measured on NVIDIA H200"
+    )
+
+
+def test_a_benchmark_that_measured_nothing_says_why_and_the_one_before_stands() -> None:
+    nothing = measured_result_of(KEY, 2, report(tier=Tier.MEASURED, failures=(FAILURE,)))
+    assert summary(nothing) == "no benchmark: it failed"
+    rows = measured_result_of(KEY, 2, benchmark(row("eager", None, failure=FAILURE)))
+    assert summary(rows) == "no benchmark: it failed"
+    kept = opened(made(), nothing)
+    now = kept.measured[KEY]
+    assert (
+        summary(now)
+        == "eager 300 us, default 100 us (3.0x) - measured on NVIDIA H200, failed (before your edit)"
+    )
+    assert set(told(kept)) == {3, 5, 7, 9}
+
+
+def test_what_is_not_at_its_end_says_so_and_brings_no_findings() -> None:
+    slow = row("default", 400.0, profile=DEFAULT.profile, generated=DEFAULT.generated)
+    part = made(row("eager", 100.0), slow)
+    assert [live.finding.code for live in part.findings] == ["FL802"]
+    part.unfinished = SO_FAR
+    assert part.findings == ()
+    assert summary(part).endswith(f" ({SO_FAR})")
+    assert CANCELLED != SO_FAR
+
+
+def titles(kept: State, running: Iterable[Key] = ()) -> list[tuple[str, str]]:
+    run: Any = SimpleNamespace(job=SimpleNamespace(key=KEY), progress=None)
+    found = kept.snapshot(URI, dict.fromkeys(running, run))
+    assert found is not None
+    return [
+        (one["command"]["title"], one["command"]["command"]) for one in target_lenses(found, "Net", PLACE)
+    ]
+
+
+def test_the_button_starts_a_benchmark_or_ends_it() -> None:
+    kept = opened()
+    assert titles(kept) == [("Benchmark", BENCH)]
+    kept.client.commands = frozenset({"fuselight.benchmark", SHOW})
+    kept.keep_measured(made())
+    assert [command for _, command in titles(kept)] == ["", SHOW, "fuselight.benchmark"]
+    assert titles(kept, [KEY]) == [("starting Net (benchmark)", ""), ("Cancel", CANCEL), ("Show", SHOW)]
+    kept.trusted = False
+    assert [title for title, _ in titles(kept)][1:] == ["Show"]
+
+
+def test_a_hover_tells_each_kernel_with_its_limit() -> None:
+    (text,) = hovered(snapshot(opened(made())), 3)
+    assert "`Net` as `default`: 1 kernel, 30 us" in text
+    assert "| 60 us \\+\\- 1% | \\~1 us | 2% (memory) | 1 | triton | triton\\_0 |" in text
+    assert "measured by CUPTI" in text
+    assert hovered(snapshot(opened(made())), 4) == []
+
+
+def test_marks_of_heat_follow_measured_times() -> None:
+    kept = opened(estimated(), made())
+    server: Any = SimpleNamespace(state=kept, snapshot=lambda uri: kept.snapshot(uri, {}))
+    marks = kernel_lines(server, KernelLinesParams(URI))["lines"]
+    assert marks == [
+        {"line": 2, "level": 2},
+        {"line": 4, "level": 2},
+        {"line": 6, "level": 2},
+        {"line": 8, "level": 1},
+    ]
+    edit(kept, (0, 0), (0, 0), "new = 1\n")
+    assert kernel_lines(server, KernelLinesParams(URI))["lines"] == [{"line": 3, "level": 3}]
+
+
+def findings(*rows: MeasuredConfiguration) -> list[tuple[str, int, str]]:
+    found = findings_of_measured(benchmark(*rows))
+    return [(one.code, one.span.line, one.title) for one in found]
+
+
+def test_wrong_results_are_a_finding_on_the_first_line_that_differs() -> None:
+    known = row("default", accuracy=wrong(first=(at(14),), first_operator="torch.relu"))
+    assert findings(row("eager", 300.0), known) == [
+        ("FL801", 14, "compiled as `default`, results differ from eager's in `torch.relu`")
+    ]
+    unknown = row("default", accuracy=wrong())
+    assert findings(row("eager", 300.0), unknown) == [
+        ("FL801", 10, "compiled as `default`, results differ from eager's")
+    ]
+    assert findings(row("eager", 300.0), row("default")) == []
+
+
+def test_compiled_code_that_is_slower_is_a_finding_with_its_causes() -> None:
+    (found,) = findings_of_measured(benchmark(row("eager", 100.0), replace(DEFAULT, wall=timing(400.0))))
+    assert (found.code, found.span.line) == ("FL802", 10)
+    assert found.message.startswith("default is slower than eager: it takes 4.0x the time, 400 us")
+    assert found.related[0].span.line in {3, 5, 7}
+    assert findings(row("eager", 100.0, spread=0.9), replace(DEFAULT, wall=timing(110.0, 0.2))) == []
+
+
+@pytest.mark.parametrize(("code", "silent"), [("FL801", [[], [], ["FL503"]]), ("FL701", [[], ["FL503"], []])])
+def test_an_ignore_is_idle_only_once_a_benchmark_has_run(code: str, silent: list[list[str]]) -> None:
+    reading = read_source(FILE, f"x = 1  # fuselight: ignore[{code}]\n")
+    captured, kernels_, bench = [result_of(Key(FILE, "Net"), 1, report(), ())], [estimated()], [made()]
+
+    def codes(
+        results: list[Result], kernels: list[KernelResult], measured: list[MeasuredResult]
+    ) -> list[str]:
+        return [one.code for one in _after_ignores([], reading, results, kernels, measured)]
+
+    assert [codes(captured, [], []), codes([], kernels_, []), codes([], [], bench)] == silent
+
+
+def test_the_oldest_benchmarks_go() -> None:
+    kept = State()
+    for number in range(state.MEASURED_RESULTS + 3):
+        kept.keep_measured(measured_result_of(Key(f"/m{number}.py", "f", Tier.MEASURED), number, benchmark()))
+    assert len(kept.measured) == state.MEASURED_RESULTS
+    assert Key("/m2.py", "f", Tier.MEASURED) not in kept.measured
+
+
+def test_a_file_that_is_gone_takes_its_benchmark_with_it() -> None:
+    kept = opened(made())
+    kept.forget(FILE)
+    assert kept.measured == {}

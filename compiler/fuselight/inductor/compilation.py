@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -39,6 +40,9 @@ class Compilation(Generation):
     ) -> None:
         super().__init__(device, on_graph)
         self._inductor = generation.inductor_backend(mode, options or {}, dynamic=dynamic)
+        self.modules: list[ModuleType | None] = []
+        """The wrapper of each of `graphs`; None where it was not generated here."""
+        self._loaded: ModuleType | None = None
         self._written: dict[str, int] = {}
         """Inductor's cache key of each graph that it generated, and its position in `graphs`."""
 
@@ -67,9 +71,14 @@ class Compilation(Generation):
                 run = generation.compile_heard(self._inductor, gm, example_inputs, self)
         except torch_api.restart():
             del self.graphs[before:]
+            del self.modules[before:]
             raise  # Dynamo captures the frame again
         self._captured += 1
         return run
+
+    def loaded(self, module: ModuleType) -> None:
+        """The wrapper of the graph that was written last is there (GenerationObserver's)."""
+        self._loaded = module
 
     def compiled(self, key: str | None) -> str:
         """A graph is compiled: it was generated just now, or is equal to one before it (GenerationObserver's)."""
@@ -79,9 +88,11 @@ class Compilation(Generation):
             known = self._written.get(key or "")
             same = self.graphs[known] if known is not None else _FROM_ELSEWHERE
             self.graphs.append(replace(same, compile_id=self._compile_id(), graph=self._captured))
+            self._loaded = self.modules[known] if known is not None else None
         position = len(self.graphs) - 1
         if key is not None:
             self._written.setdefault(key, position)
         name = f"{self._compile_id()} graph {position}"
         self.graphs[position] = replace(self.graphs[position], cache_key=name)
+        self.modules.append(self._loaded)
         return name

@@ -14,6 +14,7 @@ import torch
 
 from fuselight.measure import compile_steps, memory, steady, timing
 from fuselight.measure.configured import Compiled
+from fuselight.measure.isolated import isolated_times, with_isolated
 from fuselight.measure.joining import read_profile
 from fuselight.measure.profiling import NotProfiledError, record_calls
 from fuselight.measure.results import Results, Taking
@@ -27,6 +28,7 @@ from fuselight.report import (
     Frame,
     MeasuredConfiguration,
     NotCompiled,
+    Profile,
     Timing,
 )
 from fuselight.target.tensors import SEED, set_seeds
@@ -140,6 +142,20 @@ class One:
             return
         self.counted_us += profile.wall_us * profile.calls
         self.row = replace(self.row, profile=profile)
+        if self.plan.isolated and not eager:
+            self._isolate(profile)
+
+    def _isolate(self, profile: Profile) -> None:
+        """Run the generated kernels alone as well."""
+        self.tell("each kernel alone")
+        if self.compiled.cudagraphs:
+            note = "no isolated times: CUDA graphs are replayed whole, and launch no kernel by itself"
+            self.row = replace(self.row, notes=(*self.row.notes, note))
+            return
+        times = isolated_times(
+            self.compiled.by_inductor, self.unit.prepare(), self.device, cold_cache=self.plan.cold_cache
+        )
+        self.row = replace(self.row, profile=with_isolated(profile, times))
 
     def judged(self, accuracy: Accuracy | None) -> None:
         """Take what a comparison of the results came to."""

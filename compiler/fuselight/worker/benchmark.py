@@ -203,4 +203,5 @@ class Process:
 
 def _kept_apart(failure: Failure) -> Failure:
     """A failure of torch's for want of memory, by its own kind: there may be enough when the others are gone."""
-    return replace(failure, kind="memory") if (failure.exception or "").endswith(_OF_MEMORY) else failure
+    lacks = _OF_MEMORY in (failure.exception or "") or _OF_MEMORY in failure.message
+    return replace(failure, kind="memory") if lacks else failure

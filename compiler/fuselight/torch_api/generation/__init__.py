@@ -50,6 +50,7 @@ from fuselight.torch_api.generation.scheduled import (
     touched,
     traffic,
 )
+from fuselight.torch_api.generation.taking import TakenLaunch, taking_launches
 from fuselight.torch_api.generation.virtual import why_no_triton
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "Access",
     "GenerationObserver",
     "Members",
+    "TakenLaunch",
     "Touched",
     "asks_for_cudagraphs",
     "compile_heard",
@@ -88,6 +90,7 @@ __all__ = [
     "size_hint",
     "storage_of",
     "takes_tf32",
+    "taking_launches",
     "touched",
     "traffic",
     "watching_cudagraphs",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, Protocol
 
 import torch
@@ -24,6 +25,9 @@ from fuselight.torch_api.generation.generating import GenerationObserver, hearin
 
 class CompilationObserver(GenerationObserver, Protocol):
     """What is told of one graph that is compiled."""
+
+    def loaded(self, module: ModuleType) -> None:
+        """The wrapper of the graph that was written last is loaded."""
 
     def compiled(self, key: str | None) -> str:
         """A graph is compiled, Inductor's cache key of it; returns what profiles are to call it."""
@@ -76,6 +80,7 @@ def _telling_text(observer: CompilationObserver) -> Callable[[Any], Any]:
             if self.disable_cudagraphs_reason:
                 tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
             tell(observer, observer.written, self, text)
+            tell(observer, observer.loaded, module)
             return module
 
         return compile_to_module

@@ -1,0 +1,333 @@
+"""A benchmark in the real worker, on the CPU: real numbers, and every way in which a configuration can fail."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fuselight.protocol import Answer, MeasurePlan, Progress
+from fuselight.report import (
+    Clock,
+    Culprit,
+    GapKind,
+    LaunchKind,
+    Measured,
+    MeasuredConfiguration,
+    Report,
+    Tier,
+    Work,
+)
+from tests.support.live_worker import LiveWorker, wait_gone
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+DEADLINE = 500.0
+"""Seconds, on a busy machine; a quiet one needs a tenth."""
+
+MODEL = """\
+import torch
+from torch._dynamo import register_backend
+
+
+@register_backend
+def wrong(gm, inputs):
+    for node in gm.graph.nodes:
+        if node.target is torch.sin:
+            node.target = torch.cos
+    gm.recompile()
+    return gm.forward
+
+
+@register_backend
+def hangs(gm, inputs):
+    while True:
+        pass
+
+
+@register_backend
+def dies(gm, inputs):
+    import os, signal
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@register_backend
+def lacks_memory(gm, inputs):
+    raise torch.OutOfMemoryError("no memory for the kernels")
+
+
+# fuselight: Net()(f32[16, 32])
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(32, 64)
+
+    def forward(self, x):
+        y = torch.relu(self.linear(x))
+        torch._dynamo.graph_break()
+        z = y.exp()
+        return torch.sin(z).sum(-1)
+"""
+WRONG_LINE = 1 + MODEL.splitlines().index("        return torch.sin(z).sum(-1)")
+
+
+def measure(live: LiveWorker, source: str, name: str, **plan: object) -> Report:
+    plan = {"seconds": 0.1, "rounds": 3, "device": "cpu", **plan}
+    request = live.request(source, name, seconds=DEADLINE)
+    made = MeasurePlan(**plan)  # type: ignore[arg-type]  # its own fields
+    request = replace(request, tier=Tier.MEASURED, measure=made)
+    outcome = live.do(live.worker.run(request, live.progress.append), DEADLINE)
+    assert isinstance(outcome, Answer), outcome
+    return outcome.report
+
+
+def rows(report: Report) -> dict[str, MeasuredConfiguration]:
+    assert report.measured is not None
+    return {row.name: row for row in report.measured.configurations}
+
+
+@pytest.fixture(scope="module")
+def report(live: LiveWorker) -> Report:
+    """One benchmark with Inductor and with backends that go wrong."""
+    names = ("default", "backend:wrong", "backend:dies", "backend:lacks_memory", "backend:nope")
+    return measure(live, MODEL, "Net", configurations=names, isolated=True)
+
+
+@pytest.fixture(scope="module")
+def measured(report: Report) -> Measured:
+    assert report.measured is not None
+    return report.measured
+
+
+def test_it_is_a_report_of_the_target_with_what_its_compile_learnt(report: Report) -> None:
+    assert report.tier is Tier.MEASURED
+    assert report.failures == ()
+    assert report.target.name == "Net"
+    assert report.inputs is not None
+    assert [call.text for call in report.inputs.calls] == ["Net()(f32[16, 32])"]
+    assert len(report.breaks) == 1
+
+
+def test_eager_and_compiled_have_real_times(measured: Measured) -> None:
+    assert measured.finished
+    assert measured.order[:2] == ("eager", "default")
+    assert measured.work is Work.INFERENCE
+    assert measured.machine.threads >= 1
+    assert measured.random is False
+    for row in measured.configurations[:2]:
+        assert row.failure is None
+        assert row.wall is not None
+        assert row.wall.clock is Clock.WALL
+        assert 0 < row.wall.low_us <= row.wall.median_us <= row.wall.high_us
+        assert row.wall.calls >= len(row.wall.rounds_us) >= 3
+        assert row.device is None
+        assert row.first_us is not None
+        assert row.second_us is not None
+        assert row.first_us > row.wall.low_us
+    eager, default = measured.configurations[:2]
+    assert (eager.first_us or 0) < (default.first_us or 0)
+    assert 0 < measured.counted_seconds <= measured.seconds
+
+
+def test_a_cold_compile_is_told_in_steps_on_the_users_lines(measured: Measured) -> None:
+    row = measured.configurations[1]
+    assert row.graph_breaks == 1
+    assert row.compiles == 2
+    assert row.recompiles == 0
+    assert len(row.generated) == 2
+    assert row.compile_steps
+    assert row.first_us is not None
+    outermost = sum(step.us for step in row.compile_steps if step.depth == 0)
+    assert 0.5 * row.first_us < outermost <= 1.01 * row.first_us
+    assert any(step.location is not None for step in row.compile_steps)
+
+
+def test_where_the_time_goes_adds_up_and_is_joined(report: Report, measured: Measured) -> None:
+    for row in measured.configurations[:2]:
+        profile = row.profile
+        assert profile is not None
+        assert profile.kernel_us + sum(gap.us for gap in profile.gaps) == pytest.approx(profile.wall_us)
+        assert profile.joined_us >= 0.99 * profile.device_us
+    compiled = measured.configurations[1]
+    assert compiled.profile is not None
+    keys = {(one.graph, one.launch) for one in compiled.profile.launches if one.kind is LaunchKind.KERNEL}
+    wanted = {
+        (number, kernel.launch) for number, graph in enumerate(compiled.generated) for kernel in graph.kernels
+    }
+    assert keys == wanted
+    assert GapKind.GUARDS in {gap.kind for gap in compiled.profile.gaps}
+    for graph in compiled.generated:
+        for kernel in graph.kernels:
+            assert kernel.text_key is None or kernel.text_key in report.texts
+
+
+def test_each_generated_kernel_was_run_alone_as_well(measured: Measured) -> None:
+    compiled = measured.configurations[1]
+    assert compiled.profile is not None
+    alone = {(one.graph, one.launch): one.isolated_us for one in compiled.profile.launches}
+    for number, graph in enumerate(compiled.generated):
+        for kernel in graph.kernels:
+            us = alone[number, kernel.launch]
+            assert (us is not None) is (kernel.text_key is not None)
+            assert us is None or us > 0
+
+
+def test_eager_operators_are_on_their_lines(measured: Measured) -> None:
+    profile = measured.configurations[0].profile
+    assert profile is not None
+    lines = {one.operator: one.stack[-1].line for one in profile.launches if one.stack}
+    assert lines["aten::sin"] == WRONG_LINE
+
+
+def test_results_are_compared_and_the_first_line_that_differs_is_named(report: Report) -> None:
+    found = rows(report)
+    right, wrong = found["default"].accuracy, found["backend:wrong"].accuracy
+    assert right is not None
+    assert right.passed is True
+    assert right.against == "float64"
+    assert right.tensors[0].cosine == pytest.approx(1.0)
+    assert wrong is not None
+    assert wrong.passed is False
+    assert wrong.first[-1].line == WRONG_LINE
+    assert "sin" in wrong.first_operator
+    assert found["backend:wrong"].compiles == 2, "what is compiled to find an error does not count"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words"),
+    [
+        ("backend:dies", "signal", "SIGSEGV"),
+        ("backend:lacks_memory", "memory", "no memory for the kernels"),
+        ("backend:nope", "backend", "nope"),
+    ],
+)
+def test_each_failure_is_a_row_that_says_so(report: Report, name: str, kind: str, words: str) -> None:
+    row = rows(report)[name]
+    assert row.wall is None
+    assert row.failure is not None
+    assert row.failure.kind == kind
+    assert words in row.failure.message
+    assert row.failure.next_step
+
+
+def test_one_that_hangs_is_ended_and_says_at_which_line(live: LiveWorker) -> None:
+    report = measure(
+        live,
+        MODEL,
+        "Net",
+        configurations=("backend:hangs",),
+        limit_seconds=8.0,
+        accuracy=False,
+        profile=False,
+    )
+    eager, hanging = report.measured.configurations if report.measured else ()
+    assert eager.wall is not None
+    assert hanging.failure is not None
+    assert hanging.failure.kind == "timeout"
+    assert re.search(r"at model.py:1[67]$", hanging.failure.message)
+    assert "fuselight.bench.timeLimit" in hanging.failure.next_step
+
+
+def test_what_had_no_memory_was_tried_again_alone(report: Report) -> None:
+    assert rows(report)["backend:lacks_memory"].alone
+
+
+@pytest.mark.parametrize(
+    ("plan", "kind", "culprit", "words"),
+    [
+        ({"configurations": ("reduce-overhed",)}, "configuration", Culprit.USER, "'reduce-overhead'"),
+        ({"device": "cuda:99"}, "device", Culprit.ENVIRONMENT, "cuda"),
+    ],
+)
+def test_what_cannot_be_begun_fails_as_a_whole(
+    live: LiveWorker, plan: dict[str, object], kind: str, culprit: Culprit, words: str
+) -> None:
+    report = measure(live, MODEL, "Net", **plan)
+    failure = report.failures[0]
+    assert (failure.kind, failure.culprit) == (kind, culprit)
+    assert words in f"{failure.message} {failure.next_step}".lower()
+    assert failure.next_step
+
+
+def test_a_target_without_inputs_asks_for_them(live: LiveWorker) -> None:
+    report = measure(
+        live, "import torch\ndef f(x):\n    return x\nif __name__ == '__main__':\n    f(1)\n", "f"
+    )
+    assert report.failures[0].kind == "inputs"
+    assert "# fuselight:" in report.failures[0].next_step
+
+
+def test_fake_inputs_cannot_be_timed(live: LiveWorker) -> None:
+    source = "import torch\n# fuselight: f(f32[4], fake=True)\ndef f(x):\n    return x\n"
+    assert "fake" in measure(live, source, "f").failures[0].message
+
+
+EAGER_ALONE = ("backend:eager",)
+
+
+def test_inputs_that_are_changed_in_place_are_fresh_in_each_call(live: LiveWorker) -> None:
+    source = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    x.mul_(3.0)\n"
+    report = measure(live, source, "f", configurations=EAGER_ALONE)
+    assert report.measured is not None
+    assert report.measured.fresh_inputs
+    accuracy = rows(report)["backend:eager"].accuracy
+    assert accuracy is not None
+    assert accuracy.passed is True
+    assert accuracy.tensors[0].what == "input 0, changed in place"
+
+
+def test_random_results_are_not_compared_and_nothing_to_compare_says_so(live: LiveWorker) -> None:
+    source = "import torch\n# fuselight: f(f32[64])\ndef f(x):\n    return x + torch.rand_like(x)\n"
+    report = measure(live, source, "f", configurations=EAGER_ALONE)
+    accuracy = rows(report)["backend:eager"].accuracy
+    assert accuracy is not None
+    assert accuracy.passed is None
+    assert "random" in accuracy.why
+    source = "import torch\n# fuselight: f(f32[64])\ndef f(x):\n    x + 1\n"
+    accuracy = rows(measure(live, source, "f", configurations=EAGER_ALONE))["backend:eager"].accuracy
+    assert accuracy is not None
+    assert accuracy.passed is None
+    assert "nothing to compare" in accuracy.why
+
+
+def test_a_training_step_is_forward_backward_and_the_optimiser(live: LiveWorker) -> None:
+    report = measure(live, MODEL, "Net", configurations=EAGER_ALONE, work=Work.TRAINING_STEP)
+    assert report.measured is not None
+    assert report.measured.work is Work.TRAINING_STEP
+    accuracy = rows(report)["backend:eager"].accuracy
+    assert accuracy is not None
+    assert accuracy.passed is True
+    assert "gradient of linear.weight" in {one.what for one in accuracy.tensors}
+
+
+def test_a_cancel_ends_every_process(live: LiveWorker, the_next_run_works: None, tmp_path: Path) -> None:
+    del the_next_run_works
+    told = tmp_path / "pids"
+    source = (
+        "import os, time, torch\n"
+        f"with open({str(told)!r}, 'a') as file:\n    print(os.getpid(), file=file)\n"
+        "# fuselight: f(f32[4])\ndef f(x):\n    time.sleep(1000)\n"
+    )
+    request = replace(live.request(source, "f"), tier=Tier.MEASURED, measure=MeasurePlan(accuracy=False))
+
+    async def cancelled() -> None:
+        built = asyncio.Event()
+
+        def progress(one: Progress) -> None:
+            if one.phase == "build":  # behind the import, which writes the number down
+                built.set()
+
+        task = asyncio.create_task(live.worker.run(request, progress))
+        await built.wait()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    live.do(cancelled())
+    numbers = [int(line) for line in told.read_text().split()]
+    assert numbers
+    for pid in numbers:
+        wait_gone(pid)

@@ -13,7 +13,9 @@ from types import ModuleType
 
 import pytest
 
-from fuselight import report
+from fuselight import configurations, report
+from fuselight.measure import nvidia_smi, steady
+from fuselight.protocol import MeasurePlan
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -88,6 +90,31 @@ def test_the_page_of_kernels_names_every_key_of_its_json() -> None:
     assert len(keys) > 30
     names = [key for key in keys if isinstance(key, str)]
     assert sorted(name for name in names if f"`{name}`" not in section) == []
+
+
+def test_the_page_of_measuring_names_configurations_work_and_gaps() -> None:
+    text = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
+    names = [configurations.EAGER, configurations.WRITTEN, "dynamic", *configurations.MODES]
+    names += [one.value for kind in (report.Work, report.GapKind) for one in kind]
+    assert [name for name in names if f"`{name}`" not in text] == []
+    assert "`backend:NAME`" in text
+    assert [flag for flag in configurations._FLAGS if f"+{flag}" not in text] == []
+
+
+def test_the_page_of_measuring_has_the_numbers_of_the_code() -> None:
+    """Each as the page says it, so that neither changes without the other."""
+    text = re.sub(r"\s+", " ", (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8"))
+    plan = MeasurePlan()
+    for words in (
+        f"the median of the last {steady.WINDOW} calls is within {steady.NEAR:.0%}".replace("%", " %"),
+        f"**Rounds**: {plan.rounds}, fewer",
+        f"`fuselight.bench.seconds` ({plan.seconds:g} by default",
+        f"A spread above {steady.UNSTEADY:.0%}".replace("%", " %"),
+        f"as its share of the time allows, {steady._CALLS:,} at the most",
+        f"`fuselight.bench.timeLimit` seconds ({plan.limit_seconds:g})",
+        f"does not answer within {nvidia_smi._SECONDS:g} seconds",
+    ):
+        assert words in text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

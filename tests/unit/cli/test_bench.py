@@ -1,0 +1,253 @@
+"""`fuselight bench` in words and data, its exit codes, and what it can be compared with."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from fuselight.protocol import Analyse, InputsPlan, MeasurePlan, Target
+from fuselight.report import Culprit, Failure, GapKind, Problem, Report, Tier
+from fuselight_server.cli import app
+from fuselight_server.cli.formats.bench_data import as_csv, as_json
+from fuselight_server.cli.formats.bench_text import print_benchmarks
+from fuselight_server.cli.outcome import Outcome
+from fuselight_server.cli.targets import Turn
+from fuselight_server.interpreters import Choice
+from fuselight_server.measured.exports import from_json
+from fuselight_server.measured.history import run_of
+from fuselight_server.static.document import read_source
+from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
+from tests.support.reports import FILE, ROOT, at, report
+
+bench: Any = importlib.import_module("fuselight_server.cli.bench")
+"""The module: the package has the verb under the same name."""
+
+FAILURE = Failure(Culprit.ENVIRONMENT, "memory", "out of memory", "Give it smaller inputs.")
+SHOWN = profile([ran(0, 30.0), ran(1, 60.0), ran(7, 10.0)], [gap(GapKind.SYNC, 100.0, 14, "aten::item")])
+DEFAULT = row(
+    "default", 100.0, generated=(graph(kernel(3, 4), kernel(9, launch=1)),), profile=SHOWN, graph_breaks=1,
+    recompiles=0, peak_bytes=12_600_000,
+)  # fmt: skip
+
+
+def said(*reports: Report, before: Report | None = None, problems: tuple[Problem, ...] = ()) -> str:
+    outcome = Outcome(reports=list(reports), problems=list(problems))
+    out = io.StringIO()
+    print_benchmarks(
+        outcome, list(benched(*reports, before=before)), Console(file=out, width=200, highlight=False)
+    )
+    return out.getvalue()
+
+
+def benched(*reports: Report, before: Report | None = None) -> Any:
+    def run(one: Report) -> Any:
+        return run_of(one, ROOT, lambda _path, line: f"line {line}")
+
+    return [bench.Benched(one, run(one), run(before) if before is not None else None) for one in reports]
+
+
+def test_the_verdict_comes_first_then_rows_lines_and_where_the_time_goes() -> None:
+    text = said(benchmark(row("eager", 300.0), DEFAULT))
+    lines = text.splitlines()
+    assert lines[0] == f"{FILE}: Net - inference, measured on NVIDIA H200"
+    assert lines[1] == "inputs: Net()(f32[4, 8])"
+    assert lines[2] == "default is 3.0x as fast as eager: 100 us +- 1% instead of 300 us +- 1%"
+    assert lines[3].startswith("  - its cold compile takes 2 s")
+    assert f"  - 50% of a call goes into waiting for the device (aten::item): 100 us ({FILE}:14)" in lines
+    (default,) = [line for line in lines if line.startswith("default   ")]
+    assert default.split() == [
+        "default",
+        "100",
+        "us",
+        "+-",
+        "1%",
+        "3.0x",
+        "-",
+        "12.6",
+        "MB",
+        "2",
+        "s",
+        "1",
+        "0",
+    ]
+    assert re.search(rf"{FILE}:9 +60 us +60%$", text, re.MULTILINE)
+    assert re.search(r"10 us +- +- +1 +triton_7  \(joined to no line\)$", text, re.MULTILINE)
+    assert re.search(r"100 us +50% +#{10} +waiting for the device \(aten::item\)", text)
+    assert "where one call of default goes: 200 us, with the profiler on (CUPTI)" in text
+
+
+def test_what_failed_and_what_is_wrong_is_told_in_its_row() -> None:
+    text = said(
+        benchmark(
+            row("eager", 300.0),
+            replace(DEFAULT, accuracy=wrong(first=(at(14),))),
+            row("max-autotune", None, failure=FAILURE),
+        )
+    )
+    assert "max-autotune: failed: out of memory. Give it smaller inputs." in text
+    assert (
+        f"default: not as eager within a tolerance of 0.0001 (1 tensor against float64) ({FILE}:14)" in text
+    )
+    assert "    output: cosine 0.5, largest error 1, relative 2" in text
+    assert f"error[FL801] {FILE}:14: compiled as `default`, results differ from eager's" in text
+
+
+def test_without_targets_or_inputs_the_next_step_is_told() -> None:
+    assert "no target: name one with --target" in said()
+    assert "cannot measure Nott: no class" in said(problems=(Problem("targets", "Nott", "no class"),))
+    failed = report(failures=(Failure(Culprit.USER, "inputs", "no inputs are known", "Write a directive."),))
+    assert "failed: no inputs are known. Write a directive." in said(failed)
+
+
+def test_a_comparison_tells_what_changed_or_that_nothing_did() -> None:
+    now = benchmark(row("eager", 300.0), row("default", 112.0))
+    text = said(now, before=benchmark(row("eager", 300.0), row("default", 100.0)))
+    assert "against 2026-01-31T12:00:00Z, NVIDIA H200, torch 2.13.0, inference, default 3.0x" in text
+    assert "  default: +12%, 100 us -> 112 us" in text
+    assert "nothing changed beyond the spread of both" in said(now, before=now)
+
+
+def test_data_has_every_target() -> None:
+    other = benchmark(row("eager", 300.0))
+    reports = [
+        benchmark(row("eager", 300.0), DEFAULT),
+        replace(other, target=replace(other.target, name="g")),
+    ]
+    outcome = Outcome(reports=reports)
+    data = json.loads(as_json(outcome, benched(*reports)))
+    assert [one["name"] for one in data["targets"]] == ["Net", "g"]
+    assert data["targets"][0]["page"]["configurations"][1]["speedup"] == 3.0
+    assert from_json(json.dumps(data), "g").report.target.name == "g"
+    rows = list(csv.DictReader(io.StringIO(as_csv(outcome, benched(*reports)))))
+    assert {one["target"] for one in rows} == {"Net", "g"}
+
+
+@pytest.mark.parametrize(
+    ("one", "code"),
+    [
+        (benchmark(row("eager"), DEFAULT), 0),
+        (benchmark(row("eager", 10.0), DEFAULT), 0),  # slower is no error
+        (benchmark(row("eager"), replace(DEFAULT, accuracy=wrong())), 1),
+        (benchmark(row("eager"), row("default", None, failure=FAILURE)), 2),
+        (benchmark(row("eager"), DEFAULT, of={"finished": False}), 2),
+        (report(failures=(FAILURE,)), 2),
+        (None, 2),
+    ],
+)
+def test_the_exit_code_says_whether_all_was_measured_and_is_right(one: Report | None, code: int) -> None:
+    assert bench.exit_code(Outcome(reports=[one] if one is not None else [])) == code
+
+
+def test_a_comment_silences_a_finding_and_its_exit_code() -> None:
+    text = "\n" * 13 + "y = f(x)  # fuselight: ignore[FL801]\n"
+    outcome = Outcome(
+        reports=[benchmark(row("eager"), replace(DEFAULT, accuracy=wrong(first=(at(14),))))],
+        readings={FILE: read_source(FILE, text)},
+    )
+    assert bench.exit_code(outcome) == 0
+
+
+def test_a_problem_of_the_command_is_a_failure() -> None:
+    problem = Problem("targets", "g", "no class")
+    assert bench.exit_code(Outcome(reports=[benchmark(row("eager"), DEFAULT)], problems=[problem])) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--compare", "eager,defualt"], "did you mean 'default'?"),
+        (["--compare", "default+dynamical"], "'dynamical' in 'default+dynamical' is none of"),
+        (["--against", "nowhere.json"], "nowhere.json cannot be compared with: No such file or directory"),
+        (["--against", "{}.json"], "no benchmark is in it: make one with `fuselight bench --format json`"),
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("{}.json").write_text("{}")
+    Path("model.py").write_text("import torch\n")
+    result = CliRunner().invoke(app, ["bench", "model.py", *arguments])
+    assert result.exit_code == 2
+    words = " ".join(re.sub("[│╭╮╰╯─]", " ", result.output + result.stderr).split())
+    assert said in words
+
+
+async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Measure `Net` of a file by a worker that answers at once; returns the outcome and what was made of it."""
+    path = folder / "model.py"
+    path.write_text("import torch\n\n\nclass Net(torch.nn.Module): ...\n")
+    asked = []
+
+    async def run(_turn: Turn, request: Analyse) -> Report:
+        asked.append(request)
+        made = benchmark(row("eager", 300.0), row("default", us))
+        return replace(made, target=replace(made.target, path=str(path)))
+
+    async def report_each(_paths: Any, _worker: Any, _say: Any, report_of: Any, **_more: Any) -> Outcome:
+        target = Target(str(path), "Net", "module", 4, compiled=True)
+        request = Analyse(id=1, generation=1, target=target, inputs=InputsPlan(), roots=(str(folder),))
+        outcome = Outcome()
+        worker: Any = SimpleNamespace(hello=None)
+        outcome.reports.append(await report_of(Turn(request, worker, Choice("", ""), print), outcome))
+        return outcome
+
+    monkeypatch.setattr(Turn, "run", run)
+    monkeypatch.setattr(bench, "report_each", report_each)
+    monkeypatch.setattr(bench, "StartedWorker", lambda *_more, **_named: None)
+    options = bench.BenchOptions((path,), plan=MeasurePlan(limit_seconds=10.0), against=against)
+    outcome, found = await bench.measure(options, print)
+    return asked[0], outcome, found[0]
+
+
+@pytest.mark.asyncio
+async def test_a_benchmark_is_kept_and_the_next_one_compared_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    request, _, first = await kept(tmp_path, None, 100.0, monkeypatch)
+    assert (request.tier, request.measure.configurations) == (Tier.MEASURED, ("eager", "written"))
+    assert request.limits.seconds == 30.0
+    assert first.before is None
+    for name in ("last", "20260131T120000Z", str(tmp_path / "model.py")):
+        _, _, found = await kept(tmp_path, name, 112.0, monkeypatch)
+        assert found.before is not None
+        assert found.before.past.when == "2026-01-31T12:00:00Z"
+    with pytest.raises(bench.AgainstError, match="has no run 'never': there are 2026"):
+        await kept(tmp_path, "never", 112.0, monkeypatch)
+    (tmp_path / "other.py").touch()
+    with pytest.raises(bench.AgainstError, match="has no benchmark of Net: make one first"):
+        await kept(tmp_path, str(tmp_path / "other.py"), 112.0, monkeypatch)
+
+
+@pytest.mark.asyncio
+async def test_an_export_of_another_checkout_can_be_compared_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    there = benchmark(row("eager", 300.0), row("default", 100.0))
+    exported = tmp_path / "then.json"
+    exported.write_text(as_json(Outcome(reports=[there]), benched(there)))
+    _, outcome, found = await kept(tmp_path, str(exported), 112.0, monkeypatch)
+    assert found.before.report.target.path == FILE
+    data = json.loads(as_json(outcome, [found]))
+    changes = data["targets"][0]["page"]["comparison"]["configurations"]
+    assert [one["change"] for one in changes] == [None, pytest.approx(0.12)]
+
+
+@pytest.mark.asyncio
+async def test_where_there_is_no_run_yet_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    with pytest.raises(bench.AgainstError, match="none was made yet: leave out --against this time"):
+        await kept(tmp_path, "last", 100.0, monkeypatch)

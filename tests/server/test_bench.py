@@ -1,0 +1,132 @@
+"""A benchmark as a client meets it: a real one on the CPU, end to end, and one that is cancelled in flight."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.server.conftest import settings
+from tests.server.programs import WAITING, let_go, write
+from tests.server.test_kernels import by_line, hover
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.server.conftest import Start
+    from tests.support.lsp_client import Client, Json
+
+pytestmark = pytest.mark.torch
+
+SOURCE = """\
+import torch
+
+
+# fuselight: f(f32[256, 1024])
+@torch.compile
+def f(x):
+    y = x.exp() + 1
+    return y.sum(1)
+"""
+TARGET, EXP, SUM = 5, 6, 7
+"""0-based lines."""
+CLIENT = {
+    "clientCommands": ["fuselight.showDetails", "fuselight.benchmark", "fuselight.showBenchmark"],
+}
+QUICK = {"seconds": 0.2, "rounds": 2}
+
+
+def page_of(client: Client, uri: str, **more: Any) -> Json:
+    found: Json = client.request("fuselight/measured", {"uri": uri, "target": "f", **more})
+    return found
+
+
+def told_whole(page: Json) -> None:
+    """Hold the page of `f` to what is so whatever the machine."""
+    eager, written = page["configurations"]
+    assert (eager["name"], written["name"], eager["failure"], written["failure"]) == (
+        "eager",
+        "written",
+        None,
+        None,
+    )
+    assert 0 < eager["us"] < eager["first_us"] * 1000
+    assert written["first_us"] > 10 * written["us"], "the first call compiles"
+    assert written["speedup"] == pytest.approx(eager["us"] / written["us"])
+    assert written["accuracy"]["passed"] is True, written["accuracy"]
+    assert (written["graph_breaks"], written["recompiles"]) == (0, 0)
+    assert page["verdict"]
+    assert {fact["name"] for fact in page["machine"]} >= {"device", "threads", "torch"}
+    details = page["profiles"]["written"]
+    assert {line["place"]["line"] for line in details["lines"]} >= {EXP, SUM}
+    assert details["lines"][0]["place"]["text"] in SOURCE
+    assert details["joined"] > 0.9
+    assert sum(part["us"] for part in details["where"]) == pytest.approx(details["wall_us"], rel=0.03)
+    assert details["steps"], "the phases of the cold compile"
+
+
+def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path: Path) -> None:
+    client = connect(settings=settings(bench=QUICK))
+    client.start(tmp_path, options=CLIENT)
+    uri = client.open(write(tmp_path, SOURCE))
+    client.until(lambda: by_line(client, uri) != {}, "lenses")
+    assert by_line(client, uri) == {TARGET: ["inputs from line 4", "Run", "Kernels", "Benchmark"]}
+    assert page_of(client, uri)["message"] == "Press Benchmark above f to measure it."
+    started = client.command("fuselight.bench", {"uri": uri, "line": SUM})
+    assert started == {"started": True, "target": "f", "message": "f: eager, written"}
+    client.notified("fuselight/status", lambda status: status["running"] == ["f (benchmark)"])
+    client.notified(
+        "$/progress", lambda told: str(told["value"].get("message")).startswith("Benchmarking f: ")
+    )
+    client.save(uri)
+    client.idle(2, deadline=280)
+    assert by_line(client, uri)[TARGET][0] == "1 graph, 0 breaks, 0 recompilations - inputs from line 4"
+    page = page_of(client, uri)
+    assert (page["found"], page["running"], page["stale"]) == (True, False, False)
+    told_whole(page)
+    lenses = by_line(client, uri)
+    summary = next(text for text in lenses[TARGET] if text.startswith("eager "))
+    assert " - measured on " in summary
+    assert lenses[EXP][0].startswith("1 kernel, ")
+    assert " +- " in lenses[EXP][0]
+    assert "~" not in lenses[EXP][0]
+    assert "| measured | estimate |" in hover(client, uri, SUM)
+    heat = client.request("fuselight/kernelLines", {"uri": uri})["lines"]
+    assert {one["line"] for one in heat} >= {EXP, SUM}
+    assert {one["code"] for one in client.diagnostics(uri)} <= {"FL802"}
+
+    (past,) = page["history"]
+    assert past["device"] in lenses[EXP][0]
+    same = page_of(client, uri, **{"with": past["id"]})["comparison"]
+    assert [one["change"] for one in same["configurations"]] == [None, None]
+    exported = client.request("fuselight/measuredExport", {"uri": uri, "target": "f", "format": "json"})
+    assert json.loads(exported["text"])["run"]["report"]["measured"]["finished"] is True
+
+    since = client.mark()
+    client.edit(uri, (EXP, 0), (EXP, 0), "    x = x.contiguous()\n")
+    client.notified("fuselight/measuredChanged", lambda told: told["uri"] == uri, since=since)
+    assert page_of(client, uri)["stale"]
+    moved = by_line(client, uri)
+    assert moved[SUM + 1][0].endswith("(before your edit)")
+    client.command("fuselight.server.clearCaches")
+    assert not page_of(client, uri)["found"]
+
+
+def test_a_cancel_ends_a_benchmark_at_once(connect: Start, tmp_path: Path) -> None:
+    client = connect(settings=settings(bench=QUICK))
+    client.start(tmp_path, options=CLIENT)
+    path = write(tmp_path, WAITING)
+    uri = client.open(path)
+    assert client.command("fuselight.bench", {"uri": uri, "target": "f"})["started"]
+    client.notified("fuselight/status", lambda status: status["running"] == ["f (benchmark)"])
+    assert page_of(client, uri)["running"]
+    client.command("fuselight.cancelBench", {"uri": uri, "target": "f"})
+    client.idle(1)
+    assert not page_of(client, uri)["running"]
+    let_go(path)
+    unknown = client.command(
+        "fuselight.bench", {"uri": uri, "target": "f", "configurations": ["maxautotune"]}
+    )
+    assert unknown["started"] is False
+    assert "did you mean 'max-autotune'?" in unknown["message"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -331,3 +332,26 @@ def test_a_cancel_ends_every_process(live: LiveWorker, the_next_run_works: None,
     assert numbers
     for pid in numbers:
         wait_gone(pid)
+
+
+def test_without_fork_each_configuration_has_a_fresh_process(folder: Path) -> None:
+    live = LiveWorker(folder, env={**os.environ, "FUSELIGHT_NO_FORK": "1"})
+    assert not live.do(live.worker.start()).forks
+    source = "import os, torch\nprint(os.getpid())\n# fuselight: f(f32[4])\ndef f(x):\n    return x.sin()\n"
+    report = measure(live, source, "f", configurations=EAGER_ALONE, accuracy=False)
+    assert [row.wall is not None for row in rows(report).values()] == [True, True]
+    assert len(set(report.output.stdout.split())) == 2
+    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
+    live.close()
+
+
+def test_a_broken_compiler_is_told_as_such(folder: Path) -> None:
+    live = LiveWorker(folder, env={**os.environ, "CXX": "/bin/false"})
+    source = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x.sin()\n"
+    failure = rows(measure(live, source, "f", accuracy=False))["default"].failure
+    assert failure is not None
+    assert failure.culprit is Culprit.ENVIRONMENT
+    assert "/bin/false" in failure.message
+    assert "doctor" in failure.next_step
+    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
+    live.close()

@@ -11,18 +11,19 @@ import functools
 import multiprocessing
 import os
 import signal
+import subprocess
 import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol
 
-from fuselight.codec import DecodeError, decode
+from fuselight.codec import DecodeError, decode, encode
 from fuselight.configurations import EAGER, ConfigurationError, parse_configuration
 from fuselight.measure.measuring import EndedError, Measuring
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Culprit, Failure, Location, Measured, Report
-from fuselight.worker import configuration, endings, faults, process, wire
+from fuselight.worker import children, configuration, endings, faults, process, wire
 from fuselight.worker.state import Job, RunState, keep
 
 _LEAVES = 10.0
@@ -31,6 +32,8 @@ _SAYS = 0.3
 """Seconds that a process has to write down where it is."""
 _MORE_TIME = "use smaller inputs, or raise the setting fuselight.bench.timeLimit (--time-limit)"
 _OF_MEMORY = "OutOfMemoryError"
+_NO_COMPILER = "InvalidCxxCompiler"
+_EXAMINE = "mend the C++ compiler: `fuselight doctor` (Fuselight: Check the Environment) says how"
 
 
 def coordinate(state: RunState) -> None:
@@ -102,6 +105,64 @@ def _explain(state: RunState) -> None:
     state.failures.extend(failures[:1])
 
 
+class _Started(Protocol):
+    """A process of the operating system."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        ...
+
+    def wait(self, seconds: float, /) -> int | None:
+        """Wait for its end. Returns its status, a signal's number below 0; None while it goes on."""
+        ...
+
+
+class _Forked:
+    """A fork of this process."""
+
+    def __init__(self, made: Any) -> None:
+        self._made = made
+        self.pid: int = made.pid
+
+    def wait(self, seconds: float) -> int | None:
+        """As _Started."""
+        self._made.join(seconds)
+        status: int | None = self._made.exitcode
+        return status
+
+
+def _fork(job: Job, name: str, channel: Connection) -> _Started:
+    made = multiprocessing.get_context("fork").Process(
+        target=configuration.main, args=(job, name, channel, os.getpid()), name=name
+    )
+    made.start()
+    return _Forked(made)
+
+
+class _Spawned:
+    """A fresh process."""
+
+    def __init__(self, made: subprocess.Popen[bytes]) -> None:
+        self._made = made
+        self.pid = made.pid
+
+    def wait(self, seconds: float) -> int | None:
+        """As _Started."""
+        try:
+            return self._made.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def _spawn(job: Job, name: str, channel: Connection) -> _Started:
+    made = children.spawn(["--configuration", str(channel.fileno()), job.directory], (channel.fileno(),))
+    with made.stdin or contextlib.nullcontext() as stdin:
+        if stdin is not None:
+            stdin.write(wire.frame(wire.dump({"request": encode(job.request), "name": name})))
+    return _Spawned(made)
+
+
 @dataclass
 class Process:
     """The process of one configuration (measuring.Other)."""
@@ -112,20 +173,15 @@ class Process:
     """What it has learnt, once it has finished."""
     _directory: str = field(init=False)
     _channel: Connection = field(init=False)
-    _process: Any = field(init=False)
+    _process: _Started = field(init=False)
 
     def __post_init__(self) -> None:
         self._directory = tempfile.mkdtemp(prefix="configuration-", dir=self.job.directory)
-        context: Any = multiprocessing.get_context("fork" if self.job.forked else "spawn")
-        self._channel, theirs = context.Pipe()
+        self._channel, theirs = multiprocessing.Pipe()
         job = replace(self.job, directory=self._directory)
-        if not job.forked:
-            job = replace(job, progress=-1)  # a number that means another file there
-        self._process = context.Process(
-            target=configuration.main, args=(job, self.name, theirs, os.getpid()), name=self.name
-        )
-        self._process.start()
-        theirs.close()
+        start = _fork if job.forked else _spawn
+        with theirs:
+            self._process = start(job, self.name, theirs)
 
     def order(self, what: str, seconds: float, /, **details: Any) -> dict[str, Any]:
         """Have it do something and wait for its answer. Raises EndedError."""
@@ -150,13 +206,10 @@ class Process:
         self._kill()
 
     def _kill(self) -> None:
-        pid = self._process.pid
-        if pid is None:
-            return
-        for one in reversed(process.descendants(pid)):
+        for one in reversed(process.descendants(self._process.pid)):
             with contextlib.suppress(OSError):
                 os.kill(one, signal.SIGKILL)
-        self._process.join(_LEAVES)
+        self._process.wait(_LEAVES)
 
     def _out_of_time(self, seconds: float, phase: str) -> Failure:
         """End it, once it has said where it is."""
@@ -174,11 +227,10 @@ class Process:
 
     def _why(self) -> Failure:
         """Why it is gone, as it says itself, else as its end shows."""
-        self._process.join(_LEAVES)
+        status = self._process.wait(_LEAVES)
         report = self._read("answer.json") or self._read("partial.json")
         if report is not None and report.failures:
-            return _kept_apart(report.failures[-1])
-        status = self._process.exitcode
+            return _in_their_kind(report.failures[-1])
         phase = "measure"
         if status is not None and status < 0:
             return endings.signal_failure(-status, (), phase, None)
@@ -201,7 +253,10 @@ class Process:
             return None  # it has written none, or was ended while it did
 
 
-def _kept_apart(failure: Failure) -> Failure:
-    """A failure of torch's for want of memory, by its own kind: there may be enough when the others are gone."""
-    lacks = _OF_MEMORY in (failure.exception or "") or _OF_MEMORY in failure.message
-    return replace(failure, kind="memory") if lacks else failure
+def _in_their_kind(failure: Failure) -> Failure:
+    """A failure of torch's by what there is to do: for want of memory there may be enough when the others are gone."""
+    if _OF_MEMORY in (failure.exception or "") or _OF_MEMORY in failure.message:
+        return replace(failure, kind="memory")
+    if _NO_COMPILER in failure.message:
+        return replace(failure, culprit=Culprit.ENVIRONMENT, kind="toolchain", next_step=_EXAMINE)
+    return failure

@@ -15,9 +15,9 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
 from fuselight.protocol import Analyse, Progress
@@ -220,19 +220,26 @@ def spawn_process(base: str, environment: Mapping[str, str]) -> tuple[subprocess
     """Start a process for one run where there is no fork. It imports torch and waits for its job on descriptor 0."""
     directory = tempfile.mkdtemp(prefix="run-", dir=base)
     pipes = Pipes.make()
-    launch = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py")
-    flags = sys.orig_argv[1 : sys.orig_argv.index(sys.argv[0])]
-    child = subprocess.Popen(  # noqa: S603 - our own script, in the interpreter that runs us
-        [sys.executable, *flags, launch, "--child", str(pipes.progress[1]), directory],
-        stdin=subprocess.PIPE,
+    child = spawn(
+        ["--child", str(pipes.progress[1]), directory],
+        (pipes.progress[1],),
         stdout=pipes.stdout[1],
         stderr=pipes.stderr[1],
-        pass_fds=(pipes.progress[1],),
         env=dict(environment),
         start_new_session=True,
     )
     pipes.close_theirs()
     return child, directory, pipes
+
+
+def spawn(arguments: Sequence[str], descriptors: Sequence[int], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a fresh process of ours with these arguments; it has the descriptors, and waits for its job on 0."""
+    launch = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py")
+    flags = sys.orig_argv[1 : sys.orig_argv.index(sys.argv[0])]
+    command = [sys.executable, *flags, launch, *arguments]
+    return subprocess.Popen(  # noqa: S603 - our own script, in the interpreter that runs us
+        command, stdin=subprocess.PIPE, pass_fds=tuple(descriptors), **options
+    )
 
 
 def give_job(child: subprocess.Popen[bytes], request: Analyse, fake: str | None) -> None:

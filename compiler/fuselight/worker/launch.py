@@ -5,6 +5,7 @@ PYTHONPATH is not touched, and the `fuselight` that loads is the one beside this
 
     launch.py                              the host: speaks the protocol on descriptors 0 and 1
     launch.py --child FD DIRECTORY         one run, where there is no fork
+    launch.py --configuration FD DIRECTORY one configuration of a benchmark, where there is no fork
     launch.py doctor                       what this interpreter can compile
     launch.py run --report FILE [--root DIR ...] -- SCRIPT ARGS...    a user's program under the recorder
 """
@@ -58,6 +59,10 @@ def main():
         from fuselight.worker.spawned import main as run_spawned
 
         return run_spawned(int(sys.argv[2]), sys.argv[3], STARTED_WITH)
+    if sys.argv[1:2] == ["--configuration"]:
+        from fuselight.worker.spawned import configuration
+
+        return configuration(int(sys.argv[2]), sys.argv[3], STARTED_WITH)
     from fuselight.worker.host import main as run_host
 
     status = run_host(STARTED_WITH)

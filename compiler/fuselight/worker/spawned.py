@@ -32,6 +32,24 @@ def main(progress: int, directory: str, started_with: frozenset[str]) -> int:
     return 1
 
 
+def configuration(channel: int, directory: str, started_with: frozenset[str]) -> int:
+    """Get ready, and be the process of one configuration of a benchmark; as `main`, it ends itself."""
+    os.set_inheritable(channel, False)  # noqa: FBT003 - as above
+    warm.warm_up(forks=False)
+    data = _read_job()
+    if data is None:
+        return 1
+    from multiprocessing.connection import Connection  # noqa: PLC0415 - for a benchmark alone
+
+    from fuselight.worker import configuration as one  # noqa: PLC0415 - loads torch
+    from fuselight.worker.state import Job  # noqa: PLC0415 - the same
+
+    # It tells no progress of its own: the pipe for that is its coordinator's.
+    job = Job(decode(Analyse, data["request"]), directory, started_with, progress=-1)
+    one.main(job, data["name"], Connection(channel), os.getppid())
+    return 1
+
+
 def _read_job() -> dict[str, Any] | None:
     reader = wire.FrameReader()
     payload = None

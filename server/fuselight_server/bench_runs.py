@@ -68,11 +68,10 @@ class Benches:
         if not self._outcomes.catch_up(result, ended=True):
             return
         self._keep(result)
-        if report.measured is not None and report.measured.finished and result.learnt:
-            history = history_of(job.key.path, job.key.name)
-            problem = await asyncio.to_thread(history.keep, report, line_reader(overlays))
-            if problem is not None:
-                self._state.log(problem)
+        history = history_of(job.key.path, job.key.name)
+        problem = await asyncio.to_thread(history.keep, report, line_reader(overlays))
+        if problem is not None:
+            self._state.log(problem)
 
     async def take_in_part(self, job: Job, report: Report | None) -> None:
         """Keep and show what was measured so far; None: it was cancelled.

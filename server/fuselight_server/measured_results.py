@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.finding import Span
 from fuselight_server.findings import findings_of_measured
 from fuselight_server.kernels import Place, place_of
-from fuselight_server.measured.comparing import shown_of
+from fuselight_server.measured.comparing import has_times, shown_of
 from fuselight_server.measured.lines import LineTime, times_by_line
 from fuselight_server.measured.verdict import verdict
 from fuselight_server.places import Live, Places, locations, span
@@ -81,10 +81,7 @@ class MeasuredResult:
     @property
     def learnt(self) -> bool:
         """Whether anything has a time."""
-        measured = self.report.measured
-        return measured is not None and any(
-            one.wall is not None or one.device is not None for one in measured.configurations
-        )
+        return has_times(self.report.measured)
 
     @property
     def shown(self) -> MeasuredResult:

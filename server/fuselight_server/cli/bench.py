@@ -199,10 +199,9 @@ def _kept(report: Report, before: Run | None, outcome: Outcome, path: str, targe
     """Keep a benchmark that came to its end beside the earlier ones; that it cannot be is told."""
     history = history_of(path, target)
     run = run_of(report, str(history.store.folder.parent), outcome.sources.line)
-    if report.measured is not None and report.measured.finished:
-        problem = history.keep(report, outcome.sources.line)
-        if problem is not None:
-            typer.echo(f"fuselight: {problem}", err=True)
+    problem = history.keep(report, outcome.sources.line)
+    if problem is not None:
+        typer.echo(f"fuselight: {problem}", err=True)
     return Benched(report, run, before)
 
 

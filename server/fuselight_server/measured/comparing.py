@@ -59,6 +59,12 @@ def compiled_of(measured: Measured) -> tuple[MeasuredConfiguration, ...]:
     return tuple(one for one in measured.configurations if one.name != EAGER)
 
 
+def has_times(measured: Measured | None) -> bool:
+    """Whether anything has a time."""
+    rows = measured.configurations if measured is not None else ()
+    return any(one.wall is not None or one.device is not None for one in rows)
+
+
 def clock_of(measured: Measured) -> Clock:
     """Return the clock that all rows have: the device's, where each that was timed has it."""
     timed = [one for one in measured.configurations if one.wall is not None or one.device is not None]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.codec import DecodeError, decode, encode
 from fuselight.report import Output, Report, data_key
 from fuselight_server.measured import words
-from fuselight_server.measured.comparing import compiled_of, shown_of, speedup
+from fuselight_server.measured.comparing import compiled_of, has_times, shown_of, speedup
 from fuselight_server.measured.lines import times_by_line
 from fuselight_server.store import Store, write_whole
 
@@ -134,7 +134,9 @@ class History:
         return _benches(self.store) / key
 
     def keep(self, report: Report, read_line: Callable[[str, int], str | None]) -> str | None:
-        """Keep a run. Returns why that is not possible, None where it is or where there is nothing to keep."""
+        """Keep a run that came to its end with a time. Returns why it cannot; None where it can, or is no such."""
+        if report.measured is None or not report.measured.finished or not has_times(report.measured):
+            return None
         root = str(self.store.folder.parent)
         taken = {past.id for past in self.runs()}
         number = 1

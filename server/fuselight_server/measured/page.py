@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight_server.kernels.shares import Place, place_of
 from fuselight_server.measured import words
-from fuselight_server.measured.comparing import clock_of, range_of, speedup, timing_of
+from fuselight_server.measured.comparing import clock_of, has_times, range_of, speedup, timing_of
 from fuselight_server.measured.details import details
 from fuselight_server.measured.verdict import verdict
 
@@ -139,7 +139,7 @@ def _head(named: Named, view: View, around: Around) -> Json:
 def machine(one: Machine, report: Report) -> list[dict[str, str]]:
     """Return where it was measured, name by name."""
     facts = [
-        ("device", words.device(one)),
+        ("device", words.device(one) if has_times(report.measured) else ""),
         ("CUDA_VISIBLE_DEVICES", one.visible or ""),
         ("UUID", one.uuid),
         ("MIG", "yes" if one.mig else ""),

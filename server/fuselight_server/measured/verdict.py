@@ -49,10 +49,11 @@ def verdict(report: Report) -> tuple[Statement, ...]:
         if mine is not None:
             found += _compared(report, best, base, mine, wrong=not right)
     found += [_wrong(report, one) for one in timed if _is_wrong(one)]
+    said = eager.failure.message if eager is not None and eager.failure is not None else None
     found += [
         Statement(Cause.FAILED, f"{one.name} could not be measured: {one.failure.message}")
-        for one in measured.configurations
-        if one.failure is not None and (one.name != EAGER or found[:1] != [_eager_failed(one)])
+        for one in compiled_of(measured)
+        if one.failure is not None and one.failure.message != said
     ]
     return tuple(found)
 

@@ -69,8 +69,8 @@ def listed(items: Iterable[str]) -> str:
 
 
 def device(machine: Machine) -> str:
-    """`NVIDIA H200`, `NVIDIA H200 (1)` of several, `a CPU` where its name is not known."""
-    name = machine.device or "a CPU"
+    """`NVIDIA H200`, `NVIDIA H200 (1)` where it is not the first one; a question mark is a name that is not known."""
+    name = machine.device if machine.device not in ("", "?") else "a device without a name"
     return f"{name} ({machine.index})" if machine.index else name
 
 

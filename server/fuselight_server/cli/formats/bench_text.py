@@ -14,7 +14,7 @@ from fuselight_server.cli.formats.json import severity_word
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.kernels.words import microseconds, size
 from fuselight_server.measured import words
-from fuselight_server.measured.comparing import shown_of
+from fuselight_server.measured.comparing import has_times, shown_of
 from fuselight_server.measured.comparison import compare, said
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def _print_target(one: Benched, outcome: Outcome, console: Console) -> None:
     report, made = one.report, page_of(one, outcome)
     name = f"{shown_path(report.target.path)}: {made['title']}"
     measured = report.measured
-    where = f" - {made['work']}, measured on {words.device(measured.machine)}" if measured is not None else ""
+    where = ""
+    if measured is not None and has_times(measured):
+        where = f" - {made['work']}, measured on {words.device(measured.machine)}"
     console.print(Text.assemble((name, "bold"), where), soft_wrap=True)
     for failure in report.failures:
         console.print(Text(f"failed: {failure.message}. {failure.next_step}", "bold red"), soft_wrap=True)

@@ -4,8 +4,13 @@
 
 Each model is measured as `fuselight bench` measures it, by a worker of this interpreter, and then by a process that
 knows nothing of Fuselight (`measured_apart`). What was measured is kept in the folder, one file a model: a later call
-with other models adds to it, and `--page` writes the page of what is there. Needs torch alone, with Triton on a GPU.
-Invariant: one thing is measured at a time, each with empty caches.
+with other models adds to it, and `--only-page` writes the page of what is there. The twelve models and the experiment
+with the large ResNet-50 (`--seed`) take some twenty minutes together; where one command may not take so long, give it
+some models at a time. Needs torch, with Triton on a GPU, and the models' libraries.
+
+    ... -m benchmarks.gpu.measured --device cpu --models tiny --seed --seed-model tiny --seconds 0.3
+
+shows on a machine without a GPU that it works. Invariant: one thing is measured at a time, each with empty caches.
 """
 
 from __future__ import annotations
@@ -33,7 +38,7 @@ from fuselight_server.worker_start import Interpreter
 ROOT = Path(__file__).resolve().parents[2]
 APART_SECONDS = 600
 SEED = ("eager", "default", "reduce-overhead", "max-autotune")
-LARGE = "resnet50_large"
+SEED_FILE = "seed"
 _PROVIDER = "example_inputs"
 
 
@@ -45,9 +50,8 @@ def main() -> int:
     for model in models:
         _keep(asked.out / f"{model}.json", _model(model, asked))
     if asked.seed and not asked.only_page:
-        _keep(
-            asked.out / f"{LARGE}.json", {"measured": _measured(LARGE, asked, SEED, limit=asked.seed_limit)}
-        )
+        measured = _measured(asked.seed_model, asked, SEED, limit=asked.seed_limit)
+        _keep(asked.out / f"{SEED_FILE}.json", {"measured": measured, "model": asked.seed_model})
     text = _page(asked.out)
     asked.page.parent.mkdir(parents=True, exist_ok=True)
     asked.page.write_text(text, encoding="utf-8")
@@ -72,6 +76,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument(
         "--seed", action="store_true", help="measure the large ResNet-50 in four configurations, too"
     )
+    parser.add_argument("--seed-model", default="resnet50_large")
     parser.add_argument("--seed-limit", type=float, default=400.0, help="seconds for each of them")
     parser.add_argument("--out", type=Path, default=Path("artifacts/measured"))
     parser.add_argument("--page", type=Path, help="where the page goes; OUT/measured.md")
@@ -126,7 +131,9 @@ async def _run(path: Path, plan: MeasurePlan) -> dict[str, Any]:
         tier=Tier.MEASURED,
         measure=plan,
     )
-    worker = Worker(Interpreter(sys.executable), cwd=str(ROOT), env=_environment(), log=_say)
+    worker = Worker(
+        Interpreter(sys.executable), cwd=str(ROOT), env=_environment(), log=_say, sample_after=0.0
+    )
     try:
         answer = await worker.run(request, _tell)
     finally:
@@ -196,7 +203,7 @@ def _made(asked: argparse.Namespace) -> dict[str, str]:
         "device": device,
         "versions": f"Python {platform.python_version()}, torch {torch.__version__}, Triton {triton}",
         "inputs": f"{asked.dtype}, {asked.rows} times the rows of benchmarks/gpu/models.py; inference",
-        "cache": "L2 cleared before each timed call, here and there",
+        "cache": "L2 cleared before each timed call, here and there" if asked.device != "cpu" else "as it is",
         "command": f"PYTHONPATH=compiler:server python -m benchmarks.gpu.measured {shlex.join(sys.argv[1:])}".strip(),
     }
 
@@ -220,20 +227,21 @@ def _keep(path: Path, found: Mapping[str, Any]) -> None:
 def _page(folder: Path) -> str:
     """The page of all that is in the folder."""
     made: dict[str, str] = {}
-    rows, seeds = [], []
+    rows, seeds, model = [], [], "resnet50_large"
     for path in sorted(folder.glob("*.json")):
         found = json.loads(path.read_text(encoding="utf-8"))
         measured = found["measured"]
         if "configurations" not in measured:
             rows.append(measured_table.ModelRow(path.stem, failure=measured["failure"]))
-        elif path.stem == LARGE:
+        elif path.stem == SEED_FILE:
             seeds = measured_table.seed_rows(decode(Measured, measured))
+            model = found["model"]
         else:
             made = {**made, **found["made"]}
             rows.append(
                 measured_table.row_of(path.stem, decode(Measured, measured), found["mode"], found["apart"])
             )
-    return measured_table.page(made, rows, seeds)
+    return measured_table.page(made, rows, seeds, model)
 
 
 if __name__ == "__main__":

@@ -153,8 +153,10 @@ def _operators(kernel: Kernel) -> str:
     return " ".join(names[:4]) + (" ..." if len(names) > 4 else "")  # noqa: PLR2004 - a short hint
 
 
-def page(made: Mapping[str, str], rows: Sequence[ModelRow], seeds: Sequence[Sequence[str]]) -> str:
-    """The page of results."""
+def page(
+    made: Mapping[str, str], rows: Sequence[ModelRow], seeds: Sequence[Sequence[str]], seed_model: str
+) -> str:
+    """The page of results; `seeds` are rows of `seed_rows`, of the model of that name."""
     estimates = [one for row in rows for one in row.estimates]
     worst = sorted(estimates, key=lambda one: -one.error)[:_WORST]
     parts = [
@@ -173,7 +175,7 @@ def page(made: Mapping[str, str], rows: Sequence[ModelRow], seeds: Sequence[Sequ
             ("model", "kernel", "measured, us", "estimate, us", "off by", "what it is"),
             [(*_against(one), one.note) for one in worst],
         ),
-        "## ResNet-50 on one image, 1x3x1024x1024\n\n" + _table(SEED_HEAD, seeds),
+        f"## {_MODELS.get(seed_model, seed_model)}, in several configurations\n\n" + _table(SEED_HEAD, seeds),
         "## What the machine was told of\n\n" + _notes(rows),
     ]
     return "\n\n".join(parts) + "\n"
@@ -183,6 +185,7 @@ _HEAD = (
     "model", "us", "spread", "clock", "apart, us", "off by", "joined", "kernels + gaps of wall", "kernels compared",
     "worst", "not read apart", "overhead",
 )  # fmt: skip
+_MODELS = {"resnet50_large": "ResNet-50 on one image, 1x3x1024x1024, float32 with TF32"}
 SEED_HEAD = ("configuration", "ms", "spread", "cosine similarity", "first call, s", "why not")
 
 

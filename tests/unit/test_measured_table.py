@@ -112,7 +112,7 @@ def test_a_kernel_that_nobody_else_has_is_counted() -> None:
 def test_what_failed_says_why() -> None:
     assert row_of("bert", MEASURED, "max-autotune", APART).failure == "not done after 400 s"
     assert row_of("bert", MEASURED, "reduce-overhead", APART).failure == "it was not measured"
-    assert "| bert | failed: not done | - |" in page({}, [ModelRow("bert", "not done")], [])
+    assert "| bert | failed: not done | - |" in page({}, [ModelRow("bert", "not done")], [], "tiny")
 
 
 def _promises(text: str) -> dict[str, list[str]]:
@@ -123,7 +123,7 @@ def _promises(text: str) -> dict[str, list[str]]:
 
 def test_promises_are_kept_or_not() -> None:
     row = row_of("bert", MEASURED, "default", APART)
-    told = _promises(page({}, [row], seed_rows(MEASURED)))
+    told = _promises(page({}, [row], seed_rows(MEASURED), "tiny"))
     kept = {what: cells[-1] for what, cells in told.items()}
     assert kept["time of a call against an independent one"] == "yes"
     assert kept["kernels of more than 10 us against another reading"] == "yes"
@@ -134,7 +134,7 @@ def test_promises_are_kept_or_not() -> None:
     # A configuration without a similarity keeps no promise, however good the others are.
     assert kept["results of the large model: 1 - similarity"] == "not measured"
     worse = replace(row, us=103.0, joined=0.98, whole=1.04, overhead=0.21)
-    told = _promises(page({}, [row, worse], []))
+    told = _promises(page({}, [row, worse], [], "tiny"))
     assert [cells[-1] for cells in told.values()] == [
         "**no**", "yes", "**no**", "**no**", "yes", "not measured", "**no**",
     ]  # fmt: skip
@@ -142,7 +142,7 @@ def test_promises_are_kept_or_not() -> None:
 
 def test_one_model_without_a_number_leaves_the_promise_open() -> None:
     row = row_of("bert", MEASURED, "default", APART)
-    told = _promises(page({}, [row, ModelRow("gpt2", failure="no memory")], []))
+    told = _promises(page({}, [row, ModelRow("gpt2", failure="no memory")], [], "tiny"))
     assert told["time of a call against an independent one"][-1] == "not measured"
 
 
@@ -151,15 +151,16 @@ def test_the_large_models_rows() -> None:
     assert eager == ("eager", "0.200", "1.0%", "-", "-", "")
     assert default == ("default", "0.102", "1.0%", "0.500000", "2.5", "")
     assert autotuned == ("max-autotune", "-", "-", "-", "-", "not done after 400 s")
-    text = page({"device": "NVIDIA H200"}, [], seed_rows(MEASURED))
+    text = page({"device": "NVIDIA H200"}, [], seed_rows(MEASURED), "resnet50_large")
     assert "| max-autotune | - | - | - | - | not done after 400 s |" in text
     assert "| device | NVIDIA H200 |" in text
+    assert "## ResNet-50 on one image, 1x3x1024x1024" in text
 
 
 def test_the_worst_estimates_are_told_with_what_they_are() -> None:
     row = row_of("bert", MEASURED, "default", APART)
-    text = page({}, [replace(row, estimates=row.estimates * 9)], [])
-    section = text.partition("## Estimates")[2].partition("## ResNet")[0]
+    text = page({}, [replace(row, estimates=row.estimates * 9)], [], "tiny")
+    section = text.partition("## Estimates")[2].partition("## tiny")[0]
     lines = [line for line in section.splitlines() if line.startswith("| bert")]
     assert len(lines) == measured_table._WORST
     assert lines[0] == "| bert | `small` | 6.00 | 0.70 | 88.3% | triton, bound by launch, add |"

@@ -153,8 +153,9 @@ class Analysis:
         self._face.results_changed([path])
 
     def cancel(self, path: str | None) -> None:
-        """Cancel the runs of a file (None: all)."""
-        self.runs.cancel(None if path is None else [key for key in self._keys() if key.path == path])
+        """Cancel the runs of a file, but for benchmarks, which have a button of their own (None: all runs)."""
+        mine = [key for key in self._keys() if key.path == path and key.tier is not Tier.MEASURED]
+        self.runs.cancel(None if path is None else mine)
 
     async def restart(self, folder: str | None) -> None:
         """End the workers of a folder (None: all); the next run starts fresh ones."""

@@ -214,6 +214,11 @@ async def test_while_it_runs_the_page_says_what_it_is_at(desk: Desk) -> None:
     page = await desk.page()
     assert (page["found"], page["running"]) == (False, True)
     assert page["message"] == "Benchmarking f: default: compiling"
+    desk.analysis.cancel(desk.path)
+    assert desk.key in desk.analysis.runs.in_flight, "to cancel a file's runs leaves its benchmarks"
+    desk.analysis.cancel(None)
+    await desk.settle()
+    assert not (await desk.page())["running"]
     await desk.analysis.close()
 
 

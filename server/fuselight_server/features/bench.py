@@ -18,6 +18,7 @@ from fuselight_server import convert
 from fuselight_server.bench_runs import plan_of
 from fuselight_server.features.commands import argument
 from fuselight_server.features.status import describe
+from fuselight_server.kernels import Place
 from fuselight_server.measured import exports
 from fuselight_server.measured.comparison import as_json, compare
 from fuselight_server.measured.history import run_of
@@ -29,10 +30,11 @@ from fuselight_server.runs import Key
 from fuselight_server.state import disk_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fuselight.report import Report
     from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams
     from fuselight_server.features.server import Server
-    from fuselight_server.kernels import Place
     from fuselight_server.measured.history import Run
     from fuselight_server.measured_results import MeasuredResult
     from fuselight_server.runs import Running
@@ -182,7 +184,8 @@ async def _page(
             else await asyncio.to_thread(history.newest)
         )
     if live is not None:
-        run = run_of(live.report, server.state.folder_of(path).path, server.state.read_line)
+        root = str(history.store.folder.parent) if history is not None else server.state.folder_of(path).path
+        run = run_of(live.report, root, _reader(server, live))
     report = live.report if live is not None else run.report if run is not None else None
     against = await asyncio.to_thread(history.read, other) if history is not None and other else None
     view = _view(server, live, run)
@@ -203,6 +206,16 @@ async def _page(
     if report is None:
         return nothing(Named(path, key.name), view, around), None
     return page(report, view, around), run
+
+
+def _reader(server: Server, live: MeasuredResult) -> Callable[[str, int], str | None]:
+    """Read lines of a report where edits have moved them."""
+
+    def read_line(path: str, line: int) -> str | None:
+        now = live.now(Place(path, line))
+        return server.state.read_line(now.path, now.line) if now is not None else None
+
+    return read_line
 
 
 def _message(server: Server, key: Key, running: Running | None, kept: MeasuredResult | None) -> str:
@@ -234,7 +247,7 @@ def _by_text(server: Server, place: Place, run: Run | None) -> Place:
     whole = document.source.text if document is not None else disk_text(place.path) or ""
     lines = [number for number, line in enumerate(whole.splitlines(), 1) if line.strip() == text.strip()]
     nearest = min(lines, key=lambda number: abs(number - place.line), default=place.line)
-    return type(place)(place.path, nearest)
+    return Place(place.path, nearest)
 
 
 def _shown(server: Server, path: str) -> str:

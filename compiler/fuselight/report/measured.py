@@ -131,8 +131,8 @@ class MeasuredLaunch:
     stack: Stack = ()
     """Eager work: the line that it belongs to, where that is known, outermost frame first."""
     isolated_us: float | None = None
-    """The same launch made alone, over and over, with the arguments of a real call, microseconds; None where that was not
-    asked for."""
+    """The same launch made alone, over and over, with the arguments of a real call, microseconds.
+    None where that was not asked for."""
 
 
 class GapKind(str, enum.Enum):

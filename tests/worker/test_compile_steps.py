@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,12 +100,14 @@ def _length(watched: Watched) -> int:
 
 
 def test_what_the_recorder_learnt_of_a_frame_comes_first() -> None:
-    watched = _watched([Phase("dynamo", 0, 10, 1, "0/0"), Phase("dynamo", 20, 30, 1, "1/0")], [])
-    watched.events.places["1/0"] = Location("told.py", 2)
-    frames = (Frame("f", Location("model.py", 7, function="f")),)
-    found = steps(watched, (Compile("0/0", 0, Outcome.COMPILED),), frames)
-    assert [step.location and (step.location.path, step.location.line) for step in found] == [
-        ("model.py", 7), ("told.py", 2),
+    ids = ("0/0", "1/0", "2/0")
+    watched = _watched([Phase("dynamo", 20 * at, 20 * at + 10, 1, one) for at, one in enumerate(ids)], [])
+    watched.events.places.update({"1/0": Location("told.py", 2), "2/0": Location("told.py", 3)})
+    frame = Frame("f", Location("model.py", 7, 0, 9, 5, "f"))
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("2/0", 1, Outcome.COMPILED))
+    found = steps(watched, compiles, (frame, replace(frame, resumes_at=8)))
+    assert [step.location for step in found] == [
+        frame.location, Location("told.py", 2), Location("model.py", 8, function="f"),
     ]  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def steps(
     line that torch's own events name, if they do.
     """
     events = watched.events
-    places = {**events.places, **{one.id: frames[one.frame].location for one in compiles}}
+    places = {**events.places, **{one.id: _place(frames[one.frame]) for one in compiles}}
     roots = _tree(phase for phase in events.phases if phase.thread == events.thread)
     others = [phase for phase in events.phases if phase.thread != events.thread]
     whole = _Node("", events.start_ns, events.end_ns, inner=roots)
@@ -58,6 +58,13 @@ def steps(
     _fold(whole, _MOST)
     within = _Within(events.start_ns, places)
     return tuple(step for node in whole.inner for step in _listed(node, within))
+
+
+def _place(frame: Frame) -> Location:
+    """Where a frame begins: its `def`, or the line where it goes on behind a graph break."""
+    if frame.resumes_at is None:
+        return frame.location
+    return Location(frame.location.path, frame.resumes_at, function=frame.location.function)
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,14 @@ def test_measurements_stand_in_the_place_of_estimates_until_the_code_changes() -
     assert len(hovered_estimates(snapshot(kept), 4)) == 1
 
 
+def test_the_source_of_a_kernel_is_still_a_click_away_where_it_was_generated() -> None:
+    for results, buttons in (([made()], 0), ([estimated(), made()], 4)):
+        kept = opened(*results)
+        kept.client.commands = frozenset({"fuselight.showKernel"})
+        shown = [one for one in line_lenses(snapshot(kept)) if one["command"]["title"] == "Show"]
+        assert len(shown) == buttons
+
+
 def test_without_estimates_what_was_measured_stays_and_says_that_it_is_from_before() -> None:
     kept = opened(made())
     edit(kept, (4, 0), (4, 0), "new = 1\n")

@@ -254,5 +254,7 @@ def _print(outcome: Outcome, benched: list[Benched], output_format: BenchFormat)
         return
     made = {BenchFormat.JSON: as_json, BenchFormat.CSV: as_csv, BenchFormat.HTML: as_html}[output_format]
     typer.echo(made(outcome, benched), nl=False)
+    if output_format is BenchFormat.HTML and len(benched) > 1:
+        typer.echo("fuselight: HTML is of the first target; choose another with --target", err=True)
     for problem in outcome.problems:
         typer.echo(f"fuselight: cannot measure {problem.what}: {problem.why}", err=True)

@@ -6,6 +6,7 @@ part of the time, so that the parts of all lines are the target's total.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from fuselight.report import Tier
@@ -16,7 +17,7 @@ from fuselight_server.kernels.words import compiled_again, line_ranges, microsec
 from fuselight_server.runs import Key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from fuselight_server.convert import PlainRange
     from fuselight_server.features.lens import Lens
@@ -88,23 +89,32 @@ def line_lenses(snapshot: Snapshot) -> Iterator[Lens]:
     several = sum(bool(one.rows(snapshot.path)) for one in shown) > 1
     told: set[int] = set()
     for benchmark in measured:
+        generated = replace(benchmark.key, tier=Tier.KERNELS) in snapshot.kernels
         for line, timed in _grouped(snapshot, benchmark.rows(snapshot.path), told):
-            yield lens(
-                _at(snapshot, line), _name(benchmark, several) + bench_lens.line_words(benchmark, timed)
-            )
+            place = _at(snapshot, line)
+            yield lens(place, _name(benchmark, several) + bench_lens.line_words(benchmark, timed))
+            if generated:
+                yield from _show(snapshot, benchmark.key.name, place, timed)
     for result in estimated:
         for line, group in _grouped(snapshot, result.rows(snapshot.path), told):
             place = _at(snapshot, line)
             yield lens(place, _name(result, several) + words(result, group))
-            if SHOW in snapshot.client.commands:
-                lines = [row.place.line for row in group]
-                arguments: dict[str, str | int] = {
-                    "uri": snapshot.document.uri,
-                    "target": result.key.name,
-                    "line": lines[0] - 1,
-                    "last": lines[-1] - 1,
-                }
-                yield lens(place, "Show", SHOW, arguments)
+            yield from _show(snapshot, result.key.name, place, group)
+
+
+def _show(
+    snapshot: Snapshot, target: str, place: PlainRange, rows: Sequence[Row | MeasuredRow]
+) -> Iterator[Lens]:
+    """Yield the button that opens the source of the kernels of some lines."""
+    if SHOW in snapshot.client.commands:
+        first, last = rows[0].place.line - 1, rows[-1].place.line - 1
+        at: dict[str, str | int] = {
+            "uri": snapshot.document.uri,
+            "target": target,
+            "line": first,
+            "last": last,
+        }
+        yield lens(place, "Show", SHOW, at)
 
 
 Lined = TypeVar("Lined", "Row", "MeasuredRow")

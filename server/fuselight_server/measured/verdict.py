@@ -128,12 +128,12 @@ def _compared(
         yield Statement(
             Cause.EVEN, f"{best.name} is no faster than eager: {numbers}, which is within the spread"
         )
-    if part is not None and part < 0:
-        yield from _pays_off(best, report)
+    if part is not None or not (mine.unsteady or base.unsteady):
+        yield from _compile(best, report, faster=part is not None and part < 0)
     yield from causes(report, best, faster=part is not None and part < 0)
 
 
-def _pays_off(best: MeasuredConfiguration, report: Report) -> Iterator[Statement]:
+def _compile(best: MeasuredConfiguration, report: Report, *, faster: bool) -> Iterator[Statement]:
     """After how many calls the compile has been worth it, by the host's clock, which alone has the first call."""
     measured = report.measured
     eager = eager_of(measured) if measured is not None else None
@@ -141,14 +141,15 @@ def _pays_off(best: MeasuredConfiguration, report: Report) -> Iterator[Statement
     if best.first_us is None or wall is None or base is None:
         return
     extra = best.first_us + (best.second_us or wall.median_us) - 2 * wall.median_us
-    won = base.median_us - wall.median_us
-    if extra <= 0 or change(range_of(base), range_of(wall)) is None or won <= 0:
+    if extra <= 0:
         return
-    calls = math.ceil(extra / won)
-    yield Statement(
-        Cause.COMPILE,
-        f"its cold compile takes {words.time(extra)}, which pays off after {_about(calls)} calls",
-    )
+    cold = f"its cold compile takes {words.time(extra)}"
+    won = change(range_of(base), range_of(wall))
+    if won is not None and won < 0:
+        calls = math.ceil(extra / (base.median_us - wall.median_us))
+        yield Statement(Cause.COMPILE, f"{cold}, which pays off after {_about(calls)} calls")
+    elif not faster:
+        yield Statement(Cause.COMPILE, f"{cold}, which later calls do not win back")
 
 
 def _wrong(report: Report, one: MeasuredConfiguration) -> Statement:

@@ -82,7 +82,7 @@ def test_the_verdict_comes_first_then_rows_lines_and_where_the_time_goes() -> No
         "0",
     ]
     assert re.search(rf"{FILE}:9 +60 us +60%$", text, re.MULTILINE)
-    assert re.search(r"10 us +- +- +1 +triton_7  \(joined to no line\)$", text, re.MULTILINE)
+    assert re.search(r"10 us +- +- +- +1 +triton_7  \(joined to no line\)$", text, re.MULTILINE)
     assert re.search(r"100 us +50% +#{10} +waiting for the device \(aten::item\)", text)
     assert "where one call of default goes: 200 us, with the profiler on (CUPTI)" in text
 

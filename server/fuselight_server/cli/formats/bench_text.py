@@ -146,7 +146,7 @@ def _print_profile(name: str, found: dict[str, Any], console: Console) -> None:
     if found["kernels"]:
         kernels = [_kernel(one) for one in found["kernels"]]
         console.print(Text(f"\nkernels of {name}", "bold"), soft_wrap=True)
-        head = ("time", "estimate", "of its limit", "count", "kernel")
+        head = ("time", "alone", "estimate", "of its limit", "count", "kernel")
         _print_table([head, *kernels[:_LINES]], console)
         _print_more(len(kernels) - _LINES, "kernel", console)
     if found["where"]:
@@ -164,6 +164,7 @@ def _print_profile(name: str, found: dict[str, Any], console: Console) -> None:
 def _kernel(one: dict[str, Any]) -> tuple[str, ...]:
     return (
         words.time(one["us"]),
+        words.time(one["isolated_us"]) if one["isolated_us"] is not None else "-",
         microseconds(one["estimate_us"]) if one["estimate_us"] is not None else "-",
         words.percent(one["of_limit"]) if one["of_limit"] is not None else "-",
         f"{one['count']:g}",

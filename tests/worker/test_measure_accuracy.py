@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
+from fuselight.devices import find
+from fuselight.inductor import Compilation
 from fuselight.inputs import Options
 from fuselight.measure import accuracy, bisection, cutting, reference, results
 from fuselight.measure.results import Results, of_call
@@ -494,15 +496,26 @@ def test_an_operator_that_is_wrong_only_with_others_is_told_with_them() -> None:
     assert f"from torch.relu at {Path(__file__).name}:{line_of('last relu')} to sum at" in found.why
 
 
+def short(x: torch.Tensor) -> torch.Tensor:
+    x = x.sin() + 0.5
+    x = torch.relu(x)  # relu in the middle
+    return x.cos() * 2
+
+
 def test_the_trials_end_and_it_says_so() -> None:
-    backend = wrong("last relu")
-    full = bisected(INFERENCE, backend)[1]
-    for trials in (3, full.trials - 1):
-        found = bisected(INFERENCE, backend, trials=trials)[1]
-        assert found.trials <= trials
-        assert ("at its limit" in found.words) is (not found.stack)
-        assert found.stack or trials < full.trials
-    assert bisected(INFERENCE, backend, seconds=0.0)[1].trials == 0
+    build, backend = builder(lambda: short, X), wrong("relu in the middle")
+    full = bisected(build, backend)[1]
+    assert full.words.endswith("compiled by itself as well")
+    for trials in (3, full.trials - 2):
+        found = bisected(build, backend, trials=trials)[1]
+        assert found.trials == trials
+        assert found.words.startswith("the first line that differs is the ")
+        assert found.words.endswith(f"the bisection ended after {trials} trials, at its limit")
+        assert not found.stack
+    found = bisected(build, backend, trials=full.trials - 1)[1]
+    assert (found.stack, found.operator) == (full.stack, full.operator)
+    assert found.words.endswith("there was no time to compile it by itself")
+    assert bisected(build, backend, seconds=0.0)[1].trials == 0
 
 
 def test_a_stretch_that_does_not_compile_by_itself_is_left_out() -> None:
@@ -599,26 +612,54 @@ def test_every_stretch_compiled_by_itself_computes_the_same() -> None:
 AOT_EAGER: cutting.Backend = torch._dynamo.lookup_backend("aot_eager")
 
 
+def rounding_late(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Compute in float32 and round at the end, as a fused kernel does."""
+    del inputs
+
+    def run(*given: torch.Tensor) -> list[torch.Tensor]:
+        return [one.bfloat16() for one in gm(*(one.float() for one in given))]
+
+    return run
+
+
+def scores(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax((x * 3).exp().log1p() / 7, -1) * x
+
+
 def test_the_rounding_of_bfloat16_passes_and_an_error_does_not() -> None:
-    """Inductor itself, which rounds at other places than eager."""
-
-    class Half(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm = torch.nn.LayerNorm(64, dtype=torch.bfloat16)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.nn.functional.gelu(self.norm(x * 3)) * torch.sigmoid(x)
-
-    build = builder(Half, torch.arange(4096).mul(0.7).sin().reshape(64, 64).bfloat16())
-    found = judged(build, "inductor")
-    error = found.tensors[0].absolute
+    build = builder(lambda: scores, torch.arange(4096).mul(0.7).sin().reshape(64, 64).bfloat16())
+    found = judged(build, rounding_late)
+    error = found.tensors[0].relative
     assert (found.passed, found.against, found.tolerance) == (True, "float64", 1e-4)
     assert error is not None
     assert error > 1e-3, "no rounding: this tests nothing"
     exact, _ = reference.float64_results(build)
-    double = eager(build)
-    shifted = replace(double.values[0], tensor=double.values[0].tensor * 1.05)
-    off = accuracy.judge(replace(double, values=(shifted,)), double, exact, training=False)
-    assert off.passed is False
-    assert "root mean square error" in off.why
+    expected = eager(build)
+    off = replace(expected.values[0], tensor=expected.values[0].tensor * 1.05)
+    wrong_result = accuracy.judge(replace(expected, values=(off,)), expected, exact, training=False)
+    assert wrong_result.passed is False
+    assert "root mean square error" in wrong_result.why
+
+
+def positive_part(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x)  # inductor's relu
+
+
+def test_a_wrong_kernel_of_inductor_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the bug that torch builds into its relu for tests of its own."""
+    monkeypatch.setenv(
+        "TORCHINDUCTOR_CACHE_DIR", str(tmp_path)
+    )  # or an earlier run's graph comes without kernels
+    compilation = Compilation(find("cpu"), options={"cpp.inject_relu_bug_TESTING_ONLY": "accuracy"})
+    build = builder(lambda: positive_part, torch.linspace(-4, 4, 64))
+    torch.compiler.reset()
+    judge = functools.partial(accuracy.judge, eager=eager(build), float64=None, training=False)
+    verdict_ = judge(compiled(build, compilation))
+    assert verdict_.passed is False
+    generated = tuple(compilation.graphs)
+    first = bisection.find_first(functools.partial(compiled, build), compilation.unheard, judge)
+    found = bisection.with_first(verdict_, first, generated)
+    assert [(place.path, place.line) for place in found.first] == [(__file__, line_of("inductor's relu"))]
+    assert (found.first_operator, found.first_graph) == ("torch.relu", generated[0].compile_id)
+    assert found.first_kernel == generated[0].kernels[0].name
+    assert first.words.endswith(f"torch.relu at {Path(__file__).name}:{found.first[-1].line}")

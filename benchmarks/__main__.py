@@ -19,6 +19,7 @@ NAMES = (
     "check_process",
     "run_overhead",
     "kernels_bench",
+    "benchmark_bench",
     "accuracy",
 )
 

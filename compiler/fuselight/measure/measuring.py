@@ -126,7 +126,6 @@ class Measuring:
             return {"why": ended.failure.message}
         finally:
             other.end()
-        self._counted += made.get("seconds", 0.0)
         self._random = made["random"]
         return {key: made[key] for key in ("float64", "why") if key in made}
 

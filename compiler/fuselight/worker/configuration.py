@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
@@ -24,7 +23,7 @@ from fuselight.measure import accuracy, bisection, machine, results
 from fuselight.measure.configured import Compiled, configured
 from fuselight.measure.measuring import FLOAT64
 from fuselight.measure.one import One
-from fuselight.measure.reference import draws_random, float64_results
+from fuselight.measure.reference import Sparing, draws_random, float64_results
 from fuselight.measure.results import Results
 from fuselight.measure.working import Unit, on_device, work_of
 from fuselight.protocol import MeasurePlan
@@ -172,7 +171,7 @@ class Conduct:
 
     def _reference(self, state: RunState, build: Callable[[], Prepared], work: Work | None) -> dict[str, Any]:
         """What the call gives in float64, and whether it gives something else each time; nothing is compiled here."""
-        started = time.perf_counter()
+        build = Sparing(build)
         state.tell("measure", "whether eager gives the same each time", None, None)
         said: dict[str, Any] = {"random": draws_random(build, work)}
         state.tell("measure", "the reference in float64", None, None)
@@ -182,7 +181,7 @@ class Conduct:
         else:
             made.save(_results(state))
             said["float64"] = _results(state)
-        return {**said, "seconds": time.perf_counter() - started}
+        return said
 
     def _round(self, calls: int) -> None:
         self._measured.round(calls)
@@ -251,7 +250,13 @@ class Conduct:
         self._measured.finish(parts.compiles, parts.frames, len(parts.breaks), len(parts.recompiles))
         state.problems.extend(self.compiled.problems)
         report = state.report()
-        put(path, wire.dump(encode(replace(report, texts={**report.texts, **self.compiled.texts}))))
+        variables = {name: text for name, text in report.environment.variables.items() if name not in _CACHES}
+        whole = replace(
+            report,
+            environment=replace(report.environment, variables=variables),
+            texts={**report.texts, **self.compiled.texts},
+        )
+        put(path, wire.dump(encode(whole)))
 
 
 def _plan(state: RunState) -> MeasurePlan:

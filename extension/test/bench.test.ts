@@ -56,6 +56,10 @@ describe("Words", () => {
     const said = words.summary(page as unknown as MeasuredPage);
     assert.equal(said, "inference of Net()(f32[4]) \u00b7 measured 2026-01-31 12:00 UTC");
     assert.equal(words.placeOf(place), "model.py:12");
+    assert.equal(
+      words.pictureName({ ...page, title: "a.b<c>" } as unknown as MeasuredPage),
+      "a.b_c_-2026-01-31.png",
+    );
   });
 });
 
@@ -97,7 +101,9 @@ describe("The flame chart", () => {
 
   it("knows torch's names", () => {
     const stage = (name: string) => stageOf(step(name, 0, 1, 0));
-    assert.equal(stage("_compile.compile_inner"), "Dynamo");
+    for (const name of ["dynamo", "entire_frame_compile", "compile_attempt_0", "build_guards"]) {
+      assert.equal(stage(name), "Dynamo");
+    }
     assert.equal(stage("aot_collect_metadata"), "AOTAutograd");
     assert.equal(stage("Scheduler.fused_nodes"), "Inductor");
     assert.equal(stage("async_compile.wait"), "Compilers and their caches");

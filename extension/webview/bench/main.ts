@@ -27,7 +27,7 @@ import {
   verdictSection,
 } from "./sections";
 import { onThemeChange } from "./theme";
-import { moment, summary } from "./words";
+import { moment, pictureName, summary } from "./words";
 
 interface Host {
   postMessage(message: PageMessage): void;
@@ -189,7 +189,7 @@ function exports(formats: readonly ExportFormat[]): HTMLElement {
 }
 
 function exportPicture(): void {
-  const name = `benchmark-${(page?.target || "main").replaceAll(/[^\w.-]+/g, "-")}.png`;
+  const name = page === null ? "benchmark.png" : pictureName(page);
   const data = pictureOf(title.textContent, charts);
   if (host !== null) {
     host.postMessage({ type: "picture", name, data });

@@ -76,6 +76,12 @@ export function moment(iso: string): string {
   return found ? `${found[1]} ${found[2]} UTC` : iso;
 }
 
+/** As the server calls its exports: `Net-2026-01-31.png`. */
+export function pictureName({ title, when }: MeasuredPage): string {
+  const name = title.replaceAll(/[^\p{L}\p{N}_.-]+/gu, "_") || "benchmark";
+  return `${[name, when.slice(0, 10)].filter((part) => part !== "").join("-")}.png`;
+}
+
 /** What a configuration's accuracy is in a word; the details stand in a table of their own. */
 export function accuracy({ accuracy: cell }: Row): string {
   if (cell === null) {

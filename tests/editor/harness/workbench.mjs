@@ -10,6 +10,7 @@ import { expect } from "@playwright/test";
 import { tools } from "./code_server.mjs";
 
 const pictures = new Set([
+  "benchmark",
   "findings",
   "graphs",
   "hover",
@@ -49,6 +50,8 @@ export function workbench(page) {
 
     /** The window with the graphs of a target. */
     graphs: page.frameLocator("iframe.webview.ready").frameLocator("#active-frame"),
+    /** The page of a benchmark. */
+    benchmark: page.frameLocator("iframe.webview.ready").frameLocator("#active-frame"),
     /** The status item that says where the cursor is. */
     cursorAt: (line) => page.locator("#status\\.editor\\.selection", { hasText: `Ln ${line},` }),
 
@@ -108,6 +111,18 @@ export function workbench(page) {
       await page.locator(".quick-input-widget input").fill(`:${line}`);
       await page.keyboard.press("Enter");
       await page.locator(".quick-input-widget").waitFor({ state: "hidden" });
+    },
+    /** Answers the dialog that asks where to save something with what it offers; resolves to the name that it has. */
+    async saveAsOffered(ending) {
+      const input = page.locator(".quick-input-widget:visible input.input");
+      await expect(input).toHaveValue(new RegExp(`/[^/]+\\.${ending}$`));
+      const offered = await input.inputValue();
+      await expect(async () => {
+        await input.press("Enter", { timeout: 2000 }); // while it looks at the folder it takes no answer
+        await expect(input).toHaveCount(0, { timeout: 2000 });
+      }).toPass();
+      await expect.poll(() => fs.existsSync(offered)).toBe(true);
+      return offered;
     },
     async widenSideBar(pixels) {
       const edge = await page.locator(".part.sidebar").boundingBox();

@@ -1,0 +1,171 @@
+/** A benchmark in a real editor: from the lens to the page, its charts and tables, its files, and one that is cancelled. */
+
+import fs from "node:fs";
+import path from "node:path";
+import { expect } from "@playwright/test";
+import { test } from "../harness/session.mjs";
+
+const model = `import torch
+from torch import nn
+
+
+# fuselight: Net()(f32[64, 256])
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(256, 256)
+
+    def forward(self, x):
+        x = self.up(x)
+        x = nn.functional.gelu(x)
+        return torch.softmax(x, dim=-1)
+`;
+const lineOf = (text) => model.split("\n").findIndex((line) => line.includes(text)) + 1;
+const settings = {
+  "fuselight.run": "manual",
+  "fuselight.bench.device": "cpu",
+  "fuselight.bench.seconds": 0.2,
+  "fuselight.bench.rounds": 3,
+};
+/** A whole benchmark compiles with Inductor and calls a C++ compiler, on a machine that may be busy. */
+const measured = { timeout: 300_000 };
+
+test.setTimeout(700_000);
+test("a benchmark, from the lens to its files", async ({ session, page, context }) => {
+  const { view, folder, server } = await session({ files: { "model.py": model }, settings });
+  const { benchmark } = view;
+  const heading = benchmark.getByRole("heading", { name: "Benchmark of Net" });
+  const row = (name) => benchmark.getByRole("row", { name });
+  const chart = (name) => benchmark.getByRole("group", { name });
+
+  await test.step("one click starts it, and the page tells how far it is", async () => {
+    await view.pressUntilAsked("Benchmark", "under torch.compile");
+    await view.answer("Run");
+    await expect(heading).toBeVisible();
+    await expect(benchmark.getByRole("button", { name: "Cancel the benchmark" })).toBeVisible();
+    await expect(benchmark.getByRole("status").first()).toContainText("Net");
+  });
+
+  await test.step("the table has eager and compiled, measured and held against each other", async () => {
+    await expect(row(/^default [\d.]+ [um]s \u00b1.*[\d.]+x .*passed/)).toBeVisible(measured);
+    await expect(row(/^eager [\d.]+ [um]s \u00b1.* 1\.00x/)).toBeVisible();
+    await expect(benchmark.getByRole("button", { name: "Benchmark this target again" })).toBeVisible(
+      measured,
+    );
+    await expect(view.lens(/eager [\d.]+ [um]s.*, default [\d.]+ [um]s .*measured on/)).toBeVisible();
+  });
+
+  await test.step("charts are drawn, and say the same in words and in tables", async () => {
+    for (const name of [
+      /^Chart: Where the wall time/,
+      /^Chart: Time by line/,
+      /^Chart: Phases of the cold compile/,
+    ]) {
+      await expect.poll(() => colours(chart(name).locator("canvas"))).toBeGreaterThan(3);
+    }
+    await view.screenshot("benchmark");
+    await chart(/^Chart: Where/).focus();
+    await page.keyboard.press("ArrowRight");
+    await expect(benchmark.getByText(/of the wall time$/)).toBeVisible();
+    await benchmark.getByText("As a table").nth(1).click();
+    const lines = benchmark.getByRole("region", { name: "Time by line" });
+    await expect(lines.getByRole("row", { name: /model\.py:1[234]/ }).first()).toBeVisible();
+    await view.screenshot("benchmark-lines");
+  });
+
+  await test.step("the page runs and loads nothing but its own", async () => {
+    const refused = await benchmark.locator("body").evaluate(async (body) => {
+      const tried = (name, fields) =>
+        new Promise((done) => {
+          const told = (event) => done(event.effectiveDirective);
+          document.addEventListener("securitypolicyviolation", told, { once: true });
+          body.append(Object.assign(document.createElement(name), fields));
+        });
+      return [
+        await tried("script", { textContent: "window.ran = true" }),
+        await tried("style", { textContent: "body { color: red }" }),
+        await tried("img", { src: "https://example.com/a.png" }),
+      ];
+    });
+    expect(refused).toEqual(["script-src-elem", "style-src-elem", "img-src"]);
+  });
+
+  await test.step("a table's button and a chart's Enter go to lines", async () => {
+    const line = lineOf("self.up(x)");
+    await benchmark
+      .getByRole("button", { name: `Go to model.py:${line}` })
+      .first()
+      .click();
+    await expect(view.cursorAt(line)).toBeVisible();
+    await chart(/^Chart: Time by line/).focus();
+    await page.keyboard.press("End");
+    await expect(benchmark.getByText(/^model\.py:\d+\. .*of the kernels' time/)).toBeVisible();
+    const told = await benchmark.getByText(/^model\.py:\d+\. .*of the kernels' time/).textContent();
+    await page.keyboard.press("Enter");
+    await expect(view.cursorAt(/^model\.py:(\d+)/.exec(told)[1])).toBeVisible();
+  });
+
+  await test.step("it is exported as JSON, CSV, PNG and a page that stands alone", async () => {
+    const files = {};
+    for (const [button, ending] of [
+      ["Export as JSON", "json"],
+      ["Export as CSV", "csv"],
+      ["Export as HTML", "html"],
+      ["Export the charts as PNG", "png"],
+    ]) {
+      await benchmark.getByRole("button", { name: button }).click();
+      files[ending] = await view.saveAsOffered(ending);
+    }
+    const { page: exported } = JSON.parse(fs.readFileSync(files.json, "utf8"));
+    expect(exported.configurations.map(({ name }) => name)).toEqual(["eager", "default"]);
+    expect(fs.readFileSync(files.csv, "utf8")).toMatch(/^target,table,.*\r?\nNet,configuration,eager,/);
+    expect([...fs.readFileSync(files.png).subarray(0, 4)]).toEqual([0x89, 0x50, 0x4e, 0x47]);
+    const alone = await context.newPage();
+    const errors = [];
+    alone.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+    await alone.goto(`file://${files.html}`);
+    await expect(alone.getByRole("heading", { name: "Benchmark of Net" })).toBeVisible();
+    await expect(alone.getByRole("row", { name: /^default [\d.]+ [um]s/ })).toBeVisible();
+    await expect
+      .poll(() => colours(alone.getByRole("group", { name: /^Chart: Time by line/ }).locator("canvas")))
+      .toBeGreaterThan(3);
+    expect(errors).toEqual([]);
+    await alone.close();
+  });
+
+  await test.step("one in flight is cancelled, and what was measured before stays", async () => {
+    await benchmark.getByRole("button", { name: "Benchmark this target again" }).click();
+    await benchmark.getByRole("button", { name: "Cancel the benchmark" }).click();
+    await expect(benchmark.getByRole("button", { name: "Benchmark this target again" })).toBeVisible();
+    await expect(row(/^default [\d.]+ [um]s/)).toBeVisible();
+  });
+
+  for (const [name, theme] of [
+    ["light", "Default Light Modern"],
+    ["high-contrast", "Default High Contrast"],
+  ]) {
+    await test.step(`the ${name} theme`, async () => {
+      fs.mkdirSync(path.join(folder, ".vscode"), { recursive: true });
+      fs.writeFileSync(
+        path.join(folder, ".vscode", "settings.json"),
+        JSON.stringify({ "workbench.colorTheme": theme }),
+      );
+      await expect(benchmark.locator(`body.vscode-${name}`)).toBeVisible();
+      await view.screenshot(`benchmark-${name}`);
+    });
+  }
+
+  await test.step("the page outlives a reload, from what is kept on disk", async () => {
+    await page.goto(server.url(folder)); // without files: the tabs of the last time come back
+    await expect(heading).toBeVisible();
+    await expect(row(/^default [\d.]+ [um]s/)).toBeVisible();
+  });
+});
+
+/** How many colours are on a canvas: an empty one has one. */
+function colours(canvas) {
+  return canvas.first().evaluate((made) => {
+    const { data } = made.getContext("2d").getImageData(0, 0, made.width, made.height);
+    return new Set(new Uint32Array(data.buffer)).size;
+  });
+}

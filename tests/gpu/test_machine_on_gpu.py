@@ -5,6 +5,7 @@ Also a script, for a machine that has torch but no pytest: `python tests/gpu/tes
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -22,12 +23,8 @@ def test_the_gpu_is_chosen_and_no_other() -> None:
     device = choose("")
     assert device == choose("cuda") == torch.device("cuda", torch.cuda.current_device())
     assert choose("cpu").type == "cpu"
-    try:
-        choose(f"cuda:{torch.cuda.device_count()}")
-    except DeviceError as error:
-        assert "torch sees" in error.message
-    else:
-        raise AssertionError("a GPU beyond the last was chosen")
+    with contextlib.suppress(DeviceError):
+        raise AssertionError(choose(f"cuda:{torch.cuda.device_count()}"))
 
 
 def test_nvidia_smi_knows_the_gpu_by_torchs_uuid() -> None:

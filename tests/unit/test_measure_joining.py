@@ -6,7 +6,16 @@ import pytest
 
 from fuselight.measure.joining import read_profile
 from fuselight.measure.recording import EventKind, PlacedOperator
-from fuselight.report import GapKind, LaunchKind, MeasuredLaunch, NotCompiled, NotCompiledKind, Phase, Profile
+from fuselight.report import (
+    Break,
+    GapKind,
+    LaunchKind,
+    MeasuredLaunch,
+    NotCompiled,
+    NotCompiledKind,
+    Phase,
+    Profile,
+)
 from tests.support.profiles import ENGINE, Stream, broken, generated, graph_call, line, region
 
 
@@ -224,9 +233,9 @@ def test_eager_work_behind_a_region_belongs_to_the_breaks_line() -> None:
         pytest.param([], [], id="none"),
     ],
 )
-def test_a_line_that_is_not_certain_is_not_given(breaks: list[object], left: list[NotCompiled]) -> None:
+def test_a_line_that_is_not_certain_is_not_given(breaks: list[Break], left: list[NotCompiled]) -> None:
     recording = _with_break().recording(on_device=False)
-    profile = read_profile(recording, GRAPHS, breaks=breaks, not_compiled=left)  # type: ignore[arg-type]
+    profile = read_profile(recording, GRAPHS, breaks=breaks, not_compiled=left)
     assert _row(profile, "aten::nonzero").stack == ()
     assert profile.joined_us == 42.0
     _adds_up(profile)
@@ -283,6 +292,35 @@ def test_operators_that_another_call_did_not_make_have_no_line() -> None:
         "aten::sin": (),
         "aten::mul": line(2),
     }
+
+
+def test_a_call_that_told_its_lines_tells_those_of_eager_work_around_compiled_regions() -> None:
+    made = Stream()
+    made.call(0, 100)
+    made.host(region("0/0"), 5, 50)
+    made.host("aten::clone", 6, 9)  # the wrapper's, before the graph: no line calls it
+    made.host(graph_call("0/0 graph 0"), 10, 30)
+    made.host("graph_0_cpp_fused_0", 12, 28)
+    made.host("aten::nonzero", 35, 45)
+    made.host("aten::exp", 60, 70)
+    told = [
+        PlacedOperator("aten::clone", line(1)),
+        PlacedOperator("aten::nonzero", line(2)),
+        PlacedOperator("aten::exp", line(3)),
+    ]
+    recording = made.recording(on_device=False, operators=told)
+    skipped = NotCompiled(NotCompiledKind.SKIPPED, "M.forward", line(9)[0], "it loops")
+    for breaks, left, expected in (
+        ([broken("0/0", 12)], [], line(12)),  # the break knows better
+        ([broken("0/0", 12)], [skipped], line(2)),
+        ([], [], line(2)),
+    ):
+        profile = read_profile(recording, GRAPHS, breaks=breaks, not_compiled=left)
+        assert {row.operator: row.stack for row in profile.launches if row.operator} == {
+            "aten::clone": (),
+            "aten::nonzero": expected,
+            "aten::exp": line(3),
+        }
 
 
 def test_times_of_a_launch_are_the_median_and_quartiles_of_all_calls() -> None:

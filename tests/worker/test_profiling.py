@@ -6,7 +6,7 @@ import inspect
 import json
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ from fuselight.dynamo.recorder import Recorder
 from fuselight.inductor.compilation import Compilation
 from fuselight.measure import labels, profiling
 from fuselight.measure.joining import read_profile
-from fuselight.measure.profiling import NotProfiledError, record_calls
+from fuselight.measure.profiling import NotProfiledError, record_calls, record_lines
 from fuselight.measure.recording import RECORD_FUNCTIONS, Recording
 from fuselight.report import GapKind, LaunchKind, Phase, Profile
 from fuselight.torch_api.profiling import marked_operators
@@ -41,6 +41,8 @@ class Made:
     compilation: Compilation
     recording: Recording
     profile: Profile
+    told: Recording
+    """With what one more call of the compiled model told of its lines."""
     eager: Profile
 
 
@@ -76,8 +78,13 @@ def _made() -> Made:
     profile = read_profile(
         recording, compilation.graphs, breaks=parts.breaks, not_compiled=parts.not_compiled
     )
+    graphs = len(compilation.graphs)
+    operators = record_lines(calling(compiled), CPU, compiled=True)
+    calling(compiled)()
+    assert len(compilation.graphs) == graphs, "looking at the lines has had something compiled again"
+    told = replace(recording, operators=operators)
     eager = read_profile(record_calls(calling(model), CALLS, CPU, lines=True), ())
-    return Made(compilation, recording, profile, eager)
+    return Made(compilation, recording, profile, told, eager)
 
 
 def test_every_kernel_of_forward_and_backward_is_joined_to_its_launch(made: Made) -> None:
@@ -108,6 +115,14 @@ def test_eager_work_between_the_graphs_stands_at_the_break(made: Made) -> None:
     (row,) = [row for row in made.profile.launches if row.operator == "aten::nonzero"]
     assert row.kind is LaunchKind.EAGER
     assert (row.stack[-1].path, row.stack[-1].line) == (profiled_model.__file__, BREAK)
+
+
+def test_lines_of_eager_work_can_be_told_by_a_call_whose_compiled_parts_run_as_they_are(made: Made) -> None:
+    assert [one.name for one in made.told.operators] == ["aten::nonzero"]
+    profile = read_profile(made.told, made.compilation.graphs)
+    (row,) = [row for row in profile.launches if row.operator == "aten::nonzero"]
+    assert (row.stack[-1].path, row.stack[-1].line) == (profiled_model.__file__, BREAK)
+    assert profile.joined_us == pytest.approx(profile.device_us)
 
 
 def test_guards_and_the_wrappers_are_told_apart_and_python_at_the_break_has_its_line(made: Made) -> None:

@@ -16,7 +16,7 @@ from fuselight.measure import compile_steps, memory, steady, timing
 from fuselight.measure.configured import Compiled
 from fuselight.measure.isolated import isolated_times, with_isolated
 from fuselight.measure.joining import read_profile
-from fuselight.measure.profiling import NotProfiledError, record_calls
+from fuselight.measure.profiling import NotProfiledError, record_calls, record_lines
 from fuselight.measure.results import Results, Taking
 from fuselight.measure.working import Unit
 from fuselight.protocol import MeasurePlan
@@ -41,6 +41,8 @@ _PROFILED_LEAST = 3
 _PROFILED_MOST = 30
 _PROFILED_BESIDE = 2
 """Calls that a profile makes beside those that it reads."""
+_JOINED = 0.99
+"""Part of the kernels' time that is joined; below it, one more call is made that tells the lines of eager work."""
 
 
 @dataclass
@@ -137,6 +139,12 @@ class One:
             # Another backend's graphs run within the regions that end at breaks, as eager work at the breaks does.
             lines = breaks if self.compiled.by_inductor else ()
             profile = read_profile(recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled)
+            if self.compiled.by_inductor and profile.joined_us < _JOINED * profile.device_us:
+                operators = record_lines(call, self.device, compiled=True)
+                recording = replace(recording, operators=operators)
+                profile = read_profile(
+                    recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled
+                )
         except (NotProfiledError, ValueError) as error:
             self.row = replace(self.row, notes=(*self.row.notes, f"not profiled: {error}"))
             return

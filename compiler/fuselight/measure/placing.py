@@ -6,7 +6,6 @@ Invariant: a line is given where it is certain; else the stack is empty.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
 
 from fuselight.measure import labels
 from fuselight.measure.launched import Launched
@@ -43,14 +42,19 @@ def _frame(path: str, function: str) -> tuple[str, str]:
 
 
 def place_operators(names: Sequence[str], placed: Sequence[PlacedOperator]) -> list[Stack]:
-    """The line of each operator of a call, of those of another call of the same function; () where they differ."""
+    """The line of each operator of a call, of those of another call of the same function.
+
+    As far as both do the same from their beginning, and back from their end; () for what lies between.
+    """
     out: list[Stack] = [()] * len(names)
-    known = [one.name for one in placed]
-    if list(names) == known:
-        return [one.stack for one in placed]
-    for at, other, size in SequenceMatcher(None, names, known, autojunk=False).get_matching_blocks():
-        for step in range(size):
-            out[at + step] = placed[other + step].stack
+    same = [name == one.name for name, one in zip(names, placed, strict=False)]
+    ahead = same.index(False) if False in same else len(same)
+    for at in range(ahead):
+        out[at] = placed[at].stack
+    for back in range(1, min(len(names), len(placed)) - ahead + 1):
+        if names[-back] != placed[-back].name:
+            break
+        out[-back] = placed[-back].stack
     return out
 
 
@@ -62,16 +66,19 @@ def lines_of(
     eager = [unit for unit in call.units if unit.graph is None and unit.operator]
     in_engine = {id(unit.node): node for unit in eager if (node := _engine(unit.node)) is not None}
     forward = [unit for unit in eager if id(unit.node) not in in_engine]
-    if placed:
-        own = [unit for unit in forward if unit.node.event.thread == call.window.thread]
-        stacks = place_operators([unit.name for unit in own], placed)
-        lines.update({id(unit.node): stack for unit, stack in zip(own, stacks, strict=True) if stack})
+    own = [unit for unit in forward if unit.node.event.thread == call.window.thread]
+    told = place_operators([unit.name for unit in own], placed)
+    known = {id(unit.node): stack for unit, stack in zip(own, told, strict=True)}
     for unit in forward:
-        region = unit.region
-        if region is not None and unit.node.event.start_ns >= (region.graph_end or 0):
-            stack = behind.get(region.compile_id, ())
-            if stack:
-                lines.setdefault(id(unit.node), stack)
+        at, region = id(unit.node), unit.region
+        stack = known.get(at, ())
+        if (
+            region is not None
+        ):  # what runs in it before its graph has returned is the wrapper's, and no line calls it
+            returned = unit.node.event.start_ns >= (region.graph_end or 0)
+            stack = (behind.get(region.compile_id) or stack) if returned else ()
+        if stack:
+            lines[at] = stack
     makers = _makers(call) if in_engine else {}
     for unit_node, engine in in_engine.items():
         stack = lines.get(makers.get(engine.event.sequence or -1, 0), ())
@@ -108,7 +115,7 @@ def _engine(node: Node) -> Node | None:
 def placed_operators(events: Sequence[Event], stacks: Sequence[Stack]) -> tuple[PlacedOperator, ...]:
     """The operators that no other one called, of a profile of one call with marks: each names a stack by position.
 
-    Of the thread that called, without what autograd's engine ran.
+    Of the thread that called, without what autograd's engine and compiled graphs ran.
     """
     call = next((event for event in events if event.name == labels.CALL), None)
     if call is None:
@@ -127,8 +134,13 @@ def _outermost(roots: Sequence[Node]) -> Iterator[Node]:
         node = waiting.pop()
         if labels.is_operator(node.event.name):
             yield node
-        elif not node.event.name.startswith(labels.EVALUATES):
+        elif not _runs_itself(node.event.name):
             waiting.extend(reversed(node.children))
+
+
+def _runs_itself(name: str) -> bool:
+    """Whether a record is of the engine or of a compiled graph: no line calls what they run."""
+    return name.startswith(labels.EVALUATES) or labels.graph_key(name) is not None
 
 
 def _marked(node: Node, stacks: Sequence[Stack]) -> Stack:

@@ -20,7 +20,7 @@ from fuselight.measure.placing import placed_operators
 from fuselight.measure.recording import CUPTI, RECORD_FUNCTIONS, Event, PlacedOperator, Recording
 from fuselight.measure.trace_events import read_trace, read_windows
 from fuselight.report import Stack
-from fuselight.torch_api.profiling import marked_operators
+from fuselight.torch_api.profiling import marked_operators, marks_compiled_calls
 
 MOST_EVENTS = 200_000
 """Of one recording: about 100 MiB while it is read."""
@@ -57,7 +57,7 @@ def record_calls(
         device=str(device),
         events=events,
         windows=windows,
-        operators=_with_lines(call, device) if lines else (),
+        operators=record_lines(call, device, compiled=False) if lines else (),
     )
 
 
@@ -104,12 +104,23 @@ def _exported(profiler: profile) -> str:
         os.unlink(path)
 
 
-def _with_lines(call: Callable[[], object], device: torch.device) -> tuple[PlacedOperator, ...]:
-    """The operators of one call with their lines."""
+def record_lines(
+    call: Callable[[], object], device: torch.device, *, compiled: bool
+) -> tuple[PlacedOperator, ...]:
+    """The eager operators of one call with their lines, of the thread that calls; () where they cannot be had.
+
+    With `compiled`, parts of the call are Inductor's code, which runs as it is. Not for other backends: theirs may run
+    operators in frames whose lines are not the user's.
+    """
+    if compiled and not marks_compiled_calls():
+        return ()
     known: dict[Stack, int] = {}
 
     def mark() -> str:
         return f"{labels.LINE}{known.setdefault(stacks.calling_frames(), len(known))}"
 
-    events = _profiled(call, 1, device, around=lambda: marked_operators(mark))
+    try:
+        events = _profiled(call, 1, device, around=lambda: marked_operators(mark))
+    except Exception:  # noqa: BLE001 - it has run before: what fails is to look at it, and the times are there
+        return ()
     return placed_operators(events, tuple(known))

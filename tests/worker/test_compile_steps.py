@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fuselight.measure import compile_steps
 from fuselight.measure.call_samples import Sample
-from fuselight.measure.compile_steps import Watched, steps, watching_compiles
+from fuselight.measure.compile_steps import Watched, lacks, steps, watching_compiles
 from fuselight.report import Compile, CompileStep, Frame, Location, Outcome
 from fuselight.torch_api.compile_events import CompileEvents, Phase, hear_compile_events
 
@@ -81,6 +81,7 @@ def test_a_compile_is_told_in_phases_at_the_users_lines() -> None:
     with watching_compiles([HERE]) as watched:
         compiled(torch.ones(3))
     assert _hooks() == hooks
+    assert lacks(watched) == ()
     found = steps(watched)
     _check(found)
     outermost = [step for step in found if step.name == "dynamo"]
@@ -182,7 +183,8 @@ def test_a_torch_without_such_events_says_so(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delattr(torch._dynamo.utils, "ChromiumEventLogger")
     with hear_compile_events() as events:
         pass
-    assert "no events of a compile" in events.problem
+    (words,) = lacks(Watched(events, []))
+    assert "no events of a compile" in words
     assert steps(Watched(events, [])) == ()
 
 
@@ -289,7 +291,8 @@ def test_of_too_many_phases_the_short_ones_are_given_up(monkeypatch: pytest.Monk
     compiled = _compiled()
     with hear_compile_events() as events:
         compiled(torch.ones(3))
-    assert events.given_up > 0
+    (words,) = lacks(Watched(events, []))
+    assert words.startswith(f"{events.given_up} short phases")
     assert len(events.phases) < 8
     assert "dynamo" in {phase.name for phase in events.phases}
     _check(steps(Watched(events, [])))

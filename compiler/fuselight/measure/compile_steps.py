@@ -67,6 +67,15 @@ def _place(frame: Frame) -> Location:
     return Location(frame.location.path, frame.resumes_at, function=frame.location.function)
 
 
+def lacks(watched: Watched) -> tuple[str, ...]:
+    """What the steps do not have, in words."""
+    events = watched.events
+    short = (
+        f"{events.given_up} short phases of the compile are not among its steps" if events.given_up else ""
+    )
+    return tuple(filter(None, (events.problem, short)))
+
+
 @dataclass(frozen=True)
 class _Within:
     begin: int

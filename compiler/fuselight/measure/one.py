@@ -174,7 +174,9 @@ class One:
     ) -> None:
         """Take what the recorder learnt of the compile."""
         eager = self.compiled.configuration.eager
-        steps = compile_steps.steps(self.watched, compiles, frames) if self.watched is not None else ()
+        watched = self.watched
+        steps = compile_steps.steps(watched, compiles, frames) if watched is not None else ()
+        lacks = compile_steps.lacks(watched) if watched is not None else ()
         self.row = replace(
             self.row,
             generated=self.compiled.graphs,
@@ -183,5 +185,5 @@ class One:
             compiles=None if eager else len(compiles),
             recompiles=None if eager else recompiles,
             cudagraphs=self.compiled.cudagraphs,
-            notes=(*self.row.notes, *self.unit.notes),
+            notes=(*self.row.notes, *self.unit.notes, *lacks),
         )

@@ -75,13 +75,18 @@ def asked() -> Ask | None:
     path = shutil.which("nvidia-smi")
     if path is None:
         return None
+    hangs = False
 
     def ask(arguments: Sequence[str]) -> str | None:
+        nonlocal hangs
+        if hangs:
+            return None  # it would again, as with a GPU that is lost
         try:
             told = subprocess.run(  # noqa: S603 - the driver's own tool, found on the user's PATH
                 [path, *arguments], capture_output=True, text=True, timeout=_SECONDS, check=False
             )
-        except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
+            hangs = isinstance(error, subprocess.TimeoutExpired)
             return None
         return told.stdout if told.returncode == 0 else None
 

@@ -31,6 +31,10 @@ describe("Words", () => {
     }
   });
 
+  it("say speed-ups with two digits at least", () => {
+    assert.deepEqual([1, 12.345, 0.5, 0.00472].map(words.speedup), ["1.00x", "12.35x", "0.50x", "0.0047x"]);
+  });
+
   it("never say 0 % of what is there", () => {
     assert.deepEqual([0, 0.0004, 0.012, 0.174].map(words.percent), ["0.0%", "<0.1%", "1.2%", "17%"]);
   });

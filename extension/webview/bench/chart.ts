@@ -222,11 +222,16 @@ export function legend(
   width: number,
   names: readonly string[],
 ): { readonly option: object; readonly height: number } {
-  const [mark, gap, line] = [34, 10, 20];
+  const [mark, gap, line] = [30, 10, 24];
+  const size = theme.size - 1;
+  const pen = new OffscreenCanvas(1, 1).getContext("2d");
+  if (pen !== null) {
+    pen.font = `${size}px ${theme.font}`;
+  }
   let [lines, used] = [1, 0];
   for (const name of names) {
-    const needed = mark + name.length * theme.size * 0.56 + gap;
-    if (used > 0 && used + needed > width - 40) {
+    const needed = mark + (pen?.measureText(name).width ?? name.length * size * 0.56) + gap;
+    if (used > 0 && used + needed > width - 24) {
       lines += 1;
       used = 0;
     }
@@ -238,7 +243,7 @@ export function legend(
     left: 10,
     itemGap: gap,
     selectedMode: false,
-    textStyle: { color: theme.text },
+    textStyle: { color: theme.text, fontSize: size },
   };
-  return { option, height: lines * (line + 4) };
+  return { option, height: lines * line };
 }

@@ -62,8 +62,12 @@ export function withSpread({ us, spread }: Pick<Row, "us" | "spread">): string {
   return us === null || spread === null ? time(us) : `${time(us)} \u00b1${percent(spread)}`;
 }
 
+/** `1.62x`; what is far slower keeps two digits, `0.0047x`. */
 export function speedup(factor: number | null): string {
-  return factor === null ? unknown : `${factor.toFixed(2)}x`;
+  if (factor === null) {
+    return unknown;
+  }
+  return `${factor < 0.1 && factor > 0 ? number(Number(factor.toPrecision(2))) : factor.toFixed(2)}x`;
 }
 
 export function placeOf(place: Place): string {

@@ -94,7 +94,7 @@ def test_what_the_inputs_of_another_target_serve_has_their_lens_and_no_hint(
         told.setdefault(one["range"]["start"]["line"], []).append(
             f"{title} {arguments[0]['target']}" if arguments else title
         )
-    assert told[3] == told[9] == ["inputs from line 3", "Run Net", "Kernels Net"]
+    assert told[3] == told[9] == ["inputs from line 3", "Run Net", "Kernels Net", "Benchmark Net"]
     assert (told[5], told[10]) == (["Run Net.fast"], ["Run head"])
 
 

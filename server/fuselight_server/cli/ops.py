@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import difflib
 import enum
 import re
 from pathlib import Path
@@ -132,8 +133,10 @@ def read_operator_set(name: str) -> tuple[str, ...]:
     except (OSError, UnicodeDecodeError) as error:
         sets = ", ".join(NAMED)
         reason = getattr(error, "strerror", None) or "it is not text"
+        near = difflib.get_close_matches(name, NAMED, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
         raise OperatorSetError(
-            f"{name} is none of {sets}, and no file of operators either: {reason}"
+            f"{name} is none of {sets}, and no file of operators either: {reason}{hint}"
         ) from None
     found: dict[str, None] = {}
     for number, line in enumerate(text.splitlines(), 1):

@@ -18,6 +18,7 @@ from fuselight_server.features.protocol import Encoded
 from fuselight_server.features.status import describe
 from fuselight_server.features.sync import NEEDS_FILE
 from fuselight_server.findings.counts import counts
+from fuselight_server.kernels.words import line_numbers
 from fuselight_server.places import span
 from fuselight_server.runs import Key
 
@@ -108,7 +109,8 @@ def _lenses(snapshot: Snapshot, target: StaticTarget, place: PlainRange, *, has_
     if has_inputs and kernel_lens.kernel_key(snapshot, target.name) in snapshot.kernels:
         run += _details(snapshot, place, target.name)
     if target.directives:
-        return [lens(place, f"inputs from line {target.directives[0].line}"), *run]
+        lines = line_numbers(directive.line for directive in target.directives)
+        return [lens(place, f"inputs from {lines}"), *run]
     return run
 
 
@@ -196,5 +198,8 @@ def inputs_words(inputs: Inputs) -> str:
         Rung.PROGRAM: "inputs from fuselight run",
     }[inputs.rung]
     if words == "inputs":
-        return f"inputs from line {inputs.line}" if inputs.line else f"inputs from a {inputs.rung.value}"
+        lines = {call.location.line for call in inputs.calls if call.location is not None}
+        if inputs.line is not None:
+            lines.add(inputs.line)
+        return f"inputs from {line_numbers(lines)}" if lines else f"inputs from a {inputs.rung.value}"
     return words

@@ -73,7 +73,16 @@ def share(part: float, whole: float) -> str:
 
 def line_ranges(places: Iterable[Place], beside: Place) -> str:
     """`lines 12-14, 19` of the same file, `other.py:7` elsewhere; empty for none."""
-    own = sorted({place.line for place in places if place.path == beside.path})
+    text = line_numbers({place.line for place in places if place.path == beside.path})
+    others = sorted(
+        {f"{place.path.rpartition('/')[2]}:{place.line}" for place in places if place.path != beside.path}
+    )
+    return ", ".join([*([text] if text else []), *others])
+
+
+def line_numbers(lines: Iterable[int]) -> str:
+    """`line 3`, `lines 12-14, 19`; empty for none."""
+    own = sorted(set(lines))
     parts: list[str] = []
     start = previous = None
     for number in [*own, None]:
@@ -83,11 +92,7 @@ def line_ranges(places: Iterable[Place], beside: Place) -> str:
         if number is not None and start is None:
             start = number
         previous = number
-    text = "" if not own else f"line{'s' if len(own) > 1 else ''} {', '.join(parts)}"
-    others = sorted(
-        {f"{place.path.rpartition('/')[2]}:{place.line}" for place in places if place.path != beside.path}
-    )
-    return ", ".join([*([text] if text else []), *others])
+    return f"line{'s' if len(own) > 1 else ''} {', '.join(parts)}" if own else ""
 
 
 def _short(value: float) -> str:

@@ -164,3 +164,8 @@ def test_a_file_that_is_not_text_says_so(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(OperatorSetError, match="it is not text"):
         read_operator_set(str(file))
+
+
+def test_the_nearest_set_is_offered_for_a_name_that_is_none() -> None:
+    with pytest.raises(OperatorSetError, match="did you mean core-aten"):
+        read_operator_set("core_aten")

@@ -21,7 +21,7 @@ from fuselight_server.places import Live, Places, locations, span
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.report import MeasuredConfiguration, Report, Stack
+    from fuselight.report import Failure, MeasuredConfiguration, Report, Stack
     from fuselight_server.runs import Key
     from fuselight_server.static.moves import Change
 
@@ -82,6 +82,13 @@ class MeasuredResult:
     def learnt(self) -> bool:
         """Whether anything has a time."""
         return has_times(self.report.measured)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """What failed: the target as a whole first, then configurations."""
+        measured = self.report.measured
+        rows = measured.configurations if measured is not None else ()
+        return (*self.report.failures, *(one.failure for one in rows if one.failure is not None))
 
     @property
     def shown(self) -> MeasuredResult:

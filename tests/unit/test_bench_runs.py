@@ -335,6 +335,13 @@ async def test_a_benchmark_that_fails_says_so_on_the_page(desk: Desk) -> None:
     page = await desk.page()
     assert (page["found"], page["running"]) == (False, False)
     assert page["message"] == "The last benchmark failed: it ended. mend it"
+    await measured(desk, found(desk))
+    desk.measuring.answer = None
+    desk.command(target="f")
+    await desk.settle()
+    page = await desk.page()
+    assert page["found"], "the one before stands"
+    assert page["notes"][0] == "the benchmark after this one failed: it ended. mend it"
     await desk.analysis.close()
 
 

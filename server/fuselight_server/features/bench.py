@@ -30,7 +30,7 @@ from fuselight_server.runs import Key
 from fuselight_server.state import disk_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from fuselight.report import Report
     from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams
@@ -195,9 +195,7 @@ async def _page(
         running=running is not None or key in server.analysis.runs.queue.waiting,
         stale=live.stale if live is not None else report is not None and _is_stale(server, report),
         message=_message(server, key, running, kept),
-        notes=(*live.notes, *([live.unfinished] if live.unfinished == CANCELLED else []))
-        if live is not None
-        else (),
+        notes=tuple(_notes(live, kept)) if live is not None and kept is not None else (),
         history=tuple(
             {"id": one.id, "when": one.when, "device": one.device, "label": one.label} for one in past
         ),
@@ -223,10 +221,23 @@ def _message(server: Server, key: Key, running: Running | None, kept: MeasuredRe
         return describe(running)
     if key in server.analysis.runs.queue.waiting:
         return f"Benchmarking {key.name or MAIN}: waiting for another benchmark"
-    if kept is not None and not kept.learnt and kept.report.failures:
-        failed = kept.report.failures[0]
-        return f"The last benchmark failed: {failed.message}. {failed.next_step}".strip()
+    if kept is not None and not kept.learnt:
+        return f"The last benchmark failed: {_failure(kept)}"
     return "" if kept is not None else f"Press Benchmark above {key.name or MAIN} to measure it."
+
+
+def _failure(kept: MeasuredResult) -> str:
+    failed = next(iter(kept.failures), None)
+    return f"{failed.message}. {failed.next_step}".strip() if failed is not None else "nothing was measured."
+
+
+def _notes(live: MeasuredResult, kept: MeasuredResult) -> Iterator[str]:
+    """Yield what was seen of a benchmark from outside, and that it is not the last one where that failed."""
+    if live is not kept:
+        yield f"the benchmark after this one failed: {_failure(kept)}"
+    if live.unfinished == CANCELLED:
+        yield CANCELLED
+    yield from live.notes
 
 
 def _view(server: Server, live: MeasuredResult | None, run: Run | None) -> View:

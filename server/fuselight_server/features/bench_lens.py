@@ -86,18 +86,12 @@ def summary(result: MeasuredResult) -> str:
     shown = result.shown
     failures = result.report.failures
     if not shown.learnt or shown.report.measured is None:
-        return f"no benchmark: {_why(result)}"[:120]
+        why = result.failures[0].message if result.failures else "nothing was measured"
+        return f"no benchmark: {why}"[:120]
     text = f"{_rows(shown.report.measured)} - measured on {words.device(shown.report.measured.machine)}"
     if failures:
         text += ", failed"
     return text + caveats(shown)
-
-
-def _why(result: MeasuredResult) -> str:
-    report = result.report
-    rows = report.measured.configurations if report.measured is not None else ()
-    failures = [*report.failures, *(one.failure for one in rows if one.failure is not None)]
-    return failures[0].message if failures else "nothing was measured"
 
 
 def _rows(measured: Measured) -> str:

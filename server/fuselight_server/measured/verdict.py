@@ -102,7 +102,8 @@ def _without_comparison(
     if not timed and base is not None:
         tried = [one for one in measured.configurations if one.name != EAGER]
         lack = "no other configuration was measured" if tried else "nothing was compiled to compare it with"
-        yield Statement(Cause.TIME, f"eager takes {_time(base)}; {lack}")
+        still = "no other configuration has a time yet"
+        yield Statement(Cause.TIME, f"eager takes {_time(base)}; {lack if measured.finished else still}")
 
 
 def _compared(

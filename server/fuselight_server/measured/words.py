@@ -41,7 +41,11 @@ def spread(part: float) -> str:
 
 
 def times(factor: float) -> str:
-    """`3.0x`, `0.87x`: how often as fast."""
+    """`3.0x`, `0.87x`, `0.0039x`, `259x`: how often as fast."""
+    if factor < 0.1:  # noqa: PLR2004 - what would be 0.0
+        return f"{factor:.2g}x"
+    if factor >= _THREE_DIGITS:
+        return f"{factor:,.0f}x"
     return f"{factor:.1f}x" if factor >= 1.95 else f"{factor:.2f}x"  # noqa: PLR2004 - what rounds to 2.0
 
 

@@ -167,6 +167,8 @@ def test_what_failed_is_told_last_and_eager_first() -> None:
     headline, failed = said(row("eager", 100.0), row("max-autotune", None, failure=FAILURE))
     assert headline.text == "eager takes 100 us +- 1%; no other configuration was measured"
     assert failed.text == "max-autotune could not be measured: out of memory"
+    (so_far,) = said(row("eager", 100.0), row("default", None), of={"finished": False})
+    assert so_far.text.endswith("; no other configuration has a time yet")
     without, time = said(row("eager", None, failure=FAILURE), row("default", 100.0))
     assert without.text == (
         "eager could not be measured, so that there is nothing to compare with: out of memory"

@@ -40,6 +40,7 @@ _TRAVELS = (
     "docs/images",
     "docs/inputs.md",
     "docs/kernels.md",
+    "docs/measuring.md",
     "docs/operators.md",
     "extension/dist",
     "extension/grammars",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fuselight.report import LaunchKind
 from fuselight_server.kernels.shares import Place
 from fuselight_server.measured.lines import kernel_of, main_place, times_by_line, whole_us
 from fuselight_server.measured.rates import rates
@@ -35,7 +34,8 @@ def details(one: MeasuredConfiguration, report: Report, view: View) -> Json:
     """Return what is known of where a configuration's time goes."""
     profile = one.profile
     launches = profile.launches if profile is not None else ()
-    kernels = [_kernel(one, launch, report, view) for launch in sorted(launches, key=lambda one: -one.us)]
+    whole = whole_us(profile) if profile is not None else 0.0
+    longest = sorted(launches, key=lambda one: -one.us)
     return {
         "source": profile.source if profile is not None else "",
         "wall_us": profile.wall_us if profile is not None else 0.0,
@@ -43,7 +43,7 @@ def details(one: MeasuredConfiguration, report: Report, view: View) -> Json:
         "joined": _part(profile.joined_us, profile.device_us) if profile is not None else 0.0,
         "lines": list(_lines(one, report, view)),
         "where": list(_where(profile, report, view)) if profile is not None else [],
-        "kernels": kernels,
+        "kernels": [_kernel(one, launch, whole, report, view) for launch in longest],
         "roofline": _roofline(one, report, view),
         "steps": [_step(step, view) for step in one.compile_steps],
     }
@@ -80,10 +80,11 @@ def _where(profile: Profile, report: Report, view: View) -> Iterator[Json]:
         }
 
 
-def _kernel(one: MeasuredConfiguration, launch: MeasuredLaunch, report: Report, view: View) -> Json:
+def _kernel(
+    one: MeasuredConfiguration, launch: MeasuredLaunch, whole: float, report: Report, view: View
+) -> Json:
     kernel = kernel_of(one, launch)
     achieved = rates(launch, kernel, report.target_device)
-    whole = whole_us(one.profile) if one.profile is not None else 0.0
     graph = one.generated[launch.graph] if kernel is not None and launch.graph is not None else None
     return {
         "name": launch.name,
@@ -98,7 +99,7 @@ def _kernel(one: MeasuredConfiguration, launch: MeasuredLaunch, report: Report, 
         "bandwidth_gbs": achieved.bandwidth_gbs,
         "tflops": achieved.tflops,
         "of_limit": achieved.of_limit,
-        "joined": kernel is not None or (launch.kind is not LaunchKind.KERNEL and bool(launch.stack)),
+        "joined": kernel is not None or bool(launch.stack),
         "place": view.place(main_place(launch, kernel, report.roots)),
         "phase": graph.phase.value if graph is not None else "",
     }

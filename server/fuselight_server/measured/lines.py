@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from fuselight.report import Kernel, MeasuredConfiguration, MeasuredLaunch, Profile
 
+_TICKS = 1 << 40
+"""Of a microsecond: far below what any clock tells."""
+
 
 @dataclass
 class LineTime:
@@ -69,22 +72,48 @@ def parts_of(
 def times_by_line(one: MeasuredConfiguration, roots: Sequence[str]) -> tuple[LineTime, ...]:
     """Return the time of every line with a part in what ran on the device, the longest first."""
     found: dict[Place | None, LineTime] = {}
+    sums: dict[Place | None, _Sums] = {}
     for launch in one.profile.launches if one.profile is not None else ():
         kernel = kernel_of(one, launch)
         parts = parts_of(launch, kernel, roots)
+        ticks = (_ticks(launch.us), _ticks(launch.low_us), _ticks(launch.high_us))
         for place, part in parts.items():
             line = found.setdefault(place, LineTime(place))
             line.launches.append((launch, kernel))
-            line.us += part * exact(launch.us)
-            line.low += part * exact(launch.low_us)
-            line.high += part * exact(launch.high_us)
+            sums.setdefault(place, _Sums()).add(part, ticks)
             line.fused_with.update(other for other in parts if other is not None and other != place)
+    for place, line in found.items():
+        line.us, line.low, line.high = sums[place].totals()
     return tuple(sorted(found.values(), key=lambda line: (-line.us, line.place or Place("", 0))))
+
+
+class _Sums:
+    """Three sums of parts of times, exact and fast: numerators are added up by denominator."""
+
+    def __init__(self) -> None:
+        self._by_denominator: dict[int, list[int]] = {}
+
+    def add(self, part: Fraction, ticks: tuple[int, int, int]) -> None:
+        """Add a part of three times."""
+        known = self._by_denominator.setdefault(part.denominator, [0, 0, 0])
+        for index, one in enumerate(ticks):
+            known[index] += part.numerator * one
+
+    def totals(self) -> tuple[Fraction, Fraction, Fraction]:
+        """The three sums, microseconds."""
+        first, second, third = (
+            sum(
+                (Fraction(known[index], bottom * _TICKS) for bottom, known in self._by_denominator.items()),
+                Fraction(0),
+            )
+            for index in range(3)
+        )
+        return first, second, third
 
 
 def whole_us(profile: Profile) -> float:
     """Return what all lines are in sum, microseconds: each launch's median, where `device_us` is that of the sums."""
-    return float(sum(exact(launch.us) for launch in profile.launches))
+    return float(Fraction(sum(_ticks(launch.us) for launch in profile.launches), _TICKS))
 
 
 def main_place(launch: MeasuredLaunch, kernel: Kernel | None, roots: Sequence[str]) -> Place | None:
@@ -95,5 +124,10 @@ def main_place(launch: MeasuredLaunch, kernel: Kernel | None, roots: Sequence[st
 
 
 def exact(us: float) -> Fraction:
-    """Return a time as a fraction; what is no number counts as none."""
-    return Fraction(us) if math.isfinite(us) else Fraction(0)
+    """Return a time as it is counted."""
+    return Fraction(_ticks(us), _TICKS)
+
+
+def _ticks(us: float) -> int:
+    """Count a time in whole ticks, which add up exactly; what is no number counts as none."""
+    return round(us * _TICKS) if math.isfinite(us) else 0

@@ -20,7 +20,7 @@ from fuselight.report import (
 )
 from fuselight_server.kernels import Place
 from fuselight_server.kernels.shares import shares
-from fuselight_server.measured.lines import kernel_of, times_by_line
+from fuselight_server.measured.lines import exact, kernel_of, times_by_line
 from fuselight_server.measured.rates import rates
 from fuselight_server.measured.where import parts
 from tests.support.measured import GPU, gap, graph, kernel, profile, ran, row
@@ -57,7 +57,7 @@ def test_nothing_is_counted_twice_and_nothing_is_lost(
     for name in ("us", "low", "high"):
         launched = {"us": "us", "low": "low_us", "high": "high_us"}[name]
         assert sum(getattr(line, name) for line in lines) == sum(
-            Fraction(getattr(launch, launched)) for launch in found
+            exact(getattr(launch, launched)) for launch in found
         )
     assert len({line.place for line in lines}) == len(lines)
 
@@ -66,6 +66,12 @@ def test_nothing_is_counted_twice_and_nothing_is_lost(
 def test_the_parts_of_the_wall_time_are_the_wall_time(found: list[MeasuredLaunch], gaps: list[float]) -> None:
     shown = profile(found, [gap(kind, us) for kind, us in zip(GapKind, gaps, strict=False)])
     assert sum(part.us for part in parts(shown, ROOTS)) == pytest.approx(shown.wall_us)
+
+
+@given(times)
+def test_a_time_is_counted_as_it_was_measured(us: float) -> None:
+    assert float(exact(us)) == pytest.approx(us, abs=1e-9)
+    assert exact(float("nan")) == exact(float("inf")) == Fraction(0)
 
 
 def test_a_measured_kernel_is_shared_as_its_estimate_is() -> None:

@@ -60,8 +60,13 @@ def align(elements: Sequence[Element], kernels: Sequence[Kernel]) -> list[int | 
     }
     ours = [None if kernel.kind in _LIBRARY else kernel.name for kernel in kernels]
     seen = [_generated(element, generated, users) for element in elements]
+    libraries = [_operator(kernel) if kernel.kind in _LIBRARY else None for kernel in kernels]
+    called = [labels.short_name(one.name) if one.told is Told.OPERATOR else None for one in elements]
     for span, launches in _anchor(seen, ours, (0, len(elements)), (0, len(kernels)), out):
-        _align_library(elements, kernels, span, launches, out)
+        # Where no generated kernel stands: by operators, and what is left between those by their number.
+        for rest, left in _anchor(called, libraries, span, launches, out):
+            free = [launch for launch in range(*left) if kernels[launch].kind in _LIBRARY]
+            _share(elements, range(*rest), free, kernels, out)
     return out
 
 
@@ -80,23 +85,6 @@ def _generated(element: Element, names: set[str], users: dict[str, str]) -> str 
         if element.told is Told.DEVICE and name.startswith(known) and _SUFFIX.fullmatch(name[len(known) :]):
             return known
     return None
-
-
-def _align_library(
-    elements: Sequence[Element],
-    kernels: Sequence[Kernel],
-    span: Range,
-    launches: Range,
-    out: list[int | None],
-) -> None:
-    """Where no generated kernel stands: by operators, and what is left between those by their number."""
-    ours = [_operator(kernel) if kernel.kind in _LIBRARY else None for kernel in kernels]
-    seen = [
-        labels.short_name(element.name) if element.told is Told.OPERATOR else None for element in elements
-    ]
-    for rest, left in _anchor(seen, ours, span, launches, out):
-        free = [launch for launch in range(*left) if kernels[launch].kind in _LIBRARY]
-        _share(elements, range(*rest), free, kernels, out)
 
 
 def _operator(kernel: Kernel) -> str:

@@ -22,8 +22,8 @@ from fuselight.measure.trace_events import read_trace, read_windows
 from fuselight.report import Stack
 from fuselight.torch_api.profiling import marked_operators, marks_compiled_calls
 
-MOST_EVENTS = 200_000
-"""Of one recording: about 100 MiB while it is read."""
+MOST_EVENTS = 100_000
+"""Of one recording: some seconds to read, and some 100 MiB meanwhile."""
 
 
 class NotProfiledError(Exception):

@@ -140,10 +140,15 @@ test("a benchmark, from the lens to its files", async ({ session, page, context 
   });
 
   await test.step("one in flight is cancelled, and what was measured before stays", async () => {
-    await benchmark.getByRole("button", { name: "Benchmark this target again" }).click();
+    await view.editor.click();
+    await view.goToLine(lineOf("self.up(x)"));
+    await view.command("Fuselight: Benchmark"); // the target is the one around the cursor
     await benchmark.getByRole("button", { name: "Cancel the benchmark" }).click();
     await expect(benchmark.getByRole("button", { name: "Benchmark this target again" })).toBeVisible();
     await expect(row(/^default [\d.]+ [um]s/)).toBeVisible();
+    await expect(view.lensAction("Benchmark").first()).toBeVisible();
+    await view.command("Fuselight: Show the Benchmark");
+    await expect(view.tab("Benchmark: Net")).toHaveCount(1);
   });
 
   for (const [name, theme] of [

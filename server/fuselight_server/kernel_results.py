@@ -132,6 +132,13 @@ class KernelResult:
         """The last result that is all of what a run found and has kernels, this one or an earlier."""
         return self if self.learnt and not self.unfinished else self.earlier
 
+    def follow(self, older: KernelResult) -> None:
+        """Come after the result of the run before: the last whole one stays where this is not whole or learnt nothing."""
+        if self.unfinished or not self.learnt:
+            self.earlier = older.whole
+            if self.earlier is not None and not self.unfinished:
+                self.earlier.stale = True
+
     @property
     def findings(self) -> tuple[Live, ...]:
         """Findings that stand: those of an unfinished run are told when it is at its end."""

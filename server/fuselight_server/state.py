@@ -286,10 +286,8 @@ Kept = TypeVar("Kept", "KernelResult", "MeasuredResult")
 def _keep(kept: dict[Key, Kept], result: Kept, most: int) -> frozenset[str]:
     """Keep a result; where it is not whole, or learnt nothing, with the last one that is."""
     older = kept.pop(result.key, None)
-    if older is not None and (result.unfinished or not result.learnt):
-        result.earlier = older.whole
-        if result.earlier is not None and not result.unfinished:
-            result.earlier.stale = True
+    if older is not None:
+        result.follow(older)
     kept[result.key] = result
     gone: set[str] = set()
     while len(kept) > most:

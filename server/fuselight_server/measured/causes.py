@@ -82,7 +82,7 @@ def causes(report: Report, one: MeasuredConfiguration, *, faster: bool) -> Itera
 def _breaks(report: Report, one: MeasuredConfiguration) -> Iterator[Statement]:
     if not one.graph_breaks:
         return
-    place = next((found for one in report.breaks if (found := place_of(one.stack, report.roots))), None)
+    place = next((found for broken in report.breaks if (found := place_of(broken.stack, report.roots))), None)
     profile = one.profile
     eager = (
         sum(launch.us for launch in profile.launches if launch.kind is LaunchKind.EAGER) if profile else 0.0

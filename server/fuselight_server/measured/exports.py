@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 FORMATS = ("json", "csv", "html")
 BUILD = "npm ci && npm run build"
-COLUMNS = (
+COLUMNS: tuple[str, ...] = (
     "target", "table", "configuration", "name", "kind", "path", "line", "us", "spread", "low_us", "high_us", "share",
     "speedup", "clock", "wall_us", "first_us", "second_us", "peak_bytes", "own_bytes", "accurate", "count",
     "estimate_us", "isolated_us", "bandwidth_gbs", "tflops", "of_limit", "note",

@@ -10,7 +10,6 @@ import { expect } from "@playwright/test";
 import { tools } from "./code_server.mjs";
 
 const pictures = new Set([
-  "benchmark",
   "findings",
   "graphs",
   "hover",

@@ -533,6 +533,35 @@ def test_a_stretch_that_does_not_compile_by_itself_is_left_out() -> None:
     assert "parts of it alone raised BackendCompilerFailed: " in first.words
 
 
+def normalised(x: torch.Tensor, eps: float) -> torch.Tensor:
+    x = torch.relu(x - 0.5)  # relu before a float
+    return torch.nn.functional.layer_norm(x, (8,), eps=eps) + x
+
+
+def test_a_graph_that_is_captured_twice_is_one_graph() -> None:
+    """Where a dynamic float has to be fixed to its value, the backend has Dynamo capture the frame again."""
+    build = builder(lambda: normalised, X, 0.1)
+    captures: list[int] = []
+
+    def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        captures.append(len(gm.graph.nodes))
+        wrong("relu before a float")(gm, inputs)
+        return AOT_EAGER(gm, inputs)
+
+    def run(tried: cutting.Backend) -> Results:
+        prepared = build()
+        return of_call(prepared, torch.compile(prepared.function, backend=tried, dynamic=True))
+
+    judge = functools.partial(accuracy.judge, eager=eager(build), float64=None, training=False)
+    first = bisection.find_first(run, backend, judge, trials=1)
+    assert len(captures) == 2, "nothing was captured twice: this tests nothing"
+    first = bisection.find_first(run, backend, judge)
+    place = f"{Path(__file__).name}:{line_of('relu before a float')}"
+    assert (
+        first.words == f"the first operator that differs is torch.relu at {place}, compiled by itself as well"
+    )
+
+
 def test_a_wrong_capture_is_not_blamed_on_the_backend() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if torch.compiler.is_compiling() else x

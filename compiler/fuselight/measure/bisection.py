@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from fuselight import torch_api
 from fuselight.measure.cutting import Backend, Captured, Operator, compile_stretch, read_captured
 from fuselight.measure.narrowing import Narrowed, SpentError, kernel_of, narrow
 from fuselight.measure.results import Results
@@ -129,12 +130,26 @@ class _Trying:
         index, self._seen = self._seen, self._seen + 1
         if index == len(self.captured):
             self.captured.append(read_captured(gm))
+        try:
+            return self._compile(index, gm, inputs, functools.partial(suspect or self._suspect, **options))
+        except torch_api.restart():
+            # Dynamo captures the frame again, and comes with another graph in the place of this one.
+            self._seen = index
+            if self.made == 1:
+                del self.captured[index:]
+            raise
 
-        suspected = functools.partial(suspect or self._suspect, **options)
-        if self._stretch is not None and self._stretch.graph == index:
-            return compile_stretch(gm, inputs, suspected, self._stretch.first, self._stretch.end)
+    def _compile(
+        self, index: int, gm: torch.fx.GraphModule, inputs: Sequence[Any], suspect: Backend
+    ) -> Callable[..., Any]:
+        stretch = self._stretch
+        if stretch is not None and stretch.graph == index:
+            if len(read_captured(gm).operators) != len(self.captured[index].operators):
+                suspect(gm, inputs)  # it asked for another capture the first time, and does now
+                raise ValueError("another graph was captured this time")
+            return compile_stretch(gm, inputs, suspect, stretch.first, stretch.end)
         if self._graphs is None or index in self._graphs:
-            return suspected(gm, inputs)
+            return suspect(gm, inputs)
         forward: Callable[..., Any] = gm.forward
         return forward
 

@@ -101,7 +101,7 @@ class MeasuredResult:
         return self if self.learnt and not self.unfinished else self.earlier
 
     def follow(self, older: MeasuredResult) -> None:
-        """Come after the result of the run before; the last whole one stays where this one is none, or learnt nothing."""
+        """Come after the result of the run before; the last whole one stays where this is none, or learnt nothing."""
         if self.unfinished or not self.learnt:
             self.earlier = older.whole
             if self.earlier is not None and not self.unfinished:

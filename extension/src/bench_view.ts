@@ -87,9 +87,18 @@ export function createBenchView({ extension, fetch, exported, benchmark, cancel 
         one.of = { ...one.of, run: message.run, with: message.with };
         return draw(one);
       case "export":
-        return saveExported(one.of, await exported(one.of, message.format));
+        return save(one.of, message.format);
       case "picture":
         return savePicture(one.of, message);
+    }
+  }
+
+  /** The server says why there is nothing to save, such as a page that was not built. */
+  async function save(of: BenchShown, format: ExportFormat): Promise<void> {
+    try {
+      await saveExported(of, await exported(of, format));
+    } catch (error) {
+      void vscode.window.showWarningMessage(error instanceof Error ? error.message : String(error));
     }
   }
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Tier, Work
 from fuselight_server.measured.planning import configurations, history_of
-from fuselight_server.measured_results import CANCELLED, SO_FAR, measured_result_of
+from fuselight_server.measured_results import CANCELLED, ENDED, SO_FAR, measured_result_of
 from fuselight_server.outcomes import line_reader
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class Benches:
         result = await self._result(job, report)
         if not self._outcomes.catch_up(result, ended=True):
             return
+        if result.learnt and report.measured is not None and not report.measured.finished:
+            result.unfinished = ENDED
         self._keep(result)
         history = history_of(job.key.path, job.key.name)
         problem = await asyncio.to_thread(history.keep, report, line_reader(overlays))

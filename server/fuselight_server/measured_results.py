@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SO_FAR = "so far: the benchmark still goes on"
 CANCELLED = "cancelled: not all was measured"
+ENDED = "ended early: not all was measured"
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,8 @@ class MeasuredResult:
 def measured_result_of(
     key: Key, generation: int, report: Report, *, notes: tuple[str, ...] = ()
 ) -> MeasuredResult:
-    """Make the result of a report that has just arrived, with nothing moved yet."""
+    """Make the result of a report that has just arrived, with nothing moved yet; texts of kernels are let go of."""
+    report = replace(report, texts={})
     shown = shown_of(report.measured) if report.measured is not None else None
     lines = times_by_line(shown, report.roots) if shown is not None else ()
     places = Places(Span(line.place.path, line.place.line) for line in lines if line.place is not None)

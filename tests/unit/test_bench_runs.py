@@ -266,6 +266,18 @@ async def test_a_part_of_a_cancelled_benchmark_says_so_where_nothing_was_known_b
     await desk.analysis.close()
 
 
+@pytest.mark.asyncio
+async def test_what_came_to_its_time_limit_is_not_shown_as_whole(desk: Desk) -> None:
+    limit = Failure(Culprit.USER, "timeout", "stopped after 60 s", "give it longer")
+    await measured(desk, replace(found(desk, finished=False), failures=(limit,)))
+    assert summary(desk.state.measured[desk.key]).endswith(", failed (ended early: not all was measured)")
+    notes = (await desk.page())["notes"]
+    assert notes[0] == "ended early: not all was measured"
+    assert "stopped after 60 s. give it longer" in notes
+    assert history_of(desk.path, "f").runs() == ()
+    await desk.analysis.close()
+
+
 async def measured(desk: Desk, *reports: Report) -> None:
     for one in reports:
         desk.command(target="f")

@@ -24,7 +24,7 @@ from fuselight_server.measured.comparison import as_json, compare
 from fuselight_server.measured.history import run_of
 from fuselight_server.measured.page import Around, Named, View, nothing, page
 from fuselight_server.measured.planning import history_of
-from fuselight_server.measured_results import CANCELLED
+from fuselight_server.measured_results import CANCELLED, ENDED
 from fuselight_server.plan import MAIN
 from fuselight_server.runs import Key
 from fuselight_server.state import disk_text
@@ -235,8 +235,8 @@ def _notes(live: MeasuredResult, kept: MeasuredResult) -> Iterator[str]:
     """Yield what was seen of a benchmark from outside, and that it is not the last one where that failed."""
     if live is not kept:
         yield f"the benchmark after this one failed: {_failure(kept)}"
-    if live.unfinished == CANCELLED:
-        yield CANCELLED
+    if live.unfinished in {CANCELLED, ENDED}:
+        yield live.unfinished
     yield from live.notes
 
 

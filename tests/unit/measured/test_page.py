@@ -88,6 +88,13 @@ def test_every_part_has_the_fields_that_the_extension_reads() -> None:
     json.dumps(shown, allow_nan=False)
 
 
+@pytest.mark.parametrize("name", ["MeasuredPage", "Row", "Details"])
+def test_the_page_in_the_docs_names_every_field(name: str) -> None:
+    text = (Path(__file__).parents[3] / "docs/bench.md").read_text(encoding="utf-8")
+    section = text.partition("## The JSON of bench")[2]
+    assert sorted(key for key in keys_of(name) if f"`{key}`" not in section) == []
+
+
 def test_a_row_has_its_speedup_its_spread_and_what_failed() -> None:
     eager, default, failed = made()["configurations"]
     assert (eager["speedup"], default["speedup"], failed["speedup"]) == (1.0, 3.0, None)

@@ -72,7 +72,7 @@ def _profiled(
     on_cuda = device.type == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_cuda else [])]
     _wait(device)
-    with profile(activities=activities, acc_events=True) as profiler:
+    with profile(activities=activities) as profiler:
         for _ in range(calls):
             with record_function(labels.CALL), around():
                 call()

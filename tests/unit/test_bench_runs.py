@@ -306,6 +306,8 @@ async def test_an_edit_makes_it_stale_and_runs_are_compared_where_lines_are_now(
     assert earlier["when"] == "2026-01-01T12:00:00Z"
     assert earlier["stale"]
     assert earlier["profiles"]["default"]["lines"][0]["place"]["line"] == LINE, "found by its text"
+    unknown = await desk.page(run="20250101T120000Z")
+    assert (unknown["found"], unknown["message"]) == (False, "That run is not kept any more: choose another.")
     await desk.analysis.close()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pygls.exceptions import JsonRpcException
@@ -202,7 +203,8 @@ async def _page(
         comparison=comparison,
     )
     if report is None:
-        return nothing(Named(path, key.name), view, around), None
+        gone = "That run is not kept any more: choose another." if wanted is not None else ""
+        return nothing(Named(path, key.name), view, replace(around, message=gone or around.message)), None
     return page(report, view, around), run
 
 

@@ -241,6 +241,20 @@ def test_a_line_that_is_not_certain_is_not_given(breaks: list[Break], left: list
     _adds_up(profile)
 
 
+def test_a_kernel_that_no_operator_launches_stands_at_the_break_too() -> None:
+    made = Stream()
+    made.call(0, 60)
+    made.host(region("0/0"), 2, 50)
+    made.host(graph_call("0/0 graph 0"), 5, 15)
+    made.launch(30, ("my_kernel", 32, 40), name="cuLaunchKernel")
+    made.launch(55, ("another_kernel", 56, 60), name="cuLaunchKernel")
+    profile = read_profile(made.recording(), GRAPHS, breaks=[broken("0/0", 12)])
+    assert {row.name: (row.kind, row.stack) for row in profile.launches} == {
+        "my_kernel": (LaunchKind.EAGER, line(12)),
+        "another_kernel": (LaunchKind.EAGER, ()),
+    }
+
+
 def test_a_frame_without_tensors_behind_a_break_leaves_the_line_certain() -> None:
     left = [NotCompiled(NotCompiledKind.NO_TENSORS, "M.forward", line(9)[0], "nothing to compile")]
     recording = _with_break().recording(on_device=False)

@@ -24,7 +24,6 @@ GENERATED = re.compile(r"(?:graph_\d+_)?(?:triton_|cpp_)\w+")
 EVALUATES = "autograd::engine::evaluate_function: "
 _COMPILED_NODE = "CompiledFunction"
 _WRAPPERS = frozenset({"Pregraph bytecode", "AOTDispatcher Runtime Wrapper Prologue"})
-GRAPH_LAUNCHES = frozenset({"cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"})
 WAITS = frozenset(
     {
         "cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cuStreamSynchronize",

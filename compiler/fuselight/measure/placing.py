@@ -63,18 +63,17 @@ def lines_of(
 ) -> dict[int, Stack]:
     """The stack of each eager unit whose line is known, by `id` of its node, and of backward nodes around them."""
     lines: dict[int, Stack] = {}
-    eager = [unit for unit in call.units if unit.graph is None and unit.operator]
+    eager = [unit for unit in call.units if unit.graph is None]
     in_engine = {id(unit.node): node for unit in eager if (node := _engine(unit.node)) is not None}
     forward = [unit for unit in eager if id(unit.node) not in in_engine]
-    own = [unit for unit in forward if unit.node.event.thread == call.window.thread]
+    own = [unit for unit in forward if unit.operator and unit.node.event.thread == call.window.thread]
     told = place_operators([unit.name for unit in own], placed)
     known = {id(unit.node): stack for unit, stack in zip(own, told, strict=True)}
     for unit in forward:
         at, region = id(unit.node), unit.region
         stack = known.get(at, ())
-        if (
-            region is not None
-        ):  # what runs in it before its graph has returned is the wrapper's, and no line calls it
+        if region is not None:
+            # What runs in it before its graph has returned is the wrapper's, and no line calls it.
             returned = unit.node.event.start_ns >= (region.graph_end or 0)
             stack = (behind.get(region.compile_id) or stack) if returned else ()
         if stack:

@@ -49,19 +49,24 @@ class Played:
         if what in self.fails:
             raise EndedError(self.fails[what])
         if what == "reference":
-            return {"random": False, "float64": "float64.pt"}
+            return {"varies": "", "float64": "float64.pt"}
         said: dict[str, Any] = {}
-        if what == "start":
-            said = {"us": 1000.0, "fresh": False, "work": "inference", "results": "eager.pt"}
-            self.row = replace(self.row, first_us=5e6, second_us=1100.0)
+        if what == "first":
+            said = {"fresh": False, "work": "inference", "device": "cpu"}
+            if self.name == "eager":
+                said["results"] = "eager.pt"
+            self.row = replace(self.row, first_us=5e6)
+        elif what == "warm":
+            said = {"us": 1000.0}
+            self.row = replace(self.row, second_us=1100.0)
         elif what == "round":
             self.row = replace(self.row, wall=TIMED)
         elif what == "judge":
-            assert details == {"float64": "float64.pt", "eager": "eager.pt", "random": False}
+            assert details == {"float64": "float64.pt", "eager": "eager.pt", "varies": ""}
             self.row = replace(self.row, accuracy=Accuracy(passed=True))
         elif what == "profile":
             self.row = replace(self.row, profile=Profile("CUPTI", 1, 10.0, 9.0, 9.0, 9.0))
-        if what in {"start", "machine"}:
+        if what in {"first", "machine"}:
             said["machine"] = encode(Machine("a device", notes=(what,)))
         return {**said, "row": encode(self.row), "seconds": 0.5}
 
@@ -96,7 +101,7 @@ def test_each_is_started_alone_then_they_take_turns_and_then_are_looked_into() -
     measured = played.measure("default", rounds=3)
     assert played.log == [
         "float64 reference",
-        "eager start", "default start",
+        "eager first", "eager warm", "default first", "default warm",
         "eager round", "default round", "default round", "eager round", "eager round", "default round",
         "eager weigh", "eager profile",
         "default weigh", "default profile", "default judge",
@@ -109,24 +114,24 @@ def test_each_is_started_alone_then_they_take_turns_and_then_are_looked_into() -
     assert measured.configurations[1].accuracy == Accuracy(passed=True)
     assert measured.configurations[0].accuracy is None
     assert all(process.ended for process in played.processes)
-    assert measured.counted_seconds == pytest.approx(0.5 * 16)
+    assert measured.counted_seconds == pytest.approx(0.5 * 18)
 
 
 def test_what_is_known_is_kept_as_unfinished_on_the_way() -> None:
     played = Processes()
     played.measure("default", "max-autotune")
-    assert [len(one.configurations) for one in played.kept][:3] == [1, 2, 3]
+    assert [len(one.configurations) for one in played.kept][:6] == [1, 1, 2, 2, 3, 3]
     assert not any(one.finished for one in played.kept)
     assert all(one.order == ("eager", "default", "max-autotune") for one in played.kept)
 
 
-@pytest.mark.parametrize("order", ["start", "round", "judge", "weigh", "profile", "finish"])
+@pytest.mark.parametrize("order", ["first", "warm", "round", "judge", "weigh", "profile", "finish"])
 def test_one_that_fails_is_a_row_that_says_so_and_the_others_go_on(order: str) -> None:
     played = Processes({"default": [{order: failure()}]})
     measured = played.measure("default", "max-autotune")
     eager, default, autotuned = measured.configurations
     assert default.failure == failure()
-    assert (default.wall is not None) is (order not in {"start", "round"})
+    assert (default.wall is not None) is (order not in {"first", "warm", "round"})
     assert eager.failure is None
     assert eager.wall == TIMED
     assert autotuned.failure is None
@@ -148,7 +153,7 @@ def test_a_file_or_inputs_that_cannot_be_had_are_told_once(phase: str) -> None:
 def test_a_reference_that_fails_in_the_call_leaves_eager_to_compare_with() -> None:
     played = Processes({FLOAT64: [{"reference": failure()}], "default": [{"judge": failure()}]})
     measured = played.measure("default", accuracy=True)
-    assert "eager start" in played.log
+    assert "eager first" in played.log
     assert measured.random is None
 
 
@@ -159,28 +164,65 @@ def test_without_accuracy_nothing_is_compared() -> None:
 
 
 def test_one_without_memory_beside_the_others_is_measured_again_when_they_are_gone() -> None:
-    played = Processes({"default": [{"start": failure("memory")}]})
+    played = Processes({"default": [{"first": failure("memory")}]})
     measured = played.measure("default")
     eager, default = measured.configurations
     assert default.alone
     assert default.failure is None
     assert default.wall == TIMED
     assert not eager.alone
-    assert played.log.index("eager finish") < len(played.log) - 1 - played.log[::-1].index("default start")
+    assert played.log.index("eager finish") < len(played.log) - 1 - played.log[::-1].index("default first")
 
 
 def test_one_without_memory_even_alone_is_not_tried_for_ever() -> None:
-    played = Processes({"default": [{"start": failure("memory")}, {"start": failure("memory")}]})
+    played = Processes({"default": [{"first": failure("memory")}, {"first": failure("memory")}]})
     measured = played.measure("default")
-    assert played.log.count("default start") == 2
+    assert played.log.count("default first") == 2
     assert measured.configurations[1].failure == failure("memory")
 
 
 def test_eager_that_fails_leaves_the_others_rows() -> None:
-    played = Processes({"eager": [{"start": failure()}]})
+    played = Processes({"eager": [{"first": failure()}]})
     measured = played.measure("default", accuracy=False)
     assert measured.configurations[0].failure == failure()
     assert measured.configurations[1].wall == TIMED
+
+
+def test_the_machine_is_that_of_the_first_that_starts() -> None:
+    played = Processes({"eager": [{"first": failure()}]})
+    assert played.measure("default", accuracy=False).machine.device == "a device"
+    assert "default machine" in played.log
+
+
+def test_a_cold_cache_is_not_claimed_of_a_cpu() -> None:
+    assert not Processes().measure("default", cold_cache=True).cold_cache
+
+
+def test_a_process_that_cannot_be_started_is_a_row() -> None:
+    played = Processes()
+
+    def start(name: str) -> Played:
+        if name == "default":
+            raise OSError("no more processes")
+        return Processes.start(played, name)
+
+    benchmark = Measuring(MeasurePlan(), ("eager", "default"), start, played.said.append, played.kept.append)
+    default = benchmark.run().configurations[1]
+    assert default.failure is not None
+    assert "no more processes" in default.failure.message
+    assert default.failure.next_step
+
+
+def test_compiles_are_no_part_of_the_warm_up() -> None:
+    compiles = iter([0, 1, 1, 2, *[2] * 200])
+    times = iter([5e6, 6e6, *[100.0] * 100])
+    taken = steady.warm_up(lambda: next(times), seconds=1.0, compiled=lambda: next(compiles))
+    assert set(taken) == {100.0}
+
+
+def test_a_target_that_always_compiles_ends_its_warm_up() -> None:
+    counts = iter(range(10_000))
+    assert len(steady.warm_up(lambda: 1e6, seconds=2.0, compiled=lambda: next(counts))) == 3
 
 
 def test_an_early_end_ends_every_process() -> None:

@@ -407,13 +407,24 @@ def test_random_numbers_are_noticed_and_state_is_not_taken_for_them() -> None:
             out: torch.Tensor = self.dropout(x) + self.calls
             return out
 
-    assert reference.draws_random(builder(Counting, torch.ones(100), train=True))
-    assert not reference.draws_random(builder(Counting, torch.ones(100)))
-    assert reference.draws_random(builder(lambda: lambda: torch.rand(3)))
-    found = accuracy.random_accuracy(training=False)
+    assert reference.varies(builder(Counting, torch.ones(100), train=True)) == accuracy.RANDOM
+    assert not reference.varies(builder(Counting, torch.ones(100)))
+    assert reference.varies(builder(lambda: lambda: torch.rand(3))) == accuracy.RANDOM
+    found = accuracy.varying(accuracy.RANDOM, training=False)
     assert found.passed is None
     assert "call .eval()" in found.why
-    assert "set the dropout to 0" in accuracy.random_accuracy(training=True).why
+    assert "set the dropout to 0" in accuracy.varying(accuracy.RANDOM, training=True).why
+
+
+def test_what_is_kept_between_calls_is_told_from_random_numbers() -> None:
+    kept = []
+
+    def counts(x: torch.Tensor) -> torch.Tensor:
+        kept.append(1)
+        return x + len(kept)
+
+    assert reference.varies(builder(lambda: counts, torch.ones(3))) == accuracy.STATE
+    assert "keeps something" in accuracy.varying(accuracy.STATE, training=False).why
 
 
 # In float64

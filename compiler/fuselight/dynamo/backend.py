@@ -53,8 +53,17 @@ def capture_backend(
 def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[CompileCalls]:
     """Inside, every torch.compile uses `backend`, whatever backend, mode and options it was given."""
     made = CompileCalls()
-    with torch_api.replaced_compile(functools.partial(_compile, made, backend), backend):
+    optimize = functools.partial(_optimize, backend)
+    with torch_api.replaced_compile(functools.partial(_compile, made, backend), optimize):
         yield made
+
+
+def _optimize(
+    backend: Callable[..., Any], real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any
+) -> Any:
+    """`torch._dynamo.optimize` with the backend replaced, where that is not done yet."""
+    keep = torch_api.backend_within(wanted) is backend
+    return real(wanted if keep else backend, *args, **asked)
 
 
 def _compile(

@@ -26,6 +26,8 @@ _NAMED = 3
 _TOLERANCE, _LOOSE_TOLERANCE = 1e-4, 1e-3
 _LENGTH = 0.1
 _OFF = 0.25
+RANDOM, STATE = "random", "state"
+"""Why results differ from call to call."""
 _BETTER = 4e-2
 """The suite's tolerance for a result that is finite where eager's is not."""
 _WIDTH = {torch.float32: 1, torch.float64: 2, torch.complex64: 1, torch.complex128: 2}
@@ -84,8 +86,13 @@ def is_random(first: Results, second: Results) -> bool:
     )
 
 
-def random_accuracy(*, training: bool) -> Accuracy:
-    """The verdict on a function that draws random numbers."""
+def varying(how: str, *, training: bool) -> Accuracy:
+    """The verdict on a function that gives other results each time: RANDOM, or STATE."""
+    if how == STATE:
+        return not_compared(
+            "eager gives other results each time, with the same random numbers too: the target keeps something between "
+            "its calls, so there is nothing to compare with"
+        )
     hint = "set the dropout to 0" if training else "call .eval()"
     return not_compared(
         f"eager gives other results with other random numbers, so there is nothing to compare with: {hint}, "

@@ -19,6 +19,9 @@ from fuselight.configurations import Configuration
 from fuselight.inductor import Compilation
 from fuselight.report import Device, GeneratedGraph, Problem
 
+_GUARDS = "guard_filter_fn"
+"""An option that torch.compile takes for itself."""
+
 
 @dataclass(eq=False)
 class Switched:
@@ -90,7 +93,7 @@ class Compiled:
 def configured(configuration: Configuration, device: Device) -> Iterator[Compiled]:
     """Inside, torch.compile makes what the configuration says. Raises what torch raises of unknown options."""
     made = Compiled(configuration, device)
-    with torch_api.replaced_compile(functools.partial(_compile, made), None):
+    with torch_api.replaced_compile(functools.partial(_compile, made), functools.partial(_optimize, made)):
         yield made
 
 
@@ -99,8 +102,25 @@ def _compile(made: Compiled, real: Callable[..., Any], model: Any = None, /, **a
     model = asked.pop("model", model)
     named = _as_configured(made, asked)
     if model is None:
-        return lambda function: real(function, **named)
+        return lambda function: _made(real, function, named)
+    return _made(real, model, named)
+
+
+def _made(real: Callable[..., Any], model: Any, named: dict[str, Any]) -> Any:
+    if named.get("disable") and isinstance(model, torch.nn.Module):
+        vars(model)["_orig_mod"] = model  # sources name what they had compiled by it; no submodule
     return real(model, **named)
+
+
+def _optimize(made: Compiled, real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
+    """`torch._dynamo.optimize`, as the configuration has it; torch.compile comes through here with what is done."""
+    if asked.get("disable") or isinstance(torch_api.backend_within(wanted), Switched):
+        return real(wanted, *args, **asked)
+    named = _as_configured(made, {"backend": wanted})
+    kept = {name: value for name, value in named.items() if name in {"dynamic", "disable"}}
+    if named.get("fullgraph"):
+        kept["nopython"] = True
+    return real(named.get("backend", wanted), *args, **{**asked, **kept})
 
 
 def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
@@ -108,32 +128,31 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
     if configuration.eager:
         return {**asked, "disable": True}
     kept = {name: value for name, value in asked.items() if name not in {"backend", "mode", "options"}}
+    of_source = dict(asked.get("options") or {})
     mode, backend, options = configuration.mode, configuration.backend, dict(configuration.options)
     if configuration.written:
-        mode, backend, options = asked.get("mode"), asked.get("backend"), dict(asked.get("options") or {})
+        mode, backend, options = asked.get("mode"), asked.get("backend"), dict(of_source)
     else:
         if configuration.dynamic is not None:
             kept["dynamic"] = configuration.dynamic
         kept["fullgraph"] = bool(kept.get("fullgraph")) or configuration.fullgraph
+    options.pop(_GUARDS, None)
+    for_torch = (
+        {_GUARDS: of_source[_GUARDS]} if _GUARDS in of_source else {}
+    )  # Dynamo's, whatever the backend is
     if backend in (None, "inductor"):
-        return {**kept, "backend": _by_inductor(made, mode, options, kept.get("dynamic"))}
-    if options:
-        kept["options"] = options
-    key = f"{backend!r} {sorted(options.items())!r}"
-    if key not in made.backends:
-        made.backends[key] = Switched(
-            torch_api.backend_named(backend) if isinstance(backend, str) else backend
-        )
+        key = f"{mode} {sorted(options.items(), key=str)!r} {kept.get('dynamic')}"
+        if key not in made.backends:
+            inductor = Compilation(made.device, mode, options, dynamic=kept.get("dynamic"))
+            made.backends[key] = Switched(inductor)
+    else:
+        key = f"{backend if isinstance(backend, str) else id(backend)}"
+        if key not in made.backends:
+            named = torch_api.backend_named(backend) if isinstance(backend, str) else backend
+            made.backends[key] = Switched(named)
+        for_torch.update(options)
+        if mode is not None:
+            kept["mode"] = mode
+    if for_torch:
+        kept["options"] = for_torch
     return {**kept, "backend": made.backends[key]}
-
-
-def _by_inductor(
-    made: Compiled,
-    mode: str | None,
-    options: dict[str, Any],
-    dynamic: bool | None,  # noqa: FBT001 - torch.compile's
-) -> Switched:
-    key = f"{mode} {sorted(options.items())!r} {dynamic}"
-    if key not in made.backends:
-        made.backends[key] = Switched(Compilation(made.device, mode, options, dynamic=dynamic))
-    return made.backends[key]

@@ -15,7 +15,7 @@ from fuselight.codec import decode
 from fuselight.configurations import EAGER
 from fuselight.measure import steady
 from fuselight.protocol import MeasurePlan
-from fuselight.report import Failure, Machine, Measured, MeasuredConfiguration, Work
+from fuselight.report import Culprit, Failure, Machine, Measured, MeasuredConfiguration, Work
 
 FLOAT64 = "float64"
 """The process that makes the reference; it is no configuration."""
@@ -70,7 +70,11 @@ class Measuring:
     _machine: Machine = field(default_factory=lambda: Machine("?"))
     _work: Work = Work.INFERENCE
     _fresh: bool = False
+    _varies: str = ""
     _random: bool | None = None
+    _looks: str = ""
+    """The configuration that looks at the machine: the first that could be started."""
+    _cold: bool = False
     _compared: dict[str, Any] = field(default_factory=dict)
     """What results are compared with: paths of eager's and the reference's, or why there is none."""
     _rounds: int = 0
@@ -80,7 +84,7 @@ class Measuring:
     _retry: list[str] = field(default_factory=list)
 
     def run(self) -> Measured:
-        """Measure all configurations. What fails is in its row; raises only what `start` raises for eager."""
+        """Measure all configurations. What fails is in its row."""
         try:
             if self.plan.accuracy:
                 self._compared = self._reference()
@@ -104,7 +108,7 @@ class Measuring:
             machine=self._machine,
             configurations=tuple(known[name] for name in self.names if name in known),
             rounds=self._rounds,
-            cold_cache=self.plan.cold_cache,
+            cold_cache=self._cold,
             fresh_inputs=self._fresh,
             random=self._random,
             seconds=time.perf_counter() - self._began,
@@ -117,7 +121,10 @@ class Measuring:
     def _reference(self) -> dict[str, Any]:
         """Have the reference made, by a process that ends behind it."""
         self.tell("the reference")
-        other = self.start(FLOAT64)
+        try:
+            other = self.start(FLOAT64)
+        except OSError as error:
+            return {"why": _no_process(error).message}
         try:
             made = other.order("reference", self.plan.limit_seconds)
         except EndedError as ended:
@@ -126,22 +133,33 @@ class Measuring:
             return {"why": ended.failure.message}
         finally:
             other.end()
-        self._random = made["random"]
+        self._varies = made["varies"]
+        self._random = bool(self._varies)
         return {key: made[key] for key in ("float64", "why") if key in made}
 
     def _begin(self, name: str, *, alone: bool = False) -> None:
         """Start a configuration: first calls and warm-up, alone on the machine."""
         self.tell(f"{name}: starting")
-        row = _Row(self.start(name), MeasuredConfiguration(name, alone=alone), left=self.plan.limit_seconds)
+        try:
+            other = self.start(name)
+        except OSError as error:
+            self._done[name] = MeasuredConfiguration(name, failure=_no_process(error), alone=alone)
+            return
+        row = _Row(other, MeasuredConfiguration(name, alone=alone), left=self.plan.limit_seconds)
         self._rows[name] = row
-        said = self._order(name, "start")
+        said = self._order(name, "first")
         if said is not None:
-            row.us = float(said["us"])
             self._fresh = self._fresh or bool(said["fresh"])
             self._work = Work(said["work"])
-            if name == EAGER:
-                self._machine = decode(Machine, said["machine"])
-                self._compared["eager"] = said.get("results")
+            self._cold = self.plan.cold_cache and said["device"] == "cuda"
+            if not self._looks:
+                self._looks, self._machine = name, decode(Machine, said["machine"])
+            if "results" in said:
+                self._compared["eager"] = said["results"]
+            self._known()
+            said = self._order(name, "warm")
+        if said is not None:
+            row.us = float(said["us"])
         self._known()
 
     def _order(self, name: str, what: str, **details: Any) -> dict[str, Any] | None:
@@ -190,7 +208,7 @@ class Measuring:
         for name in names:
             if name in self._rows:
                 self._details(name)
-        said = self._order(EAGER, "machine") if EAGER in self._rows else None
+        said = self._order(self._looks, "machine") if self._looks in self._rows else None
         if said is not None:
             self._machine = decode(Machine, said["machine"])
         for name in names:
@@ -206,7 +224,7 @@ class Measuring:
             self._order(name, "profile")
         if self.plan.accuracy and name != EAGER and name in self._rows:
             self.tell(f"{name}: comparing results")
-            self._order(name, "judge", **self._compared, random=self._random)
+            self._order(name, "judge", **self._compared, varies=self._varies)
 
     def _close(self, name: str) -> None:
         if self._order(name, "finish") is not None:
@@ -227,6 +245,15 @@ class Measuring:
 
     def _known(self) -> None:
         self.keep(self.measured())
+
+
+def _no_process(error: OSError) -> Failure:
+    return Failure(
+        Culprit.ENVIRONMENT,
+        "internal",
+        f"no process could be started for it: {error}",
+        "check the limits on processes, memory and disk space of this machine",
+    )
 
 
 def _is_hopeless(failure: Failure | None) -> bool:

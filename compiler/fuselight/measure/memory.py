@@ -6,8 +6,10 @@ Invariant: a figure that this system cannot give is None.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -15,11 +17,18 @@ _STATUS = "/proc/self/status"
 _RESET_PEAK = "/proc/self/clear_refs"
 
 
-def peak_of(call: Callable[[], object], device: torch.device) -> tuple[int | None, int | None]:
-    """Bytes at the peak of one call, and those of it that were not there before."""
+def peak_of(
+    call: Callable[[], object], device: torch.device, *, replayed: bool = False
+) -> tuple[int | None, int | None]:
+    """Bytes at the peak of one call, and those of it that were not there before.
+
+    A CUDA graph that is `replayed` allocates nothing: what its pool holds all the time counts as there at the peak, and
+    its own part is not known.
+    """
     gc.collect()
     if device.type == "cuda":
-        return _on_device(call, device)
+        return _on_device(call, device, replayed=replayed)
+    _give_back()
     try:
         with open(_RESET_PEAK, "w", encoding="ascii") as file:
             file.write("5")  # proc(5): the peak of resident memory begins anew
@@ -31,14 +40,39 @@ def peak_of(call: Callable[[], object], device: torch.device) -> tuple[int | Non
     return (None, None) if before is None or peak is None else (peak, max(0, peak - before))
 
 
-def _on_device(call: Callable[[], object], device: torch.device) -> tuple[int | None, int | None]:
+def _give_back() -> None:
+    """Have glibc give back what it keeps of freed memory: it would count as there before the call."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _on_device(
+    call: Callable[[], object], device: torch.device, *, replayed: bool
+) -> tuple[int | None, int | None]:
     torch.cuda.synchronize(device)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
     call()
     torch.cuda.synchronize(device)
     peak = torch.cuda.max_memory_allocated(device)
-    return peak, max(0, peak - before)
+    if not replayed:
+        return peak, max(0, peak - before)
+    pools = _in_pools(device)
+    return (None if pools is None else peak + pools), None
+
+
+def _in_pools(device: torch.device) -> int | None:
+    """Bytes that pools of CUDA graphs hold and that count as free; None where this torch does not tell."""
+    index = device.index if device.index is not None else torch.cuda.current_device()
+    held = 0
+    cuda: Any = torch.cuda
+    for segment in cuda.memory_snapshot():
+        pool = segment.get("segment_pool_id")
+        if pool is None:
+            return None
+        if segment.get("device") == index and tuple(pool) != (0, 0):
+            held += int(segment["total_size"]) - int(segment["allocated_size"])
+    return held
 
 
 def _resident(name: str) -> int | None:

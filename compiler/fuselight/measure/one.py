@@ -5,7 +5,6 @@ Invariant: it does what it is told, one thing after the other, and measures noth
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,6 +38,8 @@ _WARM_UP = 0.5
 
 _PROFILED_LEAST = 3
 _PROFILED_MOST = 30
+_PROFILED_FRESH = 5
+"""Where each has copies of the inputs, which are there before the first."""
 _PROFILED_BESIDE = 2
 """Calls that a profile makes beside those that it reads."""
 _JOINED = 0.99
@@ -56,6 +57,8 @@ class One:
     roots: tuple[str, ...]
     tell: Callable[[str], None]
     """Says in words what is being done."""
+    compiled_so_far: Callable[[], int]
+    """How many frames Dynamo has begun with."""
     row: MeasuredConfiguration = field(init=False)
     us: float = 0.0
     """What one steady call takes by the host's clock, waited for."""
@@ -68,52 +71,61 @@ class One:
     def __post_init__(self) -> None:
         self.row = MeasuredConfiguration(self.compiled.configuration.name)
 
-    def start(self) -> None:
-        """Make the first call and the second, and go on until the time is steady."""
+    def first(self) -> None:
+        """Make the first call, on copies of the inputs: it may change them."""
         eager = self.compiled.configuration.eager
         self.tell("first call" if eager else "compiling, first call")
+        prepared = self.unit.copied()
+        taking = Taking(prepared)
         set_seeds(SEED)
-        taking = Taking(self.unit.prepared)
-        call = self.unit.prepare()
-        with self.unit.noticing_changes():
+        timing.wait(self.device)
+        with self.unit.noticing_changes(prepared):
             if eager:
-                first, outputs = self._timed(call)
+                first, outputs = self._timed(lambda: self.unit.made(prepared))
             else:
                 with compile_steps.watching_compiles(self.roots) as self.watched:
-                    first, outputs = self._timed(call)
+                    first, outputs = self._timed(lambda: self.unit.made(prepared))
         if self.plan.accuracy:
             self.results = taking.outputs(outputs)
-        del outputs, taking
+        self.counted_us += first
+        self.row = replace(self.row, first_us=first)
+
+    def warm(self) -> None:
+        """Make the second call, and go on until the time is steady."""
         self.tell("second call")
         second = timing.once(self.unit.prepare, self.device)
+        self.row = replace(self.row, second_us=second)
         self.tell("warming up until the time is steady")
         warm = steady.warm_up(
-            lambda: timing.once(self.unit.prepare, self.device), seconds=self.plan.seconds * _WARM_UP
+            lambda: timing.once(self.unit.prepare, self.device),
+            seconds=self.plan.seconds * _WARM_UP,
+            compiled=self.compiled_so_far,
         )
         self.us = steady.quartiles(warm[-steady.WINDOW :])[1]
-        self.counted_us += first + second + sum(warm)
-        self.row = replace(self.row, first_us=first, second_us=second, warm_up_calls=len(warm))
+        self.counted_us += second + sum(warm)
+        self.row = replace(self.row, warm_up_calls=len(warm))
 
     def _timed(self, call: Callable[[], Any]) -> tuple[float, Any]:
-        start = time.perf_counter()
+        start = timing.now()
         outputs = call()
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        return (time.perf_counter() - start) * 1e6, outputs
+        timing.wait(self.device)
+        return (timing.now() - start) * 1e6, outputs
 
     def weigh(self) -> None:
         """Measure the peak of memory in one call."""
-        peak, own = memory.peak_of(self.unit.prepare(), self.device)
+        peak, own = memory.peak_of(self.unit.prepare(), self.device, replayed=bool(self.compiled.cudagraphs))
         self.counted_us += self.us
         self.row = replace(self.row, peak_bytes=peak, own_bytes=own)
 
     def round(self, calls: int) -> None:
         """Time one round of calls."""
-        start = time.perf_counter()
+        start, compiled = timing.now(), self.compiled_so_far()
         taken = timing.round_of(
             self.unit.prepare, calls, self.device, cold_cache=self.plan.cold_cache, fresh=self.unit.fresh
         )
-        self.counted_us += (time.perf_counter() - start) * 1e6
+        self.counted_us += (timing.now() - start) * 1e6
+        if self.compiled_so_far() > compiled:
+            self._note("compiled again while it was timed: the spread has that in it")
         for clock, times in taken.items():
             self._rounds.setdefault(clock, []).append(times)
         self.row = replace(self.row, wall=self._timing(Clock.WALL), device=self._timing(Clock.DEVICE))
@@ -124,7 +136,8 @@ class One:
 
     def profile(self, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> None:
         """Profile calls; where there can be no profile, a note says why."""
-        calls = max(_PROFILED_LEAST, min(_PROFILED_MOST, int(self.plan.seconds * 1e6 / max(self.us, 1.0))))
+        most = _PROFILED_FRESH if self.unit.fresh else _PROFILED_MOST
+        calls = max(_PROFILED_LEAST, min(most, int(self.plan.seconds * 1e6 / max(self.us, 1.0))))
         ready = iter(
             [self.unit.prepare() for _ in range(calls + _PROFILED_BESIDE)] if self.unit.fresh else ()
         )
@@ -146,7 +159,7 @@ class One:
                     recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled
                 )
         except (NotProfiledError, ValueError) as error:
-            self.row = replace(self.row, notes=(*self.row.notes, f"not profiled: {error}"))
+            self._note(f"not profiled: {error}")
             return
         self.counted_us += profile.wall_us * profile.calls
         self.row = replace(self.row, profile=profile)
@@ -157,13 +170,20 @@ class One:
         """Run the generated kernels alone as well."""
         self.tell("each kernel alone")
         if self.compiled.cudagraphs:
-            note = "no isolated times: CUDA graphs are replayed whole, and launch no kernel by itself"
-            self.row = replace(self.row, notes=(*self.row.notes, note))
+            self._note("no isolated times: CUDA graphs are replayed whole, and launch no kernel by itself")
             return
-        times = isolated_times(
-            self.compiled.by_inductor, self.unit.prepare(), self.device, cold_cache=self.plan.cold_cache
-        )
+        try:
+            times = isolated_times(
+                self.compiled.by_inductor, self.unit.prepare(), self.device, cold_cache=self.plan.cold_cache
+            )
+        except RuntimeError as error:  # what it keeps of each launch may be more than there is memory for
+            self._note(f"no isolated times: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+            return
         self.row = replace(self.row, profile=with_isolated(profile, times))
+
+    def _note(self, text: str) -> None:
+        if text not in self.row.notes:
+            self.row = replace(self.row, notes=(*self.row.notes, text))
 
     def judged(self, accuracy: Accuracy | None) -> None:
         """Take what a comparison of the results came to."""

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import torch
 
-from fuselight.measure.accuracy import is_random
-from fuselight.measure.results import CHANGED, Results, modules_of, of_call
+from fuselight.measure.accuracy import RANDOM, STATE, is_random
+from fuselight.measure.reached import modules_of
+from fuselight.measure.results import CHANGED, Results, of_call
 from fuselight.report import Work
 from fuselight.target.calls import Prepared
 from fuselight.target.tensors import SEED, tensors_in, with_tensors
@@ -44,20 +45,22 @@ class Sparing:
             self._kept = None
 
 
-def draws_random(build: Callable[[], Prepared], work: Work | None = None) -> bool:
-    """Whether eager gives other results with another seed; each call has a fresh `build()`.
+def varies(build: Callable[[], Prepared], work: Work | None = None) -> str:
+    """Whether eager gives other results each time: RANDOM with another seed, STATE with the same one too, else empty.
 
-    Fresh ones, as a target that keeps something between calls gives other results each time as well. Raises what the
+    Each call has a fresh `build()`; what the target keeps in its module's globals is not built anew. Raises what the
     user's code raises.
     """
-    found = []
+    found: list[Results] = []
     with torch.compiler.set_stance("force_eager"):
-        for seed in (SEED, SEED + 1):
+        for seed in (SEED, SEED + 1, SEED):
             prepared = build()
             found.append(of_call(prepared, prepared.function, work, seed=seed))
             if isinstance(build, Sparing):
                 build.called(found[-1])
-    return is_random(*found)
+            if len(found) > 1 and not is_random(found[0], found[1]):
+                return ""
+    return STATE if is_random(found[0], found[2]) else RANDOM
 
 
 def float64_results(build: Callable[[], Prepared], work: Work | None = None) -> tuple[Results | None, str]:

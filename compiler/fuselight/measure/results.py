@@ -6,18 +6,17 @@ sample at positions that depend on its size alone, so that two processes keep th
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from types import FunctionType
 from typing import Any
 
 import torch
 
 from fuselight import torch_api
+from fuselight.measure.reached import arguments_of, modules_of
 from fuselight.measure.working import Unit, work_of
 from fuselight.report import Work
-from fuselight.target.calls import Prepared, module_of
+from fuselight.target.calls import Prepared
 from fuselight.target.tensors import SEED, set_seeds, tensors_in
 
 _ELEMENTS = 1 << 24
@@ -142,46 +141,10 @@ class Taking:
         return found.results()
 
 
-def modules_of(prepared: Prepared) -> Iterator[tuple[str, torch.nn.Module]]:
-    """Every module that the call can reach by name, with that name: the target, arguments, globals, closure."""
-    seen: set[int] = set()
-    module = module_of(prepared.function)
-    named = [("", module)] if module is not None else []
-    named += [(name, one) for name, one in _arguments(prepared) if isinstance(one, torch.nn.Module)]
-    named += _referred(prepared.function)
-    for name, one in named:
-        if id(one) not in seen:
-            seen.add(id(one))
-            yield name, one
-
-
-def _referred(function: Any) -> list[tuple[str, torch.nn.Module]]:
-    """Modules that a plain function names: globals and what it closes over."""
-    function = inspect.unwrap(getattr(function, "__func__", function))
-    if not isinstance(function, FunctionType):
-        return []
-    found = {name: function.__globals__.get(name) for name in function.__code__.co_names}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        found[name] = _contents(cell)
-    return [(name, value) for name, value in found.items() if isinstance(value, torch.nn.Module)]
-
-
-def _contents(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None
-
-
-def _arguments(prepared: Prepared) -> Iterator[tuple[str, Any]]:
-    yield from ((f"input {index}", value) for index, value in enumerate(prepared.args))
-    yield from ((f"input {name}", value) for name, value in prepared.kwargs.items())
-
-
 def _held(prepared: Prepared) -> Iterator[tuple[str, torch.Tensor]]:
     """Input tensors, parameters and buffers by name, each once."""
     seen: set[int] = set()
-    for name, value in _arguments(prepared):
+    for name, value in arguments_of(prepared):
         tensors = tensors_in(value)
         for index, tensor in enumerate(tensors):
             if id(tensor) not in seen:
@@ -229,7 +192,9 @@ class _Found:
         kind = type(value).__name__
         wide = {"bool": torch.bool, "int": torch.int64, "complex": torch.complex128}
         try:
-            self.tensors.append((name, torch.tensor(value, dtype=wide.get(kind, torch.float64)), kind))
+            self.tensors.append(
+                (name, torch.tensor(value, dtype=wide.get(kind, torch.float64), device="cpu"), kind)
+            )
         except (RuntimeError, OverflowError, ValueError) as error:  # an int of more than 64 bits
             self.skip(f"{name}: {error}")
 
@@ -292,7 +257,7 @@ def _below(value: Any) -> list[tuple[str, Any]] | None:
 def _copy(tensor: torch.Tensor, most: int) -> torch.Tensor:
     """A copy on the CPU of all elements, or of `most` at positions that depend on their number alone."""
     if tensor.numel() > most:
-        generator = torch.Generator().manual_seed(0)
-        positions = torch.randint(tensor.numel(), (most,), generator=generator).sort().values
+        generator = torch.Generator("cpu").manual_seed(0)
+        positions = torch.randint(tensor.numel(), (most,), generator=generator, device="cpu").sort().values
         tensor = tensor.reshape(-1)[positions.to(tensor.device)]
     return tensor.to("cpu", copy=True).resolve_conj().resolve_neg().contiguous()

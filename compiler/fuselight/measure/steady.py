@@ -16,6 +16,8 @@ NEAR = 0.03
 """How near two windows' medians are when the time is taken for steady."""
 UNSTEADY = 0.05
 """A spread beyond which a result says that it is too wide."""
+_COMPILES = 20
+"""Calls of a warm-up that may compile again: more than Dynamo's limit for one frame."""
 _CALLS = 1000
 """Calls of one round at the most."""
 
@@ -28,20 +30,28 @@ def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     return low, median, high
 
 
-def warm_up(call: Callable[[], float], *, seconds: float, least: int = 3) -> list[float]:
+def warm_up(
+    call: Callable[[], float], *, seconds: float, least: int = 3, compiled: Callable[[], int] = lambda: 0
+) -> list[float]:
     """Call until the time is steady or `seconds` are over; returns the time of each call, microseconds.
 
     `call` returns what it took. Steady: the median of the last WINDOW calls is near that of the WINDOW before them.
+    A call in which `compiled()` went up is none of these, unless there are _COMPILES such: then that is how it runs.
     """
     taken: list[float] = []
+    compiles = 0
     while True:
-        taken.append(call())
-        spent = sum(taken) / 1e6
+        before = compiled()
+        us = call()
+        if compiled() > before and compiles < _COMPILES:
+            compiles += 1
+            continue
+        taken.append(us)
         if len(taken) >= 2 * WINDOW:
-            before = statistics.median(taken[-2 * WINDOW : -WINDOW])
-            if abs(statistics.median(taken[-WINDOW:]) - before) <= NEAR * before:
+            earlier = statistics.median(taken[-2 * WINDOW : -WINDOW])
+            if abs(statistics.median(taken[-WINDOW:]) - earlier) <= NEAR * earlier:
                 return taken
-        if spent >= seconds and len(taken) >= least:
+        if sum(taken) / 1e6 >= seconds and len(taken) >= least:
             return taken
 
 

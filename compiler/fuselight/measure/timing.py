@@ -19,6 +19,10 @@ from fuselight.report import Clock
 Prepare = Callable[[], Callable[[], object]]
 """Makes what one call needs, and returns the call."""
 
+now = time.perf_counter
+"""As it is before any user code runs, which may put a clock of its own in its place."""
+_FEW = 10
+"""Calls of a round, under which each is timed by itself: torch's timer makes some more beforehand."""
 _EMPTIED = 256 * 2**20
 """Bytes written to clear a cache whose size the driver does not tell: more than any L2 has."""
 
@@ -26,11 +30,11 @@ _EMPTIED = 256 * 2**20
 def once(prepare: Prepare, device: torch.device) -> float:
     """One call by the host's clock, waited for: microseconds."""
     call = prepare()
-    _wait(device)
-    start = time.perf_counter()
+    wait(device)
+    start = now()
     call()
-    _wait(device)
-    return (time.perf_counter() - start) * 1e6
+    wait(device)
+    return (now() - start) * 1e6
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,12 @@ def round_of(
 ) -> dict[Clock, Taken]:
     """Time `calls` calls, by each clock there is.
 
-    On a CPU through torch's own benchmark timer: one number a round, the mean of its calls, unless each call needs
-    inputs of its own (`fresh`). On a GPU each call has two: between its events, with the calls behind each other as in
-    a program, and by the host's clock, each waited for.
+    On a CPU through torch's own benchmark timer: one number a round, the mean of its calls; one by one where they are
+    few, or each needs inputs of its own (`fresh`). On a GPU each call has two: between its events, with the calls
+    behind each other as in a program, and by the host's clock, each waited for.
     """
     if device.type != "cuda":
-        if fresh:
+        if fresh or calls < _FEW:
             return {Clock.WALL: Taken([once(prepare, device) for _ in range(calls)], calls)}
         timer = Timer("call()", globals={"call": prepare()}, num_threads=torch.get_num_threads())
         return {Clock.WALL: Taken([timer.timeit(calls).mean * 1e6], calls)}
@@ -66,15 +70,16 @@ def _between_events(prepare: Prepare, calls: int, device: torch.device, *, cold_
     cuda: Any = torch.cuda
     emptied = torch.empty(_cache_bytes(device), dtype=torch.int8, device=device) if cold_cache else None
     pairs = [(cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)) for _ in range(calls)]
-    _wait(device)
+    wait(device)
     for start, end in pairs:
         call = prepare()
         if emptied is not None:
             emptied.zero_()
-        start.record()
+        stream = cuda.current_stream(device)  # of this device, whichever is the current one
+        start.record(stream)
         call()
-        end.record()
-    _wait(device)
+        end.record(stream)
+    wait(device)
     return [start.elapsed_time(end) * 1e3 for start, end in pairs]
 
 
@@ -83,6 +88,7 @@ def _cache_bytes(device: torch.device) -> int:
     return 2 * int(getattr(properties, "L2_cache_size", 0)) or _EMPTIED
 
 
-def _wait(device: torch.device) -> None:
+def wait(device: torch.device) -> None:
+    """Wait until the device has done what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

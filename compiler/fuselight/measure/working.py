@@ -7,19 +7,20 @@ that it changes in place) is the same in each, and copies are made outside of wh
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
+from fuselight.measure.reached import modules_of
 from fuselight.report import Work
 from fuselight.target.calls import Prepared, call_mode, call_outputs, module_of
 from fuselight.target.tensors import tensors_in, with_tensors
 
-_RATE = 1e-5
-"""Of the optimiser: small, so that a thousand steps leave the weights finite."""
+_RATE = 0.0
+"""Of the optimiser: its step does the same work, and leaves the weights where they are. The loss is a plain sum, which
+any other rate drives to infinity within some steps."""
 
 
 def work_of(asked: Work | None, prepared: Prepared) -> Work:
@@ -58,20 +59,24 @@ class Unit:
     """Whether each call needs copies of the inputs, since the target changes them in place."""
     notes: dict[str, None] = field(default_factory=dict)
     _optimiser: torch.optim.Optimizer | None = None
+    _parameters: list[torch.nn.Parameter] = field(default_factory=list)
+    """Those that take gradients, of every module that the call reaches."""
+    _leaves: list[torch.Tensor] = field(default_factory=list)
+    """Whatever may have a gradient of the call before."""
 
     def __post_init__(self) -> None:
         options = replace(self.prepared.options, train=self.work is not Work.INFERENCE)
         self.prepared = replace(self.prepared, options=options)
-        parameters = [one for one in self._parameters() if one.requires_grad]
-        if self.work is Work.TRAINING_STEP:
-            if parameters:
-                self._optimiser = torch.optim.SGD(parameters, lr=_RATE)
-            else:
-                self.notes["it has no parameters: a training step is forward and backward"] = None
-
-    def _parameters(self) -> list[torch.nn.Parameter]:
-        module = module_of(self.prepared.function)
-        return list(module.parameters()) if module is not None else []
+        if self.work is Work.INFERENCE:
+            return
+        reached = (one for _, module in modules_of(self.prepared) for one in module.parameters())
+        self._parameters = [one for one in dict.fromkeys(reached) if one.requires_grad]
+        inputs = tensors_in([self.prepared.args, self.prepared.kwargs])
+        self._leaves = [*self._parameters, *(one for one in inputs if one.is_leaf)]
+        if self.work is Work.TRAINING_STEP and self._parameters:
+            self._optimiser = torch.optim.SGD(self._parameters, lr=_RATE)
+        elif self.work is Work.TRAINING_STEP:
+            self.notes["it has no parameters: a training step is forward and backward"] = None
 
     @contextlib.contextmanager
     def mode(self) -> Iterator[None]:
@@ -79,44 +84,33 @@ class Unit:
         with call_mode(self.prepared):
             yield
 
+    def copied(self) -> Prepared:
+        """The call with copies of its inputs."""
+        args, kwargs = with_tensors((self.prepared.args, self.prepared.kwargs), _copy)
+        return replace(self.prepared, args=args, kwargs=kwargs)
+
     def prepare(self) -> Callable[[], Any]:
         """Make what one call needs; returns the call, which returns the target's outputs."""
-        if not self.fresh:
-            return self._call
-        args, kwargs = with_tensors((self.prepared.args, self.prepared.kwargs), _copy)
-        prepared = replace(self.prepared, args=args, kwargs=kwargs)
-        return lambda: self._made(prepared)
+        prepared = self.copied() if self.fresh else self.prepared
+        return lambda: self.made(prepared)
 
-    def _call(self) -> Any:
-        return self._made(self.prepared)
-
-    def _made(self, prepared: Prepared) -> Any:
+    def made(self, prepared: Prepared) -> Any:
+        """Make the call with the inputs of `prepared`."""
         if self.work is Work.INFERENCE:
             return self.function(*prepared.args, **prepared.kwargs)
-        self.forget_gradients(prepared)
-        outputs, notes = call_outputs(prepared, self.function)
+        for leaf in self._leaves:  # as a training loop does before each step
+            leaf.grad = None
+        outputs, notes = call_outputs(prepared, self.function, trained=bool(self._parameters))
         for note in notes:
             self.notes[note.text] = None
         if self._optimiser is not None:
             self._optimiser.step()
         return outputs
 
-    def forget_gradients(self, prepared: Prepared | None = None) -> None:
-        """Let go of all gradients, as a training loop does before each step."""
-        of = prepared or self.prepared
-        module = module_of(of.function)
-        if module is not None:
-            module.zero_grad(set_to_none=True)
-        for tensor in tensors_in([of.args, of.kwargs]):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of a tensor that is no leaf, torch warns
-                if tensor.is_leaf:
-                    tensor.grad = None
-
     @contextlib.contextmanager
-    def noticing_changes(self) -> Iterator[None]:
-        """Note whether a call changes its inputs in place: from then on each call gets copies."""
-        inputs = tensors_in([self.prepared.args, self.prepared.kwargs])
+    def noticing_changes(self, prepared: Prepared) -> Iterator[None]:
+        """Note whether a call changes the inputs of `prepared` in place: from then on each call gets copies."""
+        inputs = tensors_in([prepared.args, prepared.kwargs])
         before = [_version(tensor) for tensor in inputs]
         yield
         self.fresh = self.fresh or before != [_version(tensor) for tensor in inputs]
@@ -127,4 +121,11 @@ def _version(tensor: torch.Tensor) -> int:
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    """A copy with the same strides, or Dynamo would compile again for it; of overlapping elements, a dense one."""
+    plain = tensor.detach()
+    if tensor.layout is torch.strided and 0 not in tensor.stride() and type(tensor) is torch.Tensor:
+        made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+        made.copy_(plain)
+    else:
+        made = plain.clone()
+    return made.requires_grad_(tensor.requires_grad)

@@ -130,12 +130,19 @@ def make_call(prepared: Prepared, function: Callable[..., Any]) -> list[Note]:
     return call_outputs(prepared, function)[1]
 
 
-def call_outputs(prepared: Prepared, function: Callable[..., Any]) -> tuple[Any, list[Note]]:
-    """`make_call` that hands out what `function` returned as well."""
+def call_outputs(
+    prepared: Prepared, function: Callable[..., Any], *, trained: bool | None = None
+) -> tuple[Any, list[Note]]:
+    """`make_call` that hands out what `function` returned as well.
+
+    `trained` says whether it has parameters that take gradients, where that is known; without them its inputs do.
+    """
     if not prepared.options.train:
         return function(*prepared.args, **prepared.kwargs), []
-    module = module_of(prepared.function)
-    if module is None or not any(p.requires_grad for p in module.parameters()):
+    if trained is None:
+        module = module_of(prepared.function)
+        trained = module is not None and any(p.requires_grad for p in module.parameters())
+    if not trained:
         _ask_for_gradients(prepared)
     outputs = function(*prepared.args, **prepared.kwargs)
     losses = [
@@ -146,7 +153,8 @@ def call_outputs(prepared: Prepared, function: Callable[..., Any]) -> tuple[Any,
     if not losses:
         note = Note("no_backward", "train=True, but no output needs gradients: backward was left out")
         return outputs, [note]
-    torch.stack(losses).sum().backward()  # type: ignore[no-untyped-call]  # torch's
+    loss: Any = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+    loss.backward()
     return outputs, []
 
 

@@ -52,6 +52,7 @@ from fuselight.torch_api.settings import changed_config, set_dynamo_config, sett
 from fuselight.torch_api.sparing import name_functions, named_files
 from fuselight.torch_api.targets import (
     backend_named,
+    backend_within,
     code_of,
     compiled_parts,
     disabled_reason,
@@ -68,6 +69,7 @@ __all__ = [
     "OpOverload",
     "Positions",
     "backend_named",
+    "backend_within",
     "cache_folder",
     "changed_config",
     "code_of",

@@ -115,10 +115,11 @@ def _callables_of(target: object) -> Iterable[object]:
 
 
 @contextlib.contextmanager
-def replaced_compile(compile_: Callable[..., Any], backend: Callable[..., Any] | None) -> Iterator[None]:
-    """Inside, `torch.compile(...)` is `compile_(real, ...)`, and `torch._dynamo.optimize` gets `backend`, if any.
+def replaced_compile(compile_: Callable[..., Any], optimize_: Callable[..., Any]) -> Iterator[None]:
+    """Inside, `torch.compile(...)` is `compile_(real, ...)`, and `torch._dynamo.optimize` is `optimize_(real, wanted)`.
 
-    `nn.Module.compile` calls `torch.compile` by that name, and so is covered.
+    `wanted` is the backend that `optimize` was given: a function, a name, or None. `nn.Module.compile` calls
+    `torch.compile` by that name, and so is covered; so is `optimize` by `torch.compile`, which goes through it.
     """
     real, real_optimize = torch.compile, torch._dynamo.optimize
 
@@ -129,13 +130,9 @@ def replaced_compile(compile_: Callable[..., Any], backend: Callable[..., Any] |
     @functools.wraps(real_optimize)
     def optimize(*args: Any, **kwargs: Any) -> Any:
         wanted = args[0] if args else kwargs.pop("backend", None)
-        inner = getattr(wanted, "_torchdynamo_orig_backend", wanted)
-        keep = getattr(inner, "compiler_fn", inner) is backend
-        return real_optimize(wanted if keep else backend, *args[1:], **kwargs)
+        return optimize_(real_optimize, wanted, *args[1:], **kwargs)
 
-    patched: list[tuple[Any, str, Any, Any]] = [(torch, "compile", real, compile)]
-    if backend is not None:
-        patched.append((torch._dynamo, "optimize", real_optimize, optimize))
+    patched = [(torch, "compile", real, compile), (torch._dynamo, "optimize", real_optimize, optimize)]
     for owner, name, _, mine in patched:
         setattr(owner, name, mine)
     try:
@@ -144,6 +141,12 @@ def replaced_compile(compile_: Callable[..., Any], backend: Callable[..., Any] |
         for owner, name, before, mine in patched:
             if getattr(owner, name) is mine:
                 setattr(owner, name, before)
+
+
+def backend_within(wanted: Any) -> Any:
+    """The backend that `optimize` was given, without what torch.compile puts around it."""
+    inner = getattr(wanted, "_torchdynamo_orig_backend", wanted)
+    return getattr(inner, "compiler_fn", inner)
 
 
 def backend_named(name: str) -> Callable[..., Any]:

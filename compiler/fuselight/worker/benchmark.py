@@ -28,6 +28,8 @@ from fuselight.worker.state import Job, RunState, keep
 
 _LEAVES = 10.0
 """Seconds that a process has to end by itself behind its last order."""
+_LOOKS = 0.2
+"""Seconds between looks whether a process that has not answered is there."""
 _SAYS = 0.3
 """Seconds that a process has to write down where it is."""
 _MORE_TIME = "use smaller inputs, or raise the setting fuselight.bench.timeLimit (--time-limit)"
@@ -60,7 +62,8 @@ def coordinate(state: RunState) -> None:
     def known(measured: Measured) -> None:
         state.measured = measured
         state.merged = _merged(started, state.merged)
-        keep(state)
+        with contextlib.suppress(OSError):  # no room to write: the end may find some
+            keep(state)
         state.tell(
             "measured", f"{len(measured.configurations)} of {len(measured.order)} configurations", None, None
         )
@@ -188,9 +191,7 @@ class Process:
         due = time.monotonic() + seconds if seconds else None
         try:
             self._channel.send_bytes(wire.dump({"do": what, **details}))
-            while not self._channel.poll(None if due is None else max(0.0, due - time.monotonic())):
-                if due is not None and time.monotonic() >= due:
-                    raise EndedError(self._out_of_time(seconds, what))
+            self._wait(what, seconds, due)
             said = wire.load(self._channel.recv_bytes())
         except (EOFError, OSError):
             raise EndedError(self._why()) from None
@@ -200,12 +201,22 @@ class Process:
             raise EndedError(decode(Failure, said["failure"]))
         return dict(said)
 
+    def _wait(self, what: str, seconds: float, due: float | None) -> None:
+        """Wait until there is an answer, or an end to the waiting. Raises EndedError, and EOFError if it is gone."""
+        while not self._channel.poll(_LOOKS):
+            if self._process.wait(0) is not None and not self._channel.poll(0):
+                raise EOFError  # what it has forked may hold its end open
+            if due is not None and time.monotonic() >= due:
+                raise EndedError(self._out_of_time(seconds, what))
+
     def end(self) -> None:
         """End it, and whatever it has started."""
         self._channel.close()
         self._kill()
 
     def _kill(self) -> None:
+        if self._process.wait(0) is not None:
+            return  # its number may be another process's by now
         for one in reversed(process.descendants(self._process.pid)):
             with contextlib.suppress(OSError):
                 os.kill(one, signal.SIGKILL)

@@ -49,7 +49,7 @@ def run(job: Job, conduct: Conduct | None = None) -> None:
     """
     state: RunState | None = None
     try:
-        state = _prepare(job)
+        state = _prepare(job, forks=job.request.measure is not None and conduct is None)
         state.conduct = conduct
         if job.request.measure is not None and conduct is None:
             benchmark = importlib.import_module(
@@ -81,17 +81,19 @@ def _leave(status: int) -> None:
 _really_exit = os._exit
 
 
-def _prepare(job: Job) -> RunState:
+def _prepare(job: Job, *, forks: bool) -> RunState:
+    """Get ready; a process that `forks` others asks the driver for nothing, or none of them could use it."""
     request = job.request
     process.allow_sampling()
-    torch_api.use_driver()
+    if not forks:
+        torch_api.use_driver()
     gc.set_threshold(_COLLECT_EVERY, *gc.get_threshold()[1:])
     faults = open(os.path.join(job.directory, "faults.txt"), "wb", buffering=0)  # noqa: SIM115 - open until the end
     faulthandler.enable(file=faults)
     os.environ.update(request.environment)
     if job.threads is not None:
         torch.set_num_threads(job.threads)
-    redirect = not torch.cuda.is_available()
+    redirect = not forks and not torch.cuda.is_available()
     sources = importing.Sources(request.roots, request.overlays, redirect=redirect)
     state: RunState | None = None
 

@@ -23,7 +23,7 @@ from fuselight.measure import accuracy, bisection, machine, results
 from fuselight.measure.configured import Compiled, configured
 from fuselight.measure.measuring import FLOAT64
 from fuselight.measure.one import One
-from fuselight.measure.reference import Sparing, draws_random, float64_results
+from fuselight.measure.reference import Sparing, float64_results, varies
 from fuselight.measure.results import Results
 from fuselight.measure.working import Unit, on_device, work_of
 from fuselight.protocol import MeasurePlan
@@ -32,8 +32,8 @@ from fuselight.target.calls import PlannedCall, Prepared, compiled_form
 from fuselight.target.present import present_device
 from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
-from fuselight.worker import child, process, wire
-from fuselight.worker.state import Job, RunState, put
+from fuselight.worker import child, endings, process, wire
+from fuselight.worker.state import Job, RunState, identity, put
 
 _CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 
@@ -45,8 +45,11 @@ def main(job: Job, name: str, channel: Connection, parent: int) -> None:
         os.environ[variable] = os.path.join(job.directory, folder)
     request = job.request
     request = replace(request, environment={**request.environment, **{n: os.environ[n] for n in _CACHES}})
+    os.environ.update(request.environment)  # before Inductor reads its own
     torch_api.compile_with_all_workers()
-    child.run(replace(job, request=request), Conduct(name, channel))
+    if hasattr(os, "register_at_fork"):  # a fork of the user's must not hold the channel, nor answer
+        os.register_at_fork(after_in_child=channel.close)
+    child.run(replace(job, request=request), Conduct(name, channel, identity(channel.fileno())))
 
 
 @dataclass
@@ -55,6 +58,8 @@ class Conduct:
 
     name: str
     channel: Connection
+    opened: tuple[int, int] | None
+    """Which open file the channel is: its number may by now be a file of the user's."""
     compiled: Compiled = field(init=False)
     device: torch.device = field(init=False)
     one: One | None = None
@@ -107,7 +112,7 @@ class Conduct:
 
         state.phase = "measure"
         if self.name == FLOAT64:
-            self._serve({"reference": lambda: self._reference(state, build, plan.work)})
+            self._serve(state, {"reference": lambda: self._reference(state, build, plan.work)})
             return
         with state.step("build", planned.text, planned.location):
             prepared = build()
@@ -120,11 +125,14 @@ class Conduct:
             unit,
             state.job.request.roots,
             lambda text: state.tell("measure", f"{self.name}: {text}", None, None),
+            lambda: state.frame_count,
         )
         with unit.mode(), state.recorder.call(0):
             self._serve(
+                state,
                 {
-                    "start": lambda: self._start(state),
+                    "first": lambda: self._first(state),
+                    "warm": self._warm,
                     "round": self._round,
                     "judge": functools.partial(
                         self._judge, state, lambda: self._results_of(build, compiled, plan.work)
@@ -133,35 +141,50 @@ class Conduct:
                     "profile": lambda: self._profile(state),
                     "machine": self._machine,
                     "finish": lambda: self._learn(state),
-                }
+                },
             )
 
-    def _serve(self, orders: Mapping[str, Callable[..., dict[str, Any] | None]]) -> None:
-        """Answer orders until the other side closes."""
-        while True:
+    def _serve(self, state: RunState, orders: Mapping[str, Callable[..., dict[str, Any] | None]]) -> None:
+        """Answer orders until the other side closes, or the user's code has closed the channel."""
+        while self._has_channel(state):
             try:
                 said = wire.load(self.channel.recv_bytes())
             except (EOFError, OSError):
                 return
+            if self.device.type == "cuda":
+                torch.cuda.set_device(self.device)  # again: the file may choose one of its own
             before = self.one.counted_us if self.one is not None else 0.0
             answer = orders[said.pop("do")](**said) or {}
             if self.one is not None:
                 answer["row"] = encode(self.one.row)
                 answer["seconds"] = (self.one.counted_us - before) / 1e6
+            if not self._has_channel(state):
+                return
             self.channel.send_bytes(wire.dump(answer))
 
-    def _start(self, state: RunState) -> dict[str, Any]:
+    def _has_channel(self, state: RunState) -> bool:
+        if self.channel.closed:  # a process that the target has forked, and that came back from it
+            return False
+        if identity(self.channel.fileno()) == self.opened:
+            return True
+        if not any(failure.kind == "descriptors" for failure in state.failures):
+            state.failures.append(endings.descriptors_failure(state.job.request, state.phase, 0, state.calls))
+        return False
+
+    def _first(self, state: RunState) -> dict[str, Any]:
         one = self._measured
-        if self.name == EAGER:
-            self.before = machine.look(self.device)
-        one.start()
-        said: dict[str, Any] = {"us": one.us, "fresh": one.unit.fresh, "work": one.unit.work.value}
-        if self.name == EAGER:
-            said["machine"] = encode(machine.machine_of(self.before, self.before))
-            if one.results is not None:
-                one.results.save(_results(state))
-                said["results"] = _results(state)
+        self.before = machine.look(self.device)
+        one.first()
+        said = {"fresh": one.unit.fresh, "work": one.unit.work.value, "device": self.device.type}
+        said["machine"] = encode(machine.machine_of(self.before, self.before))
+        if self.name == EAGER and one.results is not None:
+            one.results.save(_results(state))
+            said["results"] = _results(state)
         return said
+
+    def _warm(self) -> dict[str, Any]:
+        self._measured.warm()
+        return {"us": self._measured.us}
 
     @property
     def _measured(self) -> One:
@@ -173,7 +196,7 @@ class Conduct:
         """What the call gives in float64, and whether it gives something else each time; nothing is compiled here."""
         build = Sparing(build)
         state.tell("measure", "whether eager gives the same each time", None, None)
-        said: dict[str, Any] = {"random": draws_random(build, work)}
+        said: dict[str, Any] = {"varies": varies(build, work)}
         state.tell("measure", "the reference in float64", None, None)
         made, why = float64_results(build, work)
         if made is None:
@@ -194,7 +217,7 @@ class Conduct:
         eager: str | None = None,
         float64: str | None = None,
         why: str = "",
-        random: bool | None = None,
+        varies: str = "",
     ) -> None:
         """Compare the first call's results with eager's; `again` builds the target anew and makes a first call."""
         one = self._measured
@@ -202,8 +225,8 @@ class Conduct:
         if eager is None or one.results is None:
             one.judged(accuracy.not_compared("eager gave no results to compare with"))
             return
-        if random:
-            one.judged(accuracy.random_accuracy(training=training))
+        if varies:
+            one.judged(accuracy.varying(varies, training=training))
             return
         expected, reference = results.load(eager), results.load(float64) if float64 else None
 

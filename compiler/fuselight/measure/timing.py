@@ -24,7 +24,7 @@ now = time.perf_counter
 _FEW = 10
 """Calls of a round, under which each is timed by itself: torch's timer makes some more beforehand."""
 _EMPTIED = 256 * 2**20
-"""Bytes written to clear a cache whose size the driver does not tell: more than any L2 has."""
+"""Bytes written to clear the cache, as Triton's own benchmark does; more where the L2 is larger than half of it."""
 
 
 def once(prepare: Prepare, device: torch.device) -> float:
@@ -85,7 +85,7 @@ def _between_events(prepare: Prepare, calls: int, device: torch.device, *, cold_
 
 def _cache_bytes(device: torch.device) -> int:
     properties = torch.cuda.get_device_properties(device)
-    return 2 * int(getattr(properties, "L2_cache_size", 0)) or _EMPTIED
+    return max(2 * int(getattr(properties, "L2_cache_size", 0)), _EMPTIED)
 
 
 def wait(device: torch.device) -> None:

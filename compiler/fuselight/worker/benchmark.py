@@ -30,6 +30,7 @@ _LEAVES = 10.0
 """Seconds that a process has to end by itself behind its last order."""
 _LOOKS = 0.2
 """Seconds between looks whether a process that has not answered is there."""
+_PAUSE = 0.005
 _SAYS = 0.3
 """Seconds that a process has to write down where it is."""
 _MORE_TIME = "use smaller inputs, or raise the setting fuselight.bench.timeLimit (--time-limit)"
@@ -129,8 +130,10 @@ class _Forked:
         self.pid: int = made.pid
 
     def wait(self, seconds: float) -> int | None:
-        """As _Started."""
-        self._made.join(seconds)
+        """As _Started. Not by `join`, which waits for whatever the process has forked as well."""
+        until = time.monotonic() + seconds
+        while self._made.exitcode is None and time.monotonic() < until:
+            time.sleep(_PAUSE)
         status: int | None = self._made.exitcode
         return status
 
@@ -268,6 +271,10 @@ def _in_their_kind(failure: Failure) -> Failure:
     """A failure of torch's by what there is to do: for want of memory there may be enough when the others are gone."""
     if _OF_MEMORY in (failure.exception or "") or _OF_MEMORY in failure.message:
         return replace(failure, kind="memory")
+    if failure.kind == "descriptors":
+        return replace(
+            failure, next_step="close only what the program has opened: a benchmark talks through others"
+        )
     if _NO_COMPILER in failure.message:
         return replace(failure, culprit=Culprit.ENVIRONMENT, kind="toolchain", next_step=_EXAMINE)
     return failure

@@ -26,7 +26,7 @@ class Node:
 
     def walk(self) -> Iterator[Node]:
         """This one and all below, an outer one first, in the order of time."""
-        waiting = [self]
+        waiting: list[Node] = [self]
         while waiting:
             node = waiting.pop()
             yield node

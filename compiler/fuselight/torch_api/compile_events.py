@@ -88,6 +88,7 @@ class _Hearing:
             stack = self._open.setdefault(thread, _Open()).stack
             if all(name != other for other, _, _ in stack):
                 return  # it began before the block
+            compile_id = None
             while stack:
                 one, start, compile_id = stack.pop()
                 self._keep(Phase(one, start, now, thread, compile_id))

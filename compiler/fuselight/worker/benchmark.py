@@ -183,7 +183,8 @@ class Process:
 
     def __post_init__(self) -> None:
         self._directory = tempfile.mkdtemp(prefix="configuration-", dir=self.job.directory)
-        self._channel, theirs = multiprocessing.Pipe()
+        pipe: Any = multiprocessing.Pipe()  # of another type on Windows
+        self._channel, theirs = pipe
         job = replace(self.job, directory=self._directory)
         start = _fork if job.forked else _spawn
         with theirs:

@@ -237,9 +237,11 @@ def spawn(arguments: Sequence[str], descriptors: Sequence[int], **options: Any) 
     launch = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py")
     flags = sys.orig_argv[1 : sys.orig_argv.index(sys.argv[0])]
     command = [sys.executable, *flags, launch, *arguments]
-    return subprocess.Popen(  # noqa: S603 - our own script, in the interpreter that runs us
+    start: Any = subprocess.Popen  # which of its types it is, hangs on options that are not given here
+    made: subprocess.Popen[bytes] = start(
         command, stdin=subprocess.PIPE, pass_fds=tuple(descriptors), **options
     )
+    return made
 
 
 def give_job(child: subprocess.Popen[bytes], request: Analyse, fake: str | None) -> None:

@@ -31,6 +31,7 @@ class CompilationObserver(GenerationObserver, Protocol):
 
     def compiled(self, key: str | None) -> str:
         """A graph is compiled, Inductor's cache key of it; returns what profiles are to call it."""
+        ...
 
 
 def inductor_backend(

@@ -30,8 +30,15 @@ class Switched:
     backend: Callable[..., Any]
     instead: Callable[..., Any] | None = None
 
+    @property
+    def unheard(self) -> Callable[..., Any]:
+        """What compiles, with no record kept."""
+        return self.backend.unheard if isinstance(self.backend, Compilation) else self.backend
+
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
         """Take a captured graph from Dynamo."""
+        if self.instead is not None:
+            asked["suspect"] = self.unheard
         made: Callable[..., Any] = (self.instead or self.backend)(gm, inputs, **asked)
         return made
 
@@ -53,7 +60,7 @@ class Compiled:
 
     @contextlib.contextmanager
     def replaced_by(self, backend: Callable[..., Any]) -> Iterator[None]:
-        """Inside, graphs go to `backend`."""
+        """Inside, graphs go to `backend`, which is given the one that it stands for as `suspect`."""
         for one in self.backends.values():
             one.instead = backend
         try:
@@ -64,9 +71,8 @@ class Compiled:
 
     @property
     def suspect(self) -> Callable[..., Any] | None:
-        """What compiles its graphs, with no record kept; None where nothing was compiled."""
-        first = next((one.backend for one in self.backends.values()), None)
-        return first.unheard if isinstance(first, Compilation) else first
+        """The first that compiles its graphs; None where nothing was compiled."""
+        return next((one.unheard for one in self.backends.values()), None)
 
     @property
     def graphs(self) -> tuple[GeneratedGraph, ...]:

@@ -16,7 +16,7 @@ from fuselight.measure.configured import Compiled
 from fuselight.measure.isolated import isolated_times, with_isolated
 from fuselight.measure.joining import read_profile
 from fuselight.measure.profiling import NotProfiledError, record_calls, record_lines
-from fuselight.measure.results import Results, Taking
+from fuselight.measure.results import CHANGED, Results, Taking
 from fuselight.measure.working import Unit
 from fuselight.protocol import MeasurePlan
 from fuselight.report import (
@@ -29,6 +29,7 @@ from fuselight.report import (
     NotCompiled,
     Profile,
     Timing,
+    Work,
 )
 from fuselight.target.tensors import SEED, set_seeds
 
@@ -65,6 +66,9 @@ class One:
     counted_us: float = 0.0
     """Time spent in calls of the target."""
     results: Results | None = None
+    """Of the first call."""
+    replayed: Results | None = None
+    """Of a steady call, where CUDA graphs are replayed: the first one is not. None where it may rightly differ."""
     watched: compile_steps.Watched | None = None
     _rounds: dict[Clock, list[timing.Taken]] = field(default_factory=dict)
 
@@ -103,7 +107,17 @@ class One:
         )
         self.us = steady.quartiles(warm[-steady.WINDOW :])[1]
         self.counted_us += second + sum(warm)
+        if self._may_be_replayed():
+            taking = Taking(self.unit.prepared)
+            set_seeds(SEED)
+            self.replayed = taking.outputs(self.unit.prepare()())
         self.row = replace(self.row, warm_up_calls=len(warm))
+
+    def _may_be_replayed(self) -> bool:
+        """Whether a steady call replays a CUDA graph, and has to give what the first one gave."""
+        if not self.compiled.cudagraphs or self.results is None or self.unit.work is not Work.INFERENCE:
+            return False
+        return not any(one.name.endswith(CHANGED) for one in self.results.values)
 
     def _timed(self, call: Callable[[], Any]) -> tuple[float, Any]:
         start = timing.now()

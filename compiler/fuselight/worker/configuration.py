@@ -234,6 +234,15 @@ class Conduct:
             return accuracy.judge(found, expected, reference, training=training, no_float64=why)
 
         verdict = judge(one.results)
+        if verdict.passed and one.replayed is not None:
+            replay = judge(one.replayed)
+            if replay.passed is False:  # no line is to blame, and a bisection makes first calls
+                one.judged(
+                    replace(
+                        replay, why=f"the first call is right, a replay of its CUDA graph not: {replay.why}"
+                    )
+                )
+                return
         suspect = self.compiled.suspect
         if verdict.passed is False and one.plan.bisect and suspect is not None:
             one.tell("looking for the first line that differs")

@@ -46,19 +46,21 @@ def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_a_benchmark_measures_what_it_was_asked_and_keeps_it(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").touch()
     done = bench(
-        tmp_path, "--target", "f", "--rounds", "2", "--seconds", "0.1", "--no-profile", "--format", "json"
+        tmp_path,
+        *("--target", "f", "--compare", "backend:aot_eager", "--rounds", "2", "--seconds", "0.1"),
+        *("--no-profile", "--format", "json"),
     )
     assert done.returncode == 0, done.stderr
     (target,) = json.loads(done.stdout)["targets"]
     page = target["page"]
     assert page["work"] == "forward and backward", "as the directive says"
-    eager, default = page["configurations"]
-    assert (eager["name"], default["name"]) == ("eager", "default")
-    assert default["us"] > 0
-    assert default["clock"] == "wall"
-    assert default["accuracy"]["passed"] is True
-    assert any(tensor["what"].startswith("gradient") for tensor in default["accuracy"]["tensors"])
-    assert page["profiles"].get("default", {}).get("kernels", []) == []
+    eager, traced = page["configurations"]
+    assert (eager["name"], traced["name"]) == ("eager", "backend:aot_eager")
+    assert traced["us"] > 0
+    assert traced["clock"] == "wall"
+    assert traced["accuracy"]["passed"] is True
+    assert any(tensor["what"].startswith("gradient") for tensor in traced["accuracy"]["tensors"])
+    assert page["profiles"].get(traced["name"], {}).get("kernels", []) == []
     (kept,) = (tmp_path / ".fuselight" / "bench").glob("*/*.json.gz")
     assert kept.name.removesuffix(".json.gz") == target["run"]["past"]["id"]
 

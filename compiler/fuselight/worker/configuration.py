@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
@@ -158,6 +159,9 @@ class Conduct:
             if self.one is not None:
                 answer["row"] = encode(self.one.row)
                 answer["seconds"] = (self.one.counted_us - before) / 1e6
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):  # the user's, by now
+                    stream.flush()  # what was printed is not lost when this process is ended
             if not self._has_channel(state):
                 return
             self.channel.send_bytes(wire.dump(answer))

@@ -87,7 +87,7 @@ def test_a_hover_and_the_report_tell_the_parts_of_a_function(connect: Start, tmp
     client = connect()
     uri = saved(client, tmp_path, TWICE)
     client.idle(1)
-    assert client.lenses(uri)[0] == "2 graphs, 1 break, 2 recompilations - inputs from line 4"
+    assert client.lenses(uri)[0] == "2 graphs, 1 break, 2 recompilations - inputs from lines 4-5"
     client.edit(uri, (0, 0), (0, 0), "import math\n")
     hover = client.request(
         "textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 7, "character": 5}}

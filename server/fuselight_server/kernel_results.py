@@ -16,12 +16,11 @@ from fuselight_server.finding import Span
 from fuselight_server.findings import Thresholds, findings, findings_of_kernels
 from fuselight_server.kernels import Kept, LineCost, Place, costs_by_line, kept_by_line, place_of
 from fuselight_server.kernels.words import line_ranges, microseconds
-from fuselight_server.places import Live, Places, locations, span
+from fuselight_server.places import Live, Moving, Places, locations, span
 
 if TYPE_CHECKING:
     from fuselight.report import Assembled, Report
     from fuselight_server.runs import Key
-    from fuselight_server.static.moves import Change
 
 CHANGES = 50
 """Lines of which it is told that they changed, the largest changes first."""
@@ -60,7 +59,7 @@ class Row:
 
 
 @dataclass
-class KernelResult:
+class KernelResult(Moving):
     """What the newest finished run of tier kernels of a target found."""
 
     key: Key
@@ -151,28 +150,6 @@ class KernelResult:
         """Make its findings again; not where lines have moved since, as the report does not know it."""
         if not self.stale:
             self.own = _placed(self.report, self.places, thresholds)
-
-    def paths(self) -> frozenset[str]:
-        """Return the files that it says something about."""
-        return self.places.paths() | {self.key.path} | (self.earlier.paths() if self.earlier else frozenset())
-
-    def change(self, path: str, change: Change) -> None:
-        """Take in one change of a file's text."""
-        self.places.change(path, change)
-        self._touched(path)
-        if self.earlier is not None:
-            self.earlier.change(path, change)
-
-    def forget(self, path: str) -> None:
-        """Take in that the file at `path` is gone."""
-        self.places.forget(path)
-        self._touched(path)
-        if self.earlier is not None:
-            self.earlier.forget(path)
-
-    def _touched(self, path: str) -> None:
-        if path in self.depends:
-            self.stale, self._rows = True, None
 
     def rows(self, path: str) -> tuple[Row, ...]:
         """Return the lines of a file that have a part in kernels, from the top."""

@@ -16,14 +16,13 @@ from fuselight_server.kernels import Place, place_of
 from fuselight_server.measured.comparing import has_times, shown_of
 from fuselight_server.measured.lines import LineTime, times_by_line
 from fuselight_server.measured.verdict import verdict
-from fuselight_server.places import Live, Places, locations, span
+from fuselight_server.places import Live, Moving, Places, locations, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuselight.report import Failure, MeasuredConfiguration, Report, Stack
     from fuselight_server.runs import Key
-    from fuselight_server.static.moves import Change
 
 SO_FAR = "so far: the benchmark still goes on"
 CANCELLED = "cancelled: not all was measured"
@@ -46,7 +45,7 @@ class MeasuredRow:
 
 
 @dataclass
-class MeasuredResult:
+class MeasuredResult(Moving):
     """What the newest benchmark of a target found."""
 
     key: Key
@@ -115,28 +114,6 @@ class MeasuredResult:
         if not shown.unfinished:
             return shown.own
         return shown.earlier.own if shown.earlier is not None else ()
-
-    def paths(self) -> frozenset[str]:
-        """Return the files that it says something about."""
-        return self.places.paths() | {self.key.path} | (self.earlier.paths() if self.earlier else frozenset())
-
-    def change(self, path: str, change: Change) -> None:
-        """Take in one change of a file's text."""
-        self.places.change(path, change)
-        self._touched(path)
-        if self.earlier is not None:
-            self.earlier.change(path, change)
-
-    def forget(self, path: str) -> None:
-        """Take in that the file at `path` is gone."""
-        self.places.forget(path)
-        self._touched(path)
-        if self.earlier is not None:
-            self.earlier.forget(path)
-
-    def _touched(self, path: str) -> None:
-        if path in self.depends:
-            self.stale, self._rows = True, None
 
     def rows(self, path: str) -> tuple[MeasuredRow, ...]:
         """Return the lines of a file with a part in what ran, from the top."""

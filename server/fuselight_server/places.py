@@ -8,7 +8,7 @@ is `gone`, and stays so.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuselight.report import Location
 from fuselight_server.finding import Span
@@ -207,3 +207,39 @@ def locations(report: Report) -> Iterator[Location]:  # noqa: C901 - one loop a 
     for note in report.notes:
         if note.location is not None:
             yield note.location
+
+
+class Moving:
+    """What a run told of lines, which move with edits; of an unfinished run the last whole result stays with it.
+
+    Mixed into results: it brings no state of its own.
+    """
+
+    key: Any
+    places: Places
+    depends: frozenset[str]
+    stale: bool
+    earlier: Any
+    _rows: Any
+
+    def paths(self) -> frozenset[str]:
+        """Return the files that it says something about."""
+        return self.places.paths() | {self.key.path} | (self.earlier.paths() if self.earlier else frozenset())
+
+    def change(self, path: str, change: Change) -> None:
+        """Take in one change of a file's text."""
+        self.places.change(path, change)
+        self._touched(path)
+        if self.earlier is not None:
+            self.earlier.change(path, change)
+
+    def forget(self, path: str) -> None:
+        """Take in that the file at `path` is gone."""
+        self.places.forget(path)
+        self._touched(path)
+        if self.earlier is not None:
+            self.earlier.forget(path)
+
+    def _touched(self, path: str) -> None:
+        if path in self.depends:
+            self.stale, self._rows = True, None

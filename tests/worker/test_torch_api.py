@@ -189,7 +189,11 @@ def test_a_torch_without_cuda_has_no_gpus_whatever_files_there_are(monkeypatch: 
 
 
 def test_the_driver_is_asked_again_after_it_was_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    def wake() -> int:
+        raise AssertionError("a process that others are forked from has asked the CUDA runtime")
+
+    monkeypatch.delenv("PYTORCH_NVML_BASED_CUDA_CHECK", raising=False)  # as a fork has it, of which others are forked
+    monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", wake, raising=False)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "_initialized", False)
     monkeypatch.setattr(torch.cuda, "_cached_device_count", None)

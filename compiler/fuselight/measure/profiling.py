@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
@@ -24,6 +25,9 @@ from fuselight.torch_api.profiling import marked_operators, marks_compiled_calls
 
 MOST_EVENTS = 100_000
 """Of one recording: some seconds to read, and some 100 MiB meanwhile."""
+
+_ENDS_A_CYCLE = "Warning: Profiler clears events at the end of each cycle"
+"""What torch warns of where a process profiles a second time."""
 
 
 class NotProfiledError(Exception):
@@ -72,11 +76,17 @@ def _profiled(
     on_cuda = device.type == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_cuda else [])]
     _wait(device)
-    with profile(activities=activities) as profiler:
+    profiler = profile(activities=activities)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=_ENDS_A_CYCLE)  # nothing for the user, nor to fail on
+        profiler.start()
+    try:
         for _ in range(calls):
             with record_function(labels.CALL), around():
                 call()
             _wait(device)
+    finally:
+        profiler.stop()
     events = read_trace(_exported(profiler))
     if on_cuda and not any(event.on_device or event.correlation is not None for event in events):
         # Each call was waited for by way of the CUDA runtime: a profiler that sees the runtime sees at least that.

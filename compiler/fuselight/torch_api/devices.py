@@ -28,6 +28,8 @@ class _Replaced:
 
     real: Callable[[], int] | None = None
     """torch's own question, while it is replaced."""
+    by_count: Callable[[], bool] | None = None
+    """torch's own word on whether `is_available` asks for the count, while it is replaced."""
     unseen: bool = False
 
 
@@ -37,11 +39,14 @@ _replaced = _Replaced()
 def leave_driver_alone() -> None:
     """From now on, answer questions about GPUs without the driver and without NVML.
 
-    `PYTORCH_NVML_BASED_CUDA_CHECK=1` must be set, by which `is_available` asks for the count and not the CUDA runtime.
+    `is_available` asks for the count, and not the CUDA runtime, whatever PYTORCH_NVML_BASED_CUDA_CHECK says: a fork has
+    the user's own variables again, and may be one that others are forked from.
     """
     if _replaced.real is None:
         _replaced.real = torch.cuda._device_count_nvml
+        _replaced.by_count = torch.cuda._nvml_based_avail
         torch.cuda._device_count_nvml = _count
+        torch.cuda._nvml_based_avail = lambda: True
 
 
 def leaves_driver_alone() -> bool:
@@ -51,9 +56,10 @@ def leaves_driver_alone() -> bool:
 
 def use_driver() -> None:
     """Have torch ask the driver again, and forget what it was told before. For a fork of such a process."""
-    if _replaced.real is not None:
+    if _replaced.real is not None and _replaced.by_count is not None:
         torch.cuda._device_count_nvml = _replaced.real
-        _replaced.real = None
+        torch.cuda._nvml_based_avail = _replaced.by_count
+        _replaced.real = _replaced.by_count = None
         _forget()
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001 - private names are this package's business
 """What Inductor would compile with and where it would put it.
 
 Invariant: asking compiles nothing and starts no thread. A name that this torch lacks gives None.
@@ -6,7 +5,9 @@ Invariant: asking compiles nothing and starts no thread. A name that this torch 
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import sys
 from typing import Any
 
 import torch
@@ -32,10 +33,21 @@ def cache_folder() -> str | None:
 
 
 def driver_version() -> str | None:
-    """The newest CUDA that the driver serves, as `12.4`; None without a driver or on ROCm."""
-    get = getattr(torch._C, "_cuda_getDriverVersion", None)
-    version = int(get()) if get is not None else 0
-    return f"{version // 1000}.{version % 1000 // 10}" if version else None
+    """The newest CUDA that the driver serves, as `12.4`; None without a driver or on ROCm.
+
+    Asked of the driver's library itself: not every torch has a name for it. That needs no `cuInit`, so that it
+    answers where the driver is too old for torch as well.
+    """
+    if torch.version.cuda is None:
+        return None
+    try:
+        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        version = ctypes.c_int(0)
+        driver.cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return None
+    served = version.value
+    return f"{served // 1000}.{served % 1000 // 10}" if served else None
 
 
 def _module(name: str) -> Any:

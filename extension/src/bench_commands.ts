@@ -11,6 +11,8 @@ import type { BenchView } from "./bench_view";
 import { sourceOf } from "./kernel_documents";
 import { clientCommand, serverCommand } from "./protocol";
 
+const ofTargets: ReadonlySet<unknown> = new Set([clientCommand.benchmark, clientCommand.showBenchmark]);
+
 type Ask = (command: string, ...args: readonly unknown[]) => Promise<unknown>;
 
 export interface BenchCommands {
@@ -82,7 +84,7 @@ function atCursor(): { readonly uri: string; readonly line: number; readonly las
   return { uri: editor.document.uri.toString(), line: start.line, last: end.line };
 }
 
-/** The target whose Benchmark lens is nearest above the cursor. */
+/** The target that is nearest above the cursor: while one is measured, it has a lens that shows it instead. */
 async function offeredAtCursor(): Promise<BenchTarget | undefined> {
   const editor = pythonEditor();
   if (editor === undefined) {
@@ -94,7 +96,7 @@ async function offeredAtCursor(): Promise<BenchTarget | undefined> {
     500,
   );
   const nearest = lenses
-    .filter((lens) => lens.command?.command === clientCommand.benchmark)
+    .filter((lens) => ofTargets.has(lens.command?.command))
     .filter((lens) => lens.range.start.line <= editor.selection.active.line)
     .sort((left, right) => right.range.start.line - left.range.start.line)[0];
   return benchTargetIn(nearest?.command?.arguments?.[0]) ?? undefined;

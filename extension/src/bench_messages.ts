@@ -175,11 +175,15 @@ export interface LineChange {
 export interface Comparison {
   readonly id: string;
   readonly label: string;
+  /** What besides the code was not the same for both, in words. */
+  readonly differs: readonly string[];
   readonly configurations: readonly ConfigurationChange[];
   readonly lines: readonly LineChange[];
 }
 
 export interface MeasuredPage {
+  /** The id in `history` of what is shown; null where it does not lie there. */
+  readonly run: string | null;
   readonly found: boolean;
   readonly running: boolean;
   /** The code has changed since. */
@@ -188,6 +192,8 @@ export interface MeasuredPage {
   /** While there is nothing: what to do. While it runs: what it is at. */
   readonly message: string;
   readonly target: string;
+  /** The file as it is shown. */
+  readonly path: string;
   readonly uri: string;
   /** UTC, ISO. */
   readonly when: string;

@@ -1,10 +1,11 @@
 /**
- * Which benchmark is meant: by a lens of the server's, by a kept state of the page; and the names that follow from it.
+ * Which benchmark is meant, by a lens of the server's or a kept state of the page, and what the page asks for.
  *
  * Invariant: nothing of VS Code is imported: these are plain data, and anything else is no target.
  */
 
-import type { BenchShown, BenchTarget } from "./bench_messages";
+import type { BenchShown, BenchTarget, ExportFormat, PageMessage, Place } from "./bench_messages";
+import type { MeasuredAt } from "./protocol";
 
 /** Null for what names no target of a file. */
 export function benchTargetIn(value: unknown): BenchTarget | null {
@@ -16,14 +17,70 @@ export function benchTargetIn(value: unknown): BenchTarget | null {
 export function benchShownIn(value: unknown): BenchShown | null {
   const of = benchTargetIn(value);
   const { run, with: other } = fieldsOf(value);
-  const id = (one: unknown) => (typeof one === "string" && one !== "" ? one : null);
-  return of && { ...of, run: id(run), with: id(other) };
+  return of && { ...of, run: idIn(run), with: idIn(other) };
 }
 
-/** As the tab has it. */
+/** As the server is asked for it. */
+export function measuredAt({ uri, target, run, with: other }: BenchShown): MeasuredAt {
+  return { uri, target, ...(run === null ? {} : { run }), ...(other === null ? {} : { with: other }) };
+}
+
+/** As the tab has it: files of one workspace may have targets of one name. */
 export function benchTitleOf({ uri, target }: BenchTarget): string {
-  const file = decodeURIComponent(uri.slice(uri.lastIndexOf("/") + 1));
-  return `Benchmark: ${target || `__main__ of ${file}`}`;
+  return `Benchmark: ${target || "__main__"} (${fileOf(uri)})`;
+}
+
+function fileOf(uri: string): string {
+  const name = uri.slice(uri.lastIndexOf("/") + 1);
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name; // no escape sequence, for all that it looks like one
+  }
+}
+
+const formats: ReadonlySet<unknown> = new Set<ExportFormat>(["json", "csv", "html"]);
+
+/** What the page has sent; null for what it does not send. */
+export function pageMessageIn(value: unknown): PageMessage | null {
+  const message = fieldsOf(value);
+  switch (message["type"]) {
+    case "ready":
+    case "benchmark":
+    case "cancel":
+      return { type: message["type"] };
+    case "open": {
+      const place = placeIn(message["place"]);
+      return place && { type: "open", place };
+    }
+    case "choose":
+      return { type: "choose", run: idIn(message["run"]), with: idIn(message["with"]) };
+    case "export":
+      return formats.has(message["format"])
+        ? { type: "export", format: message["format"] as ExportFormat }
+        : null;
+    case "picture": {
+      const { name, data } = message;
+      const isFile = typeof name === "string" && /^[^/\\:]+\.png$/.test(name);
+      return isFile && typeof data === "string" ? { type: "picture", name, data } : null;
+    }
+    default:
+      return null;
+  }
+}
+
+/** A line of a file: nothing else is opened. */
+function placeIn(value: unknown): Place | null {
+  const { uri, path, line, text } = fieldsOf(value);
+  const isFile = typeof uri === "string" && uri.startsWith("file:");
+  const isLine = typeof line === "number" && Number.isSafeInteger(line) && line >= 0;
+  return isFile && isLine && typeof path === "string" && typeof text === "string"
+    ? { uri, path, line, text }
+    : null;
+}
+
+function idIn(value: unknown): string | null {
+  return typeof value === "string" && value !== "" ? value : null;
 }
 
 /** The bytes of a PNG that the page has made; null for anything else. */

@@ -1,8 +1,9 @@
 /**
  * "Show the Benchmark": a page beside the source with what was measured of a target.
  *
- * Invariant: the server makes what is shown; it is asked again whenever it says that something has changed. The page
- * loads nothing but its own script and style sheet, and what it is sent is drawn as text.
+ * Invariant: the server makes what is shown; it is asked again whenever it says that something has changed, one question
+ * a page at a time. The page loads nothing but its own script and style sheet, what it is sent is drawn as text, and what
+ * it sends is checked.
  */
 
 import { randomBytes } from "node:crypto";
@@ -15,11 +16,10 @@ import type {
   Exported,
   ExportFormat,
   MeasuredPage,
-  PageMessage,
   Place,
 } from "./bench_messages";
 import { benchPage } from "./bench_page";
-import { benchShownIn, benchTitleOf } from "./bench_target";
+import { benchShownIn, benchTitleOf, pageMessageIn } from "./bench_target";
 
 export interface BenchView extends vscode.Disposable {
   show(of: BenchTarget): Promise<void>;
@@ -39,8 +39,8 @@ export interface BenchParts {
 interface Shown {
   readonly panel: vscode.WebviewPanel;
   of: BenchShown;
-  /** Of the latest question: answers to earlier ones come too late. */
-  asked: number;
+  /** Asks the server and draws its answer: while one question is open, those that come make one more. */
+  readonly draw: () => Promise<void>;
 }
 
 export const benchViewType = "fuselight.benchmark";
@@ -51,54 +51,60 @@ export function createBenchView({ extension, fetch, exported, benchmark, cancel 
   const options: vscode.WebviewOptions = { enableScripts: true, localResourceRoots: folders };
 
   async function draw(one: Shown): Promise<void> {
-    one.asked += 1;
-    const { of, asked } = one;
-    const page = (await fetch(of)) ?? noServer(of);
-    if (one.asked !== asked || !open.has(one)) {
-      return;
+    const { of } = one;
+    const page = await asked(of);
+    if (one.of === of && open.has(one)) {
+      const message: DrawPage = { type: "draw", of, page };
+      void one.panel.webview.postMessage(message); // to a page that is hidden it may never come
     }
-    const message: DrawPage = { type: "draw", of, page };
-    await one.panel.webview.postMessage(message);
+  }
+
+  async function asked(of: BenchShown): Promise<MeasuredPage> {
+    try {
+      return (await fetch(of)) ?? without(of, "The Fuselight language server is not running yet.");
+    } catch (error) {
+      return without(of, `The Fuselight language server does not answer: ${wordsOf(error)}`);
+    }
   }
 
   function adopt(panel: vscode.WebviewPanel, of: BenchShown): void {
-    const one: Shown = { panel, of, asked: 0 };
+    const one: Shown = { panel, of, draw: oneAtATime(() => draw(one)) };
     open.add(one);
     panel.onDidDispose(() => open.delete(one));
-    panel.webview.onDidReceiveMessage((message: PageMessage) => answer(one, message));
+    panel.webview.onDidReceiveMessage((message: unknown) => answer(one, message));
     panel.webview.options = options;
     panel.webview.html = html(panel.webview, extension);
   }
 
-  async function answer(one: Shown, message: PageMessage): Promise<void> {
-    switch (message.type) {
+  async function answer(one: Shown, value: unknown): Promise<void> {
+    try {
+      await act(one, value);
+    } catch (error) {
+      void vscode.window.showWarningMessage(wordsOf(error));
+    }
+  }
+
+  async function act(one: Shown, value: unknown): Promise<void> {
+    const message = pageMessageIn(value);
+    switch (message?.type) {
       case "ready":
-        return draw(one);
+        return one.draw();
       case "open":
         return goTo(message.place, one.panel);
       case "benchmark":
         one.of = { ...one.of, run: null }; // the new one, when it is there
         await benchmark({ uri: one.of.uri, target: one.of.target });
-        return;
+        return one.draw();
       case "cancel":
         await cancel({ uri: one.of.uri, target: one.of.target });
         return;
       case "choose":
         one.of = { ...one.of, run: message.run, with: message.with };
-        return draw(one);
+        return one.draw();
       case "export":
-        return save(one.of, message.format);
+        return saveExported(one.of, await exported(one.of, message.format));
       case "picture":
         return savePicture(one.of, message);
-    }
-  }
-
-  /** The server says why there is nothing to save, such as a page that was not built. */
-  async function save(of: BenchShown, format: ExportFormat): Promise<void> {
-    try {
-      await saveExported(of, await exported(of, format));
-    } catch (error) {
-      void vscode.window.showWarningMessage(error instanceof Error ? error.message : String(error));
     }
   }
 
@@ -118,8 +124,9 @@ export function createBenchView({ extension, fetch, exported, benchmark, cancel 
     async show(of) {
       const there = [...open].find((one) => same(one.of, of));
       if (there !== undefined) {
+        there.of = { ...there.of, run: null }; // what the lens tells of, not a run that was chosen once
         there.panel.reveal(undefined, true);
-        await draw(there);
+        await there.draw();
         return;
       }
       const where = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true };
@@ -132,7 +139,7 @@ export function createBenchView({ extension, fetch, exported, benchmark, cancel 
     async changed(of) {
       // A page that is hidden is empty; it asks when it is seen again.
       const wanted = [...open].filter((one) => one.panel.visible && (of === undefined || same(one.of, of)));
-      await Promise.all(wanted.map(draw));
+      await Promise.all(wanted.map((one) => one.draw()));
     },
     dispose() {
       for (const one of [serializer, ...[...open].map(({ panel }) => panel)]) {
@@ -147,12 +154,35 @@ function same(left: BenchTarget, right: BenchTarget): boolean {
   return left.target === right.target && uri(left) === uri(right);
 }
 
-function noServer({ uri, target }: BenchTarget): MeasuredPage {
-  const message = "The Fuselight language server is not running yet: the page is drawn when it does.";
+/** Calls `work` again where it was called while it worked, once for all these calls. */
+function oneAtATime(work: () => Promise<void>): () => Promise<void> {
+  let [isAtIt, isDue] = [false, false];
+  return async () => {
+    isDue = true;
+    if (isAtIt) {
+      return;
+    }
+    isAtIt = true;
+    try {
+      while (isDue) {
+        isDue = false;
+        await work();
+      }
+    } finally {
+      isAtIt = false;
+    }
+  };
+}
+
+function without({ uri, target, run }: BenchShown, message: string): MeasuredPage {
   const flags = { found: false, running: false, stale: false };
   const nothing = { when: "", work: "", inputs: [], verdict: [], machine: [], notes: [], configurations: [] };
-  const title = target || "__main__";
-  return { ...flags, title, message, target, uri, ...nothing, profiles: {}, history: [], comparison: null };
+  const of = { run, title: target || "__main__", message, target, path: "", uri };
+  return { ...flags, ...of, ...nothing, profiles: {}, history: [], comparison: null };
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** To a line in the group where its file is shown, or beside the page. */

@@ -5,6 +5,7 @@
  */
 
 import * as vscode from "vscode";
+import { measuredAt } from "./bench_target";
 import { createBenchView } from "./bench_view";
 import { registerCommands } from "./commands";
 import { createConsent } from "./consent";
@@ -122,18 +123,10 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   });
   const benchmarks = createBenchView({
     extension: context.extensionUri,
-    fetch: async ({ uri, target, run, with: other }) => {
-      const at = {
-        uri,
-        target,
-        ...(run === null ? {} : { run }),
-        ...(other === null ? {} : { with: other }),
-      };
-      return (await lifecycle.client()?.sendRequest(measuredRequest, at)) ?? null;
-    },
-    exported: async ({ uri, target, run }, format) => {
-      const of = { uri, target, ...(run === null ? {} : { run }), format };
-      return (await lifecycle.client()?.sendRequest(measuredExportRequest, of)) ?? null;
+    fetch: async (of) => (await lifecycle.client()?.sendRequest(measuredRequest, measuredAt(of))) ?? null,
+    exported: async (of, format) => {
+      const at = { ...measuredAt(of), format };
+      return (await lifecycle.client()?.sendRequest(measuredExportRequest, at)) ?? null;
     },
     benchmark: (of) => vscode.commands.executeCommand("fuselight.benchmark", of),
     cancel: (of) => vscode.commands.executeCommand("fuselight.cancelBenchmark", of),

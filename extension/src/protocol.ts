@@ -171,7 +171,7 @@ export const graphsRequest = new RequestType<GraphTarget, GraphPicture, void>("f
 export const measuredChangedNotification = new NotificationType<BenchTarget>("fuselight/measuredChanged");
 export const measuredRequest = new RequestType<MeasuredAt, MeasuredPage, void>("fuselight/measured");
 export const measuredExportRequest = new RequestType<
-  BenchTarget & { readonly run?: string; readonly format: ExportFormat },
+  MeasuredAt & { readonly format: ExportFormat },
   Exported,
   void
 >("fuselight/measuredExport");

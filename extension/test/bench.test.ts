@@ -3,10 +3,19 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import type { MeasuredPage, Roofline, Row, Step, WallPart } from "../src/bench_messages.ts";
+import type { Details, MeasuredPage, Roofline, Row, Step, WallPart } from "../src/bench_messages.ts";
 import { benchPage, benchPolicy } from "../src/bench_page.ts";
-import { benchShownIn, benchTargetIn, benchTitleOf, pictureIn, startedIn } from "../src/bench_target.ts";
+import {
+  benchShownIn,
+  benchTargetIn,
+  benchTitleOf,
+  measuredAt,
+  pageMessageIn,
+  pictureIn,
+  startedIn,
+} from "../src/bench_target.ts";
 import { flameRows, stageOf } from "../webview/bench/flame.ts";
+import { profileOf } from "../webview/bench/profiles.ts";
 import { ceilings, intensities, memoryLimit, rates, ridge, shownPoints } from "../webview/bench/roofline.ts";
 import { colourIndex, kindsOf, segmentsOf } from "../webview/bench/where.ts";
 import * as words from "../webview/bench/words.ts";
@@ -56,9 +65,14 @@ describe("Words", () => {
   });
 
   it("say what was measured, and when", () => {
-    const page = { work: "inference", inputs: ["Net()(f32[4])"], when: "2026-01-31T12:00:00Z" };
+    const page = {
+      path: "a/model.py",
+      work: "inference",
+      inputs: ["Net()(f32[4])"],
+      when: "2026-01-31T12:00:00Z",
+    };
     const said = words.summary(page as unknown as MeasuredPage);
-    assert.equal(said, "inference of Net()(f32[4]) \u00b7 measured 2026-01-31 12:00 UTC");
+    assert.equal(said, "a/model.py \u00b7 inference of Net()(f32[4]) \u00b7 measured 2026-01-31 12:00 UTC");
     assert.equal(words.placeOf(place), "model.py:12");
     assert.equal(
       words.pictureName({ ...page, title: "a.b<c>" } as unknown as MeasuredPage),
@@ -225,8 +239,15 @@ describe("The benchmark that is meant", () => {
   });
 
   it("has a title", () => {
-    assert.equal(benchTitleOf({ uri, target: "Net" }), "Benchmark: Net");
-    assert.equal(benchTitleOf({ uri: "file:///w/a%20b.py", target: "" }), "Benchmark: __main__ of a b.py");
+    assert.equal(benchTitleOf({ uri, target: "Net" }), "Benchmark: Net (model.py)");
+    assert.equal(benchTitleOf({ uri: "file:///w/a%20b.py", target: "" }), "Benchmark: __main__ (a b.py)");
+    assert.equal(benchTitleOf({ uri: "file:///w/100%.py", target: "f" }), "Benchmark: f (100%.py)");
+  });
+
+  it("is asked for with the runs that were chosen", () => {
+    const of = { uri, target: "Net", run: null, with: null };
+    assert.deepEqual(measuredAt(of), { uri, target: "Net" });
+    assert.deepEqual(measuredAt({ ...of, run: "a", with: "b" }), { uri, target: "Net", run: "a", with: "b" });
   });
 
   it("has started, or says why not", () => {
@@ -236,6 +257,58 @@ describe("The benchmark that is meant", () => {
     for (const other of [null, undefined, {}, { started: 1, message: "" }]) {
       assert.equal(startedIn(other), null);
     }
+  });
+
+  it("is what a page asks for, as far as that can be so", () => {
+    const picture = { type: "picture", name: "Net-2026-01-31.png", data: "data:image/png;base64," };
+    const asked = [
+      { type: "ready" },
+      { type: "benchmark" },
+      { type: "cancel" },
+      { type: "open", place },
+      { type: "choose", run: "a", with: null },
+      { type: "export", format: "csv" },
+      picture,
+    ];
+    for (const message of asked) {
+      assert.deepEqual(pageMessageIn({ ...message, more: 1 }), message);
+    }
+    const line = (changes: object) => ({ type: "open", place: { ...place, ...changes } });
+    for (const other of [
+      null,
+      "ready",
+      { type: "run" },
+      { type: "open" },
+      line({ uri: "command:workbench.action.quit" }),
+      line({ uri: "https://example.com/a.py" }),
+      line({ line: -1 }),
+      line({ line: 0.5 }),
+      line({ line: "1" }),
+      { type: "export", format: "exe" },
+      { ...picture, name: "../../a.png" },
+      { ...picture, name: "a.exe" },
+      { ...picture, data: 7 },
+    ]) {
+      assert.equal(pageMessageIn(other), null, JSON.stringify(other));
+    }
+    assert.deepEqual(pageMessageIn({ type: "choose", run: 7, with: "" }), {
+      type: "choose",
+      run: null,
+      with: null,
+    });
+  });
+
+  it("shows the profile that stands on the lines, until another one is chosen", () => {
+    const of = (names: Record<string, string>) =>
+      Object.fromEntries(Object.entries(names).map(([name, source]) => [name, { source } as Details]));
+    const all = of({ eager: "CUPTI", "max-autotune": "CUPTI", default: "CUPTI", written: "" });
+    assert.equal(profileOf(all, null), "default", "written was compiled, and not profiled");
+    assert.equal(profileOf(all, "eager"), "eager");
+    assert.equal(profileOf(all, "gone"), "default");
+    assert.equal(profileOf(of({ eager: "CUPTI", written: "CUPTI", default: "CUPTI" }), null), "written");
+    assert.equal(profileOf(of({ eager: "CUPTI", "default+dynamic": "" }), null), "default+dynamic");
+    assert.equal(profileOf(of({ eager: "CUPTI" }), null), "eager");
+    assert.equal(profileOf({}, null), null);
   });
 
   it("has a picture only where one was made", () => {

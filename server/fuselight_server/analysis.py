@@ -136,14 +136,17 @@ class Analysis:
         """Take in that a file which is not open was changed by something else."""
         if self._state.at(path) is not None or not self.ready:
             return
+        shown: set[str] = set()
         for result in self._state.everything():
-            if path in result.depends:
-                result.stale = True
+            if result.changed_on_disk(path):
+                shown |= result.paths()
         for dependent in self._dependents(path):
             folder = self._state.folder_of(dependent)
             if folder.settings.run == "save":
                 self._request(folder, self._wanted_on_save(dependent), "changed on disk", supersede=False)
         self._face.findings_changed([path])
+        if shown:
+            self._face.results_changed(shown)
 
     def gone(self, path: str) -> None:
         """Take in that a file or a folder was deleted, renamed or closed as a workspace folder."""
@@ -271,6 +274,7 @@ class Analysis:
             self.outcomes.begin(key)
             request = planned[0].request(self._identity, generation, options)
             if plan is not None:
+                self.benches.begin(key)
                 return measure_request(request, plan)
             return self.outcomes.request_for(key, request)
 
@@ -325,7 +329,7 @@ class Analysis:
             report = failed_report(job, request, outcome.failure, versions)
         self._note_environment(self._state.folder_of(job.key.path), job, report)
         if job.key.tier is Tier.MEASURED:
-            await self.benches.take_in(job, report, request.overlays)
+            await self.benches.take_in(job, report)
         elif job.key.tier is Tier.KERNELS:
             await self.outcomes.take_in_kernels(job, report)
         else:

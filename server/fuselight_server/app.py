@@ -131,7 +131,7 @@ def _register(server: Server) -> None:
         (protocol.KERNEL_DOCUMENT, kernel_documents.kernel_document),
         (protocol.KERNEL_LINES, kernel_documents.kernel_lines),
         (protocol.GRAPHS, graphs.graphs),
-        (protocol.MEASURED, bench.measured),
+        (protocol.MEASURED, bench.answer),
         (protocol.MEASURED_EXPORT, bench.export),
         (protocol.DOCTOR, doctor.examine),
     ):

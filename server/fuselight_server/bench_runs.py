@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.protocol import MeasurePlan
-from fuselight.report import Tier, Work
+from fuselight.report import Tier, Work, data_key
+from fuselight_server.measured.history import NotKeptError, run_of
 from fuselight_server.measured.planning import configurations, history_of
 from fuselight_server.measured_results import CANCELLED, ENDED, SO_FAR, measured_result_of
 from fuselight_server.outcomes import line_reader
+from fuselight_server.state import disk_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from fuselight_server.state import State
 
 
+_LEAST_SECONDS = 0.01
+
+
 def plan_of(
     settings: BenchSettings, *, compiled: bool, names: Iterable[str] = (), work: str | None = None
 ) -> MeasurePlan:
@@ -37,7 +43,7 @@ def plan_of(
         configurations=configurations(tuple(names) or settings.configurations, compiled=compiled),
         work=Work(wanted) if wanted != "auto" else None,
         rounds=max(settings.rounds, 1),
-        seconds=settings.seconds,
+        seconds=max(settings.seconds, _LEAST_SECONDS),
         limit_seconds=settings.time_limit,
         cold_cache=settings.cold_cache,
         device=settings.device.strip(),
@@ -54,26 +60,39 @@ class Benches:
         self._outcomes = outcomes
         self._beside: dict[Key, dict[str, None]] = {}
         """In words, what ran beside each benchmark in flight."""
+        self._texts: dict[Key, dict[str, str]] = {}
+        """Of the files that were open when it began: they may be saved with other texts before its end."""
+
+    def begin(self, key: Key) -> None:
+        """Remember the texts that a benchmark is about to see."""
+        open_now = self._state.documents.values()
+        self._texts[key] = {one.path: one.source.text for one in open_now if one.runnable}
 
     def watch(self, running: Mapping[Key, object]) -> None:
         """Note which runs are in flight together."""
         benches = [key for key in running if key.tier is Tier.MEASURED]
         self._beside = {key: self._beside.get(key, {}) for key in benches}
+        self._texts = {key: self._texts.get(key, {}) for key in benches}
         for key in benches:
             self._beside[key].update(dict.fromkeys(_words(other, key) for other in running if other != key))
 
-    async def take_in(self, job: Job, report: Report, overlays: dict[str, str]) -> None:
-        """Keep and show what a benchmark measured, which saw the unsaved texts `overlays`."""
+    async def take_in(self, job: Job, report: Report) -> None:
+        """Keep and show what a benchmark measured."""
         result = await self._result(job, report)
         if not self._outcomes.catch_up(result, ended=True):
             return
         if result.learnt and report.measured is not None and not report.measured.finished:
             result.unfinished = ENDED
         self._keep(result)
-        history = history_of(job.key.path, job.key.name)
-        problem = await asyncio.to_thread(history.keep, report, line_reader(overlays))
-        if problem is not None:
-            self._state.log(problem)
+        if result.run is None:
+            return
+        try:
+            kept = await asyncio.to_thread(history_of(job.key.path, job.key.name).keep, result.run)
+        except NotKeptError as error:
+            self._state.log(str(error))
+            return
+        if kept is not None:
+            result.run, result.kept = kept, True
 
     async def take_in_part(self, job: Job, report: Report | None) -> None:
         """Keep and show what was measured so far; None: it was cancelled.
@@ -93,7 +112,7 @@ class Benches:
             f"another run went on meanwhile ({words}): the times may be longer for it"
             for words in self._beside.get(job.key, ())
         )
-        return await asyncio.to_thread(measured_result_of, job.key, job.generation, report, notes=notes)
+        return await asyncio.to_thread(_made, job, report, notes, self._texts.get(job.key, {}))
 
     def _let_go_of_part(self, key: Key) -> None:
         result = self._state.measured.get(key)
@@ -116,3 +135,33 @@ class Benches:
 def _words(other: Key, beside: Key) -> str:
     file = "" if other.path == beside.path else f" in {os.path.basename(other.path)}"  # noqa: PTH119 - paths stay text
     return f"{other.words}{file}"
+
+
+def _made(job: Job, report: Report, notes: tuple[str, ...], texts: dict[str, str]) -> MeasuredResult:
+    key = job.key
+    result = measured_result_of(key, job.generation, report, notes=notes)
+    root = str(history_of(key.path, key.name).store.folder.parent)
+    result.run = run_of(result.report, root, line_reader(texts_that_ran(report, texts)), notes=notes)
+    return result
+
+
+def texts_that_ran(report: Report, texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the files that ran as they were then: as in `texts`, else as on the disk; empty where neither is so."""
+    return {
+        path: next((one for one in (texts.get(path), disk_text(path)) if is_text_of(path, key, one)), "")
+        or ""
+        for path, key in report.files.items()
+    }
+
+
+def is_text_of(path: str, key: str, text: str | None) -> bool:
+    """Whether the file with this key is `text`, as it is or as it lies on the disk."""
+    if text is None:
+        return False
+    if data_key(text.encode("utf-8", "surrogatepass")) == key:
+        return True
+    try:
+        data = Path(path).read_bytes()
+    except OSError:
+        return False
+    return data_key(data) == key and disk_text(path) == text  # it begins with a mark of its encoding

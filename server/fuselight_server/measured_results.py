@@ -1,7 +1,7 @@
 """What benchmarks found, on lines that move with edits.
 
 Invariant: what a line takes is worked out once a report; an edit moves the lines and marks the result as stale, since
-what was measured is not the text any more. A run that measured nothing leaves the one before it standing, as stale.
+what was measured is not the text any more. A run that measured nothing leaves the one before it standing as it was.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Span
 from fuselight_server.findings import findings_of_measured
-from fuselight_server.kernels import Place, place_of
+from fuselight_server.kernels import Place
 from fuselight_server.measured.comparing import has_times, shown_of
 from fuselight_server.measured.lines import LineTime, times_by_line
-from fuselight_server.measured.verdict import verdict
+from fuselight_server.measured.page import places_of
 from fuselight_server.places import Live, Moving, Places, locations, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight.report import Failure, MeasuredConfiguration, Report, Stack
+    from fuselight.report import Failure, MeasuredConfiguration, Report
+    from fuselight_server.measured.history import Run
+    from fuselight_server.measured.page import Drawn
     from fuselight_server.runs import Key
 
 SO_FAR = "so far: the benchmark still goes on"
@@ -66,6 +66,14 @@ class MeasuredResult(Moving):
     """The last whole result, where this run measured nothing or is not at its end."""
     unfinished: str = ""
     """In words, why this is not all: the run goes on, or was cancelled. Empty for all of it."""
+    told: frozenset[Place] = frozenset()
+    """Every line that its page names."""
+    run: Run | None = None
+    """What is kept and exported of it, with its lines as they were when it ran; None where nothing was measured."""
+    kept: bool = False
+    """Whether that lies in the history, under its id."""
+    drawn: Drawn | None = None
+    """Its page as it was made last."""
     _rows: dict[str, tuple[MeasuredRow, ...]] | None = None
 
     @cached_property
@@ -104,8 +112,6 @@ class MeasuredResult(Moving):
         """Come after the result of the run before; the last whole one stays where this is none, or learnt nothing."""
         if self.unfinished or not self.learnt:
             self.earlier = older.whole
-            if self.earlier is not None and not self.unfinished:
-                self.earlier.stale = True
 
     @property
     def findings(self) -> tuple[Live, ...]:
@@ -148,27 +154,13 @@ def measured_result_of(
     report = replace(report, texts={})
     shown = shown_of(report.measured) if report.measured is not None else None
     lines = times_by_line(shown, report.roots) if shown is not None else ()
-    places = Places(Span(line.place.path, line.place.line) for line in lines if line.place is not None)
+    told = frozenset(places_of(report))
+    places = Places(Span(place.path, place.line) for place in told)
     depends = frozenset({key.path, *places.paths(), *report.files})
     for at in locations(report):
         places.add(span(at))
-    for place in _told_of(report):
-        places.add(Span(place.path, place.line))
     own = tuple(
         Live(finding, places.add(finding.span), tuple(places.add(item.span) for item in finding.related))
         for finding in findings_of_measured(report)
     )
-    return MeasuredResult(key, generation, report, lines, places, depends, own=own, notes=notes)
-
-
-def _told_of(report: Report) -> Iterator[Place]:
-    """Yield the lines that the page names: they move from the start on as well."""
-    measured = report.measured
-    for one in measured.configurations if measured is not None else ():
-        stacks: list[Stack] = [one.accuracy.first] if one.accuracy is not None else []
-        stacks += [gap.stack for gap in one.profile.gaps] if one.profile is not None else []
-        stacks += [(step.location,) for step in one.compile_steps if step.location is not None]
-        places = [place_of(stack, report.roots) for stack in stacks]
-        places += [line.place for line in times_by_line(one, report.roots)]
-        yield from (place for place in places if place is not None)
-    yield from (one.place for one in verdict(report) if one.place is not None)
+    return MeasuredResult(key, generation, report, lines, places, depends, own=own, notes=notes, told=told)

@@ -132,6 +132,10 @@ class Result:
         if self.earlier is not None:
             self.earlier.forget(path)
 
+    def changed_on_disk(self, path: str) -> bool:
+        """Take in that a file which is not open is another one now; return whether this speaks of it."""
+        return _changed_on_disk(self, path)
+
     @property
     def findings(self) -> tuple[Live, ...]:
         """Findings that stand, those of an earlier result included."""
@@ -240,6 +244,17 @@ class Moving:
         if self.earlier is not None:
             self.earlier.forget(path)
 
+    def changed_on_disk(self, path: str) -> bool:
+        """Take in that a file which is not open is another one now; return whether this speaks of it."""
+        return _changed_on_disk(self, path)
+
     def _touched(self, path: str) -> None:
         if path in self.depends:
             self.stale, self._rows = True, None
+
+
+def _changed_on_disk(result: Result | Moving, path: str) -> bool:
+    touched = path in result.depends
+    result.stale = result.stale or touched
+    earlier = result.earlier is not None and result.earlier.changed_on_disk(path)
+    return touched or earlier

@@ -179,7 +179,7 @@ def test_a_benchmark_that_measured_nothing_says_why_and_the_one_before_stands() 
     now = kept.measured[KEY]
     assert (
         summary(now)
-        == "eager 300 us, default 100 us (3.0x) - measured on NVIDIA H200, failed (before your edit)"
+        == "eager 300 us, default 100 us (3.0x) - measured on NVIDIA H200; the one after it failed"
     )
     assert set(told(kept)) == {3, 5, 7, 9}
 

@@ -71,7 +71,8 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
     open !== null && spec.items.some(({ place }) => place !== null) ? ", Enter goes to the line" : "";
   const canvas = element("div", {
     class: "canvas",
-    role: "group",
+    role: "application", // a screen reader leaves the arrow keys to it
+    "aria-roledescription": "chart",
     tabindex: 0,
     "aria-label": `Chart: ${spec.about}${keys === "" ? "" : `.${keys}${enter}`}. The table below it says the same.`,
   });

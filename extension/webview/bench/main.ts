@@ -18,6 +18,7 @@ import { button, element } from "../dom";
 import type { Chart } from "./chart";
 import { choice } from "./choice";
 import { pictureOf } from "./picture";
+import { profileOf } from "./profiles";
 import {
   comparisonSection,
   configurationsSection,
@@ -40,6 +41,7 @@ declare function acquireVsCodeApi(): Host;
 const host = typeof acquireVsCodeApi === "undefined" ? null : acquireVsCodeApi();
 const open = host === null ? null : (place: Place) => host.postMessage({ type: "open", place });
 let of: BenchShown | null = host?.getState() ?? null;
+/** What the user has chosen; null until then. */
 let profile: string | null = host?.getState()?.profile ?? null;
 let page: MeasuredPage | null = null;
 let charts: readonly Chart[] = [];
@@ -91,15 +93,13 @@ function drawBody(shown: MeasuredPage): void {
   }
   toolbar.replaceChildren(...tools(shown));
   const names = Object.keys(shown.profiles);
-  profile = names.includes(profile ?? "")
-    ? profile
-    : (names.find((name) => name !== "eager") ?? names[0] ?? null);
-  const details = profile === null ? undefined : shown.profiles[profile];
+  const current = profileOf(shown.profiles, profile);
+  const details = current === null ? undefined : shown.profiles[current];
   const sections: readonly (Section | null)[] = [
     verdictSection(shown, open),
     configurationsSection(shown.configurations, open),
     comparisonSection(shown, open),
-    ...(details === undefined ? [] : [chooseProfile(names), ...profileSections(details, open)]),
+    ...(details === undefined ? [] : [chooseProfile(names, current), ...profileSections(details, open)]),
     notesSection(shown),
   ];
   const there = sections.filter((section) => section !== null);
@@ -117,25 +117,33 @@ function keep(): () => void {
   const isOpen = new Set(
     [...main.querySelectorAll<HTMLDetailsElement>("details[open]")].map(({ dataset }) => dataset["key"]),
   );
-  const focused = document.activeElement?.getAttribute("aria-label");
+  const [focused, number] = focusOf(document.activeElement);
   const top = main.scrollTop;
   return () => {
     for (const one of main.querySelectorAll("details")) {
       one.open = isOpen.has(one.dataset["key"]);
     }
-    const there = [...document.querySelectorAll<HTMLElement>("[aria-label]")].find(
-      (one) => focused !== null && one.getAttribute("aria-label") === focused,
-    );
-    there?.focus({ preventScroll: true });
+    named(focused)[number]?.focus({ preventScroll: true });
     main.scrollTop = top;
   };
 }
 
-function chooseProfile(names: readonly string[]): Section {
+/** By what an element is found again in the next drawing: its name, and which one of that name it is. */
+function focusOf(element: Element | null): readonly [string, number] {
+  const name = element?.getAttribute("aria-label") ?? "";
+  return [name, element === null ? -1 : named(name).indexOf(element as HTMLElement)];
+}
+
+function named(name: string): readonly HTMLElement[] {
+  const all = [...document.querySelectorAll<HTMLElement>("[aria-label]")];
+  return name === "" ? [] : all.filter((one) => one.getAttribute("aria-label") === name);
+}
+
+function chooseProfile(names: readonly string[], current: string | null): Section {
   const root = choice(
     "Profile of",
     names.map((name) => ({ id: name, label: name })),
-    profile,
+    current,
     (name) => {
       profile = name;
       if (page !== null) {
@@ -155,18 +163,18 @@ function tools(shown: MeasuredPage): readonly HTMLElement[] {
     id,
     label: [label, moment(when), device].filter((part) => part !== "").join(", "),
   }));
-  const newest = runs[0]?.id ?? null;
-  const current = of?.run ?? newest;
+  const current = shown.run;
   const others = runs.filter(({ id }) => id !== current);
+  const unkept = current === null ? [{ id: "", label: shown.found ? "the newest, not kept" : "none" }] : [];
   const choose = (run: string | null, other: string | null) =>
-    host.postMessage({ type: "choose", run: run === newest ? null : run, with: other });
+    host.postMessage({ type: "choose", run, with: other === run ? null : other });
   return [
     element("div", { class: "group" }, again, cancel),
-    ...(runs.length > 1
+    ...(unkept.length + runs.length > 1
       ? [
-          choice("Run", runs, current, (run) => choose(run, of?.with === run ? null : (of?.with ?? null))),
+          choice("Run", [...unkept, ...runs], current ?? "", (run) => choose(run || null, of?.with ?? null)),
           choice("Compare with", [{ id: "", label: "nothing" }, ...others], of?.with ?? "", (other) =>
-            choose(current, other === "" ? null : other),
+            choose(of?.run ?? null, other || null),
           ),
         ]
       : []),

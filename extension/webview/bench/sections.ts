@@ -145,9 +145,14 @@ function compileSection({ steps }: Details, open: Open): readonly Section[] {
 }
 
 export function comparisonSection({ comparison }: MeasuredPage, open: Open): Section | null {
-  return comparison === null
-    ? null
-    : section(`Against ${comparison.label}`, tables.comparisonTables(comparison, open));
+  if (comparison === null) {
+    return null;
+  }
+  const { label, differs } = comparison;
+  const told = differs.map((text) => element("li", {}, text));
+  const without = element("p", {}, "Not the same for both, so that a change may not be the code's:");
+  const differing = told.length > 0 ? [without, element("ul", { class: "notes" }, ...told)] : [];
+  return section(`Against ${label}`, [...differing, ...tables.comparisonTables(comparison, open)]);
 }
 
 let sections = 0;
@@ -161,5 +166,5 @@ function section(title: string, content: readonly Node[], charts: readonly Chart
 
 /** `key` finds it again in the next drawing, so that what was open stays open. */
 function details(key: string, title: string, content: Node): HTMLDetailsElement {
-  return element("details", { "data-key": key }, element("summary", {}, title), content);
+  return element("details", { "data-key": key }, element("summary", { "aria-label": title }, title), content);
 }

@@ -99,7 +99,7 @@ export function accuracy({ accuracy: cell }: Row): string {
 export function summary(page: MeasuredPage): string {
   const inputs = page.inputs.length > 0 ? ` of ${page.inputs.join(", ")}` : "";
   const when = page.when === "" ? "" : `measured ${moment(page.when)}`;
-  return [`${page.work}${inputs}`, when].filter((part) => part !== "").join(" \u00b7 ");
+  return [page.path, `${page.work}${inputs}`, when].filter((part) => part !== "").join(" \u00b7 ");
 }
 
 /** What charts say of one of their items, a line each. */

@@ -25,7 +25,7 @@ from fuselight_server.cli.targets import report_each
 from fuselight_server.finding import Severity
 from fuselight_server.interpreters import NoInterpreterError
 from fuselight_server.measured.exports import NotBuiltError, from_json
-from fuselight_server.measured.history import run_of
+from fuselight_server.measured.history import NotKeptError, run_of
 from fuselight_server.measured.planning import configurations, history_of, measure_request
 
 if TYPE_CHECKING:
@@ -199,9 +199,11 @@ def _kept(report: Report, before: Run | None, outcome: Outcome, path: str, targe
     """Keep a benchmark that came to its end beside the earlier ones; that it cannot be is told."""
     history = history_of(path, target)
     run = run_of(report, str(history.store.folder.parent), outcome.sources.line)
-    problem = history.keep(report, outcome.sources.line)
-    if problem is not None:
-        typer.echo(f"fuselight: {problem}", err=True)
+    if run is not None:
+        try:
+            run = history.keep(run) or run
+        except NotKeptError as error:
+            typer.echo(f"fuselight: {error}", err=True)
     return Benched(report, run, before)
 
 

@@ -8,37 +8,39 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pygls.exceptions import JsonRpcException
 
 from fuselight.configurations import ConfigurationError
-from fuselight.report import Tier, data_key
+from fuselight.report import Tier
 from fuselight_server import convert
-from fuselight_server.bench_runs import plan_of
+from fuselight_server.bench_runs import is_text_of, plan_of
 from fuselight_server.features.commands import argument
+from fuselight_server.features.protocol import Written, written
 from fuselight_server.features.status import describe
 from fuselight_server.kernels import Place
-from fuselight_server.measured import exports
+from fuselight_server.measured import exports, tables
 from fuselight_server.measured.comparison import as_json, compare
-from fuselight_server.measured.history import run_of
-from fuselight_server.measured.page import Around, Named, View, nothing, page
+from fuselight_server.measured.page import Around, Drawn, Named, body, nothing, of_body, places_of
 from fuselight_server.measured.planning import history_of
+from fuselight_server.measured.view import View
 from fuselight_server.measured_results import CANCELLED, ENDED
 from fuselight_server.plan import MAIN
 from fuselight_server.runs import Key
-from fuselight_server.state import disk_text
+from fuselight_server.state import disk_lines, disk_text, split_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from fuselight.report import Report
     from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams
     from fuselight_server.features.server import Server
-    from fuselight_server.measured.history import Run
+    from fuselight_server.measured.history import History, Run
     from fuselight_server.measured_results import MeasuredResult
     from fuselight_server.runs import Running
+    from fuselight_server.state import State
     from fuselight_server.static.reading import Reading
 
 WORK = frozenset({"inference", "forward_backward", "training_step"})
@@ -58,8 +60,9 @@ def start(server: Server, arguments: tuple[Any, ...]) -> dict[str, Any]:
     path = convert.path(uri) if isinstance(uri, str) else None
     if path is None:
         return _answer(None, "Fuselight runs files: save this to one first.")
-    if not server.state.trusted:
-        return _answer(None, "Fuselight runs no code in a workspace that is not trusted.")
+    why_not = _why_not(server, path)
+    if why_not:
+        return _answer(None, why_not)
     reading = server.analysis.reading(path)
     if reading is None:
         return _answer(None, f"{os.path.basename(path)} cannot be read.")  # noqa: PTH119 - paths stay text
@@ -80,10 +83,17 @@ def start(server: Server, arguments: tuple[Any, ...]) -> dict[str, Any]:
         )
     except ConfigurationError as error:
         return _answer(None, f"Fuselight: {error}.")
-    if folder.consent == "never":
-        folder.consent = "unknown"  # it is asked for, and the question is put again
     server.analysis.command(path, name or MAIN, Tier.MEASURED, plan)
     return {"started": True, "target": name, "message": f"{name or MAIN}: {', '.join(plan.configurations)}"}
+
+
+def _why_not(server: Server, path: str) -> str:
+    """Say why nothing can be run; empty where it can."""
+    if not server.state.trusted:
+        return "Fuselight runs no code in a workspace that is not trusted."
+    if server.analysis.interpreter(server.state.folder_of(path)) is None:
+        return "No Python interpreter was found to run it: select one that has torch."
+    return ""
 
 
 def _answer(target: str | None, message: str) -> dict[str, Any]:
@@ -135,28 +145,37 @@ COMMANDS = {"fuselight.bench": start, "fuselight.cancelBench": cancel}
 
 
 async def measured(server: Server, params: MeasuredParams) -> dict[str, Any]:
-    """Answer `fuselight/measured`."""
+    """Make what `fuselight/measured` is answered with."""
     return (await _page(server, params.uri, params.target, params.run, params.with_))[0]
+
+
+async def answer(server: Server, params: MeasuredParams) -> Written:
+    """Answer `fuselight/measured`."""
+    made = await measured(server, params)
+    return Written(await asyncio.to_thread(written, made))
 
 
 async def export(server: Server, params: MeasuredExportParams) -> dict[str, str]:
     """Answer `fuselight/measuredExport`. Raises JsonRpcException where there is nothing, or no such format."""
-    made, run = await _page(server, params.uri, params.target, params.run, None)
-    if not made["found"]:
-        raise JsonRpcException(f"There is no benchmark to export. {made['message']}", code=-32803)
-    made = {**made, "running": False, "history": [], "comparison": None, "message": ""}
-    if params.format == "html":
-        try:
-            text = await asyncio.to_thread(exports.as_html, made)
-        except exports.NotBuiltError as error:
-            raise JsonRpcException(f"No HTML: {error}.", code=-32803) from None
-    elif params.format in exports.FORMATS:
-        text = exports.as_csv(made) if params.format == "csv" else exports.as_json(made, run)
-    else:
+    if params.format not in exports.FORMATS:
         raise JsonRpcException(
             f"A benchmark is exported as one of {', '.join(exports.FORMATS)}.", code=-32602
         )
+    made, run = await _page(server, params.uri, params.target, params.run, params.with_)
+    if not made["found"]:
+        raise JsonRpcException(f"There is no benchmark to export. {made['message']}", code=-32803)
+    made = {**made, "running": False, "history": [], "message": ""}
+    try:
+        text = await asyncio.to_thread(_exported, made, run, params.format)
+    except exports.NotBuiltError as error:
+        raise JsonRpcException(f"No HTML: {error}.", code=-32803) from None
     return {"text": text, "name": exports.file_name(made, params.format)}
+
+
+def _exported(made: dict[str, Any], run: Run | None, ending: str) -> str:
+    if ending == "html":
+        return exports.as_html(made)
+    return tables.as_csv(made) if ending == "csv" else exports.as_json(made, run)
 
 
 async def _page(
@@ -174,48 +193,81 @@ async def _page(
     kept = server.state.measured.get(key)
     live = kept.shown if kept is not None else None
     if wanted is not None and not (
-        live is not None and past and wanted == past[0].id and not live.unfinished
+        live is not None and live.kept and live.run and live.run.past.id == wanted
     ):
         live = None
-    run: Run | None = None
-    if live is None and history is not None:
-        run = (
-            await asyncio.to_thread(history.read, wanted)
-            if wanted
-            else await asyncio.to_thread(history.newest)
-        )
-    if live is not None:
-        root = str(history.store.folder.parent) if history is not None else server.state.folder_of(path).path
-        run = run_of(live.report, root, _reader(server, live))
-    report = live.report if live is not None else run.report if run is not None else None
-    against = await asyncio.to_thread(history.read, other) if history is not None and other else None
-    view = _view(server, live, run)
-    comparison = as_json(compare(against, run), view) if against is not None and run is not None else None
+    run = live.run if live is not None else await asyncio.to_thread(_read, history, wanted)
     running = server.analysis.runs.in_flight.get(key)
     around = Around(
         running=running is not None or key in server.analysis.runs.queue.waiting,
-        stale=live.stale if live is not None else report is not None and _is_stale(server, report),
         message=_message(server, key, running, kept),
-        notes=tuple(_notes(live, kept)) if live is not None and kept is not None else (),
         history=tuple(
             {"id": one.id, "when": one.when, "device": one.device, "label": one.label} for one in past
         ),
-        comparison=comparison,
     )
-    if report is None:
+    if live is not None and kept is not None:
+        found = _Found(live.report, run, run.past.id if live.kept and run is not None else None, live)
+        around = replace(around, stale=live.stale, notes=tuple(_notes(live, kept)))
+    elif run is not None:
+        texts = {
+            path: document.source.text for path in run.report.files if (document := server.state.at(path))
+        }
+        stale = await asyncio.to_thread(_is_stale, run.report, texts)
+        found = _Found(run.report, run, run.past.id, None)
+        around = replace(around, stale=stale)
+    else:
+        view = _view(server, None, None)
         gone = "That run is not kept any more: choose another." if wanted is not None else ""
         return nothing(Named(path, key.name), view, replace(around, message=gone or around.message)), None
-    return page(report, view, around), run
+    against = await asyncio.to_thread(history.read, other) if history is not None and other else None
+    return await _drawn(server, found, against, replace(around, run=found.identity)), run
 
 
-def _reader(server: Server, live: MeasuredResult) -> Callable[[str, int], str | None]:
-    """Read lines of a report where edits have moved them."""
+@dataclass(frozen=True)
+class _Found:
+    """What a page is made of."""
 
-    def read_line(path: str, line: int) -> str | None:
-        now = live.now(Place(path, line))
-        return server.state.read_line(now.path, now.line) if now is not None else None
+    report: Report
+    run: Run | None
+    identity: str | None
+    """Its id in the history."""
+    live: MeasuredResult | None
+    """The result whose lines have moved with edits; None for a run of the history."""
 
-    return read_line
+
+async def _drawn(server: Server, found: _Found, against: Run | None, around: Around) -> dict[str, Any]:
+    """Make a page off the event loop, which only says where lines are now: one of a thousand kernels takes seconds."""
+    report, live = found.report, found.live
+    told = live.told if live is not None else await asyncio.to_thread(_told, report)
+    compared = (
+        await asyncio.to_thread(compare, against, found.run)
+        if against is not None and found.run is not None
+        else None
+    )
+    paths = {report.target.path}
+    if compared is not None:
+        told |= {line.place for line in compared.lines if not line.gone}
+        paths |= {line.place.path for line in compared.lines}
+    still = _view(server, live, found.run).still(told, paths)
+    if live is not None and live.drawn is not None and live.drawn.still.places == still.places:
+        drawn = live.drawn
+    else:
+        drawn = Drawn(still, await asyncio.to_thread(body, report, still))
+        if live is not None:
+            live.drawn = drawn
+    if compared is not None:
+        around = replace(around, comparison=await asyncio.to_thread(as_json, compared, still))
+    return of_body(drawn.body, report, still, around)
+
+
+def _told(report: Report) -> frozenset[Place]:
+    return frozenset(places_of(report))
+
+
+def _read(history: History | None, wanted: str | None) -> Run | None:
+    if history is None:
+        return None
+    return history.read(wanted) if wanted else history.newest()
 
 
 def _message(server: Server, key: Key, running: Running | None, kept: MeasuredResult | None) -> str:
@@ -244,23 +296,39 @@ def _notes(live: MeasuredResult, kept: MeasuredResult) -> Iterator[str]:
 
 def _view(server: Server, live: MeasuredResult | None, run: Run | None) -> View:
     """Show lines where edits have moved them; those of an earlier run, where their text stands now."""
+    texts = _Texts(server.state)
 
     def now(place: Place) -> Place | None:
-        return live.now(place) if live is not None else _by_text(server, place, run)
+        return live.now(place) if live is not None else texts.nearest(place, run)
 
     return View(server.uri_of, server.state.read_line, lambda path: _shown(server, path), now)
 
 
-def _by_text(server: Server, place: Place, run: Run | None) -> Place:
-    """Find the line that has the text of then, the nearest of several; the same number where none has."""
-    text = run.line(place.path, place.line) if run is not None else None
-    if text is None or (server.state.read_line(place.path, place.line) or "").strip() == text.strip():
-        return place
-    document = server.state.at(place.path)
-    whole = document.source.text if document is not None else disk_text(place.path) or ""
-    lines = [number for number, line in enumerate(whole.splitlines(), 1) if line.strip() == text.strip()]
-    nearest = min(lines, key=lambda number: abs(number - place.line), default=place.line)
-    return Place(place.path, nearest)
+class _Texts:
+    """Files as they are now, by the text of their lines: each is read once."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._files: dict[str, dict[str, list[int]]] = {}
+
+    def nearest(self, place: Place, run: Run | None) -> Place:
+        """Find the line that has the text of then, the nearest of several; the same number where none has."""
+        text = run.line(place.path, place.line) if run is not None else None
+        if text is None:
+            return place
+        if place.path not in self._files:
+            self._files[place.path] = self._index(place.path)
+        lines = self._files[place.path].get(text.strip(), [])
+        nearest = min(lines, key=lambda number: abs(number - place.line), default=place.line)
+        return Place(place.path, nearest)
+
+    def _index(self, path: str) -> dict[str, list[int]]:
+        document = self._state.at(path)
+        lines = split_text(document.source.text) if document is not None else disk_lines(path)
+        found: dict[str, list[int]] = {}
+        for number, line in enumerate(lines, 1):
+            found.setdefault(line.strip(), []).append(number)
+        return found
 
 
 def _shown(server: Server, path: str) -> str:
@@ -269,11 +337,8 @@ def _shown(server: Server, path: str) -> str:
     return os.path.relpath(path, folder.path) if folder.uri is not None else path
 
 
-def _is_stale(server: Server, report: Report) -> bool:
-    """Whether a file that ran has another text now."""
-    for path, key in report.files.items():
-        document = server.state.at(path)
-        text = document.source.text if document is not None else disk_text(path)
-        if text is None or data_key(text.encode("utf-8", "surrogatepass")) != key:
-            return True
-    return False
+def _is_stale(report: Report, texts: dict[str, str]) -> bool:
+    """Whether a file that ran has another text now; `texts` are those of open files."""
+    return any(
+        not is_text_of(path, key, texts.get(path, disk_text(path))) for path, key in report.files.items()
+    )

@@ -89,7 +89,9 @@ def summary(result: MeasuredResult) -> str:
         why = result.failures[0].message if result.failures else "nothing was measured"
         return f"no benchmark: {why}"[:120]
     text = f"{_rows(shown.report.measured)} - measured on {words.device(shown.report.measured.machine)}"
-    if failures:
+    if shown is not result:
+        text += "; the one after it failed"
+    elif failures:
         text += ", failed"
     return text + caveats(shown)
 

@@ -1,7 +1,8 @@
 """One benchmark against another: of an earlier run, another branch, another file.
 
 Invariant: lines are paired by their text, in order, also where their numbers moved; a line that was edited in its place
-is paired with itself. A change within both spreads is None, and never told as one.
+is paired with itself. A change within both spreads is None, and never told as one; what else was not the same for both
+runs is told with it.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from fuselight_server.measured.comparing import (
 from fuselight_server.measured.lines import times_by_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from fuselight.report import Measured, MeasuredConfiguration
-    from fuselight_server.measured.history import Run
-    from fuselight_server.measured.page import View
+    from fuselight.report import Measured, MeasuredConfiguration, Report
+    from fuselight_server.measured.history import Past, Run
+    from fuselight_server.measured.view import Shows
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class Comparison:
     configurations: tuple[tuple[str, Pair], ...]
     lines: tuple[LinePair, ...]
     """Of the configuration whose profile stands on the lines, the largest change first."""
+    differs: tuple[str, ...] = ()
+    """In words, what besides the code was not the same: a change may come of it."""
 
 
 def compare(before: Run, after: Run) -> Comparison:
@@ -82,7 +85,42 @@ def compare(before: Run, after: Run) -> Comparison:
         ]
         if timings[0] is not None and timings[1] is not None:
             pairs.append((one.name, Pair(range_of(timings[0]), range_of(timings[1]))))
-    return Comparison(before, tuple(pairs), tuple(_lines(before, after, old, new)))
+    return Comparison(
+        before,
+        tuple(pairs),
+        tuple(_lines(before, after, old, new)),
+        tuple(_differs(before.report, after.report)),
+    )
+
+
+def _differs(before: Report, after: Report) -> Iterator[str]:
+    for name, of in _FACTS.items():
+        then, now = of(before), of(after)
+        if then != now:
+            yield f"{name}: {then or 'not known'} then, {now or 'not known'} now"
+
+
+def _measured(read: Callable[[Measured], object]) -> Callable[[Report], str]:
+    def fact(report: Report) -> str:
+        return str(read(report.measured)) if report.measured is not None else ""
+
+    return fact
+
+
+_FACTS: dict[str, Callable[[Report], str]] = {
+    "target": lambda report: report.target.name or "__main__",
+    "inputs": lambda report: "; ".join(call.text for call in report.inputs.calls) if report.inputs else "",
+    "one call": _measured(lambda measured: words.WORK[measured.work]),
+    "device": _measured(lambda measured: words.device(measured.machine)),
+    "threads": _measured(lambda measured: measured.machine.threads or ""),
+    "times by": _measured(lambda measured: words.CLOCK[clock_of(measured)]),
+    "cache of the device": _measured(lambda measured: "cleared" if measured.cold_cache else "warm"),
+    "torch": lambda report: report.versions.torch or "",
+    "triton": lambda report: report.versions.triton or "",
+    "Python": lambda report: report.versions.python,
+    "driver": _measured(lambda measured: measured.machine.driver),
+}
+"""What has to be the same for a change to be the code's, by its name."""
 
 
 def _lines(before: Run, after: Run, old: Measured, new: Measured) -> list[LinePair]:
@@ -182,7 +220,12 @@ def _both(before: Range, after: Range) -> str:
     return f"{words.time(before.us)} -> {words.time(after.us)}"
 
 
-def as_json(found: Comparison, view: View) -> dict[str, Any]:
+def label(past: Past) -> str:
+    """Name a run: when it was, where, and what it came to."""
+    return ", ".join(part for part in (past.when, past.device, past.label) if part)
+
+
+def as_json(found: Comparison, view: Shows) -> dict[str, Any]:
     """Return it for the page."""
     lines = []
     for line in found.lines:
@@ -205,7 +248,8 @@ def as_json(found: Comparison, view: View) -> dict[str, Any]:
     past = found.before.past
     return {
         "id": past.id,
-        "label": ", ".join(part for part in (past.when, past.device, past.label) if part),
+        "label": label(past),
+        "differs": list(found.differs),
         "configurations": [
             {
                 "name": name,

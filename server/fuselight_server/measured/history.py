@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gzip
+import itertools
 import json
 import os
 import re
@@ -31,11 +32,18 @@ KEPT = 20
 """Runs of one target."""
 KEPT_TARGETS = 100
 """Targets of one workspace, those whose last run is oldest go."""
-_MAX_BYTES = 64 * 1024 * 1024
+KEPT_BYTES = 256 * 1024 * 1024
+"""Of all runs in one workspace, as they lie on the disk: the oldest go."""
+_MAX_BYTES = 256 * 1024 * 1024
+"""Of one run, unpacked."""
 _ENDING = ".json.gz"
 _SCHEMA = 1
 _HEAD = "fuselight benchmark"
 _UNREADABLE = (OSError, EOFError, zlib.error, ValueError, DecodeError, RecursionError)
+
+
+class NotKeptError(Exception):
+    """A run could not be kept, and why."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +75,21 @@ class Run:
 
 
 def run_of(
-    report: Report, root: str, read_line: Callable[[str, int], str | None], *, number: int = 1
+    report: Report,
+    root: str,
+    read_line: Callable[[str, int], str | None],
+    *,
+    notes: tuple[str, ...] = (),
 ) -> Run | None:
-    """Make of a report what is kept of it; None where nothing was measured. `number` tells apart runs of one second."""
+    """Make of a report what is kept of it; None where nothing was measured.
+
+    `read_line` gives lines as they were when it ran; `notes` say what was seen of the benchmark from outside.
+    """
     measured = report.measured
     if measured is None:
         return None
-    identity = re.sub(r"\W", "", measured.started) or "run"
     past = Past(
-        id=identity if number == 1 else f"{identity}-{number}",
+        id=re.sub(r"\W", "", measured.started) or "run",
         when=measured.started,
         device=words.device(measured.machine),
         label=_label(report, branch(Path(root))),
@@ -87,7 +101,9 @@ def run_of(
             text = read_line(place.path, place.line) if place is not None else None
             if place is not None and text is not None:
                 lines.setdefault(place.path, {})[str(place.line)] = text
-    light = dataclasses.replace(report, texts={}, output=Output(), assembled={})
+    there = dataclasses.replace(measured.machine, notes=(*measured.machine.notes, *notes))
+    measured = dataclasses.replace(measured, machine=there)
+    light = dataclasses.replace(report, texts={}, output=Output(), assembled={}, measured=measured)
     return Run(past, root, light, lines)
 
 
@@ -129,31 +145,37 @@ class History:
     @property
     def folder(self) -> Path:
         """Where they lie: by the file's path below the project, so that they move with it."""
-        relative = os.path.relpath(self.path, self.store.folder.parent)
+        relative = os.path.relpath(os.path.realpath(self.path), self.store.folder.parent)
         key = data_key(f"{Path(relative).as_posix()}\0{self.target}".encode("utf-8", "surrogatepass"))
         return _benches(self.store) / key
 
-    def keep(self, report: Report, read_line: Callable[[str, int], str | None]) -> str | None:
-        """Keep a run that came to its end with a time. Returns why it cannot; None where it can, or is no such."""
-        if report.measured is None or not report.measured.finished or not has_times(report.measured):
+    def keep(self, run: Run) -> Run | None:
+        """Keep a run that came to its end with a time; return it under the id that it has here, None for any other.
+
+        Raises NotKeptError.
+        """
+        measured = run.report.measured
+        if measured is None or not measured.finished or not has_times(measured):
             return None
-        root = str(self.store.folder.parent)
-        taken = {past.id for past in self.runs()}
-        number = 1
-        run = run_of(report, root, read_line)
-        while run is not None and run.past.id in taken:
-            number += 1
-            run = run_of(report, root, read_line, number=number)
-        if run is None:
-            return None
+        run = dataclasses.replace(run, past=dataclasses.replace(run.past, id=self._free(run.past.id)))
+        text = dump(run).encode()
+        if len(text) > _MAX_BYTES:
+            raise NotKeptError(f"a benchmark of {len(text):,} bytes is too large to be kept")
         try:
             self.store.prepare()
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self.folder / f"{run.past.id}{_ENDING}", gzip.compress(dump(run).encode(), 1))
+            write_whole(self.folder / f"{run.past.id}{_ENDING}", gzip.compress(text, 1))
             self._drop_oldest()
         except OSError as error:
-            return f"benchmarks cannot be kept in {self.folder}: {error.strerror or error}"
-        return None
+            why = error.strerror or error
+            raise NotKeptError(f"benchmarks cannot be kept in {self.folder}: {why}") from None
+        return run
+
+    def _free(self, identity: str) -> str:
+        """Return the id itself, or, where a run of the same second has it, with a number behind it."""
+        taken = {past.id for past in self.runs()}
+        numbered = (f"{identity}-{number}" for number in itertools.count(2))
+        return next(one for one in itertools.chain([identity], numbered) if one not in taken)
 
     def runs(self) -> tuple[Past, ...]:
         """Return what there is, the newest first."""
@@ -166,9 +188,9 @@ class History:
         if path is None:
             return None
         try:
-            if path.stat().st_size > _MAX_BYTES:
-                return None
-            return load(gzip.decompress(path.read_bytes()).decode())
+            with gzip.open(path, "rb") as file:
+                text = file.read(_MAX_BYTES + 1)  # of a small file a great deal can come
+            return load(text.decode()) if len(text) <= _MAX_BYTES else None
         except _UNREADABLE:
             return None
 
@@ -187,6 +209,11 @@ class History:
         folders = sorted(_benches(self.store).iterdir(), key=_age, reverse=True)
         for folder in folders[KEPT_TARGETS:]:
             _remove(folder)
+        left = KEPT_BYTES
+        for path in sorted(_benches(self.store).glob(f"*/*{_ENDING}"), key=_age_of, reverse=True):
+            left -= _stat(path)[1]
+            if left < 0:
+                path.unlink(missing_ok=True)
 
 
 def forget(store: Store) -> None:
@@ -236,7 +263,20 @@ def _benches(store: Store) -> Path:
 
 
 def _age(folder: Path) -> float:
-    return max((path.stat().st_mtime for path in folder.glob(f"*{_ENDING}")), default=0.0)
+    return max(map(_age_of, folder.glob(f"*{_ENDING}")), default=0.0)
+
+
+def _age_of(path: Path) -> float:
+    return _stat(path)[0]
+
+
+def _stat(path: Path) -> tuple[float, int]:
+    """Return when a file was written, and its size; nothing of one that another process has removed meanwhile."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0.0, 0
+    return found.st_mtime, found.st_size
 
 
 def _remove(folder: Path) -> None:

@@ -1,12 +1,13 @@
 """The page of a benchmark as data: what the editor's window, the exports and the terminal show, all from here.
 
-Invariant: JSON's own types under the names that `extension/src/bench_messages.ts` types; None is what is not known, and
-every line is where `View` says that it is now. Names of the page's parts and their meaning are in docs/bench.md.
+Invariant: JSON's own types under the names that `extension/src/bench_messages.ts` types; None is what is not known, or
+not a number, and every line is where the view says that it is now. Names of the page's parts and their meaning are in
+docs/bench.md.
 """
 
 from __future__ import annotations
 
-import os
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,49 +15,24 @@ from fuselight_server.kernels.shares import Place, place_of
 from fuselight_server.measured import words
 from fuselight_server.measured.comparing import clock_of, has_times, range_of, speedup, timing_of
 from fuselight_server.measured.details import details
+from fuselight_server.measured.lines import times_by_line
 from fuselight_server.measured.verdict import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
-    from fuselight.report import Accuracy, Machine, Measured, MeasuredConfiguration, Report
+    from fuselight.report import Accuracy, Machine, Measured, MeasuredConfiguration, Report, Stack
+    from fuselight_server.measured.view import Shows, Still
 
 Json = dict[str, Any]
-
-
-def _same(place: Place) -> Place | None:
-    return place
-
-
-@dataclass(frozen=True)
-class View:
-    """How lines are shown."""
-
-    uri_of: Callable[[str], str]
-    read_line: Callable[[str, int], str | None]
-    shown: Callable[[str], str] = os.path.basename
-    """A path as people read it."""
-    now: Callable[[Place], Place | None] = _same
-    """Where a line of the report is now; None if it was deleted."""
-
-    def place(self, at: Place | None) -> Json | None:
-        """Return a line for the page."""
-        there = self.now(at) if at is not None else None
-        if there is None:
-            return None
-        text = self.read_line(there.path, there.line) or ""
-        return {
-            "uri": self.uri_of(there.path),
-            "path": self.shown(there.path),
-            "line": there.line - 1,
-            "text": text.strip(),
-        }
 
 
 @dataclass(frozen=True)
 class Around:
     """What the page says beside the report."""
 
+    run: str | None = None
+    """The id under which what is shown lies in the history; None where it does not."""
     running: bool = False
     stale: bool = False
     message: str = ""
@@ -81,7 +57,7 @@ class Named:
 _NOTHING_AROUND = Around()
 
 
-def nothing(named: Named, view: View, around: Around) -> Json:
+def nothing(named: Named, view: Shows, around: Around) -> Json:
     """Return the page of a target that was not measured."""
     return {
         **_head(named, view, around),
@@ -97,39 +73,86 @@ def nothing(named: Named, view: View, around: Around) -> Json:
     }
 
 
-def page(report: Report, view: View, around: Around = _NOTHING_AROUND) -> Json:
+def page(report: Report, view: Shows, around: Around = _NOTHING_AROUND) -> Json:
     """Return the page of a report; one in which nothing was measured says what failed."""
-    named = Named(report.target.path, report.target.name)
+    return of_body(body(report, view), report, view, around)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A page's body, and the lines that it was made with: where these are the same, so is the body."""
+
+    still: Still
+    body: Json | None
+
+
+def body(report: Report, view: Shows) -> Json | None:
+    """Return what a page has of its report, whatever goes on around it; None where nothing was measured."""
     measured = report.measured
     if measured is None:
+        return None
+    made: Json = _finite(
+        {
+            "found": True,
+            "when": measured.started,
+            "work": words.WORK[measured.work],
+            "inputs": [call.text for call in report.inputs.calls] if report.inputs is not None else [],
+            "verdict": [{"text": one.text, "place": view.place(one.place)} for one in verdict(report)],
+            "machine": machine(measured.machine, report),
+            "notes": notes(report, measured),
+            "configurations": [_row(one, measured, report, view) for one in measured.configurations],
+            "profiles": {
+                one.name: details(one, report, view)
+                for one in measured.configurations
+                if one.profile is not None or one.compile_steps
+            },
+        }
+    )
+    return made
+
+
+def of_body(made: Json | None, report: Report, view: Shows, around: Around) -> Json:
+    """Return the page of a body."""
+    named = Named(report.target.path, report.target.name)
+    if made is None:
         failed = "; ".join(f"{one.message}. {one.next_step}".strip() for one in report.failures)
         message = around.message or failed or "nothing was measured"
         return {**nothing(named, view, around), "message": message, "notes": [*around.notes, *_lost(report)]}
-    return {
-        **_head(named, view, around),
-        "found": True,
-        "when": measured.started,
-        "work": words.WORK[measured.work],
-        "inputs": [call.text for call in report.inputs.calls] if report.inputs is not None else [],
-        "verdict": [{"text": one.text, "place": view.place(one.place)} for one in verdict(report)],
-        "machine": machine(measured.machine, report),
-        "notes": [*around.notes, *notes(report, measured)],
-        "configurations": [_row(one, measured, report, view) for one in measured.configurations],
-        "profiles": {
-            one.name: details(one, report, view)
-            for one in measured.configurations
-            if one.profile is not None or one.compile_steps
-        },
-    }
+    return {**_head(named, view, around), **made, "notes": [*around.notes, *made["notes"]]}
 
 
-def _head(named: Named, view: View, around: Around) -> Json:
+def places_of(report: Report) -> Iterator[Place]:
+    """Yield every line that the page of a report names."""
+    measured = report.measured
+    for one in measured.configurations if measured is not None else ():
+        stacks: list[Stack] = [one.accuracy.first] if one.accuracy is not None else []
+        stacks += [gap.stack for gap in one.profile.gaps] if one.profile is not None else []
+        places = [place_of(stack, report.roots) for stack in stacks]
+        places += [line.place for line in times_by_line(one, report.roots)]
+        at = [step.location for step in one.compile_steps]
+        places += [Place(each.path, each.line) for each in at if each is not None]
+        yield from (place for place in places if place is not None)
+    yield from (one.place for one in verdict(report) if one.place is not None)
+
+
+def _finite(value: Any) -> Any:
+    """Return a value in which no number is infinite, or none at all: JSON has no such numbers."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _head(named: Named, view: Shows, around: Around) -> Json:
     return {
+        "run": around.run,
         "running": around.running,
         "stale": around.stale,
         "title": named.title,
         "message": around.message,
         "target": named.target,
+        "path": view.shown(named.path),
         "uri": view.uri_of(named.path),
         "history": list(around.history),
         "comparison": around.comparison,
@@ -171,7 +194,7 @@ def _lost(report: Report) -> list[str]:
     return [*failed, *(f"not known: {one.what}: {one.why}" for one in report.problems)]
 
 
-def _row(one: MeasuredConfiguration, measured: Measured, report: Report, view: View) -> Json:
+def _row(one: MeasuredConfiguration, measured: Measured, report: Report, view: Shows) -> Json:
     clock = clock_of(measured)
     timing = timing_of(one, clock) or one.wall
     mine = range_of(timing) if timing is not None else None
@@ -216,7 +239,7 @@ def accuracy_words(accuracy: Accuracy) -> str:
     return f"not as eager{tolerance}{many}{why}{first}"
 
 
-def _accuracy(accuracy: Accuracy, report: Report, view: View) -> Json:
+def _accuracy(accuracy: Accuracy, report: Report, view: Shows) -> Json:
     return {
         "passed": accuracy.passed,
         "text": accuracy_words(accuracy),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight.report import Work
+from fuselight.report import Clock, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,11 +24,16 @@ WORK = {
 }
 
 
+CLOCK = {Clock.WALL: "the host's clock", Clock.DEVICE: "the device's clock"}
+
+
 def time(us: float) -> str:
-    """`38.4 us`, `4.1 ms`, `12 s`: what was measured, given in microseconds."""
+    """`38.4 us`, `4.1 ms`, `12 s`, `<0.01 us`: what was measured, given in microseconds."""
+    if 0 < us < 0.01:  # noqa: PLR2004 - what would be 0
+        return "<0.01 us"
     value, unit = us, "us"
     for following in ("ms", "s"):
-        if abs(value) < _KILO:
+        if round(abs(value)) < _KILO:  # 999.6 us are 1 ms
             break
         value, unit = value / _KILO, following
     return f"{digits(value)} {unit}"

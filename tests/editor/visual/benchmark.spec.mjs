@@ -37,7 +37,7 @@ test("a benchmark, from the lens to its files", async ({ session, page, context 
   const { benchmark } = view;
   const heading = benchmark.getByRole("heading", { name: "Benchmark of Net" });
   const row = (name) => benchmark.getByRole("row", { name });
-  const chart = (name) => benchmark.getByRole("group", { name });
+  const chart = (name) => benchmark.getByRole("application", { name });
 
   await page.keyboard.press("Control+b"); // the page has more room without the side bar
   await test.step("one click starts it, and the page tells how far it is", async () => {
@@ -133,7 +133,7 @@ test("a benchmark, from the lens to its files", async ({ session, page, context 
     await expect(alone.getByRole("heading", { name: "Benchmark of Net" })).toBeVisible();
     await expect(alone.getByRole("row", { name: /^default [\d.]+ [um]s/ })).toBeVisible();
     await expect
-      .poll(() => colours(alone.getByRole("group", { name: /^Chart: Time by line/ }).locator("canvas")))
+      .poll(() => colours(alone.getByRole("application", { name: /^Chart: Time by line/ }).locator("canvas")))
       .toBeGreaterThan(3);
     expect(errors).toEqual([]);
     await alone.close();

@@ -13,8 +13,8 @@ from fuselight.codec import decode, encode
 from fuselight.report import Report, TargetRef
 from fuselight_server.measured import history
 from fuselight_server.measured.comparison import as_json, compare, said
-from fuselight_server.measured.history import History, Run, branch, dump, forget, load, run_of
-from fuselight_server.measured.page import View
+from fuselight_server.measured.history import History, NotKeptError, Run, branch, dump, forget, load, run_of
+from fuselight_server.measured.view import View
 from fuselight_server.store import Store
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row
 from tests.support.reports import FILE, ROOT
@@ -109,7 +109,7 @@ def at(folder: Path) -> History:
 def test_runs_are_kept_closed_to_others_and_read_again(tmp_path: Path) -> None:
     here = at(tmp_path)
     assert here.runs() == ()
-    assert here.keep(timed((42, 100.0)), lambda _path, line: text(line)) is None
+    assert here.keep(made(timed((42, 100.0)))) is not None
     (past,) = here.runs()
     assert (past.id, past.when, past.device) == ("20260101T120000Z", WHEN.format(1), "NVIDIA H200")
     assert past.label == "torch 2.13.0, inference, default 3.0x"
@@ -128,8 +128,8 @@ def test_runs_are_kept_closed_to_others_and_read_again(tmp_path: Path) -> None:
 def test_the_newest_twenty_are_kept_and_two_of_one_second_both(tmp_path: Path) -> None:
     here = at(tmp_path)
     for day in range(1, 25):
-        here.keep(timed((42, 100.0), day=day), lambda _path, _line: None)
-    here.keep(timed((42, 90.0), day=24), lambda _path, _line: None)
+        here.keep(made(timed((42, 100.0), day=day)))
+    here.keep(made(timed((42, 90.0), day=24)))
     ids = [past.id for past in here.runs()]
     assert len(ids) == history.KEPT
     assert ids[:2] == ["20260124T120000Z-2", "20260124T120000Z"]
@@ -140,14 +140,14 @@ def test_so_many_targets_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(history, "KEPT_TARGETS", 3)
     store = Store.at(tmp_path)
     for number in range(5):
-        History(store, str(tmp_path / f"m{number}.py"), "f").keep(timed((1, 1.0)), lambda _path, _line: None)
+        History(store, str(tmp_path / f"m{number}.py"), "f").keep(made(timed((1, 1.0))))
     assert len(list((store.folder / "bench").iterdir())) == 3
 
 
 def test_what_is_damaged_reads_as_absent(tmp_path: Path) -> None:
     here = at(tmp_path)
     for day in (1, 2):
-        here.keep(timed((42, 100.0), day=day), lambda _path, _line: None)
+        here.keep(made(timed((42, 100.0), day=day)))
     newest = here.folder / "20260102T120000Z.json.gz"
     newest.write_bytes(newest.read_bytes()[:-40])
     assert here.read("20260102T120000Z") is None
@@ -160,14 +160,13 @@ def test_what_is_damaged_reads_as_absent(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / ".fuselight").write_text("a file")
-    told = at(tmp_path).keep(timed((42, 1.0)), lambda _path, _line: None)
-    assert told is not None
-    assert told.startswith("benchmarks cannot be kept in ")
+    with pytest.raises(NotKeptError, match="benchmarks cannot be kept in "):
+        at(tmp_path).keep(made(timed((42, 1.0))))
 
 
 def test_caches_are_cleared_with_the_rest(tmp_path: Path) -> None:
     here = at(tmp_path)
-    here.keep(timed((42, 1.0)), lambda _path, _line: None)
+    here.keep(made(timed((42, 1.0))))
     forget(here.store)
     here.store.clear()
     assert not here.store.folder.exists()

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,16 @@ from fuselight.codec import DecodeError
 from fuselight.report import CompileStep, Culprit, Device, Failure, GapKind, Problem, TensorError
 from fuselight_server.kernels import Place
 from fuselight_server.measured.exports import (
-    COLUMNS,
     NotBuiltError,
-    as_csv,
     as_html,
     as_json,
     file_name,
     from_json,
 )
 from fuselight_server.measured.history import run_of
-from fuselight_server.measured.page import Around, Named, View, nothing, page
+from fuselight_server.measured.page import Around, Named, nothing, page
+from fuselight_server.measured.tables import COLUMNS, as_csv
+from fuselight_server.measured.view import View
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
 from tests.support.reports import FILE, ROOT, at, report
 
@@ -166,20 +167,63 @@ def test_the_csv_has_every_table_and_every_row() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(made()))))
     counts = {
         name: sum(one["table"] == name for one in rows)
-        for name in ("configuration", "line", "kernel", "where", "step")
+        for name in ("configuration", "tensor", "line", "kernel", "where", "step", "comparison")
     }
-    assert counts == {"configuration": 3, "line": 4, "kernel": 3, "where": 4, "step": 1}
+    assert counts == {
+        "configuration": 3, "tensor": 1, "line": 4, "kernel": 3, "where": 4, "step": 1, "comparison": 0,
+    }  # fmt: skip
     assert tuple(rows[0]) == COLUMNS
     (line,) = [one for one in rows if one["table"] == "line" and one["line"] == "9"]
     assert (line["configuration"], line["path"], line["us"]) == ("default", "model.py", "60.0")
-    assert rows[2]["note"].startswith("out of memory")
-    assert rows[1]["accurate"] == "False"
+    eager, default, tensor, failed = rows[:4]
+    assert failed["note"].startswith("out of memory")
+    assert (default["accurate"], default["unsteady"], default["calls"]) == ("False", "False", "100")
+    assert "first differs in torch.relu" in default["note"]
+    assert (tensor["name"], tensor["cosine"], tensor["accurate"]) == ("output", "0.5", "False")
+    assert (eager["target"], eager["file"], eager["accurate"]) == ("Net", "model.py", "")
 
 
-def test_a_spreadsheet_takes_no_text_for_a_formula() -> None:
+def test_the_csv_says_where_it_was_measured_what_came_of_it_and_what_makes_it_doubtful() -> None:
+    rows = list(csv.DictReader(io.StringIO(as_csv(made(stale=True, notes=("another run went on",))))))
+    about = {one["name"]: one["note"] for one in rows if one["table"] == "about"}
+    assert (about["device"], about["when"], about["one call"]) == (
+        "NVIDIA H200", "2026-01-31T12:00:00Z", "inference",
+    )  # fmt: skip
+    notes = [one["note"] for one in rows if one["table"] == "note"]
+    assert notes[:2] == ["the code has changed since", "another run went on"]
+    assert [one["note"] for one in rows if one["table"] == "verdict"] == [
+        one["text"] for one in made()["verdict"]
+    ]
+
+
+def test_the_csv_has_what_changed_and_what_was_not_the_same() -> None:
+    place = {"uri": "file:///m.py", "path": "m.py", "line": 41, "text": "y = f(x)"}
+    comparison = {
+        "id": "1", "label": "then", "differs": ["torch: 2.11.0 then, 2.13.0 now"],
+        "configurations": [{"name": "default", "before_us": 100.0, "after_us": 112.0, "change": 0.12}],
+        "lines": [{"place": place, "before_us": None, "after_us": 5.0, "change": None}],
+    }  # fmt: skip
+    text = as_csv(made(comparison=comparison))
+    rows = [one for one in csv.DictReader(io.StringIO(text)) if one["table"] == "comparison"]
+    told = [
+        tuple(one[key] for key in ("configuration", "line", "before_us", "us", "change", "note"))
+        for one in rows
+    ]
+    assert told == [
+        ("default", "", "100.0", "112.0", "0.12", ""),
+        ("", "42", "", "5.0", "", "y = f(x)"),
+        ("", "", "", "", "", "against then"),
+        ("", "", "", "", "", "not the same for both: torch: 2.11.0 then, 2.13.0 now"),
+    ]
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_a_spreadsheet_takes_no_text_for_a_formula(start: str) -> None:
     shown = made()
-    shown["profiles"]["default"]["kernels"][0]["name"] = "=HYPERLINK(1)"
-    assert "'=HYPERLINK(1)" in as_csv(shown)
+    name = f'{start}HYPERLINK("a,b")'
+    shown["profiles"]["default"]["kernels"][0]["name"] = name
+    rows = csv.DictReader(io.StringIO(as_csv(shown), newline=""))
+    assert f"'{name}" in {one["name"] for one in rows}
 
 
 @pytest.fixture
@@ -222,11 +266,27 @@ def test_json_can_be_compared_with_again() -> None:
     run = run_of(FULL, ROOT, VIEW.read_line)
     text = as_json(made(), run)
     assert from_json(text) == run
-    several = json.dumps({"targets": [{"run": None}, json.loads(text)]})
-    assert from_json(several, "Net") == run
+    alone = json.dumps({"targets": [{"run": None}, json.loads(text)]})
+    assert from_json(alone, "Renamed") == run, "the only one"
     for wrong_ in ("[]", '{"page": {}}', '{"run": {"past": 1}}'):
         with pytest.raises((DecodeError, ValueError)):
             from_json(wrong_)
+
+
+def test_a_run_of_several_is_found_by_its_target_and_its_file() -> None:
+    runs = [
+        run_of(replace(FULL, target=replace(FULL.target, path=path, name=name)), "/there", VIEW.read_line)
+        for path, name in (
+            ("/there/a/model.py", "Net"),
+            ("/there/b/model.py", "Net"),
+            ("/there/b/model.py", "f"),
+        )
+    ]
+    text = json.dumps({"targets": [json.loads(as_json(made(), run)) for run in runs]})
+    assert from_json(text, "Net", "/here/b/model.py") == runs[1]
+    assert from_json(text, "Net", "/here/a/model.py") == runs[0]
+    with pytest.raises(ValueError, match="no benchmark of g, but of Net, Net, f"):
+        from_json(text, "g", "/here/a/model.py")
 
 
 def test_files_are_named_by_target_and_day() -> None:

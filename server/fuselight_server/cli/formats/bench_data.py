@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from fuselight.codec import encode
 from fuselight_server.cli.formats.json import finding_as_json
 from fuselight_server.cli.sources import shown_path
-from fuselight_server.measured import exports
+from fuselight_server.measured import exports, tables
 from fuselight_server.measured.comparison import as_json as comparison_as_json
 from fuselight_server.measured.comparison import compare
-from fuselight_server.measured.page import Around, View, page
+from fuselight_server.measured.page import Around, page
+from fuselight_server.measured.view import View
 
 if TYPE_CHECKING:
     from fuselight_server.cli.bench import Benched
@@ -47,7 +48,7 @@ def as_json(outcome: Outcome, benched: list[Benched]) -> str:
 
 def as_csv(outcome: Outcome, benched: list[Benched]) -> str:
     """All targets in one table."""
-    return exports.as_csv(*(page_of(one, outcome) for one in benched))
+    return tables.as_csv(*(page_of(one, outcome) for one in benched))
 
 
 def as_html(outcome: Outcome, benched: list[Benched]) -> str:

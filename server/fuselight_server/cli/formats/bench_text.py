@@ -15,7 +15,7 @@ from fuselight_server.cli.sources import shown_path
 from fuselight_server.kernels.words import microseconds, size
 from fuselight_server.measured import words
 from fuselight_server.measured.comparing import has_times, shown_of
-from fuselight_server.measured.comparison import compare, said
+from fuselight_server.measured.comparison import compare, label, said
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -184,10 +184,11 @@ def _part(part: dict[str, Any]) -> str:
 def _print_comparison(one: Benched, console: Console) -> None:
     if one.before is None or one.run is None:
         return
-    changes = said(compare(one.before, one.run), one.run)
-    past = one.before.past
-    label = ", ".join(part for part in (past.when, past.device, past.label) if part)
-    console.print(Text(f"\nagainst {label}", "bold"), soft_wrap=True)
+    found = compare(one.before, one.run)
+    changes = said(found, one.run)
+    console.print(Text(f"\nagainst {label(one.before.past)}", "bold"), soft_wrap=True)
+    for text in found.differs:
+        console.print(Text(f"  not the same for both: {text}"), soft_wrap=True)
     for text in changes[:_LINES]:
         console.print(f"  {text}", soft_wrap=True)
     _print_more(len(changes) - _LINES, "change", console)

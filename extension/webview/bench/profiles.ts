@@ -1,0 +1,20 @@
+/**
+ * Which configuration's profile the page shows.
+ *
+ * Invariant: where none is chosen it is the one that stands on the lines of the editor, as the server chooses it.
+ */
+
+import type { Details } from "../../src/bench_messages";
+
+const first = ["written", "default"];
+
+export function profileOf(profiles: Readonly<Record<string, Details>>, chosen: string | null): string | null {
+  const names = Object.keys(profiles);
+  if (chosen !== null && names.includes(chosen)) {
+    return chosen;
+  }
+  const compiled = names.filter((name) => name !== "eager");
+  const profiled = compiled.filter((name) => profiles[name]?.source !== "");
+  const there = profiled.length > 0 ? profiled : compiled.length > 0 ? compiled : names;
+  return first.find((name) => there.includes(name)) ?? there[0] ?? null;
+}

@@ -1,0 +1,132 @@
+"""What is kept of benchmarks has bounds, and a comparison says what besides the code was not the same."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight.report import Clock, Report, Versions, Work
+from fuselight_server.measured import history, words
+from fuselight_server.measured.comparison import as_json, compare
+from fuselight_server.measured.history import History, NotKeptError, Run, run_of
+from fuselight_server.measured.view import View
+from fuselight_server.store import Store
+from tests.support.measured import MACHINE, benchmark, row, timing
+from tests.support.reports import ROOT
+
+VIEW = View(uri_of=str, read_line=lambda _path, _line: "")
+
+
+def made(report: Report, **more: Any) -> Run:
+    run = run_of(report, ROOT, lambda _path, line: f"line {line}", **more)
+    assert run is not None
+    return run
+
+
+def at(folder: Path, target: str = "Net") -> History:
+    return History(Store.at(folder), str(folder / "model.py"), target)
+
+
+BASE = benchmark(row("eager", 300.0), row("default", 100.0))
+
+
+def changed(report: Report, **facts: Any) -> Report:
+    assert report.measured is not None
+    return replace(report, measured=replace(report.measured, **facts))
+
+
+def versions(**facts: Any) -> Versions:
+    return replace(BASE.versions, **facts)
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (BASE, []),
+        (replace(BASE, versions=versions(torch="2.14.0")), ["torch: 2.13.0 then, 2.14.0 now"]),
+        (
+            changed(BASE, machine=replace(MACHINE, device="NVIDIA A100", threads=8)),
+            ["device: NVIDIA H200 then, NVIDIA A100 now", "threads: 4 then, 8 now"],
+        ),
+        (changed(BASE, work=Work.TRAINING_STEP), ["one call: inference then, training step now"]),
+        (changed(BASE, cold_cache=True), ["cache of the device: warm then, cleared now"]),
+        (replace(BASE, inputs=None), ["inputs: Net()(f32[4, 8]) then, not known now"]),
+        (
+            replace(BASE, target=replace(BASE.target, name="Other")),
+            ["target: Net then, Other now"],
+        ),
+    ],
+)
+def test_a_comparison_says_what_was_not_the_same_for_both(now: Report, told: list[str]) -> None:
+    found = compare(made(BASE), made(now))
+    assert list(found.differs) == told
+    assert as_json(found, VIEW)["differs"] == told
+
+
+def test_times_of_different_clocks_are_compared_by_the_one_that_both_have_and_that_is_said() -> None:
+    device = timing(50.0, clock=Clock.DEVICE)
+    now = benchmark(row("eager", 300.0, device=device), row("default", 100.0, device=device))
+    found = compare(made(BASE), made(now))
+    assert [pair.after.us for _, pair in found.configurations if pair.after] == [300.0, 100.0]
+    assert found.differs == ("times by: the host's clock then, the device's clock now",)
+
+
+def test_what_went_on_beside_a_run_is_kept_with_it() -> None:
+    measured = made(BASE, notes=("another run went on",)).report.measured
+    assert measured is not None
+    assert measured.machine.notes == ("another run went on",)
+
+
+def test_a_small_file_that_unpacks_to_a_great_deal_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = at(tmp_path)
+    kept = here.keep(made(BASE))
+    assert kept is not None
+    assert here.read(kept.past.id) == kept
+    path = here.folder / f"{kept.past.id}.json.gz"
+    text = gzip.decompress(path.read_bytes())
+    path.write_bytes(gzip.compress(text + b" " * 1_000_000))
+    assert here.read(kept.past.id) == kept
+    monkeypatch.setattr(history, "_MAX_BYTES", 500_000)
+    assert here.read(kept.past.id) is None
+    monkeypatch.setattr(history, "_MAX_BYTES", 100)
+    with pytest.raises(NotKeptError, match="too large to be kept"):
+        here.keep(made(BASE))
+
+
+def test_all_runs_of_a_workspace_have_a_bound_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = at(tmp_path, "a").keep(made(BASE))
+    assert one is not None
+    size = (at(tmp_path, "a").folder / f"{one.past.id}.json.gz").stat().st_size
+    monkeypatch.setattr(history, "KEPT_BYTES", 3 * size + size // 2)
+    for target in ("b", "c", "d", "e"):
+        at(tmp_path, target).keep(made(BASE))
+    assert len(list((tmp_path / ".fuselight/bench").glob("*/*.json.gz"))) == 3
+    assert len(at(tmp_path, "e").runs()) == 1, "the newest stays"
+
+
+def test_a_file_has_one_history_by_whichever_path_it_is_reached(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (tmp_path / "link").symlink_to(folder)
+    at(folder).keep(made(BASE))
+    other = History(Store.at(folder), str(tmp_path / "link/model.py"), "Net")
+    assert len(other.runs()) == 1
+
+
+@pytest.mark.parametrize(
+    ("us", "said"),
+    [
+        (0.0, "0 us"), (0.004, "<0.01 us"), (0.31, "0.31 us"), (9.996, "10 us"), (99.96, "100 us"), (999.4, "999 us"),
+        (999.6, "1 ms"), (999_600.0, "1 s"), (12_345.0, "12.3 ms"), (5e9, "5000 s"),
+    ],
+)  # fmt: skip
+def test_times_are_written_with_the_unit_that_they_round_to(us: float, said: str) -> None:
+    assert words.time(us) == said

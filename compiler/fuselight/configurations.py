@@ -1,8 +1,8 @@
 """Configurations of torch.compile by name: how a benchmark is told which to compare. Standard library only.
 
 `NAME[+dynamic][+fullgraph][+OPTION=VALUE]...`, where NAME is `eager`, `written` (as the source compiles the target),
-a mode of torch.compile, or `backend:` and the name of one. Invariant: what cannot be read is a `ConfigurationError`
-that names the part that is wrong.
+a mode of torch.compile, or `backend:` and the name of one. A value with a comma or a `+` stands in quotes or brackets,
+as in Python. Invariant: what cannot be read is a `ConfigurationError` that names the part that is wrong.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Configuration:
 
 def parse_configuration(text: str) -> Configuration:
     """Read one configuration. Raises ConfigurationError."""
-    head, *rest = (part.strip() for part in text.strip().split("+"))
+    parts = _parts(text, "+")[0]
+    head, *rest = (part.strip() for part in parts)
     if head in {EAGER, WRITTEN}:
         if rest:
             raise ConfigurationError(f"{head!r} is as it is: nothing can be added to it, as {text!r} does")
@@ -77,14 +78,41 @@ def _added(text: str, parts: list[str]) -> dict[str, Any]:
     return found
 
 
-def parse_configurations(text: str) -> tuple[Configuration, ...]:
-    """Read a list with commas; eager comes first, whether it is in the list or not. Raises ConfigurationError."""
-    found = {EAGER: Configuration(EAGER, eager=True)}
-    for part in text.split(","):
-        if part.strip():
-            one = parse_configuration(part)
-            found.setdefault(one.name, one)
-    return tuple(found.values())
+def names_in(text: str) -> tuple[str, ...]:
+    """Take a list with commas apart; commas within quotes or brackets part nothing. Raises ConfigurationError."""
+    parts, left_open = _parts(text, ",")
+    if left_open:
+        raise ConfigurationError(f"{left_open!r} is not closed in {text!r}")
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+_CLOSES = {"(": ")", "[": "]", "{": "}"}
+
+
+def _parts(text: str, separator: str) -> tuple[list[str], str]:
+    """Part a text at a separator that stands in no quotes or brackets, and return what is left open.
+
+    A text that leaves something open is parted at every separator: it is no value of Python's.
+    """
+    parts, waits = [""], ""
+    for character in text:
+        if character == separator and not waits:
+            parts.append("")
+            continue
+        parts[-1] += character
+        if waits and character == waits[-1]:
+            waits = waits[:-1]
+        elif waits[-1:] in {"'", '"'}:
+            continue
+        elif character in "\"'":
+            waits += character
+        elif character in _CLOSES:
+            waits += _CLOSES[character]
+    return (text.split(separator), _opening(waits[-1])) if waits else (parts, "")
+
+
+def _opening(closing: str) -> str:
+    return next((opening for opening, one in _CLOSES.items() if one == closing), closing)
 
 
 def _value(text: str) -> Any:

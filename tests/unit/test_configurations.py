@@ -15,8 +15,8 @@ from fuselight.configurations import (
     WRITTEN,
     Configuration,
     ConfigurationError,
+    names_in,
     parse_configuration,
-    parse_configurations,
 )
 
 names = st.from_regex(r"[a-z_]{1,8}(\.[a-z_]{1,8})?", fullmatch=True)
@@ -72,11 +72,10 @@ def test_blanks_do_not_count(one: Configuration, blank: str) -> None:
 @given(st.text("defaultmxuyngrhc+=-:,. 01[]{}()'\"", max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        found = parse_configurations(text)
+        found = [parse_configuration(name) for name in names_in(text)]
     except ConfigurationError:
         return
-    assert found[0].eager
-    assert len({one.name for one in found}) == len(found)
+    assert [parse_configuration(one.name) for one in found] == found
 
 
 def test_the_plain_ones() -> None:
@@ -131,13 +130,38 @@ def test_what_is_wrong_is_named(text: str, words: list[str]) -> None:
     assert all(word in str(raised.value) for word in words), str(raised.value)
 
 
-@given(st.lists(st.sampled_from([EAGER, WRITTEN, "dynamic", *MODES]), max_size=8))
-def test_a_list_has_eager_first_and_each_once(asked: list[str]) -> None:
-    found = [one.name for one in parse_configurations(", ".join(asked))]
-    assert found == list(dict.fromkeys([EAGER, *asked]))
+@given(st.lists(compiled, max_size=5))
+def test_a_list_is_taken_apart_at_its_commas(asked: list[Configuration]) -> None:
+    written = [_written(one) for one in asked]
+    assert names_in(", ".join(written)) == tuple(written)
 
 
-def test_a_list_says_which_is_wrong() -> None:
-    with pytest.raises(ConfigurationError, match="no configuration 'nothing'"):
-        parse_configurations("default,nothing")
-    assert [one.name for one in parse_configurations(",default,,")] == [EAGER, "default"]
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ('"ATEN,TRITON"', "ATEN,TRITON"),
+        ("'ATEN,TRITON'", "ATEN,TRITON"),
+        ("['a', 'b']", ["a", "b"]),
+        ("(1, 2)", (1, 2)),
+        ("{'a': [1, 2], 'b': 3}", {"a": [1, 2], "b": 3}),
+        ("'a+b,c'", "a+b,c"),
+        ("'[',", "["),
+    ],
+)
+def test_a_value_in_quotes_or_brackets_is_not_taken_apart(value: str, read: Any) -> None:
+    found = names_in(f"eager,max-autotune+backends={value},default")
+    assert (found[0], found[-1], len(found)) == ("eager", "default", 3)
+    one = parse_configuration(found[1])
+    assert one.options == {"backends": read}
+    assert parse_configuration(one.name) == one
+
+
+def test_blank_parts_of_a_list_are_none() -> None:
+    assert names_in(",default,, eager ") == ("default", "eager")
+
+
+@pytest.mark.parametrize(("text", "opening"), [("default+a='x,eager", "'"), ("default+a=[1,2,eager", "[")])
+def test_a_list_that_leaves_something_open_says_what(text: str, opening: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        names_in(text)
+    assert str(raised.value).startswith(f"{opening!r} is not closed in ")

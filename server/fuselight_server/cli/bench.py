@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from fuselight.codec import DecodeError
-from fuselight.configurations import ConfigurationError
+from fuselight.configurations import ConfigurationError, names_in
 from fuselight.protocol import Limits, MeasurePlan
-from fuselight.report import Work
+from fuselight.report import Culprit, Failure, Work
 from fuselight_server.cli.progress import shown_progress
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.started import StartedWorker
 from fuselight_server.cli.targets import report_each
 from fuselight_server.finding import Severity
+from fuselight_server.findings.refusals import refused_report
 from fuselight_server.interpreters import NoInterpreterError
-from fuselight_server.measured.exports import NotBuiltError, from_json
+from fuselight_server.measured.exports import NotBuiltError, OtherTargetError, from_json, page_parts
 from fuselight_server.measured.history import NotKeptError, run_of
 from fuselight_server.measured.planning import configurations, history_of, measure_request
 
@@ -84,11 +85,12 @@ def bench(  # noqa: PLR0917 - the parameters are the command's options, given by
         typer.Option(help="Measure this class or function alone. Repeatable."),
     ] = None,
     compare: Annotated[
-        Optional[str],  # noqa: UP045
+        Optional[list[str]],  # noqa: UP045
         typer.Option(
             metavar="eager,default,...",
             help="Configurations: eager, written, dynamic, torch.compile's modes, backend:NAME, each with +dynamic, "
-            "+fullgraph, +OPTION=VALUE behind it (else: eager, and as the source compiles it).",
+            "+fullgraph, +OPTION=VALUE behind it, a VALUE with a comma in quotes (else: eager, and as the source "
+            "compiles it). Repeatable.",
         ),
     ] = None,
     train: Annotated[  # noqa: FBT002 - a flag
@@ -142,12 +144,14 @@ def bench(  # noqa: PLR0917 - the parameters are the command's options, given by
         work=work, rounds=rounds, seconds=seconds, limit_seconds=time_limit, cold_cache=cold_cache,
         accuracy=accuracy, profile=profile, isolated=isolated, device=device.strip(),
     )  # fmt: skip
-    options = BenchOptions(
-        tuple(paths), tuple(target or ()), tuple((compare or "").split(",")), plan, against, python,
-        memory_limit, verbose,
-    )  # fmt: skip
     try:
-        configurations(options.compare, compiled=False)  # what cannot be read is told before anything runs
+        names = tuple(name for text in compare or () for name in names_in(text))
+        configurations(names, compiled=False)  # what cannot be read is told before anything runs
+        if output_format is BenchFormat.HTML:
+            page_parts()
+        options = BenchOptions(
+            tuple(paths), tuple(target or ()), names, plan, against, python, memory_limit, verbose,
+        )  # fmt: skip
         with shown_progress(quiet=verbose) as say:
             outcome, benched = asyncio.run(measure(options, say))
         _print(outcome, benched, output_format)
@@ -175,7 +179,10 @@ def exit_code(outcome: Outcome) -> int:
 
 
 async def measure(options: BenchOptions, say: Callable[[str], None]) -> tuple[Outcome, list[Benched]]:
-    """Measure every target, one after the other. Raises AgainstError before a target whose other run is not there."""
+    """Measure every target, one after the other; one whose other run is not there is told as a failure.
+
+    Raises AgainstError where nothing can be compared with what was named.
+    """
     benched: list[Benched] = []
     exported = _exported(options.against)
 
@@ -183,7 +190,13 @@ async def measure(options: BenchOptions, say: Callable[[str], None]) -> tuple[Ou
         asked = turn.request.target
         names = configurations(options.compare, compiled=asked.compiled)
         plan = dataclasses.replace(options.plan, configurations=names)
-        before = _before(options.against, exported, asked.path, asked.name)
+        try:
+            before = _before(options.against, exported, asked.path, asked.name)
+        except AgainstError as error:  # the targets before it were measured, those behind it may be
+            failure = Failure(Culprit.USER, "against", str(error), "Measure it without --against")
+            report = refused_report(turn.request, failure, None)
+            benched.append(Benched(report, None))
+            return report
         report = await turn.run(measure_request(turn.request, plan))
         benched.append(_kept(report, before, outcome, asked.path, asked.name))
         return report
@@ -225,23 +238,23 @@ def _before(against: str | None, exported: str | None, path: str, target: str) -
     if against is None:
         return None
     if exported is not None:
-        return from_json(exported, target)
+        try:
+            return from_json(exported, target, path)
+        except OtherTargetError as error:
+            raise AgainstError(f"{against}: {error}") from None
     other = Path(against)
     if other.suffix == ".py":
         run = history_of(str(other.absolute()), target).newest()
         if run is None:
             what = f"{against} has no benchmark of {target or '__main__'}"
-            raise AgainstError(f"{what}: make one first with `fuselight bench {against}`")
+            raise AgainstError(f"{what}: `fuselight bench {against}` makes one")
         return run
     history = history_of(path, target)
-    runs = history.runs()
-    found = next((one for one in runs if against in {one.id, LAST}), None)
-    run = history.read(found.id) if found is not None else None
+    run = history.newest() if against == LAST else history.read(against)
     if run is None:
-        name = f"{shown_path(path)}: {target or '__main__'}"
-        there = ", ".join(one.id for one in runs)
-        offer = f"there are {there}" if there else "none was made yet: leave out --against this time"
-        raise AgainstError(f"{name} has no run {against!r}: {offer}")
+        there = ", ".join(one.id for one in history.runs())
+        offer = f"there are {there}" if there else "none was made yet"
+        raise AgainstError(f"{shown_path(path)}: {target or '__main__'} has no run {against!r}: {offer}")
     return run
 
 
@@ -258,5 +271,12 @@ def _print(outcome: Outcome, benched: list[Benched], output_format: BenchFormat)
     typer.echo(made(outcome, benched), nl=False)
     if output_format is BenchFormat.HTML and len(benched) > 1:
         typer.echo("fuselight: HTML is of the first target; choose another with --target", err=True)
+    if output_format is not BenchFormat.JSON:  # which has them
+        for one in benched:
+            name = f"{shown_path(one.report.target.path)}: {one.report.target.name or '__main__'}"
+            for failure in one.report.failures:
+                typer.echo(f"fuselight: {name}: {failure.message}. {failure.next_step}".rstrip(), err=True)
     for problem in outcome.problems:
         typer.echo(f"fuselight: cannot measure {problem.what}: {problem.why}", err=True)
+    if not benched and not outcome.problems:
+        typer.echo(f"fuselight: {bench_text.NO_TARGET}", err=True)

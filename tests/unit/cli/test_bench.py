@@ -60,7 +60,7 @@ def benched(*reports: Report, before: Report | None = None) -> Any:
 def test_the_verdict_comes_first_then_rows_lines_and_where_the_time_goes() -> None:
     text = said(benchmark(row("eager", 300.0), DEFAULT))
     lines = text.splitlines()
-    assert lines[0] == f"{FILE}: Net - inference, measured on NVIDIA H200"
+    assert lines[0] == f"{FILE}: Net - inference, measured on NVIDIA H200 by the host's clock"
     assert lines[1] == "inputs: Net()(f32[4, 8])"
     assert lines[2] == "default is 3.0x as fast as eager: 100 us +- 1% instead of 300 us +- 1%"
     assert lines[3].startswith("  - its cold compile takes 2 s")
@@ -168,6 +168,7 @@ def test_a_problem_of_the_command_is_a_failure() -> None:
     [
         (["--compare", "eager,defualt"], "did you mean 'default'?"),
         (["--compare", "default+dynamical"], "'dynamical' in 'default+dynamical' is none of"),
+        (["--compare", "default", "--compare", "default+a='x,eager"], '"\'" is not closed in'),
         (["--against", "nowhere.json"], "nowhere.json cannot be compared with: No such file or directory"),
         (["--against", "{}.json"], "no benchmark is in it: make one with `fuselight bench --format json`"),
     ],
@@ -208,7 +209,7 @@ async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest
     monkeypatch.setattr(bench, "StartedWorker", lambda *_more, **_named: None)
     options = bench.BenchOptions((path,), plan=MeasurePlan(limit_seconds=10.0), against=against)
     outcome, found = await bench.measure(options, print)
-    return asked[0], outcome, found[0]
+    return next(iter(asked), None), outcome, found[0]
 
 
 @pytest.mark.asyncio
@@ -224,11 +225,15 @@ async def test_a_benchmark_is_kept_and_the_next_one_compared_with_it(
         _, _, found = await kept(tmp_path, name, 112.0, monkeypatch)
         assert found.before is not None
         assert found.before.past.when == "2026-01-31T12:00:00Z"
-    with pytest.raises(bench.AgainstError, match="has no run 'never': there are 2026"):
-        await kept(tmp_path, "never", 112.0, monkeypatch)
     (tmp_path / "other.py").touch()
-    with pytest.raises(bench.AgainstError, match="has no benchmark of Net: make one first"):
-        await kept(tmp_path, str(tmp_path / "other.py"), 112.0, monkeypatch)
+    for name, why in (
+        ("never", "Net has no run 'never': there are 2026"),
+        (str(tmp_path / "other.py"), "has no benchmark of Net: `fuselight bench "),
+    ):
+        asked, outcome, found = await kept(tmp_path, name, 112.0, monkeypatch)
+        (failure,) = found.report.failures
+        assert why in failure.message
+        assert (asked, bench.exit_code(outcome)) == (None, 2), "nothing was run for it"
 
 
 @pytest.mark.asyncio
@@ -249,5 +254,22 @@ async def test_an_export_of_another_checkout_can_be_compared_with(
 @pytest.mark.asyncio
 async def test_where_there_is_no_run_yet_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pyproject.toml").touch()
-    with pytest.raises(bench.AgainstError, match="none was made yet: leave out --against this time"):
-        await kept(tmp_path, "last", 100.0, monkeypatch)
+    _, _, found = await kept(tmp_path, "last", 100.0, monkeypatch)
+    assert found.report.failures[0].message.endswith("Net has no run 'last': none was made yet")
+
+
+def damage(folder: Path, identity: str) -> None:
+    (path,) = folder.glob(f".fuselight/bench/*/{identity}.json.gz")
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+@pytest.mark.asyncio
+async def test_a_last_run_that_is_damaged_gives_way_to_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    for us in (100.0, 50.0):
+        await kept(tmp_path, None, us, monkeypatch)
+    damage(tmp_path, "20260131T120000Z-2")
+    _, _, found = await kept(tmp_path, "last", 112.0, monkeypatch)
+    assert found.before.past.id == "20260131T120000Z"

@@ -14,7 +14,7 @@ from fuselight_server.cli.formats.json import severity_word
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.kernels.words import microseconds, size
 from fuselight_server.measured import words
-from fuselight_server.measured.comparing import has_times, shown_of
+from fuselight_server.measured.comparing import clock_of, has_times, shown_of
 from fuselight_server.measured.comparison import compare, label, said
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fuselight_server.cli.bench import Benched
     from fuselight_server.cli.outcome import Outcome
 
+NO_TARGET = "no target: name one with --target, or write a `# fuselight:` line above it"
 _LINES = 25
 """Lines and kernels told of one target; the rest is one line that says how many."""
 _PARTS = 12
@@ -40,9 +41,7 @@ def print_benchmarks(outcome: Outcome, benched: list[Benched], console: Console)
     for problem in outcome.problems:
         console.print(f"cannot measure {problem.what}: {problem.why}", soft_wrap=True)
     if not benched and not outcome.problems:
-        console.print(
-            "no target: name one with --target, or write a `# fuselight:` line above it", soft_wrap=True
-        )
+        console.print(NO_TARGET, soft_wrap=True)
 
 
 def _print_target(one: Benched, outcome: Outcome, console: Console) -> None:
@@ -51,7 +50,8 @@ def _print_target(one: Benched, outcome: Outcome, console: Console) -> None:
     measured = report.measured
     where = ""
     if measured is not None and has_times(measured):
-        where = f" - {made['work']}, measured on {words.device(measured.machine)}"
+        clock = words.CLOCK[clock_of(measured)]
+        where = f" - {made['work']}, measured on {words.device(measured.machine)} by {clock}"
     console.print(Text.assemble((name, "bold"), where), soft_wrap=True)
     for failure in report.failures:
         console.print(Text(f"failed: {failure.message}. {failure.next_step}", "bold red"), soft_wrap=True)

@@ -1,0 +1,136 @@
+"""What `fuselight bench` takes, and what it says where something could not be measured, in every format."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from fuselight.protocol import Analyse, InputsPlan, MeasurePlan, Target
+from fuselight.report import Culprit, Failure, Problem, Report
+from fuselight_server.cli import app
+from fuselight_server.cli.outcome import Outcome
+from fuselight_server.cli.targets import Turn
+from fuselight_server.interpreters import Choice
+from fuselight_server.measured.exports import NotBuiltError
+from tests.support.measured import benchmark, row
+from tests.support.reports import report
+
+bench: Any = importlib.import_module("fuselight_server.cli.bench")
+FAILURE = Failure(Culprit.USER, "inputs", "no inputs are known", "Write a directive.")
+FAILED = report(failures=(FAILURE,))
+
+
+class Told:
+    """What a command measured, and what it printed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.options: list[Any] = []
+        self.reports: list[Report] = []
+        self.problems: list[Problem] = []
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(bench, "measure", self._measure)
+        (folder / "model.py").write_text("import torch\n")
+
+    async def _measure(self, options: Any, _say: Any) -> tuple[Outcome, list[Any]]:
+        self.options.append(options)
+        outcome = Outcome(reports=self.reports, problems=self.problems)
+        return outcome, [bench.Benched(one, None) for one in self.reports]
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(app, ["bench", "model.py", *arguments])
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Told:
+    return Told(monkeypatch, tmp_path)
+
+
+def test_configurations_may_have_commas_and_come_in_several_options(told: Told) -> None:
+    backends = 'max-autotune+max_autotune_gemm_backends="ATEN,TRITON"'
+    told.run("--compare", f"default, {backends}", "--compare", "eager", "--compare", "dynamic")
+    assert told.options[0].compare == ("default", backends, "eager", "dynamic")
+
+
+@pytest.mark.parametrize("output", ["csv", "html"])
+def test_a_target_that_failed_is_told_beside_what_is_written_to_a_file(told: Told, output: str) -> None:
+    told.reports = [FAILED]
+    result = told.run("--format", output)
+    assert result.exit_code == 2
+    assert "Net: no inputs are known. Write a directive." in result.stderr
+
+
+def test_json_has_what_failed_and_is_whole(told: Told) -> None:
+    told.reports = [FAILED, benchmark(row("eager", 300.0))]
+    told.problems = [Problem("targets", "g", "no class or function")]
+    result = told.run("--format", "json")
+    assert result.exit_code == 2
+    data = json.loads(result.stdout)
+    assert data["targets"][0]["failures"][0]["message"] == "no inputs are known"
+    assert [one["page"]["found"] for one in data["targets"]] == [False, True]
+    assert data["problems"][0]["what"] == "g"
+
+
+@pytest.mark.parametrize("output", ["json", "csv", "html"])
+def test_no_target_is_told_in_every_format(told: Told, output: str) -> None:
+    result = told.run("--format", output)
+    assert result.exit_code == 2
+    assert "no target: name one with --target" in result.stderr
+
+
+def test_a_page_that_is_not_built_is_told_before_anything_is_measured(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_built() -> None:
+        raise NotBuiltError("the page's script is not built")
+
+    monkeypatch.setattr(bench, "page_parts", not_built)
+    result = told.run("--format", "html")
+    assert (result.exit_code, told.options) == (2, [])
+    assert "the page's script is not built" in result.stderr
+
+
+@pytest.mark.asyncio
+async def test_a_target_without_a_run_to_compare_with_costs_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    path = str(tmp_path / "model.py")
+
+    def turn(name: str) -> Turn:
+        target = Target(path, name, "module", 4, compiled=True)
+        request = Analyse(id=1, generation=1, target=target, inputs=InputsPlan(), roots=(str(tmp_path),))
+        worker: Any = SimpleNamespace(hello=None)
+        return Turn(request, worker, Choice("", ""), print)
+
+    async def run(turn: Turn, _request: Analyse) -> Report:
+        made = benchmark(row("eager", 300.0), row("default", 100.0))
+        return replace(made, target=replace(made.target, path=path, name=turn.request.target.name))
+
+    async def report_each(_paths: Any, _worker: Any, _say: Any, report_of: Any, **_more: Any) -> Outcome:
+        outcome = Outcome()
+        outcome.reports += [await report_of(turn(name), outcome) for name in names]
+        return outcome
+
+    monkeypatch.setattr(Turn, "run", run)
+    monkeypatch.setattr(bench, "report_each", report_each)
+    monkeypatch.setattr(bench, "StartedWorker", lambda *_more, **_named: None)
+    plan = MeasurePlan(limit_seconds=10.0)
+    names = ["Net"]
+    await bench.measure(bench.BenchOptions((tmp_path,), plan=plan), print)
+    names = ["New", "Net"]
+    outcome, (new, net) = await bench.measure(
+        bench.BenchOptions((tmp_path,), plan=plan, against="last"), print
+    )
+    assert (
+        new.report.failures[0].message
+        == f"{bench.shown_path(path)}: New has no run 'last': none was made yet"
+    )
+    assert net.before is not None
+    assert bench.exit_code(outcome) == 2

@@ -14,6 +14,7 @@ import {
   pictureIn,
   startedIn,
 } from "../src/bench_target.ts";
+import { configurationWords, kernelName, kindWords } from "../webview/bench/explained.ts";
 import { flameRows, stageOf } from "../webview/bench/flame.ts";
 import { profileOf } from "../webview/bench/profiles.ts";
 import { ceilings, intensities, memoryLimit, rates, ridge, shownPoints } from "../webview/bench/roofline.ts";
@@ -59,9 +60,10 @@ describe("Words", () => {
     assert.equal(words.withSpread({ us: null, spread: null }), words.unknown);
     const cell = (passed: boolean | null, text: string) =>
       words.accuracy({ accuracy: { passed, text, tensors: [], place: null } } as unknown as Row);
-    assert.equal(cell(true, ""), "passed");
-    assert.equal(cell(false, "cosine 0.5"), "FAILED: cosine 0.5");
-    assert.equal(cell(null, "no reference"), "not compared: no reference");
+    assert.equal(words.withSpread({ us: 446, spread: 51.53 }), "446 us \u00b1>100%");
+    assert.deepEqual(cell(true, ""), ["passed", ""]);
+    assert.deepEqual(cell(false, "cosine 0.5"), ["FAILED", "cosine 0.5"]);
+    assert.deepEqual(cell(null, "not compared: no reference"), ["not compared", "no reference"]);
   });
 
   it("say what was measured, and when", () => {
@@ -78,6 +80,48 @@ describe("Words", () => {
       words.pictureName({ ...page, title: "a.b<c>" } as unknown as MeasuredPage),
       "a.b_c_-2026-01-31.png",
     );
+  });
+});
+
+describe("What terms mean", () => {
+  it("is said of each configuration that has a name", () => {
+    const named = readFileSync(
+      new URL("../../compiler/fuselight/configurations.py", import.meta.url),
+      "utf8",
+    );
+    const modes = [...(/^MODES = \((.*)\)$/m.exec(named)?.[1]?.matchAll(/"([\w-]+)"/g) ?? [])];
+    assert.ok(modes.length >= 4);
+    for (const name of ["eager", "written", "dynamic", ...modes.map((match) => match[1] ?? "")]) {
+      assert.notEqual(configurationWords(name), "", name);
+    }
+    assert.equal(
+      configurationWords("backend:aot_eager+fullgraph+a=1"),
+      "torch.compile with the backend aot_eager, no graph break allowed, a=1",
+    );
+  });
+
+  it("is said of each kind of time", () => {
+    const report = readFileSync(
+      new URL("../../compiler/fuselight/report/measured.py", import.meta.url),
+      "utf8",
+    );
+    const gaps = /class GapKind[\s\S]*?\n\n\n/.exec(report)?.[0] ?? "";
+    const kinds = [...gaps.matchAll(/^ {4}[A-Z]+ = "(\w+)"/gm)].map((match) => match[1] ?? "");
+    assert.ok(kinds.length >= 7);
+    for (const kind of [...kinds, "kernel", "kernel_eager", "kernel_copy", "unknown"]) {
+      assert.notEqual(kindWords(kind), "", kind);
+    }
+  });
+
+  it("reads the names of kernels", () => {
+    const encoded = "_ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolutionEEE";
+    assert.equal(kernelName(encoded), "cutlass__5x_cudnn::Kernel<\u2026>");
+    assert.equal(
+      kernelName("void at::native::reduce_kernel<512, 1>(int)"),
+      "at::native::reduce_kernel<512, 1>(int)",
+    );
+    assert.equal(kernelName("triton_poi_fused_add_0"), "triton_poi_fused_add_0");
+    assert.equal(kernelName("_ZN99short"), "short");
   });
 });
 

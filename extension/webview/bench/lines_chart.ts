@@ -1,29 +1,40 @@
 /** Time by line, as bars: the lines that take the most, in that order. */
 
-import type { LineTime } from "../../src/bench_messages";
+import type { LineTime, Place } from "../../src/bench_messages";
 import { axis, type ChartSpec } from "./chart";
 import { colourOf, type Theme } from "./theme";
 import { lineWords, percent, placeOf, shorten, time } from "./words";
 
 const most = 20;
-const barHeight = 24;
+/** From this width on the words stand beside the bars; below it, above them. */
+const wide = 900;
+const [besideHeight, aboveHeight] = [24, 46];
+const foot = 44;
 
 export function linesChart(all: readonly LineTime[]): ChartSpec {
   const lines = all.slice(0, most);
+  const one = oneFile(lines);
+  const nameOf = ({ place }: LineTime) => `${one === null ? placeOf(place) : place.line + 1}  ${place.text}`;
   return {
     name: all.length > most ? `Time by line, the first ${most} of ${all.length}` : "Time by line",
     about: `Time by line, ${lines.length} bars, the longest first`,
-    height: () => lines.length * barHeight + 56,
+    height: (width) => lines.length * (width < wide ? aboveHeight : besideHeight) + foot + 12,
     items: lines.map((line, index) => ({ words: lineWords(line), place: line.place, series: 0, index })),
     option(theme, width) {
-      const letters = labelLetters(theme, width);
-      const labels = lines.map(({ place }) => shorten(`${placeOf(place)}  ${place.text}`, letters));
-      const left = Math.max(0, ...labels.map((label) => label.length)) * letterWidth(theme) + 20;
+      const isAbove = width < wide;
+      const letters = Math.max(12, Math.floor((width * (isAbove ? 0.9 : 0.45)) / letterWidth(theme)));
+      const labels = lines.map((line) => shorten(nameOf(line), letters));
+      const longest = Math.max(0, ...labels.map((label) => label.length));
       return {
-        grid: { left, right: 120, top: 8, bottom: 44 },
+        grid: {
+          left: isAbove ? 10 : longest * letterWidth(theme) + 20,
+          right: 120,
+          top: 8,
+          bottom: foot,
+        },
         xAxis: {
           type: "value",
-          ...axis(theme, "time of one call"),
+          ...axis(theme, one === null ? "time of one call" : `time of one call, lines of ${one}`),
           nameGap: 26,
           axisLabel: { color: theme.text, hideOverlap: true, formatter: (us: number) => time(us) },
         },
@@ -33,13 +44,21 @@ export function linesChart(all: readonly LineTime[]): ChartSpec {
           data: labels,
           axisTick: { show: false },
           axisLine: { lineStyle: { color: theme.muted } },
-          axisLabel: { color: theme.text, fontFamily: theme.mono, fontSize: theme.size - 1, interval: 0 },
+          axisLabel: {
+            color: theme.text,
+            fontFamily: theme.mono,
+            fontSize: theme.size - 1,
+            interval: 0,
+            ...(isAbove ? above : {}),
+          },
+          z: 5, // words above bars may cross a grid line
         },
         series: [
           {
             type: "bar",
             data: lines.map(({ us }) => us),
-            barWidth: "64%",
+            barWidth: isAbove ? 14 : "64%",
+            ...(isAbove ? { barCategoryGap: 0 } : {}),
             cursor: "pointer",
             itemStyle: { color: colourOf(theme, 0) },
             emphasis: { itemStyle: { borderColor: theme.text, borderWidth: 2 } },
@@ -59,9 +78,13 @@ export function linesChart(all: readonly LineTime[]): ChartSpec {
   };
 }
 
-/** At most four tenths of the chart are words. */
-function labelLetters(theme: Theme, width: number): number {
-  return Math.max(12, Math.floor((width * 0.4) / letterWidth(theme)));
+/** Inside of the chart, on the upper edge of the bar. */
+const above = { inside: true, align: "left", verticalAlign: "bottom", padding: [0, 0, 9, 0], margin: 2 };
+
+/** The path of all lines, where it is one. */
+function oneFile(lines: readonly { readonly place: Place }[]): string | null {
+  const [first, ...others] = new Set(lines.map(({ place }) => place.path));
+  return first !== undefined && others.length === 0 ? first : null;
 }
 
 /** Of a monospaced font. */

@@ -2,6 +2,7 @@
 
 import type { Roofline } from "../../src/bench_messages";
 import { axis, type ChartSpec } from "./chart";
+import { kernelName } from "./explained";
 import {
   type Ceiling,
   ceilings,
@@ -26,7 +27,7 @@ export function rooflineChart(roofline: Roofline): ChartSpec {
     height: () => 380,
     items: points.map(({ name, intensity, tflops, us, place }, index) => ({
       words: [
-        shorten(name, 70),
+        shorten(kernelName(name), 70),
         `${number(intensity)} operations a byte, ${number(tflops)} TFLOP/s, ${time(us)}`,
         ...(place === null ? [] : [placeOf(place)]),
       ],
@@ -60,7 +61,7 @@ export function rooflineChart(roofline: Roofline): ChartSpec {
               textBorderColor: theme.background,
               textBorderWidth: 3,
               formatter: ({ dataIndex }: { dataIndex: number }) =>
-                dataIndex < named ? shorten(points[dataIndex]?.name ?? "", 28) : "",
+                dataIndex < named ? shorten(kernelName(points[dataIndex]?.name ?? ""), 28) : "",
             },
             labelLayout: { hideOverlap: true },
           },

@@ -17,6 +17,7 @@ import type {
   WallPart,
 } from "../../src/bench_messages";
 import { button, element } from "../dom";
+import { configurationWords, kernelName, kindWords } from "./explained";
 import * as words from "./words";
 
 /** Null where there are no lines to go to: a page that stands alone. */
@@ -27,27 +28,35 @@ type Cell = string | Node | readonly (string | Node)[];
 interface Column<T> {
   readonly title: string;
   readonly isNumber?: boolean;
+  /** Left out where no row has it. */
+  readonly isKnown?: (row: T) => boolean;
   readonly cell: (row: T) => Cell;
 }
 
-function table<T>(caption: string, columns: readonly Column<T>[], rows: readonly T[]): HTMLElement {
+/** `instead`: what stands in the place of all but the first cell of a row, where that is not null. */
+function table<T>(
+  caption: string,
+  all: readonly Column<T>[],
+  rows: readonly T[],
+  instead: (row: T) => Node | null = () => null,
+): HTMLElement {
+  const columns = all.filter(({ isKnown }) => isKnown === undefined || rows.some(isKnown));
   const heads = columns.map(({ title, isNumber }) =>
     element("th", { scope: "col", ...(isNumber ? { class: "number" } : {}) }, title),
   );
-  const body = rows.map((row) =>
-    element(
-      "tr",
-      {},
-      ...columns.map(({ cell, isNumber }, index) => {
-        const made = cell(row);
-        const parts = Array.isArray(made) ? (made as readonly (string | Node)[]) : [made as string | Node];
-        const attributes = isNumber ? { class: "number" } : {};
-        return index === 0
-          ? element("th", { scope: "row", ...attributes }, ...parts)
-          : element("td", attributes, ...parts);
-      }),
-    ),
-  );
+  const body = rows.map((row) => {
+    const [first, ...others] = columns.map(({ cell, isNumber }, index) => {
+      const made = cell(row);
+      const parts = Array.isArray(made) ? (made as readonly (string | Node)[]) : [made as string | Node];
+      const attributes = isNumber ? { class: "number" } : {};
+      return index === 0
+        ? element("th", { scope: "row", ...attributes }, ...parts)
+        : element("td", attributes, ...parts);
+    });
+    const only = instead(row);
+    const rest = only === null ? others : [element("td", { colspan: others.length }, only)];
+    return element("tr", {}, ...(first === undefined ? [] : [first]), ...rest);
+  });
   const made = element(
     "table",
     {},
@@ -77,47 +86,80 @@ export function configurationsTable(rows: readonly Row[], open: Open): HTMLEleme
   return table<Row>(
     caption,
     [
-      { title: "Configuration", cell: ({ name }) => element("span", { class: "place" }, name) },
-      { title: "Time", isNumber: true, cell: timeCell },
+      { title: "Configuration", cell: nameCell },
+      { title: "Time of one call", isNumber: true, cell: timeCell },
       { title: "Speed-up", isNumber: true, cell: (row) => words.speedup(row.speedup) },
-      { title: "First call", isNumber: true, cell: ({ first_us }) => words.time(first_us) },
-      { title: "Second call", isNumber: true, cell: ({ second_us }) => words.time(second_us) },
-      { title: "Peak memory", isNumber: true, cell: ({ peak_bytes }) => words.bytes(peak_bytes) },
-      { title: "Of it, the call's own", isNumber: true, cell: ({ own_bytes }) => words.bytes(own_bytes) },
-      { title: "Accuracy", cell: (row) => accuracyCell(row, open) },
-      { title: "Graph breaks", isNumber: true, cell: ({ graph_breaks }) => words.number(graph_breaks) },
-      { title: "Compiles (again)", isNumber: true, cell: compilesCell },
+      { title: "Results", cell: (row) => accuracyCell(row, open) },
+      { title: "First call", isNumber: true, cell: firstCell },
+      { title: "Peak memory", isNumber: true, cell: memoryCell },
+      {
+        title: "Graph breaks",
+        isNumber: true,
+        isKnown: ({ graph_breaks }) => graph_breaks !== null,
+        cell: ({ graph_breaks }) => words.number(graph_breaks),
+      },
+      {
+        title: "Compiles",
+        isNumber: true,
+        isKnown: ({ compiles }) => compiles !== null,
+        cell: compilesCell,
+      },
     ],
     rows,
+    ({ failure }) => (failure === null ? null : element("span", { class: "failure" }, `Failed: ${failure}`)),
   );
 }
 
+function nameCell({ name }: Row): Cell {
+  return [element("span", { class: "place" }, name), sentence(configurationWords(name))];
+}
+
 function timeCell(row: Row): Cell {
-  if (row.failure !== null) {
-    return element("span", { class: "failure wide" }, `Failed: ${row.failure}`);
-  }
   const clock = row.clock === null ? "" : `${row.clock} clock, ${words.number(row.calls)} calls`;
   const host =
-    row.clock === "device" && row.wall_us !== null ? `, ${words.time(row.wall_us)} by the host's` : "";
+    row.clock === "device" && row.wall_us !== null ? `${words.time(row.wall_us)} by the host's clock` : "";
   return [
     words.withSpread(row),
     ...(row.unsteady ? [element("strong", { class: "doubt" }, " unsteady")] : []),
-    element("div", { class: "small" }, `${clock}${host}`),
-    ...row.notes.map((note) => element("div", { class: "small wide" }, note)),
+    ...[clock, host].map(small),
+    ...row.notes.map(sentence),
   ];
+}
+
+/** The first one compiles; the second may still, or records a CUDA graph. */
+function firstCell({ first_us, second_us }: Row): Cell {
+  return [words.time(first_us), small(second_us === null ? "" : `second ${words.time(second_us)}`)];
+}
+
+function memoryCell({ peak_bytes, own_bytes }: Row): Cell {
+  return [
+    words.bytes(peak_bytes),
+    small(own_bytes === null ? "" : `${words.bytes(own_bytes)} the call's own`),
+  ];
+}
+
+function compilesCell({ compiles, recompiles }: Row): Cell {
+  return [words.number(compiles), small(recompiles ? `${words.number(recompiles)} of them again` : "")];
+}
+
+/** Below a cell's main words; on one line in a column of numbers. */
+function small(text: string): HTMLElement | string {
+  return text === "" ? "" : element("div", { class: "small" }, text);
+}
+
+function sentence(text: string): HTMLElement | string {
+  return text === "" ? "" : element("div", { class: "small sentence" }, text);
 }
 
 function accuracyCell(row: Row, open: Open): Cell {
   const failed = row.accuracy?.passed === false;
-  const text = element("div", { class: failed ? "sentence failure" : "sentence" }, words.accuracy(row));
+  const [verdict, why] = words.accuracy(row);
   const place = row.accuracy?.place ?? null;
-  return place === null ? text : [text, " ", placeCell(place, open)];
-}
-
-function compilesCell({ compiles, recompiles }: Row): string {
-  return recompiles === null
-    ? words.number(compiles)
-    : `${words.number(compiles)} (${words.number(recompiles)})`;
+  return [
+    element("span", failed ? { class: "failure" } : {}, verdict),
+    sentence(why),
+    ...(place === null ? [] : [placeCell(place, open)]),
+  ];
 }
 
 export function tensorsTable(rows: readonly Row[]): HTMLElement | null {
@@ -150,21 +192,30 @@ export function linesTable(lines: readonly LineTime[], open: Open): HTMLElement 
       { title: "Line", cell: ({ place }) => placeCell(place, open) },
       { title: "Time", isNumber: true, cell: ({ us }) => words.time(us) },
       { title: "Of the kernels' time", isNumber: true, cell: ({ share }) => words.percent(share) },
-      { title: "Kernels", cell: ({ kernels }) => kernels.join(", ") },
+      { title: "Kernels", cell: ({ kernels }) => sentence(kernels.map(kernelName).join(", ")) },
     ],
     lines,
   );
 }
 
 export function whereTable(parts: readonly WallPart[], open: Open): HTMLElement {
+  const isFirst = (part: WallPart) => parts.find(({ kind }) => kind === part.kind) === part;
   return table<WallPart>(
     "Where the wall time goes",
     [
-      { title: "What", cell: ({ label }) => label },
+      { title: "What", cell: (part) => [part.label, sentence(isFirst(part) ? kindWords(part.kind) : "")] },
       { title: "Time", isNumber: true, cell: ({ us }) => words.time(us) },
       { title: "Share", isNumber: true, cell: ({ share }) => words.percent(share) },
-      { title: "By", cell: ({ what }) => what },
-      { title: "Line", cell: ({ place }) => placeCell(place, open) },
+      {
+        title: "Line",
+        isKnown: ({ place }) => place !== null,
+        cell: ({ place }) => placeCell(place, open),
+      },
+      {
+        title: "In",
+        isKnown: ({ what }) => what !== "",
+        cell: ({ what }) => what,
+      },
     ],
     parts,
   );
@@ -172,32 +223,44 @@ export function whereTable(parts: readonly WallPart[], open: Open): HTMLElement 
 
 export function kernelsTable(kernels: readonly KernelRow[], open: Open): HTMLElement {
   const estimate = (us: number | null) => (us === null ? words.unknown : `~${words.time(us)}`);
-  const anyPhase = kernels.some(({ phase }) => phase !== "");
   return table<KernelRow>(
     "Kernels of one call, the longest first",
     [
-      { title: "Kernel", cell: ({ name, joined }) => (joined ? name : `${name} (not joined to a line)`) },
-      { title: "Kind", cell: ({ kind }) => kind },
-      ...(anyPhase ? [{ title: "Phase", cell: ({ phase }: KernelRow) => phase }] : []),
+      { title: "Kernel", cell: ({ name }) => kernelCell(name) },
       { title: "Time (quartiles)", isNumber: true, cell: (row) => words.kernelTime(row) },
       { title: "Share", isNumber: true, cell: ({ share }) => words.percent(share) },
+      { title: "Line", cell: ({ place, joined }) => (joined ? placeCell(place, open) : "not known") },
       { title: "Launches", isNumber: true, cell: ({ count }) => words.number(count) },
-      { title: "Estimate", isNumber: true, cell: ({ estimate_us }) => estimate(estimate_us) },
-      { title: "Alone", isNumber: true, cell: ({ isolated_us }) => words.time(isolated_us) },
-      { title: "GB/s", isNumber: true, cell: ({ bandwidth_gbs }) => words.number(bandwidth_gbs) },
-      { title: "TFLOP/s", isNumber: true, cell: ({ tflops }) => words.number(tflops) },
-      { title: "Of the limit", isNumber: true, cell: ({ of_limit }) => words.percent(of_limit) },
-      { title: "Line", cell: ({ place }) => placeCell(place, open) },
+      { title: "Kind", cell: ({ kind }) => kind.replaceAll("_", " ") },
+      { title: "Phase", isKnown: ({ phase }) => phase !== "", cell: ({ phase }) => phase },
+      known("Estimate", ({ estimate_us }) => estimate_us, estimate),
+      known("Alone", ({ isolated_us }) => isolated_us, words.time),
+      known("Of the limit", ({ of_limit }) => of_limit, words.percent),
+      known("GB/s", ({ bandwidth_gbs }) => bandwidth_gbs, words.number),
+      known("TFLOP/s", ({ tflops }) => tflops, words.number),
     ],
     kernels,
   );
+}
+
+function kernelCell(name: string): Node {
+  return element("span", { class: "kernel", title: name }, kernelName(name));
+}
+
+/** A column of numbers that is left out where none is known. */
+function known<T>(
+  title: string,
+  of: (row: T) => number | null,
+  say: (value: number | null) => string,
+): Column<T> {
+  return { title, isNumber: true, isKnown: (row) => of(row) !== null, cell: (row) => say(of(row)) };
 }
 
 export function rooflineTable({ roofline }: Details, open: Open): HTMLElement {
   return table<RooflinePoint>(
     "Roofline",
     [
-      { title: "Kernel", cell: ({ name }) => name },
+      { title: "Kernel", cell: ({ name }) => kernelCell(name) },
       { title: "Operations a byte", isNumber: true, cell: ({ intensity }) => words.number(intensity) },
       { title: "TFLOP/s", isNumber: true, cell: ({ tflops }) => words.number(tflops) },
       { title: "Time", isNumber: true, cell: ({ us }) => words.time(us) },
@@ -214,9 +277,9 @@ export function stepsTable(steps: readonly Step[], open: Open): HTMLElement {
       { title: "Phase", cell: ({ name, depth }) => `${"\u00a0\u00a0".repeat(depth)}${name}` },
       { title: "Since the start", isNumber: true, cell: ({ start_us }) => words.time(start_us) },
       { title: "Time", isNumber: true, cell: ({ us }) => words.time(us) },
+      { title: "Line", cell: ({ place }) => placeCell(place, open) },
       { title: "Frame", cell: ({ compile_id }) => compile_id ?? "" },
       { title: "Seen by", cell: ({ sampled }) => (sampled ? "samples" : "torch") },
-      { title: "Line", cell: ({ place }) => placeCell(place, open) },
     ],
     steps.toSorted((left, right) => left.start_us - right.start_us || left.depth - right.depth),
   );

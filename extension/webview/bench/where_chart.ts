@@ -3,11 +3,14 @@
 import type { CustomSeriesRenderItem } from "echarts";
 import type { WallPart } from "../../src/bench_messages";
 import { axis, type ChartSpec, legend } from "./chart";
+import { kindWords } from "./explained";
 import { colourOf, readableOn, type Theme } from "./theme";
 import { colourIndex, kindsOf, type Segment, segmentsOf } from "./where";
 import { partWords, percent, time } from "./words";
 
 const [barHeight, axisHeight] = [44, 52];
+/** Below this part of all, a kind is not in the legend. */
+const seen = 0.005;
 
 export function whereChart(parts: readonly WallPart[]): ChartSpec {
   const segments = segmentsOf(parts);
@@ -16,11 +19,13 @@ export function whereChart(parts: readonly WallPart[]): ChartSpec {
     const share = ofKind.reduce((sum, part) => sum + part.share, 0);
     return {
       name: `${ofKind[0]?.label ?? kind} ${percent(share)}`,
+      share,
       colour: colourIndex(kind),
       segments: segments.filter((segment) => segment.kind === kind),
     };
   });
-  const names = kinds.map(({ name }) => name);
+  // What is too narrow to be seen is named where it is pointed at, and in the table.
+  const names = kinds.filter(({ share }) => share >= seen).map(({ name }) => name);
   const total = segments.at(-1)?.end ?? 0;
   return {
     name: "Where the wall time goes",
@@ -99,11 +104,13 @@ function nameOf({ parts }: Segment): string {
 
 function wordsOf({ parts, start, end }: Segment, total: number): readonly string[] {
   const [first] = parts;
+  const about = kindWords(first?.kind ?? "");
+  const meaning = about === "" ? [] : [about];
   if (parts.length === 1 && first !== undefined) {
-    return partWords(first);
+    return [...partWords(first), ...meaning];
   }
   const label = `${first?.label ?? ""}, ${parts.length} small parts`;
-  return [label, `${time(end - start)}, ${percent((end - start) / total)} of the wall time`];
+  return [label, `${time(end - start)}, ${percent((end - start) / total)} of the wall time`, ...meaning];
 }
 
 function placeIn({ parts }: Segment): WallPart["place"] {

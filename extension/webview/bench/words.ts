@@ -57,9 +57,10 @@ export function changeOf(pair: {
   return isWithin ? "within the spread" : change(pair.change);
 }
 
-/** `12.3 ms \u00b11.2%`. */
+/** `12.3 ms \u00b11.2%`; what is as wide as the time itself has no number. */
 export function withSpread({ us, spread }: Pick<Row, "us" | "spread">): string {
-  return us === null || spread === null ? time(us) : `${time(us)} \u00b1${percent(spread)}`;
+  const around = spread !== null && spread >= 1 ? ">100%" : percent(spread);
+  return us === null || spread === null ? time(us) : `${time(us)} \u00b1${around}`;
 }
 
 /** `1.62x`; what is far slower keeps two digits, `0.0047x`. */
@@ -86,13 +87,13 @@ export function pictureName({ title, when }: MeasuredPage): string {
   return `${[name, when.slice(0, 10)].filter((part) => part !== "").join("-")}.png`;
 }
 
-/** What a configuration's accuracy is in a word; the details stand in a table of their own. */
-export function accuracy({ accuracy: cell }: Row): string {
+/** What a configuration's accuracy is in a word, and in a sentence; a table of its own has the details. */
+export function accuracy({ accuracy: cell }: Row): readonly [string, string] {
   if (cell === null) {
-    return unknown;
+    return [unknown, ""];
   }
   const verdict = { true: "passed", false: "FAILED", null: "not compared" }[String(cell.passed)] ?? "";
-  return cell.text === "" ? verdict : `${verdict}: ${cell.text}`;
+  return [verdict, cell.text.replace(/^not compared(: )?/, "")];
 }
 
 /** The line under the heading. */

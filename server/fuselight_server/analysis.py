@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.protocol import Analyse, Answer, Refused
 from fuselight.report import Tier
-from fuselight_server.bench_runs import Benches
+from fuselight_server.bench_runs import Benches, InTurn
 from fuselight_server.consent import Consent
 from fuselight_server.kernel_runs import KernelRuns
 from fuselight_server.measured.planning import measure_request
@@ -61,7 +61,7 @@ class Analysis:
         self._pace = Pace(state)
         self._consent = Consent(state, face)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._early: list[Callable[[], None]] | None = []
+        self._early: list[Callable[[], object]] | None = []
         self._identity = 0
         self.outcomes = Outcomes(state, face, generation=lambda: self.runs.generation)
         self.benches = Benches(state, face, self.outcomes)
@@ -79,6 +79,13 @@ class Analysis:
         """Whether the client's settings are known; what is asked for before waits for them."""
         return self._early is None
 
+    def defer(self, request: Callable[[], object]) -> bool:
+        """Keep `request` until the settings are known; False, and nothing is kept, where they are."""
+        if self._early is None:
+            return False
+        self._early.append(request)
+        return True
+
     def begin(self) -> None:
         """Go on with what was asked for before the settings were known."""
         early, self._early = self._early or [], None
@@ -89,8 +96,7 @@ class Analysis:
 
     def saved(self, path: str, *, automatic: bool) -> None:
         """Run what a saved file and the files that depend on it compile, if the settings say so."""
-        if self._early is not None:
-            self._early.append(lambda: self.saved(path, automatic=automatic))
+        if self.defer(lambda: self.saved(path, automatic=automatic)):
             return
         document = self._state.at(path)
         folder = self._state.folder_of(path)
@@ -110,8 +116,7 @@ class Analysis:
         self, path: str, target: str | None, tier: Tier = Tier.CAPTURE, plan: MeasurePlan | None = None
     ) -> None:
         """Run a target (None: what the file compiles) because the user asked for it; tier measured by a plan."""
-        if self._early is not None:
-            self._early.append(lambda: self.command(path, target, tier, plan))
+        if self.defer(lambda: self.command(path, target, tier, plan)):
             return
         folder = self._state.folder_of(path)
         planned = self._planned(path) if target is None else (Key(path, "" if target == MAIN else target),)
@@ -296,7 +301,8 @@ class Analysis:
             self._state.log(f"worker for {lane.folder}: {lane.executable}")
             self._end_idle_workers(lane)
             worker = self._workers[lane] = self._make_worker(lane, settings, self._state.log)
-        return KernelRuns(worker, self._state.log)
+        runner = KernelRuns(worker, self._state.log)
+        return InTurn(runner, self.benches.turn) if lane.measures else runner
 
     def _end_idle_workers(self, lane: Lane) -> None:
         """End the workers that `lane` replaces, as another interpreter was found, where they have nothing to do."""

@@ -1,7 +1,8 @@
 """Runs of tier measured: what is asked of them, what they find, and what went on beside them.
 
-Invariant: a benchmark supersedes no other run, and none waits for it: it has a worker of its own, so that a save shows
-its findings as soon as ever. What ran meanwhile is told with the numbers, which it may have disturbed.
+Invariant: a benchmark supersedes no other run, and none waits for it but another benchmark: it has a worker of its own,
+so that a save shows its findings as soon as ever. What ran meanwhile is told with the numbers, which it may have
+disturbed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.protocol import MeasurePlan
+from fuselight.protocol import MeasurePlan, Progress
 from fuselight.report import Tier, Work, data_key
 from fuselight_server.measured.history import NotKeptError, run_of
 from fuselight_server.measured.planning import configurations, history_of
@@ -20,13 +21,14 @@ from fuselight_server.outcomes import line_reader
 from fuselight_server.state import disk_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from fuselight.protocol import Analyse, Answer, Refused
     from fuselight.report import Report
     from fuselight_server.face import Face
     from fuselight_server.measured_results import MeasuredResult
     from fuselight_server.outcomes import Outcomes
-    from fuselight_server.runs import Job, Key
+    from fuselight_server.runs import Job, Key, Runner
     from fuselight_server.settings import BenchSettings
     from fuselight_server.state import State
 
@@ -50,6 +52,27 @@ def plan_of(
     )
 
 
+class InTurn:
+    """A worker that measures while no other does, of whichever folder or interpreter: they would disturb each other."""
+
+    def __init__(self, worker: Runner, turn: asyncio.Lock) -> None:
+        """Run in `worker` while `turn` is held."""
+        self._worker = worker
+        self._turn = turn
+
+    async def run(
+        self,
+        request: Analyse,
+        on_progress: Callable[[Progress], None],
+        on_partial: Callable[[Report], None],
+    ) -> Answer | Refused:
+        """Run to the one answer."""
+        if self._turn.locked():
+            on_progress(Progress(request.id, "measure", "waiting for another benchmark"))
+        async with self._turn:
+            return await self._worker.run(request, on_progress, on_partial)
+
+
 class Benches:
     """Takes in what benchmarks find."""
 
@@ -58,6 +81,7 @@ class Benches:
         self._state = state
         self._face = face
         self._outcomes = outcomes
+        self.turn = asyncio.Lock()
         self._beside: dict[Key, dict[str, None]] = {}
         """In words, what ran beside each benchmark in flight."""
         self._texts: dict[Key, dict[str, str]] = {}
@@ -74,7 +98,8 @@ class Benches:
         self._beside = {key: self._beside.get(key, {}) for key in benches}
         self._texts = {key: self._texts.get(key, {}) for key in benches}
         for key in benches:
-            self._beside[key].update(dict.fromkeys(_words(other, key) for other in running if other != key))
+            beside = [other for other in running if other != key and other.tier is not Tier.MEASURED]
+            self._beside[key].update(dict.fromkeys(_words(other, key) for other in beside))
 
     async def take_in(self, job: Job, report: Report) -> None:
         """Keep and show what a benchmark measured."""

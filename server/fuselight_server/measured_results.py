@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fuselight_server.measured.history import Run
     from fuselight_server.measured.page import Drawn
     from fuselight_server.runs import Key
+    from fuselight_server.static.moves import Change
 
 SO_FAR = "so far: the benchmark still goes on"
 CANCELLED = "cancelled: not all was measured"
@@ -74,6 +75,8 @@ class MeasuredResult(Moving):
     """Whether that lies in the history, under its id."""
     drawn: Drawn | None = None
     """Its page as it was made last."""
+    moves: int = 0
+    """How many edits have moved lines since: places that its page tells are others then."""
     _rows: dict[str, tuple[MeasuredRow, ...]] | None = None
 
     @cached_property
@@ -107,6 +110,11 @@ class MeasuredResult(Moving):
     def whole(self) -> MeasuredResult | None:
         """The last result that is all of what a benchmark measured, this one or an earlier."""
         return self if self.learnt and not self.unfinished else self.earlier
+
+    def change(self, path: str, change: Change) -> None:
+        """Take in one change of a file's text."""
+        super().change(path, change)
+        self.moves += path in self.depends and change.new_end[0] != change.end[0]
 
     def follow(self, older: MeasuredResult) -> None:
         """Come after the result of the run before; the last whole one stays where this is none, or learnt nothing."""

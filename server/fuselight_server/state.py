@@ -18,7 +18,7 @@ from fuselight_server.settings import Settings
 from fuselight_server.static.document import SourceDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from fuselight_server.kernel_results import KernelResult
     from fuselight_server.measured_results import MeasuredResult
@@ -110,6 +110,8 @@ class Snapshot:
     """Results of tier kernels that say something about this file."""
     measured: Mapping[Key, MeasuredResult] = field(default_factory=dict)
     """Benchmarks that say something about this file."""
+    waiting: frozenset[Key] = frozenset()
+    """Runs of this file's targets that others go before."""
 
     @property
     def path(self) -> str:
@@ -225,7 +227,9 @@ class State:
             self.folders[own] = Folder(path=own, uri=None, settings=settings)
         return self.folders[own]
 
-    def snapshot(self, uri: str, running: Mapping[Key, Running]) -> Snapshot | None:
+    def snapshot(
+        self, uri: str, running: Mapping[Key, Running], waiting: Iterable[Key] = ()
+    ) -> Snapshot | None:
         """Return what features may say of an open document; None if it is not open."""
         document = self.documents.get(uri)
         if document is None:
@@ -254,6 +258,7 @@ class State:
                 for key, result in self.measured.items()
                 if key.path == path or path in result.paths()
             },
+            waiting=frozenset(key for key in waiting if key.path == path),
         )
 
     def outside_settings(self) -> Settings:

@@ -60,9 +60,8 @@ def start(server: Server, arguments: tuple[Any, ...]) -> dict[str, Any]:
     path = convert.path(uri) if isinstance(uri, str) else None
     if path is None:
         return _answer(None, "Fuselight runs files: save this to one first.")
-    why_not = _why_not(server, path)
-    if why_not:
-        return _answer(None, why_not)
+    if not server.state.trusted:
+        return _answer(None, "Fuselight runs no code in a workspace that is not trusted.")
     reading = server.analysis.reading(path)
     if reading is None:
         return _answer(None, f"{os.path.basename(path)} cannot be read.")  # noqa: PTH119 - paths stay text
@@ -71,8 +70,23 @@ def start(server: Server, arguments: tuple[Any, ...]) -> dict[str, Any]:
         named = argument(arguments, "target")
         there = f"There is no `{named}` in this file" if isinstance(named, str) else "No target is here"
         return _answer(None, f"{there}: point at a class or function, or press Benchmark above one.")
+    if server.analysis.defer(lambda: _later(server, arguments)):
+        return {"started": True, "target": name, "message": name or MAIN}
+    return _started(server, arguments, reading, name)
+
+
+def _later(server: Server, arguments: tuple[Any, ...]) -> None:
+    """Start what was asked for before the settings were known, which say what is measured, and by which interpreter."""
+    answer = start(server, arguments)
+    if not answer["started"]:
+        server.face.say(answer["message"], error=False)
+
+
+def _started(server: Server, arguments: tuple[Any, ...], reading: Reading, name: str) -> dict[str, Any]:
+    folder = server.state.folder_of(reading.path)
+    if server.analysis.interpreter(folder) is None:
+        return _answer(None, "No Python interpreter was found to run it: select one that has torch.")
     names, work = argument(arguments, "configurations"), argument(arguments, "work")
-    folder = server.state.folder_of(path)
     try:
         plan = plan_of(
             folder.settings.bench,
@@ -83,17 +97,8 @@ def start(server: Server, arguments: tuple[Any, ...]) -> dict[str, Any]:
         )
     except ConfigurationError as error:
         return _answer(None, f"Fuselight: {error}.")
-    server.analysis.command(path, name or MAIN, Tier.MEASURED, plan)
+    server.analysis.command(reading.path, name or MAIN, Tier.MEASURED, plan)
     return {"started": True, "target": name, "message": f"{name or MAIN}: {', '.join(plan.configurations)}"}
-
-
-def _why_not(server: Server, path: str) -> str:
-    """Say why nothing can be run; empty where it can."""
-    if not server.state.trusted:
-        return "Fuselight runs no code in a workspace that is not trusted."
-    if server.analysis.interpreter(server.state.folder_of(path)) is None:
-        return "No Python interpreter was found to run it: select one that has torch."
-    return ""
 
 
 def _answer(target: str | None, message: str) -> dict[str, Any]:

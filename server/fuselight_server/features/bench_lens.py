@@ -39,6 +39,7 @@ SHOW = "fuselight.showBenchmark"
 """The client's commands: one that asks what to measure before it asks us, one that opens the page."""
 CANCEL = "fuselight.cancelBench"
 
+WAITS = "Benchmark: waiting for another one"
 STALE = " (before your edit)"
 _ROWS = 3
 """Configurations that a lens names, eager apart."""
@@ -52,7 +53,7 @@ def measured_key(snapshot: Snapshot, target: str) -> Key:
 def target_lenses(snapshot: Snapshot, target: str, place: PlainRange) -> list[Lens]:
     """Make what stands on a target: what its last benchmark measured, and a button that makes one or ends it."""
     key = measured_key(snapshot, target)
-    if key in snapshot.running:
+    if key in snapshot.running or key in snapshot.waiting:
         return running_lenses(snapshot, target, place)
     result = snapshot.measured.get(key)
     lenses = [] if result is None else [lens(place, summary(result)), *_show(snapshot, target, place)]
@@ -66,11 +67,12 @@ def running_lenses(snapshot: Snapshot, target: str, place: PlainRange) -> list[L
     """Make what stands on a target whose benchmark goes on: where it is, and what is measured already."""
     key = measured_key(snapshot, target)
     running, result = snapshot.running.get(key), snapshot.measured.get(key)
-    if running is None:
+    if running is None and key not in snapshot.waiting:
         return []
+    said = describe(running) if running is not None else WAITS
     so_far = [lens(place, summary(result))] if result is not None and result.unfinished else []
     end = lens(place, "Cancel", CANCEL, _at(snapshot, target))
-    return [lens(place, describe(running)), end, *so_far, *_show(snapshot, target, place)]
+    return [lens(place, said), end, *so_far, *_show(snapshot, target, place)]
 
 
 def _show(snapshot: Snapshot, target: str, place: PlainRange) -> list[Lens]:
@@ -107,7 +109,7 @@ def _rows(measured: Measured) -> str:
 def _row(measured: Measured, one: MeasuredConfiguration) -> str:
     timing = timing_of(one, clock_of(measured))
     if timing is None:
-        return f"{one.name} failed" if one.failure is not None else f"{one.name} not yet"
+        return f"{one.name} failed" if one.failure is not None else f"{one.name} not measured"
     text = f"{one.name} {words.time(timing.median_us)}"
     faster = speedup(measured, one)
     notes = [words.times(faster)] if faster is not None and one in compiled_of(measured) else []

@@ -1,6 +1,7 @@
 """News of benchmarks for the client: `fuselight/measuredChanged`, upon which it asks for the page again.
 
-Invariant: it is sent once for each that began, moved on, ended, or is of another text now, and for nothing else.
+Invariant: it is sent once for each that began, moved on, ended, is of another text now or has its lines elsewhere, and
+for nothing else.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class BenchNews:
         """Send what differs from what was sent last."""
         runs = server.analysis.runs
         known = {
-            key: (one.generation, one.unfinished, one.stale) for key, one in server.state.measured.items()
+            key: (one.generation, one.unfinished, one.kept, one.shown.stale, one.shown.moves)
+            for key, one in server.state.measured.items()
         }
         told: dict[Key, tuple[object, ...]] = {}
         in_flight = [key for key in (*runs.in_flight, *runs.queue.waiting) if key.tier is Tier.MEASURED]

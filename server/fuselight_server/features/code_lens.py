@@ -82,7 +82,9 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
 
 def _known(snapshot: Snapshot) -> set[str]:
     """Name the targets of this file that something has been run for, or is."""
-    keys = (*snapshot.results, *snapshot.kernels, *snapshot.measured, *snapshot.running)
+    keys = (
+        *snapshot.results, *snapshot.kernels, *snapshot.measured, *snapshot.running, *snapshot.waiting,
+    )  # fmt: skip
     return {key.name for key in keys if key.path == snapshot.path}
 
 

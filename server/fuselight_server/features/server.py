@@ -86,7 +86,8 @@ class Server(LanguageServer):
 
     def snapshot(self, uri: str) -> Snapshot | None:
         """Return what features may say of an open document."""
-        return self.state.snapshot(uri, self.analysis.runs.in_flight)
+        runs = self.analysis.runs
+        return self.state.snapshot(uri, runs.in_flight, runs.queue.waiting)
 
     def spawn(self, work: Coroutine[Any, Any, Any], what: str) -> None:
         """Run `work` on the loop; its failure is logged as that of `what`."""

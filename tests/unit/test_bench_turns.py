@@ -1,0 +1,180 @@
+"""Benchmarks that wait for each other, for the settings, or for a file's end, and what is shown of them meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight.report import Tier
+from fuselight_server.features import bench
+from fuselight_server.features.bench_lens import CANCEL, target_lenses
+from fuselight_server.features.bench_news import BenchNews
+from fuselight_server.measured.planning import history_of
+from fuselight_server.runs import Key
+from fuselight_server.settings import BenchSettings, Settings
+from fuselight_server.state import Document, Folder
+from fuselight_server.static.document import SourceDocument
+from tests.unit.test_bench_runs import LINE, TEXT, Desk, found, measured
+
+PLACE: Any = {"start": {"line": 4, "character": 0}, "end": {"line": 4, "character": 1}}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def titles(desk: Desk, target: str) -> list[str]:
+    runs = desk.analysis.runs
+    snapshot = desk.state.snapshot(desk.uri, runs.in_flight, runs.queue.waiting)
+    assert snapshot is not None
+    return [one["command"]["title"] for one in target_lenses(snapshot, target, PLACE)]
+
+
+@pytest.mark.asyncio
+async def test_a_target_that_waits_for_another_says_so_and_can_be_taken_back(desk: Desk) -> None:
+    desk.command(target="f")
+    await desk.began()
+    desk.command(target="Net")
+    assert titles(desk, "Net") == ["Benchmark: waiting for another one", "Cancel"]
+    assert titles(desk, "f")[:2] == ["Benchmarking f: default: compiling", "Cancel"]
+    bench.cancel(desk, ({"uri": desk.uri, "target": "Net"},))  # type: ignore[arg-type]  # the parts that it reads
+    assert titles(desk, "Net") == ["Benchmark"]
+    assert desk.key in desk.analysis.runs.in_flight
+    assert CANCEL == "fuselight.cancelBench"
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_no_two_folders_are_measured_at_a_time(desk: Desk, tmp_path: Path) -> None:
+    other = tmp_path.parent / f"{tmp_path.name}-other"
+    path = str(other / "m.py")
+    desk.state.folders[str(other)] = Folder(str(other), other.as_uri(), consent="run")
+    desk.state.open(Document(Path(path).as_uri(), path, 1, SourceDocument(path, TEXT), runnable=True))
+    desk.command(target="f")
+    await desk.began()
+    desk.command(target="f", uri=Path(path).as_uri())
+    there = Key(path, "f", Tier.MEASURED)
+    while there not in desk.analysis.runs.in_flight or len(desk.workers) < 2:
+        desk.face.moved.clear()
+        await asyncio.wait_for(desk.face.moved.wait(), 10)
+    first, second = desk.workers
+    first.answer = second.answer = found(desk)
+    second.held.set()
+    running = desk.analysis.runs.in_flight[there]
+    while running.progress is None:
+        desk.face.moved.clear()
+        await asyncio.wait_for(desk.face.moved.wait(), 10)
+    assert running.progress.detail == "waiting for another benchmark"
+    assert (len(first.asked), len(second.asked)) == (1, 0)
+    first.held.set()
+    await desk.settle()
+    assert len(second.asked) == 1
+    assert desk.state.measured[desk.key].notes == (), "neither went on beside the other"
+    assert desk.state.measured[there].notes == ()
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_what_waits_for_its_turn_can_be_cancelled(desk: Desk) -> None:
+    async with desk.analysis.benches.turn:
+        desk.command(target="f")
+        while desk.key not in desk.analysis.runs.in_flight:
+            desk.face.moved.clear()
+            await asyncio.wait_for(desk.face.moved.wait(), 10)
+        bench.cancel(desk, ({"uri": desk.uri, "target": "f"},))  # type: ignore[arg-type]
+        await desk.settle()
+    desk.measuring.answer = found(desk)
+    desk.measuring.held.set()
+    desk.command(target="f")
+    await desk.settle()
+    assert desk.state.measured[desk.key].learnt
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_what_is_asked_for_before_the_settings_are_known_is_measured_as_they_say(desk: Desk) -> None:
+    desk.analysis._early = []
+    answer = desk.command(target="f")
+    assert (answer["started"], answer["target"]) == (True, "f")
+    folder = desk.state.folder_of(desk.path)
+    folder.settings = replace(Settings(), bench=BenchSettings(configurations=["max-autotune"], seconds=0.0))
+    desk.analysis.begin()
+    await desk.began()
+    (asked,) = desk.measuring.asked
+    assert asked.measure is not None
+    assert asked.measure.configurations == ("eager", "max-autotune")
+    assert asked.measure.seconds > 0, "the setting may be 0, a benchmark may not"
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_a_page_is_told_of_lines_that_move_and_not_of_each_letter(desk: Desk) -> None:
+    news = BenchNews()
+    server: Any = desk
+    await measured(desk, found(desk))
+    news.update(server)
+    desk.edit()
+    news.update(server)
+    told = len(desk.notified)
+    document = desk.state.at(desk.path)
+    assert document is not None
+    for letter in "abc":
+        change = document.source.edit((LINE + 1, 0), (LINE + 1, 0), letter)
+        desk.analysis.outcomes.edited(desk.path, change)
+        news.update(server)
+    assert len(desk.notified) == told
+    desk.edit()
+    news.update(server)
+    assert len(desk.notified) == told + 1
+    page = await desk.page()
+    assert page["profiles"]["default"]["lines"][0]["place"]["line"] == LINE + 1
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_a_file_that_goes_ends_its_benchmark_and_leaves_nothing(desk: Desk) -> None:
+    desk.command(target="f")
+    await desk.began()
+    desk.measuring.answer = found(desk)
+    desk.measuring.held.set()
+    desk.analysis.gone(desk.path)
+    await desk.settle()
+    assert desk.state.measured == {}
+    assert history_of(desk.path, "f").runs() == ()
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_a_file_of_another_that_changes_on_the_disk_is_told_on_the_lines(
+    desk: Desk, tmp_path: Path
+) -> None:
+    helper = str(tmp_path / "helper.py")
+    await measured(desk, replace(found(desk), files={helper: "0" * 32}))
+    assert not desk.state.measured[desk.key].stale
+    desk.face.drawn.clear()
+    desk.analysis.changed_on_disk(helper)
+    assert desk.state.measured[desk.key].stale
+    assert desk.face.drawn.is_set(), "lenses are asked for again"
+    desk.face.drawn.clear()
+    desk.analysis.changed_on_disk(str(tmp_path / "other.py"))
+    assert not desk.face.drawn.is_set()
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_a_restart_of_the_workers_ends_a_benchmark_and_the_next_one_has_a_worker(desk: Desk) -> None:
+    desk.command(target="f")
+    await desk.began()
+    worker = desk.measuring
+    await desk.analysis.restart(None)
+    await desk.settle()
+    assert worker.closed
+    desk.workers.clear()
+    await measured(desk, found(desk))
+    assert desk.state.measured[desk.key].kept
+    await desk.analysis.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from tests.server.conftest import settings
@@ -130,3 +131,41 @@ def test_a_cancel_ends_a_benchmark_at_once(connect: Start, tmp_path: Path) -> No
     )
     assert unknown["started"] is False
     assert "did you mean 'max-autotune'?" in unknown["message"]
+
+
+def test_a_server_that_is_shut_down_takes_its_benchmark_with_it(connect: Start, tmp_path: Path) -> None:
+    client = connect(settings=settings(bench=QUICK))
+    client.start(tmp_path, options=CLIENT)
+    uri = client.open(write(tmp_path, WAITING))
+    assert client.command("fuselight.bench", {"uri": uri, "target": "f"})["started"]
+    client.notified(
+        "$/progress", lambda told: str(told["value"].get("message")).startswith("Benchmarking f: ")
+    )
+    server = psutil.Process(client.process.pid)
+    processes = server.children(recursive=True)
+    assert len(processes) > 1, "a host, and what it measures in"
+    assert client.stop() == 0
+    _, alive = psutil.wait_procs(processes, timeout=30)
+    assert not alive
+
+
+def test_what_a_client_may_ask_for_is_answered_though_it_makes_no_sense(
+    connect: Start, tmp_path: Path
+) -> None:
+    client = connect(settings=settings(bench=QUICK))
+    client.start(tmp_path, options=CLIENT)
+    uri = client.open(write(tmp_path, SOURCE, name="a b, \u00fc.py"))
+    there = {"uri": uri, "target": "f"}
+    assert page_of(client, uri)["path"] == "a b, \u00fc.py"
+    assert not page_of(client, uri, run="../../etc/passwd", **{"with": "nothing"})["found"]
+    assert client.command("fuselight.bench", {"uri": uri, "line": "5"})["started"] is False
+    assert client.command("fuselight.bench") == {
+        "started": False, "target": None, "message": "Fuselight runs files: save this to one first.",
+    }  # fmt: skip
+    assert client.command("fuselight.cancelBench", {"uri": uri, "target": 7}) is None
+    for refused, why in (
+        ({**there, "format": "json"}, "There is no benchmark to export."),
+        ({**there, "format": "exe"}, "A benchmark is exported as one of json, csv, html."),
+    ):
+        answer = client.answer(client.ask("fuselight/measuredExport", refused))
+        assert answer["error"]["message"].startswith(why)

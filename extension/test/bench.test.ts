@@ -15,7 +15,7 @@ import {
   startedIn,
 } from "../src/bench_target.ts";
 import { configurationWords, kernelName, kindWords } from "../webview/bench/explained.ts";
-import { flameRows, stageOf } from "../webview/bench/flame.ts";
+import { flameRows, stageOf, stageTimes } from "../webview/bench/flame.ts";
 import { profileOf } from "../webview/bench/profiles.ts";
 import { ceilings, intensities, memoryLimit, rates, ridge, shownPoints } from "../webview/bench/roofline.ts";
 import { colourIndex, kindsOf, segmentsOf } from "../webview/bench/where.ts";
@@ -72,14 +72,38 @@ describe("Words", () => {
       work: "inference",
       inputs: ["Net()(f32[4])"],
       when: "2026-01-31T12:00:00Z",
+      machine: [{ name: "device", value: "NVIDIA H200" }],
+      configurations: [{ name: "eager", us: 12 }],
     };
     const said = words.summary(page as unknown as MeasuredPage);
-    assert.equal(said, "a/model.py \u00b7 inference of Net()(f32[4]) \u00b7 measured 2026-01-31 12:00 UTC");
+    assert.equal(
+      said,
+      "a/model.py \u00b7 inference of Net()(f32[4]) \u00b7 measured on NVIDIA H200, 2026-01-31 12:00 UTC",
+    );
+    const failed = { ...page, configurations: [{ name: "eager", us: null }] };
+    assert.match(words.summary(failed as unknown as MeasuredPage), /\u00b7 tried, 2026-01-31 12:00 UTC$/);
     assert.equal(words.placeOf(place), "model.py:12");
     assert.equal(
       words.pictureName({ ...page, title: "a.b<c>" } as unknown as MeasuredPage),
       "a.b_c_-2026-01-31.png",
     );
+  });
+
+  it("make sentences of statements, and leave names as they are", () => {
+    const names = ["eager", "max-autotune", "max-autotune-no-cudagraphs"];
+    assert.equal(words.sentence("its compile takes 5 s +- 1%", names), "Its compile takes 5 s \u00b1 1%");
+    assert.equal(words.sentence("eager takes 5 s", names), "eager takes 5 s");
+    const headline = "max-autotune-no-cudagraphs is 2.0x as fast as eager: 1 ms instead of 2 ms";
+    assert.equal(words.namedIn(headline, names), "max-autotune-no-cudagraphs");
+    assert.equal(words.namedIn("eager takes 2 ms", names), null);
+  });
+
+  it("tell of a failure once", () => {
+    const page = {
+      notes: ["no inputs are known. write a directive.", "the load average was 7.0"],
+      configurations: [{ failure: "no inputs are known. write a directive" }, { failure: null }],
+    };
+    assert.deepEqual(words.notesOf(page as unknown as MeasuredPage), ["the load average was 7.0"]);
   });
 });
 
@@ -159,6 +183,27 @@ describe("The flame chart", () => {
     assert.deepEqual([rowOf("bytecode_tracing"), rowOf("backend_compile")], [1, 1]);
     assert.equal(rowOf("left alone"), 1);
     assert.deepEqual(flameRows([]), []);
+  });
+
+  it("counts the innermost steps alone", () => {
+    const times = stageTimes(
+      flameRows([
+        step("dynamo", 0, 100, 0),
+        step("inductor_compile", 20, 60, 1),
+        step("async_compile.wait", 30, 10, 2),
+        step("import numpy", 150, 5, 0),
+      ]),
+    );
+    assert.deepEqual(
+      new Set(times),
+      new Set([
+        ["Dynamo", 40],
+        ["Inductor", 50],
+        ["Compilers and their caches", 10],
+        ["Other", 5],
+      ]),
+    );
+    assert.equal(stageTimes([]).size, 0);
   });
 
   it("knows torch's names", () => {

@@ -14,6 +14,7 @@ import {
   TooltipComponent,
 } from "echarts/components";
 import { type EChartsCoreOption, type EChartsType, init, use } from "echarts/core";
+import { LabelLayout } from "echarts/features";
 import { CanvasRenderer } from "echarts/renderers";
 import type { Place } from "../../src/bench_messages";
 import { element } from "../dom";
@@ -26,6 +27,7 @@ use([
   CustomChart,
   DataZoomComponent,
   GridComponent,
+  LabelLayout,
   LegendComponent,
   LineChart,
   ScatterChart,

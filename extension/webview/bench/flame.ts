@@ -59,6 +59,27 @@ const marks: readonly (readonly [Stage, RegExp])[] = [
   ],
 ];
 
+/** The time of each stage: of its innermost steps, so that none counts twice. Microseconds. */
+export function stageTimes(boxes: readonly FlameBox[]): ReadonlyMap<Stage, number> {
+  const edges = boxes.flatMap(({ step }) => [step.start_us, ending(step)]);
+  const times = [...new Set(edges)].toSorted((left, right) => left - right);
+  const found = new Map<Stage, number>();
+  for (const [index, start] of times.entries()) {
+    const end = times[index + 1] ?? start;
+    const middle = (start + end) / 2;
+    const running = boxes.filter(({ step }) => step.start_us < middle && middle < ending(step));
+    const inmost = running.reduce<FlameBox | null>(
+      (deepest, box) => (deepest === null || box.row > deepest.row ? box : deepest),
+      null,
+    );
+    if (inmost !== null) {
+      const stage = stageOf(inmost.step);
+      found.set(stage, (found.get(stage) ?? 0) + end - start);
+    }
+  }
+  return found;
+}
+
 export function stageOf({ name }: Step): Stage {
   return marks.find(([, mark]) => mark.test(name))?.[0] ?? "Other";
 }

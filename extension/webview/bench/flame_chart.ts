@@ -4,7 +4,7 @@ import type { CustomSeriesRenderItem } from "echarts";
 import type { EChartsType } from "echarts/core";
 import type { Step } from "../../src/bench_messages";
 import { axis, type ChartSpec, legend } from "./chart";
-import { type FlameBox, flameRows, type Stage, stageOf, stages } from "./flame";
+import { type FlameBox, flameRows, type Stage, stageOf, stages, stageTimes } from "./flame";
 import { colourOf, readableOn, type Theme } from "./theme";
 import { stepWords, time } from "./words";
 
@@ -22,17 +22,17 @@ const zoomStep = 0.7;
 
 export function flameChart(steps: readonly Step[]): ChartSpec {
   const boxes = flameRows(steps);
+  const times = stageTimes(boxes);
   const groups = stages
     .map((stage) => boxes.filter(({ step }) => stageOf(step) === stage))
-    .map((group, index) => ({
-      group,
-      stage: stages[index] ?? "Other",
-      colour: colours[stages[index] ?? "Other"],
-    }))
+    .map((group, index) => {
+      const stage = stages[index] ?? "Other";
+      return { group, name: `${stage} ${time(times.get(stage) ?? 0)}`, colour: colours[stage] };
+    })
     .filter(({ group }) => group.length > 0);
   const rows = Math.max(0, ...boxes.map(({ row }) => row + 1));
   const end = Math.max(1, ...steps.map(({ start_us, us }) => start_us + us));
-  const names = groups.map(({ stage }) => stage);
+  const names = groups.map(({ name }) => name);
   const head = (width: number, theme: Theme) => legend(theme, width, names).height + 8;
   const inOrder = groups
     .flatMap(({ group }, series) => group.map((box, index) => ({ box, series, index })))
@@ -40,7 +40,7 @@ export function flameChart(steps: readonly Step[]): ChartSpec {
       (left, right) => left.box.row - right.box.row || left.box.step.start_us - right.box.step.start_us,
     );
   return {
-    name: "Cold compile",
+    name: "The compile",
     about: `Phases of the cold compile, ${time(end)} in ${steps.length} steps. Plus and minus zoom, 0 shows all`,
     height: (width, theme) => head(width, theme) + rows * rowHeight + foot,
     items: inOrder.map(({ box: { step }, series, index }) => ({
@@ -77,9 +77,9 @@ export function flameChart(steps: readonly Step[]): ChartSpec {
         },
       },
       yAxis: { type: "value", min: 0, max: Math.max(1, rows), inverse: true, show: false },
-      series: groups.map(({ group, stage, colour }) => ({
+      series: groups.map(({ group, name, colour }) => ({
         type: "custom",
-        name: stage,
+        name,
         clip: true,
         itemStyle: { color: colourOf(theme, colour), borderColor: theme.background, borderWidth: 1 },
         encode: { x: [0, 1], y: 2 },

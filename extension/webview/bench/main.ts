@@ -26,6 +26,7 @@ import {
   profileSections,
   type Section,
   verdictSection,
+  waitingSection,
 } from "./sections";
 import { onThemeChange } from "./theme";
 import { moment, pictureName, summary } from "./words";
@@ -76,13 +77,15 @@ function drawHead(shown: MeasuredPage): void {
   const stale = "The code has changed since this was measured.";
   status.textContent = shown.running || !shown.found ? shown.message : shown.stale ? stale : "";
   status.classList.toggle("running", shown.running);
+  again.textContent = shown.found ? "Benchmark again" : "Benchmark";
   again.hidden = shown.running;
   cancel.hidden = !shown.running;
 }
 
 /** While a benchmark goes on only the words of its progress change, many times. */
 function sameBody(left: MeasuredPage, right: MeasuredPage): boolean {
-  const body = (one: MeasuredPage) => JSON.stringify({ ...one, message: "", running: false, stale: false });
+  const body = (one: MeasuredPage) =>
+    JSON.stringify({ ...one, message: "", running: one.running && !one.found, stale: false });
   return body(left) === body(right);
 }
 
@@ -96,11 +99,12 @@ function drawBody(shown: MeasuredPage): void {
   const current = profileOf(shown.profiles, profile);
   const details = current === null ? undefined : shown.profiles[current];
   const sections: readonly (Section | null)[] = [
+    waitingSection(shown),
     verdictSection(shown, open),
     configurationsSection(shown.configurations, open),
+    notesSection(shown),
     comparisonSection(shown, open),
     ...(details === undefined ? [] : [chooseProfile(names, current), ...profileSections(details, open)]),
-    notesSection(shown),
   ];
   const there = sections.filter((section) => section !== null);
   main.replaceChildren(...there.map(({ root }) => root));
@@ -141,7 +145,7 @@ function named(name: string): readonly HTMLElement[] {
 
 function chooseProfile(names: readonly string[], current: string | null): Section {
   const root = choice(
-    "Profile of",
+    "Details of",
     names.map((name) => ({ id: name, label: name })),
     current,
     (name) => {

@@ -14,7 +14,7 @@ import { rooflineChart } from "./roofline_chart";
 import type { Open } from "./tables";
 import * as tables from "./tables";
 import { whereChart } from "./where_chart";
-import { percent, time } from "./words";
+import { namedIn, notesOf, percent, sentence, time } from "./words";
 
 /** A section, and the charts in it that have to be drawn once it is in the document. */
 export interface Section {
@@ -22,25 +22,35 @@ export interface Section {
   readonly charts: readonly Chart[];
 }
 
-export function verdictSection({ verdict }: MeasuredPage, open: Open): Section | null {
-  const [headline, ...others] = verdict.map(({ text, place }) => sentence(text, place, open));
+export function verdictSection({ verdict, configurations }: MeasuredPage, open: Open): Section | null {
+  const names = configurations.map(({ name }) => name);
+  const said = (text: string, place: Place | null) =>
+    place === null ? [sentence(text, names)] : [`${sentence(text, names)}: `, tables.placeCell(place, open)];
+  const [headline, ...others] = verdict;
   if (headline === undefined) {
     return null;
   }
-  const rest = others.map((parts) => element("li", {}, ...parts));
+  const about = names.length > 2 ? namedIn(headline.text, names) : null;
+  const rest = others.map(({ text, place }) => element("li", {}, ...said(text, place)));
   return {
     root: element(
       "section",
       { class: "verdict", "aria-label": "Verdict" },
-      element("p", { class: "headline" }, ...headline),
+      element("p", { class: "headline" }, ...said(headline.text, headline.place)),
+      ...(rest.length > 0 && about !== null ? [element("p", {}, `What is to be seen of ${about}:`)] : []),
       ...(rest.length > 0 ? [element("ul", {}, ...rest)] : []),
     ),
     charts: [],
   };
 }
 
-function sentence(text: string, place: Place | null, open: Open): readonly (string | Node)[] {
-  return place === null ? [text] : [`${text} `, tables.placeCell(place, open)];
+/** While nothing is there yet. */
+export function waitingSection({ found, running }: MeasuredPage): Section | null {
+  const text =
+    "What is measured stands here as soon as it is there. Each configuration runs in a process of its own; most of the time goes into compiling, with empty caches, and you can go on working meanwhile.";
+  return found || !running
+    ? null
+    : { root: element("section", {}, element("p", { class: "told" }, text)), charts: [] };
 }
 
 export function configurationsSection(rows: readonly Row[], open: Open): Section | null {
@@ -52,7 +62,8 @@ export function configurationsSection(rows: readonly Row[], open: Open): Section
   return section("Configurations", [tables.configurationsTable(rows, open), ...more]);
 }
 
-export function notesSection({ notes, machine }: MeasuredPage): Section | null {
+export function notesSection(page: MeasuredPage): Section | null {
+  const [notes, { machine }] = [notesOf(page), page];
   const facts = machine.flatMap(({ name, value }) => [element("dt", {}, name), element("dd", {}, value)]);
   const parts = [
     ...(notes.length > 0
@@ -60,7 +71,8 @@ export function notesSection({ notes, machine }: MeasuredPage): Section | null {
       : []),
     ...(facts.length > 0 ? [details("machine", "Where it was measured", element("dl", {}, ...facts))] : []),
   ];
-  return parts.length === 0 ? null : section("What to know of these numbers", parts);
+  const title = notes.length > 0 ? "What to know of these numbers" : "The machine";
+  return parts.length === 0 ? null : section(title, parts);
 }
 
 /** Of the configuration that was chosen. */
@@ -77,8 +89,12 @@ export function profileSections(of: Details, open: Open): readonly Section[] {
   ];
 }
 
+/** From this part on, all of the kernels' time is on lines. */
+const known = 0.995;
+
 function whereSection(of: Details, open: Open): Section {
-  const told = `${time(of.wall_us)} by the wall clock with the profiler on (${of.source}), ${time(of.kernel_us)} of them in kernels; ${percent(of.joined)} of the kernels' time is joined to lines.`;
+  const without = `The line of ${percent(1 - of.joined)} of that is not known. `;
+  const told = `A call with the profiler on took ${time(of.wall_us)}; for ${time(of.kernel_us)} of it kernels ran, which are what the device executes. ${of.joined < known ? without : ""}The profiler (${of.source}) slows calls down: times in the table above are without it.`;
   if (of.where.length === 0) {
     return section("Where the wall time goes", [element("p", {}, told)]);
   }
@@ -87,18 +103,27 @@ function whereSection(of: Details, open: Open): Section {
   return section("Where the wall time goes", [element("p", {}, told), chart.root, table], [chart]);
 }
 
-function linesSection({ lines }: Details, open: Open): Section {
+function linesSection({ lines, kernels, kernel_us }: Details, open: Open): Section {
   if (lines.length === 0) {
-    return section("Time by line", [element("p", {}, "No kernel is joined to a line.")]);
+    return section("Time by line", [element("p", {}, "The line of no kernel is known.")]);
   }
+  const sum = kernels.reduce((all, { us }) => all + us, 0);
+  const apart = `Times by line and by kernel are medians, ${time(sum)} in all, and the bar above is a mean: some of the profiled calls took far longer than others.`;
   const chart = createChart(linesChart(lines), open);
   const title = lines.length > 20 ? `As a table, all ${lines.length} lines` : "As a table";
   return section(
     "Time by line",
-    [chart.root, details("lines", title, tables.linesTable(lines, open))],
+    [
+      ...(sum < steady * kernel_us ? [element("p", {}, apart)] : []),
+      chart.root,
+      details("lines", title, tables.linesTable(lines, open)),
+    ],
     [chart],
   );
 }
+
+/** Medians below this part of the mean are of calls that took very different times. */
+const steady = 0.75;
 
 function kernelsSection({ kernels }: Details, open: Open): Section {
   const content =
@@ -124,7 +149,9 @@ function rooflineSection(of: Details, open: Open): readonly Section[] {
     return [section("Roofline", [...without, ...(left > 0 ? [table] : [])])].filter(() => left > 0);
   }
   const chart = createChart(rooflineChart(roofline), open);
-  return [section("Roofline", [chart.root, ...without, table], [chart])];
+  const about =
+    "How fast each kernel computes (up), by how much it computes for each byte that it moves (across). The nearer a kernel is to the lines, the less is left to win in it. Under the slope the memory sets the limit, under a flat line the arithmetic does.";
+  return [section("Roofline", [element("p", {}, about), chart.root, ...without, table], [chart])];
 }
 
 function compileSection({ steps }: Details, open: Open): readonly Section[] {
@@ -132,13 +159,20 @@ function compileSection({ steps }: Details, open: Open): readonly Section[] {
     return [];
   }
   const chart = createChart(flameChart(steps), open);
+  const about =
+    "The first call: what is below a step is a part of it. Dynamo reads your Python, AOTAutograd makes the backward graph, Inductor writes kernels, which compilers build. The names are torch's own.";
   const sampled = steps.some((step) => step.sampled)
     ? [element("p", {}, "Dashed: seen by samples, where torch itself tells of nothing.")]
     : [];
   return [
     section(
-      "Cold compile",
-      [chart.root, ...sampled, details("steps", "As a table", tables.stepsTable(steps, open))],
+      "The compile",
+      [
+        element("p", {}, about),
+        chart.root,
+        ...sampled,
+        details("steps", "As a table", tables.stepsTable(steps, open)),
+      ],
       [chart],
     ),
   ];

@@ -99,8 +99,32 @@ export function accuracy({ accuracy: cell }: Row): readonly [string, string] {
 /** The line under the heading. */
 export function summary(page: MeasuredPage): string {
   const inputs = page.inputs.length > 0 ? ` of ${page.inputs.join(", ")}` : "";
-  const when = page.when === "" ? "" : `measured ${moment(page.when)}`;
+  const device = page.machine.find(({ name }) => name === "device")?.value;
+  const isMeasured = page.configurations.some(({ us }) => us !== null);
+  const tried = isMeasured ? `measured${device === undefined ? "" : ` on ${device}`}` : "tried";
+  const when = page.when === "" ? "" : `${tried}, ${moment(page.when)}`;
   return [page.path, `${page.work}${inputs}`, when].filter((part) => part !== "").join(" \u00b7 ");
+}
+
+/** A statement of the server's as a sentence of the page's; the names of configurations stay as they are. */
+export function sentence(text: string, names: readonly string[]): string {
+  const isName = names.some((name) => text.startsWith(`${name} `));
+  const begun = isName ? text : text.charAt(0).toUpperCase() + text.slice(1);
+  return begun.replaceAll("+-", "\u00b1");
+}
+
+/** The compiled configuration that a headline is about; null where it names none. */
+export function namedIn(headline: string, names: readonly string[]): string | null {
+  const isThere = (name: string) => ` ${headline} `.includes(` ${name} `);
+  const found = names.filter((name) => name !== "eager" && isThere(name));
+  return found.toSorted((left, right) => right.length - left.length)[0] ?? null;
+}
+
+/** What is to know of the numbers, less what a row says already of its failure. */
+export function notesOf({ notes, configurations }: MeasuredPage): readonly string[] {
+  const words = (text: string) => text.replaceAll(/[\s.]+/g, " ").trim();
+  const failures = configurations.flatMap(({ failure }) => (failure === null ? [] : [words(failure)]));
+  return notes.filter((note) => !failures.includes(words(note)));
 }
 
 /** What charts say of one of their items, a line each. */

@@ -1,9 +1,9 @@
-/** A benchmark's page without a window: words, rows of the flame chart, segments, limits, its policy, what it is of. */
+/** A benchmark's page without a window: rows of the flame chart, segments, limits, its policy, what it is of. */
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import type { Details, MeasuredPage, Roofline, Row, Step, WallPart } from "../src/bench_messages.ts";
+import type { Details, Roofline, Step, WallPart } from "../src/bench_messages.ts";
 import { benchPage, benchPolicy } from "../src/bench_page.ts";
 import {
   benchShownIn,
@@ -14,12 +14,10 @@ import {
   pictureIn,
   startedIn,
 } from "../src/bench_target.ts";
-import { configurationWords, kernelName, kindWords } from "../webview/bench/explained.ts";
 import { flameRows, stageOf, stageTimes } from "../webview/bench/flame.ts";
 import { profileOf } from "../webview/bench/profiles.ts";
 import { ceilings, intensities, memoryLimit, rates, ridge, shownPoints } from "../webview/bench/roofline.ts";
 import { colourIndex, kindsOf, segmentsOf } from "../webview/bench/where.ts";
-import * as words from "../webview/bench/words.ts";
 
 const uri = "file:///w/model.py";
 const place = { uri, path: "model.py", line: 11, text: "x = self.up(x)" };
@@ -27,127 +25,6 @@ const place = { uri, path: "model.py", line: 11, text: "x = self.up(x)" };
 function step(name: string, start_us: number, us: number, depth: number): Step {
   return { name, start_us, us, depth, place: null, compile_id: null, sampled: false };
 }
-
-describe("Words", () => {
-  it("say times and sizes with three digits and a unit, and what is not known with a dash", () => {
-    assert.deepEqual(
-      [0, 0.0384, 38.44, 999.4, 999.6, 12_345, 1_234_000, 600e6].map((us) => words.time(us)),
-      ["0 us", "0.0384 us", "38.4 us", "999 us", "1 ms", "12.3 ms", "1.23 s", "600 s"],
-    );
-    assert.deepEqual([512, 3.21e9].map(words.bytes), ["512 B", "3.21 GB"]);
-    assert.equal(words.number(4812), "4,810");
-    for (const said of [words.time, words.bytes, words.number, words.percent, words.change, words.speedup]) {
-      assert.equal(said(null), words.unknown);
-    }
-  });
-
-  it("say speed-ups with two digits at least", () => {
-    assert.deepEqual([1, 12.345, 0.5, 0.00472].map(words.speedup), ["1.00x", "12.35x", "0.50x", "0.0047x"]);
-  });
-
-  it("never say 0 % of what is there", () => {
-    assert.deepEqual([0, 0.0004, 0.012, 0.174].map(words.percent), ["0.0%", "<0.1%", "1.2%", "17%"]);
-  });
-
-  it("say changes with their sign, and none within the spread", () => {
-    assert.deepEqual([0.124, -0.031, 0].map(words.change), ["+12%", "\u22123.1%", "+0.0%"]);
-    assert.equal(words.changeOf({ before_us: 5, after_us: 5.1, change: null }), "within the spread");
-    assert.equal(words.changeOf({ before_us: null, after_us: 5, change: null }), words.unknown);
-  });
-
-  it("say what a configuration is", () => {
-    assert.equal(words.withSpread({ us: 12_300, spread: 0.012 }), "12.3 ms \u00b11.2%");
-    assert.equal(words.withSpread({ us: null, spread: null }), words.unknown);
-    const cell = (passed: boolean | null, text: string) =>
-      words.accuracy({ accuracy: { passed, text, tensors: [], place: null } } as unknown as Row);
-    assert.equal(words.withSpread({ us: 446, spread: 51.53 }), "446 us \u00b1>100%");
-    assert.deepEqual(cell(true, ""), ["passed", ""]);
-    assert.deepEqual(cell(false, "cosine 0.5"), ["FAILED", "cosine 0.5"]);
-    assert.deepEqual(cell(null, "not compared: no reference"), ["not compared", "no reference"]);
-  });
-
-  it("say what was measured, and when", () => {
-    const page = {
-      path: "a/model.py",
-      work: "inference",
-      inputs: ["Net()(f32[4])"],
-      when: "2026-01-31T12:00:00Z",
-      machine: [{ name: "device", value: "NVIDIA H200" }],
-      configurations: [{ name: "eager", us: 12 }],
-    };
-    const said = words.summary(page as unknown as MeasuredPage);
-    assert.equal(
-      said,
-      "a/model.py \u00b7 inference of Net()(f32[4]) \u00b7 measured on NVIDIA H200, 2026-01-31 12:00 UTC",
-    );
-    const failed = { ...page, configurations: [{ name: "eager", us: null }] };
-    assert.match(words.summary(failed as unknown as MeasuredPage), /\u00b7 tried, 2026-01-31 12:00 UTC$/);
-    assert.equal(words.placeOf(place), "model.py:12");
-    assert.equal(
-      words.pictureName({ ...page, title: "a.b<c>" } as unknown as MeasuredPage),
-      "a.b_c_-2026-01-31.png",
-    );
-  });
-
-  it("make sentences of statements, and leave names as they are", () => {
-    const names = ["eager", "max-autotune", "max-autotune-no-cudagraphs"];
-    assert.equal(words.sentence("its compile takes 5 s +- 1%", names), "Its compile takes 5 s \u00b1 1%");
-    assert.equal(words.sentence("eager takes 5 s", names), "eager takes 5 s");
-    const headline = "max-autotune-no-cudagraphs is 2.0x as fast as eager: 1 ms instead of 2 ms";
-    assert.equal(words.namedIn(headline, names), "max-autotune-no-cudagraphs");
-    assert.equal(words.namedIn("eager takes 2 ms", names), null);
-  });
-
-  it("tell of a failure once", () => {
-    const page = {
-      notes: ["no inputs are known. write a directive.", "the load average was 7.0"],
-      configurations: [{ failure: "no inputs are known. write a directive" }, { failure: null }],
-    };
-    assert.deepEqual(words.notesOf(page as unknown as MeasuredPage), ["the load average was 7.0"]);
-  });
-});
-
-describe("What terms mean", () => {
-  it("is said of each configuration that has a name", () => {
-    const named = readFileSync(
-      new URL("../../compiler/fuselight/configurations.py", import.meta.url),
-      "utf8",
-    );
-    const modes = [...(/^MODES = \((.*)\)$/m.exec(named)?.[1]?.matchAll(/"([\w-]+)"/g) ?? [])];
-    assert.ok(modes.length >= 4);
-    for (const name of ["eager", "written", "dynamic", ...modes.map((match) => match[1] ?? "")]) {
-      assert.notEqual(configurationWords(name), "", name);
-    }
-    assert.equal(
-      configurationWords("backend:aot_eager+fullgraph+a=1"),
-      "torch.compile with the backend aot_eager, no graph break allowed, a=1",
-    );
-  });
-
-  it("is said of each kind of time", () => {
-    const report = readFileSync(
-      new URL("../../compiler/fuselight/report/measured.py", import.meta.url),
-      "utf8",
-    );
-    const gaps = /class GapKind[\s\S]*?\n\n\n/.exec(report)?.[0] ?? "";
-    const kinds = [...gaps.matchAll(/^ {4}[A-Z]+ = "(\w+)"/gm)].map((match) => match[1] ?? "");
-    assert.ok(kinds.length >= 7);
-    for (const kind of [...kinds, "kernel", "kernel_eager", "kernel_copy", "unknown"]) {
-      assert.notEqual(kindWords(kind), "", kind);
-    }
-  });
-
-  it("reads the names of kernels", () => {
-    const encoded = "_ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolutionEEE";
-    assert.equal(kernelName(encoded), "cutlass__5x_cudnn::Kernel<\u2026>");
-    assert.equal(
-      kernelName("void at::native::reduce_kernel<512, 1>(int)"),
-      "at::native::reduce_kernel<512, 1>(int)",
-    );
-    assert.equal(kernelName("triton_poi_fused_add_0"), "triton_poi_fused_add_0");
-    assert.equal(kernelName("_ZN99short"), "short");
-  });
-});
 
 describe("The flame chart", () => {
   const steps = [

@@ -182,11 +182,13 @@ export function comparisonSection({ comparison }: MeasuredPage, open: Open): Sec
   if (comparison === null) {
     return null;
   }
-  const { label, differs } = comparison;
+  const { label, differs, configurations } = comparison;
   const told = differs.map((text) => element("li", {}, text));
   const without = element("p", {}, "Not the same for both, so that a change may not be the code's:");
   const differing = told.length > 0 ? [without, element("ul", { class: "notes" }, ...told)] : [];
-  return section(`Against ${label}`, [...differing, ...tables.comparisonTables(comparison, open)]);
+  const none = element("p", {}, "No configuration has a time in both.");
+  const shared = configurations.length > 0 ? [] : [none];
+  return section(`Against ${label}`, [...differing, ...shared, ...tables.comparisonTables(comparison, open)]);
 }
 
 let sections = 0;

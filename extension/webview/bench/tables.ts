@@ -300,11 +300,15 @@ export function comparisonTables(
   type Configuration = Comparison["configurations"][number];
   type Line = Comparison["lines"][number];
   return [
-    table<Configuration>(
-      `Configurations against ${label}`,
-      [{ title: "Configuration", cell: ({ name }) => name }, ...numbers<Configuration>()],
-      configurations,
-    ),
+    ...(configurations.length === 0
+      ? []
+      : [
+          table<Configuration>(
+            `Configurations against ${label}`,
+            [{ title: "Configuration", cell: ({ name }) => name }, ...numbers<Configuration>()],
+            configurations,
+          ),
+        ]),
     ...(lines.length === 0
       ? []
       : [

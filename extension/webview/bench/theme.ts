@@ -80,7 +80,9 @@ export function onThemeChange(tell: () => void): void {
     attributes: true,
     attributeFilter: ["class", "data-vscode-theme-id"],
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tell);
+  for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
+    matchMedia(query).addEventListener("change", tell);
+  }
 }
 
 /** The same colour for the same name, on every page. */

@@ -6,6 +6,7 @@ edit the estimates are back, and where there are none, what was measured says th
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from fuselight.report import Tier
@@ -89,7 +90,7 @@ def summary(result: MeasuredResult) -> str:
     failures = result.report.failures
     if not shown.learnt or shown.report.measured is None:
         why = result.failures[0].message if result.failures else "nothing was measured"
-        return f"no benchmark: {why}"[:120]
+        return f"no benchmark: {textwrap.shorten(why, 100, placeholder='...')}"
     text = f"{_rows(shown.report.measured)} - measured on {words.device(shown.report.measured.machine)}"
     if shown is not result:
         text += "; the one after it failed"

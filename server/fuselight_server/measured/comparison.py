@@ -111,6 +111,7 @@ _FACTS: dict[str, Callable[[Report], str]] = {
     "target": lambda report: report.target.name or "__main__",
     "inputs": lambda report: "; ".join(call.text for call in report.inputs.calls) if report.inputs else "",
     "one call": _measured(lambda measured: words.WORK[measured.work]),
+    "configurations": _measured(lambda measured: ", ".join(one.name for one in measured.configurations)),
     "device": _measured(lambda measured: words.device(measured.machine)),
     "threads": _measured(lambda measured: measured.machine.threads or ""),
     "times by": _measured(lambda measured: words.CLOCK[clock_of(measured)]),

@@ -35,11 +35,11 @@ def as_json(page: dict[str, Any], run: Run | None) -> str:
 
 
 class OtherTargetError(ValueError):
-    """An export has runs of several targets, and none of the one that is wanted."""
+    """An export has no run of the target that is wanted."""
 
 
 def from_json(text: str, target: str | None = None, path: str = "") -> Run:
-    """Return the run of an export: of `target` in `path`, where a file of the command has several.
+    """Return the run of an export, of `target`, whose file is the most like `path` where several have one of that name.
 
     Raises ValueError or DecodeError with what is wrong.
     """
@@ -49,7 +49,7 @@ def from_json(text: str, target: str | None = None, path: str = "") -> Run:
     if not runs:
         raise DecodeError("no benchmark is in it: make one with `fuselight bench --format json`")
     found: list[Run] = [decode(Run, one) for one in runs]
-    if target is None or len(found) == 1:
+    if target is None:
         return found[0]
     named = [run for run in found if run.report.target.name == target]
     if not named:

@@ -114,7 +114,9 @@ def _label(report: Report, on: str) -> str:
     shown = shown_of(measured) or next(iter(compiled_of(measured)), None)
     faster = speedup(measured, shown) if shown is not None else None
     parts = [on, f"torch {report.versions.torch}" if report.versions.torch else "", words.WORK[measured.work]]
-    parts += [f"{shown.name} {words.times(faster)}" if shown is not None and faster is not None else ""]
+    if shown is not None and faster is not None:
+        is_wrong = shown.accuracy is not None and shown.accuracy.passed is False
+        parts.append(f"{shown.name} {words.times(faster)}{' with WRONG results' if is_wrong else ''}")
     return ", ".join(part for part in parts if part)
 
 

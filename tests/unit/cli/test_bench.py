@@ -246,6 +246,10 @@ async def test_an_export_of_another_checkout_can_be_compared_with(
     exported.write_text(as_json(Outcome(reports=[there]), benched(there)))
     _, outcome, found = await kept(tmp_path, str(exported), 112.0, monkeypatch)
     assert found.before.report.target.path == FILE
+    renamed = replace(there, target=replace(there.target, name="Old"))
+    exported.write_text(as_json(Outcome(reports=[renamed]), benched(renamed)))
+    _, _, other = await kept(tmp_path, str(exported), 112.0, monkeypatch)
+    assert other.report.failures[0].message == f"{exported}: it has no benchmark of Net, but of Old"
     data = json.loads(as_json(outcome, [found]))
     changes = data["targets"][0]["page"]["comparison"]["configurations"]
     assert [one["change"] for one in changes] == [None, pytest.approx(0.12)]

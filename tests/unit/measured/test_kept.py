@@ -15,7 +15,7 @@ from fuselight_server.measured.comparison import as_json, compare
 from fuselight_server.measured.history import History, NotKeptError, Run, run_of
 from fuselight_server.measured.view import View
 from fuselight_server.store import Store
-from tests.support.measured import MACHINE, benchmark, row, timing
+from tests.support.measured import MACHINE, benchmark, row, timing, wrong
 from tests.support.reports import ROOT
 
 VIEW = View(uri_of=str, read_line=lambda _path, _line: "")
@@ -53,6 +53,10 @@ def versions(**facts: Any) -> Versions:
             ["device: NVIDIA H200 then, NVIDIA A100 now", "threads: 4 then, 8 now"],
         ),
         (changed(BASE, work=Work.TRAINING_STEP), ["one call: inference then, training step now"]),
+        (
+            benchmark(row("eager", 300.0), row("max-autotune", 90.0)),
+            ["configurations: eager, default then, eager, max-autotune now"],
+        ),
         (changed(BASE, cold_cache=True), ["cache of the device: warm then, cleared now"]),
         (replace(BASE, inputs=None), ["inputs: Net()(f32[4, 8]) then, not known now"]),
         (
@@ -73,6 +77,12 @@ def test_times_of_different_clocks_are_compared_by_the_one_that_both_have_and_th
     found = compare(made(BASE), made(now))
     assert [pair.after.us for _, pair in found.configurations if pair.after] == [300.0, 100.0]
     assert found.differs == ("times by: the host's clock then, the device's clock now",)
+
+
+def test_the_label_of_a_run_does_not_praise_wrong_results() -> None:
+    wrong_ = benchmark(row("eager", 300.0), row("default", 100.0, accuracy=wrong()))
+    assert made(BASE).past.label.endswith("inference, default 3.0x")
+    assert made(wrong_).past.label.endswith("inference, default 3.0x with WRONG results")
 
 
 def test_what_went_on_beside_a_run_is_kept_with_it() -> None:

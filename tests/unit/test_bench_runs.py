@@ -273,7 +273,7 @@ async def test_what_came_to_its_time_limit_is_not_shown_as_whole(desk: Desk) -> 
     assert summary(desk.state.measured[desk.key]).endswith(", failed (ended early: not all was measured)")
     notes = (await desk.page())["notes"]
     assert notes[0] == "ended early: not all was measured"
-    assert "stopped after 60 s. give it longer" in notes
+    assert "stopped after 60 s. Give it longer" in notes
     assert history_of(desk.path, "f").runs() == ()
     await desk.analysis.close()
 
@@ -348,14 +348,14 @@ async def test_a_benchmark_that_fails_says_so_on_the_page(desk: Desk) -> None:
     await desk.settle()
     page = await desk.page()
     assert (page["found"], page["running"]) == (False, False)
-    assert page["message"] == "The last benchmark failed: it ended. mend it"
+    assert page["message"] == "The last benchmark failed: it ended. Mend it"
     await measured(desk, found(desk))
     desk.measuring.answer = None
     desk.command(target="f")
     await desk.settle()
     page = await desk.page()
     assert page["found"], "the one before stands"
-    assert page["notes"][0] == "the benchmark after this one failed: it ended. mend it"
+    assert page["notes"][0] == "the benchmark after this one failed: it ended. Mend it"
     await desk.analysis.close()
 
 
@@ -468,6 +468,10 @@ def test_progress_names_the_target_and_what_is_done() -> None:
         progress=Progress(1, "measure", "round 3 of 10"),
     )
     assert describe(run) == "Benchmarking __main__: round 3 of 10"
+    run.progress = Progress(1, "trace", "frame 1, model.py:24", "/w/model.py", 24, 1)
+    assert describe(run) == "Benchmarking __main__: compiling model.py:24"
+    run.progress = Progress(1, "kernels", "graph 2")
+    assert describe(run) == "Benchmarking __main__: compiling"
 
 
 def test_the_innermost_target_holds_a_selection() -> None:

@@ -218,7 +218,7 @@ def test_a_hover_tells_each_kernel_with_its_limit() -> None:
     (text,) = hovered(snapshot(opened(made())), 3)
     assert "`Net` as `default`: 1 kernel, 30 us" in text
     assert "| 60 us \\+\\- 1% | \\~1 us | 2% (memory) | 1 | triton | triton\\_0 |" in text
-    assert "measured by CUPTI" in text
+    assert "measured by torch's profiler (CUPTI)" in text
     assert hovered(snapshot(opened(made())), 4) == []
 
 

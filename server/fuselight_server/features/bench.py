@@ -21,7 +21,7 @@ from fuselight_server.features.commands import argument
 from fuselight_server.features.protocol import Written, written
 from fuselight_server.features.status import describe
 from fuselight_server.kernels import Place
-from fuselight_server.measured import exports, tables
+from fuselight_server.measured import exports, tables, words
 from fuselight_server.measured.comparison import as_json, compare
 from fuselight_server.measured.page import Around, Drawn, Named, body, nothing, of_body, places_of
 from fuselight_server.measured.planning import history_of
@@ -287,7 +287,7 @@ def _message(server: Server, key: Key, running: Running | None, kept: MeasuredRe
 
 def _failure(kept: MeasuredResult) -> str:
     failed = next(iter(kept.failures), None)
-    return f"{failed.message}. {failed.next_step}".strip() if failed is not None else "nothing was measured."
+    return words.failed(failed) if failed is not None else "nothing was measured"
 
 
 def _notes(live: MeasuredResult, kept: MeasuredResult) -> Iterator[str]:

@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 LISTED = 20
 """Kernels of a line that a hover lists."""
+_COLUMNS = (
+    ("measured", "--:"),
+    ("estimate", "--:"),
+    ("of its limit", "--:"),
+    ("count", "--:"),
+    ("kind", "---"),
+    ("kernel", "---"),
+)
+"""With how they are aligned; one without an entry is left out."""
 
 
 def measured(snapshot: Snapshot, line: int) -> list[str]:
@@ -37,15 +46,15 @@ def _table(result: MeasuredResult, row: MeasuredRow) -> str:
     name, one = result.key.name or "__main__", result.configuration
     shown = f" as {code_span(one.name)}" if one is not None else ""
     head = f"{code_span(name)}{shown}: {plain(line_words(result, [row]))}"
-    lines = ["| measured | estimate | of its limit | count | kind | kernel |", "|--:|--:|--:|--:|---|---|"]
     launches = sorted(row.time.launches, key=lambda item: -item[0].us)
-    for launch, kernel in launches[:LISTED]:
-        lines.append("| " + " | ".join(_cells(result, launch, kernel)) + " |")
-    parts = [head, "\n".join(lines)]
+    rows = [_cells(result, launch, kernel) for launch, kernel in launches[:LISTED]]
+    known = [index for index in range(len(_COLUMNS)) if any(cells[index] for cells in rows)]
+    lines = [[one[index] for index in known] for one in (*zip(*_COLUMNS, strict=True), *rows)]
+    parts = [head, "\n".join(f"| {' | '.join(cells)} |" for cells in lines)]
     if len(launches) > LISTED:
         parts.append(f"and {len(launches) - LISTED} more")
     source = one.profile.source if one is not None and one.profile is not None else ""
-    by = f" by {plain(source)}" if source else ""
+    by = f" by torch's profiler ({plain(source)})" if source else ""
     parts.append(f"*Times are of one call, measured{by}. A kernel of several lines is told whole here.*")
     return "\n\n".join(parts)
 

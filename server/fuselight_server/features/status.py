@@ -14,6 +14,7 @@ from fuselight_server.findings.text import counted
 from fuselight_server.target_device import choose
 
 if TYPE_CHECKING:
+    from fuselight.protocol import Progress
     from fuselight_server.features.server import Server
     from fuselight_server.runs import Running
     from fuselight_server.state import Folder
@@ -95,7 +96,9 @@ def describe(run: Running) -> str:
     if progress is None:
         return f"starting {run.job.key.words}"
     if run.job.key.tier is Tier.MEASURED:
-        detail = progress.detail or progress.phase
+        # Which graph a configuration is at, its process says as any run does: what it is doing is compiling.
+        at = f"compiling {_place(progress)}" if progress.phase in {"trace", "kernels"} else ""
+        detail = at.rstrip() or progress.detail or progress.phase
         return f"Benchmarking {run.job.key.name or '__main__'}: {detail}"
     words = {
         "import": "importing",
@@ -111,6 +114,10 @@ def describe(run: Running) -> str:
         return progress.detail
     if progress.detail:
         return f"{phase} {progress.detail}"
-    if progress.path and progress.line:
-        return f"{phase} {os.path.basename(progress.path)}:{progress.line}"  # noqa: PTH119 - paths stay text
-    return f"{phase} {run.job.key.words}"
+    return f"{phase} {_place(progress) or run.job.key.words}"
+
+
+def _place(progress: Progress) -> str:
+    if not progress.path or not progress.line:
+        return ""
+    return f"{os.path.basename(progress.path)}:{progress.line}"  # noqa: PTH119 - paths stay text

@@ -126,7 +126,7 @@ def _gaps(report: Report, one: MeasuredConfiguration, profile: Profile) -> Itera
 
     yield from told(Cause.GUARDS, "checking guards", GapKind.GUARDS)
     yield from _launches(one, profile)
-    yield from told(Cause.BREAKS, "host code outside of the graphs", GapKind.EAGER)
+    yield from told(Cause.BREAKS, "calls that were not compiled", GapKind.EAGER)
     yield from told(Cause.WAITING, "waiting for the device", GapKind.SYNC)
     yield from told(Cause.COPIES, "copies between host and device", GapKind.COPY)
     yield from told(Cause.HOST, "Python, and all else on the host", GapKind.HOST)

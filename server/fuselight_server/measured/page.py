@@ -115,7 +115,7 @@ def of_body(made: Json | None, report: Report, view: Shows, around: Around) -> J
     """Return the page of a body."""
     named = Named(report.target.path, report.target.name)
     if made is None:
-        failed = "; ".join(f"{one.message}. {one.next_step}".strip() for one in report.failures)
+        failed = "; ".join(words.failed(one) for one in report.failures)
         message = around.message or failed or "nothing was measured"
         return {**nothing(named, view, around), "message": message, "notes": [*around.notes, *_lost(report)]}
     return {**_head(named, view, around), **made, "notes": [*around.notes, *made["notes"]]}
@@ -190,7 +190,7 @@ def notes(report: Report, measured: Measured) -> list[str]:
 
 
 def _lost(report: Report) -> list[str]:
-    failed = [f"{one.message}. {one.next_step}".strip() for one in report.failures]
+    failed = [words.failed(one) for one in report.failures]
     return [*failed, *(f"not known: {one.what}: {one.why}" for one in report.problems)]
 
 
@@ -202,9 +202,7 @@ def _row(one: MeasuredConfiguration, measured: Measured, report: Report, view: S
     alone = ("measured behind the others, as there was no memory for it beside them",) if one.alone else ()
     return {
         "name": one.name,
-        "failure": None
-        if one.failure is None
-        else ". ".join(part for part in (one.failure.message.rstrip("."), one.failure.next_step) if part),
+        "failure": words.failed(one.failure) if one.failure is not None else None,
         "speedup": faster,
         "us": mine.us if mine is not None else None,
         "spread": timing.spread if timing is not None else None,

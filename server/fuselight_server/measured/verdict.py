@@ -122,8 +122,8 @@ def _compared(
         which = words.listed(name for name, one in ((best.name, mine), (EAGER, base)) if one.unsteady)
         yield Statement(
             Cause.UNSTEADY,
-            f"whether {best.name} is faster than eager cannot be said: the times of {which} vary too much "
-            f"({numbers})",
+            f"whether {best.name} is faster than eager cannot be said, as the times of {which} vary too much: "
+            f"{_median(mine)} and {_median(base)}",
         )
     else:
         yield Statement(
@@ -169,8 +169,11 @@ def _wrong(report: Report, one: MeasuredConfiguration) -> Statement:
 def _time(timing: Timing | None) -> str:
     if timing is None:
         return "an unknown time"
-    shown = f"{words.time(timing.median_us)} {words.spread(_range_spread(timing))}"
-    return f"{shown} (unsteady)" if timing.unsteady else shown
+    return f"{_median(timing)} (unsteady)" if timing.unsteady else _median(timing)
+
+
+def _median(timing: Timing) -> str:
+    return f"{words.time(timing.median_us)} {words.spread(_range_spread(timing))}"
 
 
 def _range_spread(timing: Timing) -> float:

@@ -24,15 +24,15 @@ _NEGLIGIBLE = 0.001
 
 KERNEL = "kernel"
 LAUNCHES = {
-    LaunchKind.KERNEL: (KERNEL, "kernels of compiled graphs"),
-    LaunchKind.EAGER: ("kernel_eager", "kernels that no graph launched"),
+    LaunchKind.KERNEL: (KERNEL, "compiled kernels"),
+    LaunchKind.EAGER: ("kernel_eager", "kernels that were not compiled"),
     LaunchKind.COPY: ("kernel_copy", "copies and fills"),
 }
 GAPS = {
-    GapKind.LAUNCH: "between launch and start",
-    GapKind.GUARDS: "guards",
-    GapKind.WRAPPER: "host code of compiled graphs",
-    GapKind.EAGER: "host code outside of graphs",
+    GapKind.LAUNCH: "waiting for a kernel to start",
+    GapKind.GUARDS: "checking guards",
+    GapKind.WRAPPER: "code around compiled kernels",
+    GapKind.EAGER: "calls that were not compiled",
     GapKind.SYNC: "waiting for the device",
     GapKind.COPY: "copies between host and device",
     GapKind.HOST: "Python, and all else on the host",

@@ -12,7 +12,7 @@ from fuselight.report import Clock, Work
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.report import Machine
+    from fuselight.report import Failure, Machine
 
 _KILO = 1000.0
 _THREE_DIGITS = 100
@@ -40,9 +40,17 @@ def time(us: float) -> str:
 
 
 def spread(part: float) -> str:
-    """`+- 1%`, `+- <1%`: half of what lies between the quartiles, as a part of the median."""
+    """`+- 1%`, `+- <1%`, `+- >100%`: half of what lies between the quartiles, as a part of the median."""
     percent = 100 * part
+    if percent > 100:  # noqa: PLR2004 - as wide as the time itself: a number would say no more
+        return "+- >100%"
     return "+- <1%" if percent < 0.5 else f"+- {percent:.0f}%"  # noqa: PLR2004 - what rounds to 0
+
+
+def failed(failure: Failure) -> str:
+    """`it has no inputs. Write a directive above it`: what happened, and what to do."""
+    message, step = failure.message.rstrip("."), failure.next_step
+    return ". ".join(part for part in (message, step[:1].upper() + step[1:]) if part)
 
 
 def times(factor: float) -> str:
@@ -79,7 +87,8 @@ def listed(items: Iterable[str]) -> str:
 
 def device(machine: Machine) -> str:
     """`NVIDIA H200`, `NVIDIA H200 (1)` where it is not the first one; a question mark is a name that is not known."""
-    name = machine.device if machine.device not in ("", "?") else "a device without a name"
+    plain = machine.device.replace("(R)", "").replace("(TM)", "")
+    name = plain if plain not in ("", "?") else "a device without a name"
     return f"{name} ({machine.index})" if machine.index else name
 
 

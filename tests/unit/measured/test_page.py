@@ -100,7 +100,7 @@ def test_a_row_has_its_speedup_its_spread_and_what_failed() -> None:
     eager, default, failed = made()["configurations"]
     assert (eager["speedup"], default["speedup"], failed["speedup"]) == (1.0, 3.0, None)
     assert (default["us"], default["clock"], default["spread"]) == (100.0, "wall", pytest.approx(0.01))
-    assert failed["failure"] == "out of memory. give it smaller inputs"
+    assert failed["failure"] == "out of memory. Give it smaller inputs"
     assert failed["us"] is None
     assert failed["notes"] == ["measured behind the others, as there was no memory for it beside them"]
     accuracy = default["accuracy"]
@@ -160,7 +160,7 @@ def test_notes_say_what_makes_the_numbers_doubtful() -> None:
 
 def test_a_run_without_measurements_says_what_failed() -> None:
     shown = page(report(failures=(FAILURE,)), VIEW)
-    assert (shown["found"], shown["message"]) == (False, "out of memory. give it smaller inputs")
+    assert (shown["found"], shown["message"]) == (False, "out of memory. Give it smaller inputs")
 
 
 def test_the_csv_has_every_table_and_every_row() -> None:

@@ -54,7 +54,7 @@ def _print_target(one: Benched, outcome: Outcome, console: Console) -> None:
         where = f" - {made['work']}, measured on {words.device(measured.machine)} by {clock}"
     console.print(Text.assemble((name, "bold"), where), soft_wrap=True)
     for failure in report.failures:
-        console.print(Text(f"failed: {failure.message}. {failure.next_step}", "bold red"), soft_wrap=True)
+        console.print(Text(f"failed: {words.failed(failure)}", "bold red"), soft_wrap=True)
     for text in made["inputs"]:
         console.print(Text(f"inputs: {text}", "dim"), soft_wrap=True)
     if measured is None:

@@ -20,7 +20,7 @@ from fuselight_server.consent import Consent
 from fuselight_server.kernel_runs import KernelRuns
 from fuselight_server.measured.planning import measure_request
 from fuselight_server.outcomes import Outcomes, failed_report
-from fuselight_server.pace import Pace
+from fuselight_server.pace import Early, Pace
 from fuselight_server.plan import MAIN, default_runs, named_runs
 from fuselight_server.runs import Job, Key, Lane, OwnedWorker, Runner, Runs
 from fuselight_server.state import disk_text, within
@@ -61,7 +61,7 @@ class Analysis:
         self._pace = Pace(state)
         self._consent = Consent(state, face)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._early: list[Callable[[], object]] | None = []
+        self.early = Early()
         self._identity = 0
         self.outcomes = Outcomes(state, face, generation=lambda: self.runs.generation)
         self.benches = Benches(state, face, self.outcomes)
@@ -77,26 +77,17 @@ class Analysis:
     @property
     def ready(self) -> bool:
         """Whether the client's settings are known; what is asked for before waits for them."""
-        return self._early is None
-
-    def defer(self, request: Callable[[], object]) -> bool:
-        """Keep `request` until the settings are known; False, and nothing is kept, where they are."""
-        if self._early is None:
-            return False
-        self._early.append(request)
-        return True
+        return self.early.over
 
     def begin(self) -> None:
         """Go on with what was asked for before the settings were known."""
-        early, self._early = self._early or [], None
-        for request in early:
-            request()
+        self.early.end()
 
     # What the user does
 
     def saved(self, path: str, *, automatic: bool) -> None:
         """Run what a saved file and the files that depend on it compile, if the settings say so."""
-        if self.defer(lambda: self.saved(path, automatic=automatic)):
+        if self.early.keep(lambda: self.saved(path, automatic=automatic)):
             return
         document = self._state.at(path)
         folder = self._state.folder_of(path)
@@ -116,7 +107,7 @@ class Analysis:
         self, path: str, target: str | None, tier: Tier = Tier.CAPTURE, plan: MeasurePlan | None = None
     ) -> None:
         """Run a target (None: what the file compiles) because the user asked for it; tier measured by a plan."""
-        if self.defer(lambda: self.command(path, target, tier, plan)):
+        if self.early.keep(lambda: self.command(path, target, tier, plan)):
             return
         folder = self._state.folder_of(path)
         planned = self._planned(path) if target is None else (Key(path, "" if target == MAIN else target),)
@@ -141,17 +132,14 @@ class Analysis:
         """Take in that a file which is not open was changed by something else."""
         if self._state.at(path) is not None or not self.ready:
             return
-        shown: set[str] = set()
-        for result in self._state.everything():
-            if result.changed_on_disk(path):
-                shown |= result.paths()
+        changed = [result for result in self._state.everything() if result.changed_on_disk(path)]
         for dependent in self._dependents(path):
             folder = self._state.folder_of(dependent)
             if folder.settings.run == "save":
                 self._request(folder, self._wanted_on_save(dependent), "changed on disk", supersede=False)
         self._face.findings_changed([path])
-        if shown:
-            self._face.results_changed(shown)
+        if changed:
+            self._face.results_changed({one for result in changed for one in result.paths()})
 
     def gone(self, path: str) -> None:
         """Take in that a file or a folder was deleted, renamed or closed as a workspace folder."""

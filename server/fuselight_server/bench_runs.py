@@ -18,6 +18,7 @@ from fuselight_server.measured.history import NotKeptError, run_of
 from fuselight_server.measured.planning import configurations, history_of
 from fuselight_server.measured_results import CANCELLED, ENDED, SO_FAR, measured_result_of
 from fuselight_server.outcomes import line_reader
+from fuselight_server.places import take_back
 from fuselight_server.state import disk_text
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class Benches:
         Then the benchmark before stands again; where there was none, what there is of this one, and says so.
         """
         if report is None:
-            self._let_go_of_part(job.key)
+            self._face.results_changed(take_back(self._state.measured, job.key, job.generation, CANCELLED))
             return
         result = await self._result(job, report)
         if result.learnt and self._outcomes.catch_up(result, ended=False):
@@ -138,16 +139,6 @@ class Benches:
             for words in self._beside.get(job.key, ())
         )
         return await asyncio.to_thread(_made, job, report, notes, self._texts.get(job.key, {}))
-
-    def _let_go_of_part(self, key: Key) -> None:
-        result = self._state.measured.get(key)
-        if result is None or not result.unfinished:
-            return
-        if result.earlier is not None:
-            self._state.measured[key] = result.earlier
-        else:
-            result.unfinished = CANCELLED
-        self._face.results_changed(result.paths())
 
     def _keep(self, result: MeasuredResult) -> None:
         before = self._state.measured.get(result.key)

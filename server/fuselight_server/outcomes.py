@@ -18,7 +18,7 @@ from fuselight.report import Assembled, Report, TargetRef, Tier, Versions
 from fuselight_server.changes import capture_changes, kernel_changes
 from fuselight_server.findings import Thresholds, findings
 from fuselight_server.kernel_results import CANCELLED, kernel_result_of, still_to_come
-from fuselight_server.places import result_of
+from fuselight_server.places import result_of, take_back
 from fuselight_server.plan import RunOptions, sizes
 from fuselight_server.runs import Key
 from fuselight_server.state import disk_text, split_text, within
@@ -176,7 +176,7 @@ class Outcomes:
         Then the run before stands again; where there was none, what there is of this one, and says so.
         """
         if report is None:
-            self._let_go_of_part(job.key)
+            self._face.results_changed(take_back(self._state.kernels, job.key, job.generation, CANCELLED))
         elif job.key.tier is Tier.KERNELS and report.generated:
             result = await asyncio.to_thread(
                 kernel_result_of, job.key, job.generation, report, self._thresholds_at(job.key.path)
@@ -185,16 +185,6 @@ class Outcomes:
                 return
             result.unfinished = still_to_come(report)
             self._keep_kernels(result)
-
-    def _let_go_of_part(self, key: Key) -> None:
-        result = self._state.kernels.get(key)
-        if result is None or not result.unfinished:
-            return
-        if result.earlier is not None:
-            self._state.kernels[key] = result.earlier
-        else:
-            result.unfinished = CANCELLED
-        self._face.results_changed(result.paths())
 
     def _thresholds_at(self, path: str) -> Thresholds:
         return _thresholds(self._state.folder_of(path).settings)

@@ -1,6 +1,6 @@
-"""How often an editor that saves by itself makes runs: at most one in ten seconds, and none of a text that has run.
+"""When what is asked for begins: behind the settings, and for an editor that saves by itself at most each ten seconds.
 
-Invariant: a save that came too early leads to one run later, of the text as it is then. Kept for open files alone.
+Invariant: what came too early leads to one run later, of the text as it is then. Kept for open files alone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,32 @@ if TYPE_CHECKING:
 
 AUTOSAVE_SECONDS = 10.0
 """Least time between two runs of a file that nobody asked for but an automatic save."""
+
+
+class Early:
+    """What is asked for before the settings are known."""
+
+    def __init__(self) -> None:
+        """Start without settings."""
+        self._waiting: list[Callable[[], object]] | None = []
+
+    @property
+    def over(self) -> bool:
+        """Whether they are known."""
+        return self._waiting is None
+
+    def keep(self, request: Callable[[], object]) -> bool:
+        """Keep `request` until they are; False, and nothing is kept, where they are already."""
+        if self._waiting is None:
+            return False
+        self._waiting.append(request)
+        return True
+
+    def end(self) -> None:
+        """Go on with what was asked for."""
+        waiting, self._waiting = self._waiting or [], None
+        for request in waiting:
+            request()
 
 
 class Pace:

@@ -8,7 +8,7 @@ is `gone`, and stays so.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fuselight.report import Location
 from fuselight_server.finding import Span
@@ -224,6 +224,8 @@ class Moving:
     depends: frozenset[str]
     stale: bool
     earlier: Any
+    generation: int
+    unfinished: str
     _rows: Any
 
     def paths(self) -> frozenset[str]:
@@ -258,3 +260,21 @@ def _changed_on_disk(result: Result | Moving, path: str) -> bool:
     result.stale = result.stale or touched
     earlier = result.earlier is not None and result.earlier.changed_on_disk(path)
     return touched or earlier
+
+
+MovingKind = TypeVar("MovingKind", bound=Moving)
+
+
+def take_back(kept: dict[Key, MovingKind], key: Key, generation: int, cancelled: str) -> frozenset[str]:
+    """Take back what a run that was cancelled has shown so far; return the files whose results are others now.
+
+    The last whole result stands again; where there is none, what there is of this one stays, as `cancelled` says.
+    """
+    result = kept.get(key)
+    if result is None or not result.unfinished or result.generation != generation:
+        return frozenset()
+    if result.earlier is not None:
+        kept[key] = result.earlier
+    else:
+        result.unfinished = cancelled
+    return result.paths()

@@ -14,7 +14,9 @@ from fuselight_server.features import bench
 from fuselight_server.features.bench_lens import CANCEL, target_lenses
 from fuselight_server.features.bench_news import BenchNews
 from fuselight_server.measured.planning import history_of
-from fuselight_server.runs import Key
+from fuselight_server.measured_results import ENDED
+from fuselight_server.pace import Early
+from fuselight_server.runs import Job, Key, Lane
 from fuselight_server.settings import BenchSettings, Settings
 from fuselight_server.state import Document, Folder
 from fuselight_server.static.document import SourceDocument
@@ -98,7 +100,7 @@ async def test_what_waits_for_its_turn_can_be_cancelled(desk: Desk) -> None:
 
 @pytest.mark.asyncio
 async def test_what_is_asked_for_before_the_settings_are_known_is_measured_as_they_say(desk: Desk) -> None:
-    desk.analysis._early = []
+    desk.analysis.early = Early()
     answer = desk.command(target="f")
     assert (answer["started"], answer["target"]) == (True, "f")
     folder = desk.state.folder_of(desk.path)
@@ -177,4 +179,16 @@ async def test_a_restart_of_the_workers_ends_a_benchmark_and_the_next_one_has_a_
     desk.workers.clear()
     await measured(desk, found(desk))
     assert desk.state.measured[desk.key].kept
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_a_cancel_before_anything_is_shown_leaves_what_came_to_its_limit(desk: Desk) -> None:
+    await measured(desk, found(desk, finished=False))
+    before = desk.state.measured[desk.key]
+    assert before.unfinished == ENDED
+    later = Job(desk.key, Lane("/python", (), "/"), before.generation + 1, "command", lambda: None)
+    await desk.analysis.benches.take_in_part(later, None)
+    assert desk.state.measured[desk.key] is before
+    assert before.unfinished == ENDED
     await desk.analysis.close()

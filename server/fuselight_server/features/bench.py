@@ -70,7 +70,7 @@ def start(server: Server, arguments: tuple[Any, ...]) -> dict[str, Any]:
         named = argument(arguments, "target")
         there = f"There is no `{named}` in this file" if isinstance(named, str) else "No target is here"
         return _answer(None, f"{there}: point at a class or function, or press Benchmark above one.")
-    if server.analysis.defer(lambda: _later(server, arguments)):
+    if server.analysis.early.keep(lambda: _later(server, arguments)):
         return {"started": True, "target": name, "message": name or MAIN}
     return _started(server, arguments, reading, name)
 

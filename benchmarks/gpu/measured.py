@@ -10,13 +10,15 @@ some models at a time. Needs torch, with Triton on a GPU, and the models' librar
 
     ... -m benchmarks.gpu.measured --device cpu --models tiny --seed --seed-model tiny --seconds 0.3
 
-shows on a machine without a GPU that it works. Invariant: one thing is measured at a time, each with empty caches.
+shows on a machine without a GPU that it works. Invariant: one thing is measured at a time. The benchmark begins with empty caches, and the other process runs what was
+compiled then.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import platform
@@ -24,7 +26,9 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +41,12 @@ from fuselight_server.worker_start import Interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 APART_SECONDS = 600
+_IMPORTS = 30.0
+"""Seconds that the host of the worker has to import what a run has needed."""
 SEED = ("eager", "default", "reduce-overhead", "max-autotune")
 SEED_FILE = "seed"
 _PROVIDER = "example_inputs"
+_BEGAN = time.monotonic()
 
 
 def main() -> int:
@@ -70,7 +77,10 @@ def _asked() -> argparse.Namespace:
     )
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument(
-        "--rows", type=int, default=16, help="times the rows of the inputs of benchmarks.gpu.models"
+        "--rows",
+        type=int,
+        default=0,
+        help="times the rows of benchmarks.gpu.models; else as measured_models has it",
     )
     parser.add_argument("--seconds", type=float, default=2.0, help="timed calls of a configuration")
     parser.add_argument(
@@ -94,21 +104,33 @@ def _twelve() -> list[str]:
 
 def _model(model: str, asked: argparse.Namespace) -> dict[str, Any]:
     """The benchmark of one model, and the independent reading of the same call."""
-    measured = _measured(model, asked, ("eager", asked.mode), limit=float(APART_SECONDS))
-    apart, why = _apart(model, asked) if "configurations" in measured else ({}, "")
+    with tempfile.TemporaryDirectory() as caches:
+        measured = _measured(
+            model, asked, ("eager", asked.mode), limit=float(APART_SECONDS), keep_caches=caches
+        )
+        # The same code as was measured: how Inductor's kernels are laid out is decided by timing them, each time anew.
+        apart, why = (
+            _apart(model, asked, Path(caches, asked.mode)) if "configurations" in measured else ({}, "")
+        )
     return {"measured": measured, "apart": apart, "why": why, "mode": asked.mode, "made": _made(asked)}
 
 
 def _measured(
-    model: str, asked: argparse.Namespace, configurations: tuple[str, ...], *, limit: float
+    model: str,
+    asked: argparse.Namespace,
+    configurations: tuple[str, ...],
+    *,
+    limit: float,
+    keep_caches: str = "",
 ) -> dict[str, Any]:
     """What the product measures, as JSON; `{"failure": ...}` where it measures nothing."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "measured_call.py"
         path.write_text(_source(model, asked), encoding="utf-8")
         plan = MeasurePlan(
-            configurations, seconds=asked.seconds, limit_seconds=limit, cold_cache=True, device=asked.device
-        )
+            configurations, seconds=asked.seconds, limit_seconds=limit, cold_cache=True, device=asked.device,
+            keep_caches=keep_caches,
+        )  # fmt: skip
         return asyncio.run(_run(path, plan))
 
 
@@ -121,20 +143,23 @@ def _source(model: str, asked: argparse.Namespace) -> str:
 async def _run(path: Path, plan: MeasurePlan) -> dict[str, Any]:
     text = path.read_text(encoding="utf-8").splitlines()
     line = next(number for number, code in enumerate(text, 1) if code.startswith("def call("))
-    request = Analyse(
+    ahead = Analyse(
         id=1,
         generation=1,
         target=Target(str(path), "call", "function", line, compiled=False),
         inputs=InputsPlan(provider=_PROVIDER, provider_line=text.index(f"def {_PROVIDER}():") + 1),
         roots=(str(path.parent),),
         limits=Limits(seconds=0, memory_mb=0),
-        tier=Tier.MEASURED,
-        measure=plan,
     )
+    request = replace(ahead, id=2, tier=Tier.MEASURED, measure=plan)
+    log = _Log()
     worker = Worker(
-        Interpreter(sys.executable), cwd=str(ROOT), env=_environment(), log=_say, sample_after=0.0
+        Interpreter(sys.executable), cwd=str(ROOT), env=_environment(), log=log.add, sample_after=0.0
     )
     try:
+        # As in an editor, where the file was analysed before anyone clicks: its libraries are there by then.
+        await worker.run(ahead, _tell)
+        await log.settled()
         answer = await worker.run(request, _tell)
     finally:
         await worker.close()
@@ -147,12 +172,30 @@ async def _run(path: Path, plan: MeasurePlan) -> dict[str, Any]:
     return measured
 
 
+class _Log:
+    """What the worker's log says, and when its host has imported what a run has needed."""
+
+    def __init__(self) -> None:
+        self._there = asyncio.Event()
+
+    def add(self, line: str) -> None:
+        """Take a line."""
+        _say(line)
+        if "ahead of the next run" in line:
+            self._there.set()
+
+    async def settled(self) -> None:
+        """Wait for the imports, `_IMPORTS` seconds at the most."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._there.wait(), _IMPORTS)
+
+
 def _tell(progress: Progress) -> None:
     _say(f"  {progress.phase} {progress.detail}")
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(f"{time.monotonic() - _BEGAN:7.2f}  {line}", file=sys.stderr, flush=True)
 
 
 def _environment() -> dict[str, str]:
@@ -165,7 +208,7 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _apart(model: str, asked: argparse.Namespace) -> tuple[dict[str, Any], str]:
+def _apart(model: str, asked: argparse.Namespace, kept: Path) -> tuple[dict[str, Any], str]:
     """What the independent process read, and why it is nothing."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
@@ -174,8 +217,8 @@ def _apart(model: str, asked: argparse.Namespace) -> tuple[dict[str, Any], str]:
             "--mode", asked.mode, "--dtype", asked.dtype, "--rows", str(asked.rows),
         ]  # fmt: skip
         caches = {
-            "TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "inductor"),
-            "TRITON_CACHE_DIR": str(Path(folder) / "triton"),
+            "TORCHINDUCTOR_CACHE_DIR": str(kept / "inductor"),
+            "TRITON_CACHE_DIR": str(kept / "triton"),
         }
         _say(f"  {shlex.join(command)}")
         try:
@@ -202,7 +245,9 @@ def _made(asked: argparse.Namespace) -> dict[str, str]:
     return {
         "device": device,
         "versions": f"Python {platform.python_version()}, torch {torch.__version__}, Triton {triton}",
-        "inputs": f"{asked.dtype}, {asked.rows} times the rows of benchmarks/gpu/models.py; inference",
+        "inputs": f"{asked.dtype}, rows as benchmarks/gpu/measured_models.py has it; inference"
+        if not asked.rows
+        else f"{asked.dtype}, {asked.rows} times the rows of benchmarks/gpu/models.py; inference",
         "cache": "L2 cleared before each timed call, here and there" if asked.device != "cpu" else "as it is",
         "command": f"PYTHONPATH=compiler:server python -m benchmarks.gpu.measured {shlex.join(sys.argv[1:])}".strip(),
     }

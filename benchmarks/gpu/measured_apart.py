@@ -1,6 +1,6 @@
 """The same calls timed and profiled without Fuselight: what the benchmark's numbers are held against.
 
-    python -m benchmarks.gpu.measured_apart MODEL OUT [--device cuda] [--mode default] [--dtype bfloat16] [--rows 16]
+    python -m benchmarks.gpu.measured_apart MODEL OUT [--device cuda] [--mode default] [--dtype bfloat16] [--rows 0]
 
 Invariant: nothing of Fuselight is imported. On a GPU the time is `triton.testing.do_bench`'s median, which clears the
 cache before each call, and kernels are read from the profiler's own averages, by name.
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--mode", default="default")
     parser.add_argument("--dtype", default="bfloat16")
-    parser.add_argument("--rows", type=int, default=16)
+    parser.add_argument("--rows", type=int, default=0)
     asked = parser.parse_args()
     device = torch.device(asked.device)
     model, args, named = on(device, *made(asked.model, asked.dtype, asked.rows))

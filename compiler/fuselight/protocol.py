@@ -105,6 +105,9 @@ class MeasurePlan:
     """Whether to run each generated kernel alone as well."""
     device: str = ""
     """`cpu`, `cuda`, `cuda:1`; empty: the GPU that is there, else the CPU."""
+    keep_caches: str = ""
+    """An empty folder in which the caches of the configurations stay, `NAME/inductor` and `NAME/triton`: for others to
+    run the same compiled code. Empty: they go with the run."""
 
 
 @dataclass(frozen=True)

@@ -96,12 +96,12 @@ class Processes:
         return made.run()
 
 
-def test_each_is_started_alone_then_they_take_turns_and_then_are_looked_into() -> None:
+def test_they_import_together_begin_alone_take_turns_and_are_looked_into() -> None:
     played = Processes()
     measured = played.measure("default", rounds=3)
     assert played.log == [
-        "float64 reference",
-        "eager first", "eager warm", "default first", "default warm",
+        "float64 reference", "eager ready", "default ready",
+        "eager build", "eager first", "eager warm", "default build", "default first", "default warm",
         "eager round", "default round", "default round", "eager round", "eager round", "default round",
         "eager weigh", "eager profile",
         "default weigh", "default profile", "default judge",
@@ -114,7 +114,7 @@ def test_each_is_started_alone_then_they_take_turns_and_then_are_looked_into() -
     assert measured.configurations[1].accuracy == Accuracy(passed=True)
     assert measured.configurations[0].accuracy is None
     assert all(process.ended for process in played.processes)
-    assert measured.counted_seconds == pytest.approx(0.5 * 18)
+    assert measured.counted_seconds == pytest.approx(0.5 * 20)
 
 
 def test_what_is_known_is_kept_as_unfinished_on_the_way() -> None:
@@ -125,13 +125,15 @@ def test_what_is_known_is_kept_as_unfinished_on_the_way() -> None:
     assert all(one.order == ("eager", "default", "max-autotune") for one in played.kept)
 
 
-@pytest.mark.parametrize("order", ["first", "warm", "round", "judge", "weigh", "profile", "finish"])
+@pytest.mark.parametrize(
+    "order", ["ready", "build", "first", "warm", "round", "judge", "weigh", "profile", "finish"]
+)
 def test_one_that_fails_is_a_row_that_says_so_and_the_others_go_on(order: str) -> None:
     played = Processes({"default": [{order: failure()}]})
     measured = played.measure("default", "max-autotune")
     eager, default, autotuned = measured.configurations
     assert default.failure == failure()
-    assert (default.wall is not None) is (order not in {"first", "warm", "round"})
+    assert (default.wall is not None) is (order not in {"ready", "build", "first", "warm", "round"})
     assert eager.failure is None
     assert eager.wall == TIMED
     assert autotuned.failure is None

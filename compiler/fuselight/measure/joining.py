@@ -45,7 +45,7 @@ class _Key:
 
     @property
     def joined(self) -> bool:
-        """Whether it is joined to a kernel of the Report, or to a line."""
+        """Whether it is joined to a kernel or a graph of the Report, or to a line."""
         return self.graph is not None or bool(self.stack)
 
 
@@ -169,9 +169,13 @@ class _Reader:
             if known not in self._aligned:
                 self._aligned[known] = align(elements, self._generated[at].kernels)
             launches = self._aligned[known]
+        replayed = any(unit.name in labels.REPLAYS for unit, _ in work)
         for (unit, events), launch in zip(work, launches, strict=True):
             for event in events:
-                key = _graph_key(event, unit, at if launch is not None else None, launch)
+                if launch is None and replayed and unit.operator in labels.COPIES:
+                    key = _Key(LaunchKind.INPUTS, at, name=event.name, operator=unit.operator)
+                else:
+                    key = _graph_key(event, unit, at if launch is not None else None, launch)
                 _add(rows, key, event, unit.operator)
 
     def _only_launch(self, name: str, graphs: Iterable[GraphCall]) -> tuple[int, int] | None:

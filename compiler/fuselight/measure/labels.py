@@ -31,6 +31,9 @@ WAITS = frozenset(
         "hipEventSynchronize",
     }
 )  # fmt: skip
+REPLAYS = frozenset({"cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"})
+COPIES = frozenset({"aten::_foreach_copy_", "aten::copy_"})
+"""Operators by which inputs come to where a CUDA graph reads them."""
 READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
 """Operators that bring a value from the device, and wait for it."""
 _NO_WORK = frozenset(

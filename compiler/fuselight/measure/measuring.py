@@ -50,6 +50,8 @@ class _Row:
     us: float = 0.0
     left: float = 0.0
     """Seconds that it may still take; 0 where there is no limit."""
+    imported: bool = False
+    """Whether it waits for its first order."""
 
 
 @dataclass
@@ -65,6 +67,9 @@ class Measuring:
     """Says in words what is being done."""
     keep: Callable[[Measured], None]
     """Takes what is known so far."""
+    _waiting: dict[str, _Row] = field(default_factory=dict)
+    """Started, and not yet begun with."""
+    _launched: float = 0.0
     _rows: dict[str, _Row] = field(default_factory=dict)
     _done: dict[str, MeasuredConfiguration] = field(default_factory=dict)
     _machine: Machine = field(default_factory=lambda: Machine("?"))
@@ -88,15 +93,18 @@ class Measuring:
         try:
             if self.plan.accuracy:
                 self._compared = self._reference()
+            else:
+                self._launch()
             for name in self.names:
                 if EAGER not in self._done or not _is_hopeless(self._done[EAGER].failure):
+                    self._await_imports()
                     self._begin(name)
             self._take_turns(list(self._rows))
             self._conclude()
             for name in list(self._retry):
                 self._alone(name)
         finally:
-            for row in self._rows.values():
+            for row in (*self._waiting.values(), *self._rows.values()):
                 row.other.end()
         return self.measured(finished=True)
 
@@ -126,6 +134,7 @@ class Measuring:
         except OSError as error:
             return {"why": _no_process(error).message}
         try:
+            self._launch()
             made = other.order("reference", self.plan.limit_seconds)
         except EndedError as ended:
             if _is_hopeless(ended.failure):
@@ -137,16 +146,44 @@ class Measuring:
         self._random = bool(self._varies)
         return {key: made[key] for key in ("float64", "why") if key in made}
 
-    def _begin(self, name: str, *, alone: bool = False) -> None:
-        """Start a configuration: first calls and warm-up, alone on the machine."""
-        self.tell(f"{name}: starting")
+    def _launch(self) -> None:
+        """Start all processes: they import the file beside each other, while nothing is measured yet.
+
+        None builds anything before it is told to: the reference may need all memory that there is.
+        """
+        for name in self.names:
+            self._start(name)
+
+    def _start(self, name: str, *, alone: bool = False) -> None:
+        measured = MeasuredConfiguration(name, alone=alone)
+        self._launched = time.perf_counter()
         try:
-            other = self.start(name)
+            self._waiting[name] = _Row(self.start(name), measured, left=self.plan.limit_seconds)
         except OSError as error:
-            self._done[name] = MeasuredConfiguration(name, failure=_no_process(error), alone=alone)
+            self._done[name] = replace(measured, failure=_no_process(error))
+
+    def _await_imports(self) -> None:
+        """Wait until no process imports any more: from here on one thing is done at a time."""
+        for name, row in list(self._waiting.items()):
+            if row.imported:
+                continue
+            if row.left:  # it has had the time that the reference took
+                row.left = max(1.0, row.left - (time.perf_counter() - self._launched))
+            try:
+                row.other.order("ready", row.left)
+                row.imported = True
+            except EndedError as ended:
+                self._waiting.pop(name).other.end()
+                self._done[name] = replace(row.measured, failure=ended.failure)
+
+    def _begin(self, name: str) -> None:
+        """Begin with a configuration: first calls and warm-up, alone on the machine."""
+        if name not in self._waiting:
             return
-        row = _Row(other, MeasuredConfiguration(name, alone=alone), left=self.plan.limit_seconds)
-        self._rows[name] = row
+        self.tell(f"{name}: starting")
+        row = self._rows[name] = self._waiting.pop(name)
+        if self._order(name, "build") is None:
+            return
         said = self._order(name, "first")
         if said is not None:
             self._fresh = self._fresh or bool(said["fresh"])
@@ -235,7 +272,9 @@ class Measuring:
     def _alone(self, name: str) -> None:
         """Measure what had no memory beside the others again, now that they are gone."""
         self._done.pop(name, None)
-        self._begin(name, alone=True)
+        self._start(name, alone=True)
+        self._await_imports()
+        self._begin(name)
         self._take_turns([name])
         if name in self._rows:
             self._details(name)

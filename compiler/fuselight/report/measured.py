@@ -104,6 +104,8 @@ class LaunchKind(str, enum.Enum):
     """A memory copy or set."""
     EAGER = "eager"
     """A kernel (or, on the CPU, an operator) that no compiled graph launched."""
+    INPUTS = "inputs"
+    """Copies of a graph's inputs to where its CUDA graph reads them, before each replay."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class MeasuredLaunch:
     """One launch of a compiled graph's kernel, or one kind of work outside of them: in-run, from the profiler.
 
     `graph` and `launch` are the key: `MeasuredConfiguration.generated[graph].kernels[launch]`. None for both: it could
-    not be joined to a kernel of the Report, and stands here all the same.
+    not be joined to a kernel of the Report, and stands here all the same. Copies of inputs have a graph alone.
     """
 
     name: str

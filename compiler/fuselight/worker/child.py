@@ -36,6 +36,8 @@ from fuselight.worker.state import Conduct, Job, RunState, finish, getpid, ident
 _COLLECT_EVERY = 50_000
 """New objects between two looks for garbage. A compile makes millions, nearly all of which stay until its end: at
 Python's own pace of 700 a tenth of a run is spent looking."""
+_USUAL = gc.get_threshold()
+"""Python's own pace: what is timed is timed with it, as it runs elsewhere."""
 
 
 class _Stopped(BaseException):
@@ -49,7 +51,8 @@ def run(job: Job, conduct: Conduct | None = None) -> None:
     """
     state: RunState | None = None
     try:
-        state = _prepare(job, forks=job.request.measure is not None and conduct is None)
+        measures = job.request.measure is not None
+        state = _prepare(job, forks=measures and conduct is None, timed=measures and conduct is not None)
         state.conduct = conduct
         if job.request.measure is not None and conduct is None:
             benchmark = importlib.import_module(
@@ -81,13 +84,17 @@ def _leave(status: int) -> None:
 _really_exit = os._exit
 
 
-def _prepare(job: Job, *, forks: bool) -> RunState:
+def _prepare(job: Job, *, forks: bool, timed: bool) -> RunState:
     """Get ready; a process that `forks` others asks the driver for nothing, or none of them could use it."""
     request = job.request
     process.allow_sampling()
     if not forks:
         torch_api.use_driver()
-    gc.set_threshold(_COLLECT_EVERY, *gc.get_threshold()[1:])
+    if timed:
+        gc.unfreeze()
+        gc.set_threshold(*_USUAL)
+    else:
+        gc.set_threshold(_COLLECT_EVERY, *_USUAL[1:])
     faults = open(os.path.join(job.directory, "faults.txt"), "wb", buffering=0)  # noqa: SIM115 - open until the end
     faulthandler.enable(file=faults)
     os.environ.update(request.environment)

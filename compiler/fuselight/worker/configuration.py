@@ -42,9 +42,11 @@ _CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 def main(job: Job, name: str, channel: Connection, parent: int) -> None:
     """Serve until the coordinator closes; ends the process."""
     process.die_with_parent(parent)
-    for variable, folder in _CACHES.items():
-        os.environ[variable] = os.path.join(job.directory, folder)
     request = job.request
+    kept = request.measure.keep_caches if request.measure is not None else ""
+    caches = os.path.join(kept, name) if kept else job.directory
+    for variable, folder in _CACHES.items():
+        os.environ[variable] = os.path.join(caches, folder)
     request = replace(request, environment={**request.environment, **{n: os.environ[n] for n in _CACHES}})
     os.environ.update(request.environment)  # before Inductor reads its own
     torch_api.compile_with_all_workers()
@@ -115,22 +117,24 @@ class Conduct:
         if self.name == FLOAT64:
             self._serve(state, {"reference": lambda: self._reference(state, build, plan.work)})
             return
-        with state.step("build", planned.text, planned.location):
-            prepared = build()
-        state.phase = "measure"
-        unit = Unit(prepared, compiled(prepared), work_of(plan.work, prepared))
-        self.one = One(
-            plan,
-            self.device,
-            self.compiled,
-            unit,
-            state.job.request.roots,
-            lambda text: state.tell("measure", f"{self.name}: {text}", None, None),
-            lambda: state.frame_count,
-        )
-        with unit.mode(), state.recorder.call(0):
-            self._serve(
-                state,
+
+        def built() -> None:
+            with state.step("build", planned.text, planned.location):
+                prepared = build()
+            state.phase = "measure"
+            unit = Unit(prepared, compiled(prepared), work_of(plan.work, prepared))
+            one = self.one = One(
+                plan,
+                self.device,
+                self.compiled,
+                unit,
+                state.job.request.roots,
+                lambda text: state.tell("measure", f"{self.name}: {text}", None, None),
+                lambda: state.frame_count,
+            )
+            entered.enter_context(unit.mode())
+            entered.enter_context(state.recorder.call(0))
+            orders.update(
                 {
                     "first": lambda: self._first(state),
                     "warm": self._warm,
@@ -138,12 +142,16 @@ class Conduct:
                     "judge": functools.partial(
                         self._judge, state, lambda: self._results_of(build, compiled, plan.work)
                     ),
-                    "weigh": self.one.weigh,
+                    "weigh": one.weigh,
                     "profile": lambda: self._profile(state),
                     "machine": self._machine,
                     "finish": lambda: self._learn(state),
-                },
+                }
             )
+
+        orders: dict[str, Callable[..., dict[str, Any] | None]] = {"ready": lambda: None, "build": built}
+        with contextlib.ExitStack() as entered:
+            self._serve(state, orders)
 
     def _serve(self, state: RunState, orders: Mapping[str, Callable[..., dict[str, Any] | None]]) -> None:
         """Answer orders until the other side closes, or the user's code has closed the channel."""

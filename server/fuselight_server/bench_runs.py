@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 
 _LEAST_SECONDS = 0.01
+_LEAST_ROUNDS = 2
+"""One has no spread, and tells no difference."""
 
 
 def plan_of(
@@ -45,7 +47,7 @@ def plan_of(
     return MeasurePlan(
         configurations=configurations(tuple(names) or settings.configurations, compiled=compiled),
         work=Work(wanted) if wanted != "auto" else None,
-        rounds=max(settings.rounds, 1),
+        rounds=max(settings.rounds, _LEAST_ROUNDS),
         seconds=max(settings.seconds, _LEAST_SECONDS),
         limit_seconds=settings.time_limit,
         cold_cache=settings.cold_cache,

@@ -104,13 +104,16 @@ async def test_what_is_asked_for_before_the_settings_are_known_is_measured_as_th
     answer = desk.command(target="f")
     assert (answer["started"], answer["target"]) == (True, "f")
     folder = desk.state.folder_of(desk.path)
-    folder.settings = replace(Settings(), bench=BenchSettings(configurations=["max-autotune"], seconds=0.0))
+    folder.settings = replace(
+        Settings(), bench=BenchSettings(configurations=["max-autotune"], seconds=0.0, rounds=1)
+    )
     desk.analysis.begin()
     await desk.began()
     (asked,) = desk.measuring.asked
     assert asked.measure is not None
     assert asked.measure.configurations == ("eager", "max-autotune")
     assert asked.measure.seconds > 0, "the setting may be 0, a benchmark may not"
+    assert asked.measure.rounds == 2, "one has no spread"
     await desk.analysis.close()
 
 

@@ -99,7 +99,7 @@ def bench(  # noqa: PLR0917 - the parameters are the command's options, given by
     step: Annotated[  # noqa: FBT002 - a flag
         bool, typer.Option("--step", help="Measure a training step: forward, backward and an SGD step.")
     ] = False,
-    rounds: Annotated[int, typer.Option(help="How often the configurations take turns.", min=1)] = 10,
+    rounds: Annotated[int, typer.Option(help="How often the configurations take turns.", min=2)] = 10,
     seconds: Annotated[float, typer.Option(help="Of timed calls for each configuration.", min=0.01)] = 2.0,
     device: Annotated[
         str, typer.Option(help="cpu, cuda, cuda:1 (else: the GPU that is there, else the CPU).")

@@ -41,6 +41,11 @@ def range_of(timing: Timing) -> Range:
     return Range(timing.median_us, low, high)
 
 
+def spread_of(timing: Timing) -> float | None:
+    """Return half of what lies between the quartiles, as a part of the median; a single round has none."""
+    return timing.spread if len(timing.rounds_us) != 1 else None
+
+
 def change(before: Range, after: Range) -> float | None:
     """Return by which part of `before` it changed, as 0.12 for 12% more; None where their spreads do not carry it."""
     if before.us <= 0 or (before.low <= after.high and after.low <= before.high):

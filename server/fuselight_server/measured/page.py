@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight_server.kernels.shares import Place, place_of
 from fuselight_server.measured import words
-from fuselight_server.measured.comparing import clock_of, has_times, range_of, speedup, timing_of
+from fuselight_server.measured.comparing import clock_of, has_times, range_of, speedup, spread_of, timing_of
 from fuselight_server.measured.details import details
 from fuselight_server.measured.lines import times_by_line
 from fuselight_server.measured.verdict import verdict
@@ -205,7 +205,7 @@ def _row(one: MeasuredConfiguration, measured: Measured, report: Report, view: S
         "failure": words.failed(one.failure) if one.failure is not None else None,
         "speedup": faster,
         "us": mine.us if mine is not None else None,
-        "spread": timing.spread if timing is not None else None,
+        "spread": spread_of(timing) if timing is not None else None,
         "unsteady": timing is not None and timing.unsteady,
         "clock": timing.clock.value if timing is not None else None,
         "wall_us": one.wall.median_us if one.wall is not None else None,

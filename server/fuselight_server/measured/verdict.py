@@ -15,12 +15,12 @@ from fuselight_server.measured import words
 from fuselight_server.measured.causes import Cause, Statement, causes
 from fuselight_server.measured.comparing import (
     EAGER,
-    Range,
     change,
     clock_of,
     compiled_of,
     eager_of,
     range_of,
+    spread_of,
     timing_of,
 )
 
@@ -173,11 +173,8 @@ def _time(timing: Timing | None) -> str:
 
 
 def _median(timing: Timing) -> str:
-    return f"{words.time(timing.median_us)} {words.spread(_range_spread(timing))}"
-
-
-def _range_spread(timing: Timing) -> float:
-    return Range(timing.median_us, timing.low_us, timing.high_us).spread
+    spread = spread_of(timing)
+    return words.time(timing.median_us) + (f" {words.spread(spread)}" if spread is not None else "")
 
 
 def _about(calls: int) -> str:

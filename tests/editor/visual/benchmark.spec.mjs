@@ -68,7 +68,7 @@ test("a benchmark, from the lens to its files", async ({ session, page, context 
     await view.screenshot("benchmark");
     await chart(/^Chart: Where/).focus();
     await page.keyboard.press("ArrowRight");
-    await expect(benchmark.getByText(/of the wall time$/)).toBeVisible();
+    await expect(benchmark.getByText(/% of the wall time/)).toBeVisible();
     await benchmark.getByText("As a table").nth(1).click();
     const lines = benchmark.getByRole("region", { name: "Time by line" });
     await expect(lines.getByRole("row", { name: /model\.py:1[345]/ }).first()).toBeVisible();

@@ -13,6 +13,7 @@ from fuselight.report import Clock, Report, Versions, Work
 from fuselight_server.measured import history, words
 from fuselight_server.measured.comparison import as_json, compare
 from fuselight_server.measured.history import History, NotKeptError, Run, run_of
+from fuselight_server.measured.page import page
 from fuselight_server.measured.view import View
 from fuselight_server.store import Store
 from tests.support.measured import MACHINE, benchmark, row, timing, wrong
@@ -140,3 +141,10 @@ def test_a_file_has_one_history_by_whichever_path_it_is_reached(tmp_path: Path) 
 )  # fmt: skip
 def test_times_are_written_with_the_unit_that_they_round_to(us: float, said: str) -> None:
     assert words.time(us) == said
+
+
+def test_a_single_round_has_no_spread() -> None:
+    once = replace(timing(100.0, 0.0), rounds_us=(100.0,))
+    made_ = page(benchmark(row("eager", 300.0), row("default", wall=once)), VIEW)
+    assert [one["spread"] for one in made_["configurations"]] == [pytest.approx(0.01), None]
+    assert made_["verdict"][0]["text"] == "default is 3.0x as fast as eager: 100 us instead of 300 us +- 1%"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fuselight.report import LaunchKind
 from fuselight_server.kernels.shares import Place
 from fuselight_server.measured.lines import kernel_of, main_place, times_by_line, whole_us
 from fuselight_server.measured.rates import rates
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
         Profile,
         Report,
     )
-    from fuselight_server.measured.page import View
+    from fuselight_server.measured.view import Shows
 
 Json = dict[str, Any]
 
 
-def details(one: MeasuredConfiguration, report: Report, view: View) -> Json:
+def details(one: MeasuredConfiguration, report: Report, view: Shows) -> Json:
     """Return what is known of where a configuration's time goes."""
     profile = one.profile
     launches = profile.launches if profile is not None else ()
@@ -53,7 +54,7 @@ def _part(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 0.0
 
 
-def _lines(one: MeasuredConfiguration, report: Report, view: View) -> Iterator[Json]:
+def _lines(one: MeasuredConfiguration, report: Report, view: Shows) -> Iterator[Json]:
     lines = times_by_line(one, report.roots)
     whole = float(sum(line.us for line in lines))
     for line in lines:
@@ -68,7 +69,7 @@ def _lines(one: MeasuredConfiguration, report: Report, view: View) -> Iterator[J
             }
 
 
-def _where(profile: Profile, report: Report, view: View) -> Iterator[Json]:
+def _where(profile: Profile, report: Report, view: Shows) -> Iterator[Json]:
     for part in parts(profile, report.roots):
         yield {
             "kind": part.kind,
@@ -81,7 +82,7 @@ def _where(profile: Profile, report: Report, view: View) -> Iterator[Json]:
 
 
 def _kernel(
-    one: MeasuredConfiguration, launch: MeasuredLaunch, whole: float, report: Report, view: View
+    one: MeasuredConfiguration, launch: MeasuredLaunch, whole: float, report: Report, view: Shows
 ) -> Json:
     kernel = kernel_of(one, launch)
     achieved = rates(launch, kernel, report.target_device)
@@ -99,13 +100,13 @@ def _kernel(
         "bandwidth_gbs": achieved.bandwidth_gbs,
         "tflops": achieved.tflops,
         "of_limit": achieved.of_limit,
-        "joined": kernel is not None or bool(launch.stack),
+        "joined": kernel is not None or launch.kind is LaunchKind.INPUTS or bool(launch.stack),
         "place": view.place(main_place(launch, kernel, report.roots)),
         "phase": graph.phase.value if graph is not None else "",
     }
 
 
-def _roofline(one: MeasuredConfiguration, report: Report, view: View) -> Json | None:
+def _roofline(one: MeasuredConfiguration, report: Report, view: Shows) -> Json | None:
     device = report.target_device
     if one.profile is None or device is None or device.bandwidth_gbs <= 0 or not device.tflops:
         return None
@@ -135,7 +136,7 @@ def _peaks(device: Device, dtypes: list[str | None]) -> list[Json]:
     return [{"dtype": name, "tflops": rate} for name, rate in used.items()]
 
 
-def _step(step: CompileStep, view: View) -> Json:
+def _step(step: CompileStep, view: Shows) -> Json:
     at = step.location
     return {
         "name": step.name,

@@ -96,9 +96,8 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
   function begin(): EChartsType {
     const made = init(canvas, null, { renderer: "canvas" });
     made.on("click", (event) => {
-      const found = spec.items.findIndex(
-        (item) => item.series === event.seriesIndex && item.index === event.dataIndex,
-      );
+      const series = event.componentType === "series" ? event.seriesIndex : 0; // else the name of a bar
+      const found = spec.items.findIndex((item) => item.series === series && item.index === event.dataIndex);
       go(found);
     });
     return made;

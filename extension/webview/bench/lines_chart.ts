@@ -42,6 +42,7 @@ export function linesChart(all: readonly LineTime[]): ChartSpec {
           type: "category",
           inverse: true,
           data: labels,
+          triggerEvent: true, // a click on the words goes to the line, too
           axisTick: { show: false },
           axisLine: { lineStyle: { color: theme.muted } },
           axisLabel: {

@@ -18,9 +18,9 @@ from fuselight_server.measured.history import run_of
 from fuselight_server.measured.page import body, places_of
 from fuselight_server.measured.planning import history_of
 from fuselight_server.measured.view import View
+from tests.support.bench_desk import LINE, TEXT, Desk, found, measured
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
 from tests.support.reports import FILE, at
-from tests.unit.test_bench_runs import LINE, TEXT, Desk, found, measured
 
 FIRST, SECOND = "20260101T120000Z", "20260102T120000Z"
 

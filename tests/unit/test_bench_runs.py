@@ -3,181 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fuselight.configurations import ConfigurationError
-from fuselight.protocol import Analyse, Answer, Limits, MeasurePlan, Progress, Refused
-from fuselight.report import Culprit, Failure, Report, Tier, Work, data_key
-from fuselight_server import convert
-from fuselight_server.analysis import Analysis
+from fuselight.report import Culprit, Failure, Tier
 from fuselight_server.app import _worker as real_worker
-from fuselight_server.bench_runs import plan_of
 from fuselight_server.features import bench
 from fuselight_server.features.bench_lens import summary
 from fuselight_server.features.bench_news import BenchNews
-from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams
-from fuselight_server.features.status import describe
-from fuselight_server.measured.planning import configurations, history_of, scaled
-from fuselight_server.runs import Key, Lane
-from fuselight_server.settings import BenchSettings, ResolvedInterpreter, Settings, parse_settings
-from fuselight_server.state import Document, Folder, State
-from fuselight_server.static.document import SourceDocument, read_source
-from tests.support.measured import benchmark, graph, kernel, profile, ran, row
-from tests.support.reports import report
-
-TEXT = """\
-import torch
-
-# fuselight: f(f32[4])
-@torch.compile
-def f(x):
-    return x + 1
-
-
-class Net(torch.nn.Module):
-    def forward(self, x):
-        return x
-
-    def other(self, x):
-        return x
-
-
-if __name__ == "__main__":
-    f(torch.ones(4))
-"""
-LINE = 6
-
-
-class Worker:
-    """Answers captures at once; a benchmark tells its parts and waits until it is `held` no more."""
-
-    hello: Any = None
-
-    def __init__(self, lane: Lane) -> None:
-        self.lane = lane
-        self.asked: list[Analyse] = []
-        self.partials: list[Report] = []
-        self.held = asyncio.Event()
-        self.answer: Report | None = None
-        self.closed = False
-
-    async def run(
-        self, request: Analyse, on_progress: Callable[[Progress], None], on_partial: Callable[[Report], None]
-    ) -> Answer | Refused:
-        self.asked.append(request)
-        if request.tier is not Tier.MEASURED:
-            return Answer(request.id, report())
-        on_progress(Progress(request.id, "measure", "default: compiling"))
-        for partial in self.partials:
-            on_partial(partial)
-        await self.held.wait()
-        if self.answer is None:
-            return Refused(request.id, "failed", Failure(Culprit.USER, "exit", "it ended", "mend it"))
-        return Answer(request.id, self.answer)
-
-    async def close(self) -> None:
-        self.closed = True
-
-
-class Face:
-    """Tells what moves."""
-
-    def __init__(self) -> None:
-        self.moved = asyncio.Event()
-        self.drawn = asyncio.Event()
-
-    def findings_changed(self, paths: Iterable[str]) -> None: ...
-
-    def results_changed(self, _paths: Iterable[str]) -> None:
-        self.drawn.set()
-
-    def runs_changed(self) -> None:
-        self.moved.set()
-
-    def say(self, text: str, *, error: bool) -> None:
-        raise AssertionError((text, error))
-
-    async def confirm(self, folder: Folder, summary: str, interpreter: str) -> str:
-        raise AssertionError((folder, summary, interpreter))
-
-
-class Desk:
-    """One file in one folder, and what a feature needs of a server."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = str(folder / "m.py")
-        Path(self.path).write_text(TEXT)
-        self.uri = Path(self.path).as_uri()
-        (folder / "pyproject.toml").touch()
-        self.state, self.face = State(), Face()
-        self.state.folders[str(folder)] = Folder(str(folder), folder.as_uri(), consent="run")
-        self.state.open(Document(self.uri, self.path, 1, SourceDocument(self.path, TEXT), runnable=True))
-        self.workers: list[Worker] = []
-        self.analysis = Analysis(
-            self.state,
-            self.face,
-            make_worker=self._worker,
-            find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
-        )
-        self.analysis.begin()
-        self.key = Key(self.path, "f", Tier.MEASURED)
-        self.notified: list[Any] = []
-        self.protocol = SimpleNamespace(notify=lambda _method, params: self.notified.append(params["target"]))
-
-    def _worker(self, lane: Lane, _settings: Settings, _log: Callable[[str], None]) -> Worker:
-        self.workers.append(Worker(lane))
-        return self.workers[-1]
-
-    @property
-    def measuring(self) -> Worker:
-        (worker,) = [one for one in self.workers if one.lane.measures]
-        return worker
-
-    def uri_of(self, path: str) -> str:
-        return convert.uri(path)
-
-    def command(self, **arguments: Any) -> dict[str, Any]:
-        return bench.start(self, ({"uri": self.uri, **arguments},))  # type: ignore[arg-type]  # the parts of a server that it reads
-
-    def edit(self) -> None:
-        document = self.state.at(self.path)
-        assert document is not None
-        self.analysis.outcomes.edited(self.path, document.source.edit((1, 0), (1, 0), "# new\n"))
-
-    async def page(self, run: str | None = None, with_: str | None = None) -> dict[str, Any]:
-        return await bench.measured(self, MeasuredParams(self.uri, "f", run, with_))  # type: ignore[arg-type]
-
-    async def began(self) -> None:
-        """Wait until the benchmark is in its worker."""
-        while not (self.workers and any(one.lane.measures and one.asked for one in self.workers)):
-            self.face.moved.clear()
-            await asyncio.wait_for(self.face.moved.wait(), 10)
-
-    async def settle(self) -> None:
-        while self.analysis.runs.in_flight or self.analysis.runs.queue.waiting:
-            self.face.moved.clear()
-            await asyncio.wait_for(self.face.moved.wait(), 10)
-
-
-def found(desk: Desk, us: float = 100.0, *, day: int = 1, **changes: Any) -> Report:
-    """A benchmark of `f` in which line 6 has one kernel."""
-    shown = profile([replace(ran(0, us))])
-    line = kernel(LINE)
-    operators = tuple(replace(one, stack=(replace(one.stack[0], path=desk.path),)) for one in line.operators)
-    default = row("default", us, generated=(graph(replace(line, operators=operators)),), profile=shown)
-    made = benchmark(
-        row("eager", 300.0), default,
-        of={"started": f"2026-01-{day:02d}T12:00:00Z", **changes},
-    )  # fmt: skip
-    target = replace(made.target, path=desk.path, name="f", line=5)
-    files = {desk.path: data_key(TEXT.encode())}
-    return replace(made, target=target, roots=(str(Path(desk.path).parent),), files=files)
+from fuselight_server.features.protocol import MeasuredExportParams
+from fuselight_server.measured.planning import history_of
+from fuselight_server.runs import Lane
+from fuselight_server.settings import Settings
+from tests.support.bench_desk import LINE, Desk, found, measured
 
 
 @pytest.fixture
@@ -276,15 +117,6 @@ async def test_what_came_to_its_time_limit_is_not_shown_as_whole(desk: Desk) -> 
     assert "stopped after 60 s. Give it longer" in notes
     assert history_of(desk.path, "f").runs() == ()
     await desk.analysis.close()
-
-
-async def measured(desk: Desk, *reports: Report) -> None:
-    for one in reports:
-        desk.command(target="f")
-        await desk.began()
-        desk.measuring.answer = one
-        desk.measuring.held.set()
-        await desk.settle()
 
 
 @pytest.mark.asyncio
@@ -418,64 +250,8 @@ def test_nothing_is_measured_in_a_folder_that_is_not_trusted(desk: Desk) -> None
     assert desk.workers == []
 
 
-def test_bounds_grow_with_the_processes() -> None:
-    plan = MeasurePlan(configurations=("eager", "default", "max-autotune"), limit_seconds=100.0)
-    assert scaled(Limits(memory_mb=1000), plan) == Limits(seconds=400.0, memory_mb=4000)
-    assert scaled(Limits(memory_mb=1000), replace(plan, accuracy=False)).seconds == 300.0
-    endless = scaled(Limits(memory_mb=0), replace(plan, limit_seconds=0.0))
-    assert (endless.seconds, endless.memory_mb) == (0.0, 0)
-
-
-def test_eager_is_first_and_the_source_decides_where_nothing_is_named() -> None:
-    assert configurations((), compiled=True) == ("eager", "written")
-    assert configurations(("",), compiled=False) == ("eager", "default")
-    assert configurations(("default", "eager", "default"), compiled=True) == ("eager", "default")
-    with pytest.raises(ConfigurationError, match="did you mean 'default'"):
-        configurations(("defualt",), compiled=True)
-
-
-def test_settings_become_a_plan() -> None:
-    parsed, warnings = parse_settings({
-        "bench": {
-            "configurations": ["max-autotune"], "work": "training_step", "seconds": 1, "rounds": 3,
-            "timeLimit": 60, "coldCache": True, "device": " cuda:1 ",
-        }
-    })  # fmt: skip
-    assert warnings == ()
-    assert plan_of(parsed.bench, compiled=True) == MeasurePlan(
-        configurations=("eager", "max-autotune"), work=Work.TRAINING_STEP, seconds=1.0, rounds=3,
-        limit_seconds=60.0, cold_cache=True, device="cuda:1",
-    )  # fmt: skip
-    named = plan_of(parsed.bench, compiled=True, names=["default"], work="inference")
-    assert (named.configurations, named.work) == (("eager", "default"), Work.INFERENCE)
-    assert plan_of(BenchSettings(), compiled=False).work is None
-    _, warnings = parse_settings({"bench": {"configurations": "default"}})
-    assert warnings == (
-        "fuselight.bench.configurations should be a list of strings, not 'default'; its default is used",
-    )
-
-
 def test_the_process_that_is_measured_is_not_sampled() -> None:
     for measures, after in ((True, 0.0), (False, 5.0)):
         lane = Lane("/python", (), "/folder", measures=measures)
         worker: Any = real_worker(lane, Settings(), lambda _line: None)
         assert worker._watch._sample_after == after
-
-
-def test_progress_names_the_target_and_what_is_done() -> None:
-    run: Any = SimpleNamespace(
-        job=SimpleNamespace(key=Key("/m.py", "", Tier.MEASURED)),
-        progress=Progress(1, "measure", "round 3 of 10"),
-    )
-    assert describe(run) == "Benchmarking __main__: round 3 of 10"
-    run.progress = Progress(1, "trace", "frame 1, model.py:24", "/w/model.py", 24, 1)
-    assert describe(run) == "Benchmarking __main__: compiling model.py:24"
-    run.progress = Progress(1, "kernels", "graph 2")
-    assert describe(run) == "Benchmarking __main__: compiling"
-
-
-def test_the_innermost_target_holds_a_selection() -> None:
-    reading = read_source("/m.py", TEXT)
-    assert bench.target_at(reading, 10, 11) == "Net"
-    assert bench.target_at(reading, 6, 6) == "f"
-    assert bench.target_at(reading, 3, 3) == "f", "its directive"

@@ -20,7 +20,7 @@ from fuselight_server.runs import Job, Key, Lane
 from fuselight_server.settings import BenchSettings, Settings
 from fuselight_server.state import Document, Folder
 from fuselight_server.static.document import SourceDocument
-from tests.unit.test_bench_runs import LINE, TEXT, Desk, found, measured
+from tests.support.bench_desk import LINE, TEXT, Desk, found, measured
 
 PLACE: Any = {"start": {"line": 4, "character": 0}, "end": {"line": 4, "character": 1}}
 

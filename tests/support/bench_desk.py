@@ -1,0 +1,180 @@
+"""A file with a target to benchmark, in a server of which only the parts that runs need are there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from fuselight.protocol import Analyse, Answer, Progress, Refused
+from fuselight.report import Culprit, Failure, Report, Tier, data_key
+from fuselight_server import convert
+from fuselight_server.analysis import Analysis
+from fuselight_server.features import bench
+from fuselight_server.features.protocol import MeasuredParams
+from fuselight_server.runs import Key, Lane
+from fuselight_server.settings import ResolvedInterpreter, Settings
+from fuselight_server.state import Document, Folder, State
+from fuselight_server.static.document import SourceDocument
+from tests.support.measured import benchmark, graph, kernel, profile, ran, row
+from tests.support.reports import report
+
+TEXT = """\
+import torch
+
+# fuselight: f(f32[4])
+@torch.compile
+def f(x):
+    return x + 1
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x
+
+    def other(self, x):
+        return x
+
+
+if __name__ == "__main__":
+    f(torch.ones(4))
+"""
+LINE = 6
+
+
+class Worker:
+    """Answers captures at once; a benchmark tells its parts and waits until it is `held` no more."""
+
+    hello: Any = None
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.asked: list[Analyse] = []
+        self.partials: list[Report] = []
+        self.held = asyncio.Event()
+        self.answer: Report | None = None
+        self.closed = False
+
+    async def run(
+        self, request: Analyse, on_progress: Callable[[Progress], None], on_partial: Callable[[Report], None]
+    ) -> Answer | Refused:
+        self.asked.append(request)
+        if request.tier is not Tier.MEASURED:
+            return Answer(request.id, report())
+        on_progress(Progress(request.id, "measure", "default: compiling"))
+        for partial in self.partials:
+            on_partial(partial)
+        await self.held.wait()
+        if self.answer is None:
+            return Refused(request.id, "failed", Failure(Culprit.USER, "exit", "it ended", "mend it"))
+        return Answer(request.id, self.answer)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Face:
+    """Tells what moves."""
+
+    def __init__(self) -> None:
+        self.moved = asyncio.Event()
+        self.drawn = asyncio.Event()
+
+    def findings_changed(self, paths: Iterable[str]) -> None: ...
+
+    def results_changed(self, _paths: Iterable[str]) -> None:
+        self.drawn.set()
+
+    def runs_changed(self) -> None:
+        self.moved.set()
+
+    def say(self, text: str, *, error: bool) -> None:
+        raise AssertionError((text, error))
+
+    async def confirm(self, folder: Folder, summary: str, interpreter: str) -> str:
+        raise AssertionError((folder, summary, interpreter))
+
+
+class Desk:
+    """One file in one folder, and what a feature needs of a server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / "m.py")
+        Path(self.path).write_text(TEXT)
+        self.uri = Path(self.path).as_uri()
+        (folder / "pyproject.toml").touch()
+        self.state, self.face = State(), Face()
+        self.state.folders[str(folder)] = Folder(str(folder), folder.as_uri(), consent="run")
+        self.state.open(Document(self.uri, self.path, 1, SourceDocument(self.path, TEXT), runnable=True))
+        self.workers: list[Worker] = []
+        self.analysis = Analysis(
+            self.state,
+            self.face,
+            make_worker=self._worker,
+            find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
+        )
+        self.analysis.begin()
+        self.key = Key(self.path, "f", Tier.MEASURED)
+        self.notified: list[Any] = []
+        self.protocol = SimpleNamespace(notify=lambda _method, params: self.notified.append(params["target"]))
+
+    def _worker(self, lane: Lane, _settings: Settings, _log: Callable[[str], None]) -> Worker:
+        self.workers.append(Worker(lane))
+        return self.workers[-1]
+
+    @property
+    def measuring(self) -> Worker:
+        (worker,) = [one for one in self.workers if one.lane.measures]
+        return worker
+
+    def uri_of(self, path: str) -> str:
+        return convert.uri(path)
+
+    def command(self, **arguments: Any) -> dict[str, Any]:
+        return bench.start(self, ({"uri": self.uri, **arguments},))  # type: ignore[arg-type]  # the parts of a server that it reads
+
+    def edit(self) -> None:
+        document = self.state.at(self.path)
+        assert document is not None
+        self.analysis.outcomes.edited(self.path, document.source.edit((1, 0), (1, 0), "# new\n"))
+
+    async def page(self, run: str | None = None, with_: str | None = None) -> dict[str, Any]:
+        return await bench.measured(self, MeasuredParams(self.uri, "f", run, with_))  # type: ignore[arg-type]
+
+    async def began(self) -> None:
+        """Wait until the benchmark is in its worker."""
+        while not (self.workers and any(one.lane.measures and one.asked for one in self.workers)):
+            self.face.moved.clear()
+            await asyncio.wait_for(self.face.moved.wait(), 10)
+
+    async def settle(self) -> None:
+        while self.analysis.runs.in_flight or self.analysis.runs.queue.waiting:
+            self.face.moved.clear()
+            await asyncio.wait_for(self.face.moved.wait(), 10)
+
+
+def found(desk: Desk, us: float = 100.0, *, day: int = 1, **changes: Any) -> Report:
+    """A benchmark of `f` in which line 6 has one kernel."""
+    shown = profile([replace(ran(0, us))])
+    line = kernel(LINE)
+    operators = tuple(replace(one, stack=(replace(one.stack[0], path=desk.path),)) for one in line.operators)
+    default = row("default", us, generated=(graph(replace(line, operators=operators)),), profile=shown)
+    made = benchmark(
+        row("eager", 300.0), default,
+        of={"started": f"2026-01-{day:02d}T12:00:00Z", **changes},
+    )  # fmt: skip
+    target = replace(made.target, path=desk.path, name="f", line=5)
+    files = {desk.path: data_key(TEXT.encode())}
+    return replace(made, target=target, roots=(str(Path(desk.path).parent),), files=files)
+
+
+async def measured(desk: Desk, *reports: Report) -> None:
+    for one in reports:
+        desk.command(target="f")
+        await desk.began()
+        desk.measuring.answer = one
+        desk.measuring.held.set()
+        await desk.settle()

@@ -59,7 +59,7 @@ class Analysis:
         self._find_interpreter = find_interpreter
         self._workers: dict[Lane, OwnedWorker] = {}
         self._pace = Pace(state)
-        self._consent = Consent(state, face)
+        self.consent = Consent(state, face)
         self._tasks: set[asyncio.Task[None]] = set()
         self.early = Early()
         self._identity = 0
@@ -229,7 +229,7 @@ class Analysis:
             return
         if folder.consent == "unknown":
             again = functools.partial(self._request, folder, keys, cause, supersede=supersede, plan=plan)
-            question = self._consent.wait(folder, keys, interpreter, again)
+            question = self.consent.wait(folder, keys, interpreter, again)
             if question is not None:
                 self._spawn(question)
             return

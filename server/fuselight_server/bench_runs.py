@@ -172,6 +172,13 @@ def texts_that_ran(report: Report, texts: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def is_stale(report: Report, texts: Mapping[str, str]) -> bool:
+    """Whether a file that ran has another text now; `texts` are those of open files."""
+    return any(
+        not is_text_of(path, key, texts.get(path, disk_text(path))) for path, key in report.files.items()
+    )
+
+
 def is_text_of(path: str, key: str, text: str | None) -> bool:
     """Whether the file with this key is `text`, as it is or as it lies on the disk."""
     if text is None:

@@ -25,6 +25,7 @@ class Consent:
         self._state = state
         self._face = face
         self._asking: dict[str, list[Callable[[], None]]] = {}
+        self._keys: dict[str, set[Key]] = {}
 
     def wait(
         self,
@@ -34,9 +35,15 @@ class Consent:
         again: Callable[[], None],
     ) -> Coroutine[Any, Any, None] | None:
         """Call `again` when the user has answered. Returns the question, where it has not been put yet."""
+        self._keys.setdefault(folder.path, set()).update(keys)
         waiting = self._asking.setdefault(folder.path, [])
         waiting.append(again)
         return self._ask(folder, keys, interpreter) if len(waiting) == 1 else None
+
+    @property
+    def asked(self) -> frozenset[Key]:
+        """Runs that wait for an answer."""
+        return frozenset().union(*self._keys.values())
 
     async def _ask(self, folder: Folder, keys: tuple[Key, ...], interpreter: ResolvedInterpreter) -> None:
         summary = _summary(keys, on_save=folder.settings.run == "save")
@@ -44,14 +51,18 @@ class Consent:
             answer = await self._face.confirm(folder, summary, interpreter.executable)
         except Exception as error:  # noqa: BLE001 - a client that cannot ask has not agreed, and is asked again
             self._state.log(f"the question about runs in {folder.path} was not answered: {error!r}")
-            self._asking.pop(folder.path, None)
+            self._let_go_of(folder)
             self._face.runs_changed()
             return
         folder.consent = answer if answer in {"run", "never"} else "later"
         self._state.log(f"runs in {folder.path}: {folder.consent}")
-        for request in self._asking.pop(folder.path, []):
+        for request in self._let_go_of(folder):
             request()
         self._face.runs_changed()
+
+    def _let_go_of(self, folder: Folder) -> list[Callable[[], None]]:
+        self._keys.pop(folder.path, None)
+        return self._asking.pop(folder.path, [])
 
 
 def _summary(keys: tuple[Key, ...], *, on_save: bool) -> str:

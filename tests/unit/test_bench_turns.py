@@ -118,6 +118,40 @@ async def test_what_is_asked_for_before_the_settings_are_known_is_measured_as_th
 
 
 @pytest.mark.asyncio
+async def test_a_page_says_that_the_user_is_asked_first(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered, answers = asyncio.Event(), iter(["later", "run"])
+
+    async def confirm(_folder: Folder, _summary: str, _interpreter: str) -> str:
+        await answered.wait()
+        return next(answers)
+
+    monkeypatch.setattr(desk.face, "confirm", confirm)
+    news = BenchNews()
+    server: Any = desk
+    desk.state.folder_of(desk.path).consent = "unknown"
+    desk.command(target="f")
+    news.update(server)
+    assert desk.notified == ["f"]
+    answered.set()
+    while desk.state.folder_of(desk.path).consent == "unknown":
+        desk.face.moved.clear()
+        await asyncio.wait_for(desk.face.moved.wait(), 10)
+    news.update(server)
+    assert desk.notified == ["f", "f"]
+    assert "Press Benchmark" in (await desk.page())["message"]
+    answered.clear()
+    desk.command(target="f")
+    page = await desk.page()
+    assert (page["running"], page["message"]) == (
+        False, "Fuselight asks whether it may run code of this folder: it waits for your answer",
+    )  # fmt: skip
+    answered.set()
+    await desk.began()
+    assert (await desk.page())["message"].startswith("Benchmarking f")
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
 async def test_a_page_is_told_of_lines_that_move_and_not_of_each_letter(desk: Desk) -> None:
     news = BenchNews()
     server: Any = desk

@@ -16,7 +16,7 @@ from pygls.exceptions import JsonRpcException
 from fuselight.configurations import ConfigurationError
 from fuselight.report import Tier
 from fuselight_server import convert
-from fuselight_server.bench_runs import is_text_of, plan_of
+from fuselight_server.bench_runs import is_stale, plan_of
 from fuselight_server.features.commands import argument
 from fuselight_server.features.protocol import Written, written
 from fuselight_server.features.status import describe
@@ -29,7 +29,7 @@ from fuselight_server.measured.view import View
 from fuselight_server.measured_results import CANCELLED, ENDED
 from fuselight_server.plan import MAIN
 from fuselight_server.runs import Key
-from fuselight_server.state import disk_lines, disk_text, split_text
+from fuselight_server.state import disk_lines, split_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -217,7 +217,7 @@ async def _page(
         texts = {
             path: document.source.text for path in run.report.files if (document := server.state.at(path))
         }
-        stale = await asyncio.to_thread(_is_stale, run.report, texts)
+        stale = await asyncio.to_thread(is_stale, run.report, texts)
         found = _Found(run.report, run, run.past.id, None)
         around = replace(around, stale=stale)
     else:
@@ -280,6 +280,8 @@ def _message(server: Server, key: Key, running: Running | None, kept: MeasuredRe
         return describe(running)
     if key in server.analysis.runs.queue.waiting:
         return f"Benchmarking {key.name or MAIN}: waiting for another benchmark"
+    if key in server.analysis.consent.asked:
+        return "Fuselight asks whether it may run code of this folder: it waits for your answer"
     if kept is not None and not kept.learnt:
         return f"The last benchmark failed: {_failure(kept)}"
     return "" if kept is not None else f"Press Benchmark above {key.name or MAIN} to measure it."
@@ -340,10 +342,3 @@ def _shown(server: Server, path: str) -> str:
     """Return a path below its workspace folder; a library's as a whole."""
     folder = server.state.folder_of(path)
     return os.path.relpath(path, folder.path) if folder.uri is not None else path
-
-
-def _is_stale(report: Report, texts: dict[str, str]) -> bool:
-    """Whether a file that ran has another text now; `texts` are those of open files."""
-    return any(
-        not is_text_of(path, key, texts.get(path, disk_text(path))) for path, key in report.files.items()
-    )

@@ -32,10 +32,18 @@ class BenchNews:
             for key, one in server.state.measured.items()
         }
         told: dict[Key, tuple[object, ...]] = {}
-        in_flight = [key for key in (*runs.in_flight, *runs.queue.waiting) if key.tier is Tier.MEASURED]
+        asked = server.analysis.consent.asked
+        in_flight = [
+            key for key in (*runs.in_flight, *runs.queue.waiting, *asked) if key.tier is Tier.MEASURED
+        ]
         for key in (*known, *in_flight):
             running = runs.in_flight.get(key)
-            told[key] = (*known.get(key, ()), key in in_flight, describe(running) if running else "")
+            told[key] = (
+                *known.get(key, ()),
+                key in in_flight,
+                key in asked,
+                describe(running) if running else "",
+            )
         for key in told.keys() | self._told.keys():
             if told.get(key) != self._told.get(key):
                 where = {"uri": server.uri_of(key.path), "target": key.name}

@@ -1,8 +1,8 @@
-"""What a call gave, whether it is right, and the first line that is not: with backends that are wrong on purpose."""
+# ruff: noqa: FBT001 - the columns of a table
+"""What a call gave, and whether it is right."""
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,69 +12,16 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from fuselight.devices import find
-from fuselight.inductor import Compilation
-from fuselight.inputs import Options
-from fuselight.measure import accuracy, bisection, cutting, reference, results
-from fuselight.measure.results import Results, of_call
-from fuselight.report import Accuracy, Work
+from fuselight.measure import accuracy, reference, results
+from fuselight.report import Work
 from fuselight.target.calls import Prepared
+from tests.support.compared_calls import TRAINING, builder, eager, judged, returned, verdict
 
 pytestmark = [
     pytest.mark.torch,
     # Dynamo asks an activation for its gradient, where a graph begins with one.
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),
 ]
-
-Build = Callable[[], Prepared]
-SOURCE = Path(__file__).read_text(encoding="utf-8").splitlines()
-
-
-def line_of(comment: str) -> int:
-    """1-based line of this file that ends in a comment."""
-    return next(number for number, line in enumerate(SOURCE, 1) if line.endswith(f"  # {comment}"))
-
-
-def builder(function: Callable[[], Any], *inputs: Any, train: bool = False) -> Build:
-    """`function` makes what is called; tensors among the inputs are copied for each build."""
-
-    def build() -> Prepared:
-        torch.manual_seed(0)
-        copies = tuple(one.clone() if isinstance(one, torch.Tensor) else one for one in inputs)
-        return Prepared(function(), copies, {}, Options(train=train))
-
-    return build
-
-
-def eager(build: Build, work: Work | None = None) -> Results:
-    prepared = build()
-    return of_call(prepared, prepared.function, work)
-
-
-def compiled(build: Build, backend: Any, work: Work | None = None) -> Results:
-    prepared = build()
-    return of_call(prepared, torch.compile(prepared.function, backend=backend), work)
-
-
-def judged(build: Build, backend: Any, work: Work | None = None) -> Accuracy:
-    """The verdict on a backend, with a float64 reference where there is one."""
-    torch.compiler.reset()
-    double, why = reference.float64_results(build, work)
-    training = build().options.train or work is not None
-    return accuracy.judge(
-        compiled(build, backend, work), eager(build, work), double, training=training, no_float64=why
-    )
-
-
-def returned(value: Any) -> Results:
-    """The results of a function that returns this."""
-    prepared = Prepared(lambda: value, (), {})
-    return of_call(prepared, prepared.function)
-
-
-def verdict(ours: Any, theirs: Any, double: Any = None) -> Accuracy:
-    exact = None if double is None else returned(double)
-    return accuracy.judge(returned(ours), returned(theirs), exact, training=False)
 
 
 # What a call gave
@@ -248,88 +195,13 @@ def test_errors_are_against_float64_and_the_worst_comes_first() -> None:
     ],
 )
 def test_tolerances_are_those_of_torchs_benchmarks(
-    dtypes: Sequence[torch.dtype],
-    training: bool,  # noqa: FBT001
-    device: str,
-    tolerance: float,
+    dtypes: Sequence[torch.dtype], training: bool, device: str, tolerance: float
 ) -> None:
     found = replace(returned([torch.ones(1, dtype=dtype) for dtype in dtypes]), device=device)
     assert accuracy.tolerance_of(found, training=training) == tolerance
 
 
 # Whole calls
-
-
-class Net(torch.nn.Module):
-    """Two graphs, a loop, a region without gradients and one under autocast."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = torch.nn.Linear(8, 16)
-        self.norm = torch.nn.BatchNorm1d(16)
-        self.last = torch.nn.Linear(16, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        hidden = torch.relu(self.norm(self.first(x)))  # first relu
-        torch._dynamo.graph_break()
-        for _ in range(3):
-            hidden = torch.relu(torch.cat([hidden, hidden]) - 0.1)  # relu in a loop
-        left, right = (hidden * 1).chunk(2, 1)
-        with torch.no_grad():
-            left = left * 2
-        with torch.autocast("cpu"):
-            out = self.last(hidden)
-        out = torch.relu(out.float().sin() + 1.5)  # last relu
-        return out + left.sum() + right.sum()
-
-
-X = torch.linspace(-2, 2, 40).reshape(5, 8)
-INFERENCE, TRAINING = builder(Net, X), builder(Net, X, train=True)
-
-
-def wrong_relu(x: torch.Tensor) -> torch.Tensor:
-    return torch.relu(x) * 1.2
-
-
-def wrong_gradient(x: torch.Tensor) -> torch.Tensor:
-    return torch.relu(x) + (x - x.detach()) * 0.3
-
-
-def wrong_for_20(x: torch.Tensor) -> torch.Tensor:
-    return torch.relu(x) * (1.2 if x.shape[0] == 20 else 1.0)
-
-
-def wrong(
-    comment: str, replacement: Callable[..., Any] = wrong_relu, *, together_with: str = ""
-) -> cutting.Backend:
-    """A backend that has another function in the place of torch.relu on one line.
-
-    `together_with`: only where what it compiles has a call of that method as well.
-    """
-
-    def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        del inputs
-        methods = {node.target for node in gm.graph.nodes if node.op == "call_method"}
-        for node in gm.graph.nodes:
-            here = node.target is torch.relu and f"line {line_of(comment)}," in node.meta["stack_trace"]
-            if here and (not together_with or together_with in methods):
-                node.target = replacement
-        gm.recompile()
-        forward: Callable[..., Any] = gm.forward
-        return forward
-
-    return backend
-
-
-def bisected(build: Build, backend: cutting.Backend, **limits: Any) -> tuple[Accuracy, bisection.First]:
-    """What is found of a backend that is wrong."""
-    expected = eager(build)
-    double, _ = reference.float64_results(build)
-    judge = functools.partial(
-        lambda found: accuracy.judge(found, expected, double, training=build().options.train)
-    )
-    first = bisection.find_first(functools.partial(compiled, build), backend, judge, **limits)
-    return bisection.with_first(judge(compiled(build, backend)), first), first
 
 
 def test_what_a_training_step_gives_is_all_compared() -> None:
@@ -346,13 +218,6 @@ def test_what_a_training_step_gives_is_all_compared() -> None:
     verdict_ = judged(TRAINING, "aot_eager", Work.TRAINING_STEP)
     assert (verdict_.passed, verdict_.why, verdict_.against) == (True, "", "float64")
     assert verdict_.compared == len(names)
-
-
-def test_a_wrong_gradient_of_a_right_output_is_found() -> None:
-    found, first = bisected(TRAINING, wrong("first relu", wrong_gradient))
-    assert found.passed is False
-    assert {one.what.partition(" ")[0] for one in found.tensors if not one.passed} == {"gradient"}
-    assert (first.operator, found.first[-1].line) == ("torch.relu", line_of("first relu"))
 
 
 def test_a_function_is_trained_through_its_inputs() -> None:
@@ -443,12 +308,10 @@ def test_the_reference_is_all_in_float64() -> None:
     found, why = reference.float64_results(TRAINING)
     assert found is not None
     assert why == ""
-    assert {value.tensor.dtype for value in found.values if value.name.startswith("gradient")} == {
-        torch.float64
-    }
-    spectrum, _ = reference.float64_results(
-        builder(lambda: torch.fft.ifft, torch.ones(4, dtype=torch.complex64))
-    )
+    gradients = [value for value in found.values if value.name.startswith("gradient")]
+    assert {value.tensor.dtype for value in gradients} == {torch.float64}
+    complex_call = builder(lambda: torch.fft.ifft, torch.ones(4, dtype=torch.complex64))
+    spectrum, _ = reference.float64_results(complex_call)
     assert spectrum is not None
     assert spectrum.values[0].tensor.dtype == torch.complex128
 
@@ -485,221 +348,3 @@ def test_where_there_is_no_reference_it_says_why_and_the_angle_decides() -> None
         None,
         "inputs share their memory, and copies in float64 would not",
     )
-
-
-# The first line that differs
-
-
-def test_the_line_behind_a_break_is_found_and_which_call_of_it() -> None:
-    found, first = bisected(INFERENCE, wrong("relu in a loop", wrong_for_20))
-    assert found.passed is False
-    assert (found.first_operator, found.first_graph) == ("torch.relu", "1/0")
-    assert found.first[-1].path == __file__
-    assert found.first[-1].line == line_of("relu in a loop")
-    assert f"at {Path(__file__).name}:{line_of('relu in a loop')} (call 2 of 3 there)" in found.why
-    assert first.words.endswith("of graph 2 of 2, compiled by itself as well")
-    assert first.trials < 15
-
-
-def test_an_operator_that_is_wrong_only_with_others_is_told_with_them() -> None:
-    found, _ = bisected(TRAINING, wrong("last relu", together_with="sum"))
-    assert "compiled by itself it is right, the smallest stretch that differs is where the" in found.why
-    assert f"from torch.relu at {Path(__file__).name}:{line_of('last relu')} to sum at" in found.why
-
-
-def short(x: torch.Tensor) -> torch.Tensor:
-    x = x.sin() + 0.5
-    x = torch.relu(x)  # relu in the middle
-    return x.cos() * 2
-
-
-def test_the_trials_end_and_it_says_so() -> None:
-    build, backend = builder(lambda: short, X), wrong("relu in the middle")
-    full = bisected(build, backend)[1]
-    assert full.words.endswith("compiled by itself as well")
-    for trials in (3, full.trials - 2):
-        found = bisected(build, backend, trials=trials)[1]
-        assert found.trials == trials
-        assert found.words.startswith("the first line that differs is the ")
-        assert found.words.endswith(f"the bisection ended after {trials} trials, at its limit")
-        assert not found.stack
-    found = bisected(build, backend, trials=full.trials - 1)[1]
-    assert (found.stack, found.operator) == (full.stack, full.operator)
-    assert found.words.endswith("there was no time to compile it by itself")
-    assert bisected(build, backend, seconds=0.0)[1].trials == 0
-
-
-def test_a_stretch_that_does_not_compile_by_itself_is_left_out() -> None:
-    inner = wrong("last relu")
-
-    def choosy(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        names = {str(node.target) for node in gm.graph.nodes}
-        if "sin" in names and "sum" not in names:
-            raise ValueError("only as a whole")
-        return inner(gm, inputs)
-
-    found, first = bisected(INFERENCE, choosy)
-    assert found.passed is False
-    assert not first.stack
-    assert "parts of it alone raised BackendCompilerFailed: " in first.words
-
-
-def normalised(x: torch.Tensor, eps: float) -> torch.Tensor:
-    x = torch.relu(x - 0.5)  # relu before a float
-    return torch.nn.functional.layer_norm(x, (8,), eps=eps) + x
-
-
-def test_a_graph_that_is_captured_twice_is_one_graph() -> None:
-    """Where a dynamic float has to be fixed to its value, the backend has Dynamo capture the frame again."""
-    build = builder(lambda: normalised, X, 0.1)
-    captures: list[int] = []
-
-    def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        captures.append(len(gm.graph.nodes))
-        wrong("relu before a float")(gm, inputs)
-        return AOT_EAGER(gm, inputs)
-
-    def run(tried: cutting.Backend) -> Results:
-        prepared = build()
-        return of_call(prepared, torch.compile(prepared.function, backend=tried, dynamic=True))
-
-    judge = functools.partial(accuracy.judge, eager=eager(build), float64=None, training=False)
-    first = bisection.find_first(run, backend, judge, trials=1)
-    assert len(captures) == 2, "nothing was captured twice: this tests nothing"
-    first = bisection.find_first(run, backend, judge)
-    place = f"{Path(__file__).name}:{line_of('relu before a float')}"
-    assert (
-        first.words == f"the first operator that differs is torch.relu at {place}, compiled by itself as well"
-    )
-
-
-def test_a_wrong_capture_is_not_blamed_on_the_backend() -> None:
-    def function(x: torch.Tensor) -> torch.Tensor:
-        return x + 1 if torch.compiler.is_compiling() else x
-
-    first = bisected(builder(lambda: function, torch.ones(3)), cutting_nothing)[1]
-    assert "the capture is wrong" in first.words
-
-
-def test_a_target_that_keeps_something_between_calls_is_not_bisected() -> None:
-    kept: list[torch.Tensor] = []
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        kept.append(x)
-        return x * len(kept)
-
-    first = bisected(builder(lambda: function, torch.ones(3)), cutting_nothing)[1]
-    assert "the target keeps something between calls" in first.words
-
-
-def test_a_failure_that_does_not_come_again_is_told() -> None:
-    first = bisected(INFERENCE, cutting_nothing)[1]
-    assert (first.words, first.trials) == (
-        "the first line that differs is not known: another call of it was right",
-        1,
-    )
-
-
-def cutting_nothing(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """A backend that is right."""
-    del inputs
-    forward: Callable[..., Any] = gm.forward
-    return forward
-
-
-class Regions(torch.nn.Module):
-    """Values that may not cross a cut, and regions that a cut may lie in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = torch.nn.Linear(8, 4)
-        self.last = torch.nn.Linear(4, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        hidden = self.first(x).relu_()
-        left, right = hidden.chunk(2, 1)
-        with torch.no_grad():
-            left = left.exp() * 2
-        with torch.autocast("cpu"):
-            out = self.last(hidden).tanh()
-        result: torch.Tensor = out.float() + left.sum() * right.sum()
-        return result
-
-
-def test_every_stretch_compiled_by_itself_computes_the_same() -> None:
-    """Autocast, no_grad and gradients are as they were captured, wherever the cuts are."""
-    build = builder(Regions, X, train=True)
-    expected = eager(build)
-    cuts: tuple[int, ...] = ()
-    for index in range(20):
-
-        def backend(
-            gm: torch.fx.GraphModule, inputs: Sequence[Any], index: int = index
-        ) -> Callable[..., Any]:
-            nonlocal cuts
-            cuts = cutting.read_captured(gm).cuts
-            return cutting.compile_stretch(gm, inputs, AOT_EAGER, cuts[index], cuts[index + 1])
-
-        torch.compiler.reset()
-        found = accuracy.judge(compiled(build, backend), expected, None, training=True)
-        assert found.passed is True, (cuts[index], found.why)
-        if index + 2 == len(cuts):
-            break
-    assert len(cuts) > 10
-    assert index + 2 == len(cuts)
-
-
-AOT_EAGER: cutting.Backend = torch._dynamo.lookup_backend("aot_eager")
-
-
-def rounding_late(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-    """Compute in float32 and round at the end, as a fused kernel does."""
-    del inputs
-
-    def run(*given: torch.Tensor) -> list[torch.Tensor]:
-        return [one.bfloat16() for one in gm(*(one.float() for one in given))]
-
-    return run
-
-
-def scores(x: torch.Tensor) -> torch.Tensor:
-    return torch.softmax((x * 3).exp().log1p() / 7, -1) * x
-
-
-def test_the_rounding_of_bfloat16_passes_and_an_error_does_not() -> None:
-    build = builder(lambda: scores, torch.arange(4096).mul(0.7).sin().reshape(64, 64).bfloat16())
-    found = judged(build, rounding_late)
-    error = found.tensors[0].relative
-    assert (found.passed, found.against, found.tolerance) == (True, "float64", 1e-4)
-    assert error is not None
-    assert error > 1e-3, "no rounding: this tests nothing"
-    exact, _ = reference.float64_results(build)
-    expected = eager(build)
-    off = replace(expected.values[0], tensor=expected.values[0].tensor * 1.05)
-    wrong_result = accuracy.judge(replace(expected, values=(off,)), expected, exact, training=False)
-    assert wrong_result.passed is False
-    assert "root mean square error" in wrong_result.why
-
-
-def positive_part(x: torch.Tensor) -> torch.Tensor:
-    return torch.relu(x)  # inductor's relu
-
-
-def test_a_wrong_kernel_of_inductor_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the bug that torch builds into its relu for tests of its own."""
-    monkeypatch.setenv(
-        "TORCHINDUCTOR_CACHE_DIR", str(tmp_path)
-    )  # or an earlier run's graph comes without kernels
-    compilation = Compilation(find("cpu"), options={"cpp.inject_relu_bug_TESTING_ONLY": "accuracy"})
-    build = builder(lambda: positive_part, torch.linspace(-4, 4, 64))
-    torch.compiler.reset()
-    judge = functools.partial(accuracy.judge, eager=eager(build), float64=None, training=False)
-    verdict_ = judge(compiled(build, compilation))
-    assert verdict_.passed is False
-    generated = tuple(compilation.graphs)
-    first = bisection.find_first(functools.partial(compiled, build), compilation.unheard, judge)
-    found = bisection.with_first(verdict_, first, generated)
-    assert [(place.path, place.line) for place in found.first] == [(__file__, line_of("inductor's relu"))]
-    assert (found.first_operator, found.first_graph) == ("torch.relu", generated[0].compile_id)
-    assert found.first_kernel == generated[0].kernels[0].name
-    assert first.words.endswith(f"torch.relu at {Path(__file__).name}:{found.first[-1].line}")

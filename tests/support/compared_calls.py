@@ -1,0 +1,85 @@
+"""Calls whose results are compared: by eager, by a backend, in float64, and a model with all that a cut has to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fuselight.inputs import Options
+from fuselight.measure import accuracy, reference
+from fuselight.measure.results import Results, of_call
+from fuselight.report import Accuracy, Work
+from fuselight.target.calls import Prepared
+
+Build = Callable[[], Prepared]
+
+
+def builder(function: Callable[[], Any], *inputs: Any, train: bool = False) -> Build:
+    """`function` makes what is called; tensors among the inputs are copied for each build."""
+
+    def build() -> Prepared:
+        torch.manual_seed(0)
+        copies = tuple(one.clone() if isinstance(one, torch.Tensor) else one for one in inputs)
+        return Prepared(function(), copies, {}, Options(train=train))
+
+    return build
+
+
+def eager(build: Build, work: Work | None = None) -> Results:
+    prepared = build()
+    return of_call(prepared, prepared.function, work)
+
+
+def compiled(build: Build, backend: Any, work: Work | None = None) -> Results:
+    prepared = build()
+    return of_call(prepared, torch.compile(prepared.function, backend=backend), work)
+
+
+def judged(build: Build, backend: Any, work: Work | None = None) -> Accuracy:
+    """The verdict on a backend, with a float64 reference where there is one."""
+    torch.compiler.reset()
+    double, why = reference.float64_results(build, work)
+    training = build().options.train or work is not None
+    return accuracy.judge(
+        compiled(build, backend, work), eager(build, work), double, training=training, no_float64=why
+    )
+
+
+def returned(value: Any) -> Results:
+    """The results of a function that returns this."""
+    prepared = Prepared(lambda: value, (), {})
+    return of_call(prepared, prepared.function)
+
+
+def verdict(ours: Any, theirs: Any, double: Any = None) -> Accuracy:
+    exact = None if double is None else returned(double)
+    return accuracy.judge(returned(ours), returned(theirs), exact, training=False)
+
+
+class Net(torch.nn.Module):
+    """Two graphs, a loop, a region without gradients and one under autocast."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(8, 16)
+        self.norm = torch.nn.BatchNorm1d(16)
+        self.last = torch.nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = torch.relu(self.norm(self.first(x)))  # first relu
+        torch._dynamo.graph_break()
+        for _ in range(3):
+            hidden = torch.relu(torch.cat([hidden, hidden]) - 0.1)  # relu in a loop
+        left, right = (hidden * 1).chunk(2, 1)
+        with torch.no_grad():
+            left = left * 2
+        with torch.autocast("cpu"):
+            out = self.last(hidden)
+        out = torch.relu(out.float().sin() + 1.5)  # last relu
+        return out + left.sum() + right.sum()
+
+
+X = torch.linspace(-2, 2, 40).reshape(5, 8)
+INFERENCE, TRAINING = builder(Net, X), builder(Net, X, train=True)

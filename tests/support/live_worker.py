@@ -1,4 +1,4 @@
-"""A real worker for tests: one host shared by the tests of a module, its log shown when a test fails.
+"""A real worker for tests: one host shared by the tests of many modules, its log shown when a test fails.
 
 `analyse` writes a file and runs a target of it; directives are read out of its text, as `# fuselight:` comments.
 """
@@ -50,6 +50,12 @@ class LiveWorker:
     def _log(self, line: str) -> None:
         self.lines.append(line)
         self._logged.set()
+
+    def move_to(self, folder: Path) -> None:
+        """Write files into another folder from here on, and begin the log anew. The process stays where it is."""
+        self.folder = folder
+        self.lines.clear()
+        self.progress.clear()
 
     async def logged(self, holds: Callable[[], T | None]) -> T:
         """Wait until `holds`, asked again after each line of the log, answers with something that is true."""

@@ -1,4 +1,4 @@
-"""A real worker for the tests of a module, and what holds after whatever a run in it did."""
+"""A real worker for the tests of many modules, and what holds after whatever a run in it did."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ import pytest
 from tests.support.live_worker import GOOD, LiveWorker
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
-    live = LiveWorker(tmp_path_factory.mktemp("workspace"))
+@pytest.fixture(scope="session")
+def one_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
+    """Started once, as an editor does: torch and what the runs import of it take a host ten seconds to have."""
+    live = LiveWorker(tmp_path_factory.mktemp("started"))
     yield live
-    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
     live.close()
+
+
+@pytest.fixture(scope="module")
+def live(one_worker: LiveWorker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
+    """The worker, in a workspace that the module has for itself."""
+    one_worker.move_to(tmp_path_factory.mktemp("workspace"))
+    yield one_worker
+    print("\n".join(one_worker.lines))  # noqa: T201 - shown when a test fails
 
 
 @pytest.fixture

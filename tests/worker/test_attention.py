@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,14 +150,6 @@ def test_nothing_is_left_behind() -> None:
     with attending(H200):
         assert SDPA.py_kernels != before[0]
     assert (dict(SDPA.py_kernels), matcher.aot_function) == before
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
-    worker = LiveWorker(tmp_path_factory.mktemp("workspace"))
-    yield worker
-    print(*worker.lines, sep="\n")  # noqa: T201 - pytest shows it where a test fails
-    worker.close()
 
 
 def generated(live: LiveWorker, body: str, inputs: str = THREE) -> Report:

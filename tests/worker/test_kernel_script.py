@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,11 +29,9 @@ def f(x, w):
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
-    live = LiveWorker(tmp_path_factory.mktemp("workspace"))
+def report(live: LiveWorker) -> Report:
     cpu = Device("cpu", "CPU", "cpu", "", 2)
-    yield live.report(replace(live.request(SOURCE, "f"), tier=Tier.KERNELS, device=cpu))
-    live.close()
+    return live.report(replace(live.request(SOURCE, "f"), tier=Tier.KERNELS, device=cpu))
 
 
 def run(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -66,6 +65,27 @@ def test_it_fails_where_a_kernel_is_wrong(report: Report, tmp_path: Path) -> Non
     assert done.returncode == 1, done.stdout + done.stderr
     assert "output 0: DIFFERS" in done.stdout
     assert "do not give what the captured graph gives" in done.stderr
+
+
+@pytest.fixture
+def run_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Runs a script that has nothing to compile as the main program of this process, which has torch already."""
+
+    def run(text: str) -> subprocess.CompletedProcess[str]:
+        path = tmp_path / "script.py"
+        path.write_text(text, encoding="utf-8")
+        code: object = 0
+        with torch.random.fork_rng(devices=()):
+            try:
+                runpy.run_path(str(path), run_name="__main__")
+            except SystemExit as end:
+                code = end.code
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess((), code if isinstance(code, int) else 1, said.out, said.err)
+
+    return run
 
 
 WRAPPER = """\
@@ -109,16 +129,20 @@ def made(call: str, graph: str, held: str = "") -> str:
         ("return [args[0] * 2]", "torch.ops.aten.rand.default([3]); return [x]", 1, "output 0: DIFFERS"),
     ],
 )  # fmt: skip
-def test_what_is_said_of_an_output(call: str, graph: str, code: int, said: str, tmp_path: Path) -> None:
-    done = run(made(call, graph), tmp_path)
+def test_what_is_said_of_an_output(
+    call: str, graph: str, code: int, said: str, run_here: Callable[[str], subprocess.CompletedProcess[str]]
+) -> None:
+    done = run_here(made(call, graph))
     assert done.returncode == code, done.stdout + done.stderr
     assert said in done.stdout
     assert "timed" in done.stdout
 
 
-def test_a_tensor_that_the_graph_holds_is_the_wrappers(tmp_path: Path) -> None:
+def test_a_tensor_that_the_graph_holds_is_the_wrappers(
+    run_here: Callable[[str], subprocess.CompletedProcess[str]],
+) -> None:
     call, graph = "return [args[0] + _tensor_constant0]", "return [x + self._tensor_constant0]"
-    done = run(made(call, graph, held="_tensor_constant0 = torch.ones(3)\n\n\n"), tmp_path)
+    done = run_here(made(call, graph, held="_tensor_constant0 = torch.ones(3)\n\n\n"))
     assert (done.returncode, "output 0: agrees" in done.stdout) == (0, True), done.stderr
     assert not checks(WRAPPER.format(call=call, held=""), f"def forward(self, x):\n    {graph}\n")
 

@@ -22,14 +22,8 @@ export interface BenchCommands {
 }
 
 export function createBenchCommands(view: BenchView, ask: Ask): BenchCommands {
-  /** What was asked for in this window, the latest one last. */
-  const asked = new Map<string, BenchTarget>();
-
-  function remember(of: BenchTarget): void {
-    const key = JSON.stringify([of.uri, of.target]);
-    asked.delete(key);
-    asked.set(key, of);
-  }
+  /** What was asked for last in this window. */
+  let last: BenchTarget | undefined;
 
   async function benchmark(argument: unknown): Promise<void> {
     const what = benchTargetIn(argument) ?? atCursor();
@@ -46,13 +40,13 @@ export function createBenchCommands(view: BenchView, ask: Ask): BenchCommands {
     }
     if (started.target !== null) {
       const of = { uri: what.uri, target: started.target };
-      remember(of);
+      last = of;
       await view.show(of);
     }
   }
 
   async function show(argument: unknown): Promise<void> {
-    const of = benchTargetIn(argument) ?? (await offeredAtCursor()) ?? [...asked.values()].at(-1);
+    const of = benchTargetIn(argument) ?? (await offeredAtCursor()) ?? last;
     if (of === undefined) {
       say("Put the cursor into a function or module that can be benchmarked.");
       return;
@@ -60,11 +54,9 @@ export function createBenchCommands(view: BenchView, ask: Ask): BenchCommands {
     await view.show(of);
   }
 
+  /** Without a name all of them. */
   async function cancel(argument: unknown): Promise<void> {
-    const named = benchTargetIn(argument);
-    for (const of of named === null ? asked.values() : [named]) {
-      await ask(serverCommand.cancelBench, of);
-    }
+    await ask(serverCommand.cancelBench, benchTargetIn(argument) ?? {});
   }
 
   return { benchmark, show, cancel };

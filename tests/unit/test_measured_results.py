@@ -106,6 +106,11 @@ def test_lines_tell_their_part_with_its_spread_and_where_it_was_measured() -> No
     }
 
 
+def test_lines_name_a_configuration_that_is_not_the_plain_one() -> None:
+    lines = told(opened(made(row("eager", 300.0), replace(DEFAULT, name="max-autotune"))))
+    assert lines[7] == "1 kernel, 30 us +- 1%, 30% - measured as max-autotune on NVIDIA H200"
+
+
 def test_measurements_stand_in_the_place_of_estimates_until_the_code_changes() -> None:
     kept = opened(estimated(), made(generation=2))
     assert set(told(kept)) == {3, 5, 7, 9}

@@ -136,11 +136,16 @@ def target_at(reading: Reading, first: int, last: int) -> str | None:
 
 
 def cancel(server: Server, arguments: tuple[Any, ...]) -> None:
-    """Answer `fuselight.cancelBench`: end the benchmark of a target at once."""
+    """Answer `fuselight.cancelBench`: end the benchmark of a target at once; where none is named, all of them."""
     uri, target = argument(arguments, "uri"), argument(arguments, "target")
+    runs = server.analysis.runs
+    if uri is None and target is None:
+        there = (*runs.in_flight, *runs.queue.waiting)
+        runs.cancel([key for key in there if key.tier is Tier.MEASURED])
+        return
     path = convert.path(uri) if isinstance(uri, str) else None
     if path is not None and isinstance(target, str):
-        server.analysis.runs.cancel([bench_key(path, target)])
+        runs.cancel([bench_key(path, target)])
 
 
 COMMANDS = {"fuselight.bench": start, "fuselight.cancelBench": cancel}

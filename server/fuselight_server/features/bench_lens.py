@@ -15,6 +15,7 @@ from fuselight_server.features.status import describe
 from fuselight_server.kernels.words import line_ranges
 from fuselight_server.measured import words
 from fuselight_server.measured.comparing import (
+    WRITTEN,
     Range,
     clock_of,
     compiled_of,
@@ -42,6 +43,8 @@ CANCEL = "fuselight.cancelBench"
 
 WAITS = "Benchmark: waiting for another one"
 STALE = " (before your edit)"
+_PLAIN = frozenset({WRITTEN, "default"})
+"""Configurations that a line does not name."""
 _ROWS = 3
 """Configurations that a lens names, eager apart."""
 
@@ -167,8 +170,9 @@ def line_words(result: MeasuredResult, rows: list[MeasuredRow]) -> str:
     text = f"{' and '.join(counts)}, {words.time(whole.us)} {words.spread(whole.spread)}"
     if result.us:
         text += f", {words.percent(whole.us / result.us)}"
-    measured = result.report.measured
-    text += f" - measured on {words.device(measured.machine)}" if measured is not None else ""
+    measured, one = result.report.measured, result.configuration
+    named = f" as {one.name}" if one is not None and one.name not in _PLAIN else ""
+    text += f" - measured{named} on {words.device(measured.machine)}" if measured is not None else ""
     own = {row.place for row in rows}
     fused = line_ranges(set().union(*(row.fused_with for row in rows)) - own, rows[0].place)
     return text + (f", fused with {fused}" if fused else "") + caveats(result)

@@ -263,6 +263,13 @@ def test_a_target_without_inputs_asks_for_them(live: LiveWorker) -> None:
     assert "# fuselight:" in report.failures[0].next_step
 
 
+def test_a_whole_program_is_not_run_to_be_measured(live: LiveWorker) -> None:
+    source = "def f(x):\n    return x\nif __name__ == '__main__':\n    raise SystemExit(7)\n"
+    report = measure(live, source, "")
+    assert [failure.kind for failure in report.failures] == ["inputs"]
+    assert "`__main__` block" in report.failures[0].message
+
+
 def test_fake_inputs_cannot_be_timed(live: LiveWorker) -> None:
     source = "import torch\n# fuselight: f(f32[4], fake=True)\ndef f(x):\n    return x\n"
     assert "fake" in measure(live, source, "f").failures[0].message

@@ -198,12 +198,16 @@ def _steps(state: RunState) -> None:
             torch_api.set_dynamo_config(name, value)
         except (AttributeError, TypeError, ValueError) as error:
             state.problems.append(Problem("settings", f"dynamo.config {name}", str(error)))
+    is_main = request.target.kind == "main" or not request.target.name
+    if is_main and state.conduct is not None:
+        state.failures.append(endings.whole_program(request.target))
+        return
     importing.install(state.sources)
     path = request.target.path
     with _fake_tensors(state, state.job.fake):
         name = importing.prepare_path(path, request.roots, state.job.started_with)
         set_seeds()
-        if request.target.kind == "main" or not request.target.name:
+        if is_main:
             _run_main(state)
             return
         sys.modules["__main__"] = types.ModuleType("__main__")

@@ -165,6 +165,18 @@ def no_inputs(target: Target, reasons: Sequence[str], example: str) -> Failure:
     )
 
 
+def whole_program(target: Target) -> Failure:
+    """Describe a benchmark of a file's `__main__` block, of which no single call is known that could be made again."""
+    return Failure(
+        Culprit.USER,
+        "inputs",
+        "the `__main__` block is a whole program: a benchmark makes one call again and again",
+        "benchmark a class or function: write above it how it is called, as `# fuselight: Net()(f32[4, 8])`",
+        stack=(Location(target.path, target.line),),
+        phase="build",
+    )
+
+
 def descriptors_failure(request: Analyse, phase: str, call: int | None, calls: Sequence[Call]) -> Failure:
     """Describe a run whose code closed descriptors that it had not opened, on the line of the call that was made.
 

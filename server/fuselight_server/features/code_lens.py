@@ -140,7 +140,6 @@ def _main_lenses(snapshot: Snapshot, place: PlainRange) -> list[Lens]:
         ]
     run = [lens(place, "Run", RUN, arguments)] if snapshot.can_run else []
     run += kernel_lens.target_lenses(snapshot, "", place)
-    run += bench_lens.target_lenses(snapshot, "", place)
     result = snapshot.results.get(key)
     head = [lens(place, summary(result))] if result is not None else []
     return [*head, *run, *_details(snapshot, place, "")]

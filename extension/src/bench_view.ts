@@ -20,6 +20,7 @@ import type {
 } from "./bench_messages";
 import { benchPage } from "./bench_page";
 import { benchShownIn, benchTitleOf, pageMessageIn } from "./bench_target";
+import { oneAtATime } from "./one_at_a_time";
 
 export interface BenchView extends vscode.Disposable {
   show(of: BenchTarget): Promise<void>;
@@ -152,26 +153,6 @@ export function createBenchView({ extension, fetch, exported, benchmark, cancel 
 function same(left: BenchTarget, right: BenchTarget): boolean {
   const uri = (one: BenchTarget) => vscode.Uri.parse(one.uri).toString();
   return left.target === right.target && uri(left) === uri(right);
-}
-
-/** Calls `work` again where it was called while it worked, once for all these calls. */
-function oneAtATime(work: () => Promise<void>): () => Promise<void> {
-  let [isAtIt, isDue] = [false, false];
-  return async () => {
-    isDue = true;
-    if (isAtIt) {
-      return;
-    }
-    isAtIt = true;
-    try {
-      while (isDue) {
-        isDue = false;
-        await work();
-      }
-    } finally {
-      isAtIt = false;
-    }
-  };
 }
 
 function without({ uri, target, run }: BenchShown, message: string): MeasuredPage {

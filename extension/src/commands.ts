@@ -78,6 +78,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.copyFinding": copyFinding,
     "fuselight.clearCaches": async () => {
       await ask(serverCommand.clearCaches);
+      await benchmarks.changed();
       vscode.window.setStatusBarMessage("Fuselight: caches cleared", 4000);
     },
     "fuselight.reportProblem": () =>

@@ -14,6 +14,7 @@ import {
   pictureIn,
   startedIn,
 } from "../src/bench_target.ts";
+import { oneAtATime } from "../src/one_at_a_time.ts";
 import { flameRows, stageOf, stageTimes } from "../webview/bench/flame.ts";
 import { profileOf } from "../webview/bench/profiles.ts";
 import { ceilings, intensities, memoryLimit, rates, ridge, shownPoints } from "../webview/bench/roofline.ts";
@@ -284,5 +285,38 @@ describe("The benchmark that is meant", () => {
     for (const other of ["", "data:text/html,x", url(Buffer.from("<html>")), 7, null]) {
       assert.equal(pictureIn(other), null);
     }
+  });
+});
+
+describe("Questions of a page", () => {
+  it("are put one at a time, and those that come meanwhile are one more", async () => {
+    const open: (() => void)[] = [];
+    let asked = 0;
+    const draw = oneAtATime(() => {
+      asked += 1;
+      return new Promise((done) => {
+        open.push(done);
+      });
+    });
+    const all = draw();
+    await Promise.all([draw(), draw(), draw()]);
+    assert.equal(asked, 1);
+    open.shift()?.();
+    await new Promise(setImmediate);
+    assert.equal(asked, 2);
+    open.shift()?.();
+    await all;
+    assert.equal(asked, 2);
+  });
+
+  it("go on behind one that fails", async () => {
+    let asked = 0;
+    const draw = oneAtATime(() => {
+      asked += 1;
+      return asked === 1 ? Promise.reject(new Error("gone")) : Promise.resolve();
+    });
+    await assert.rejects(draw());
+    await draw();
+    assert.equal(asked, 2);
   });
 });

@@ -13,11 +13,13 @@ import pytest
 
 from fuselight.report import CompileStep, GapKind, data_key
 from fuselight_server.features import bench
+from fuselight_server.features.commands import clear_caches
 from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams, written
 from fuselight_server.measured.history import run_of
 from fuselight_server.measured.page import body, places_of
 from fuselight_server.measured.planning import history_of
 from fuselight_server.measured.view import View
+from fuselight_server.state import Folder
 from tests.support.bench_desk import LINE, TEXT, Desk, found, measured
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
 from tests.support.reports import FILE, at
@@ -231,3 +233,19 @@ def test_what_is_no_number_is_not_known() -> None:
     assert {(one["us"], one["isolated_us"]) for one in kernels} == {(30.0, None), (None, None)}
     assert json.loads(written(shown)) == shown
     assert "NaN" not in written(shown)
+
+
+@pytest.mark.asyncio
+async def test_caches_that_are_cleared_take_the_history_of_a_project_within_the_folder(
+    tmp_path: Path,
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    await measured(one := Desk(project), found(one))
+    await one.analysis.close()
+    again = Desk(project)
+    again.state.folders = {str(tmp_path): Folder(str(tmp_path), tmp_path.as_uri(), consent="run")}
+    assert (await again.page())["run"] == FIRST
+    clear_caches(again, ())  # type: ignore[arg-type]
+    assert not (await again.page())["found"]
+    await again.analysis.close()

@@ -84,6 +84,7 @@ def clear_caches(server: Server, _arguments: tuple[Any, ...]) -> None:
     }
     paths |= {path for result in server.state.everything() for path in result.paths()}
     stores |= {Store.of(Path(key.path)) for key in (*server.state.kernels, *server.state.measured)}
+    stores |= {Store.of(Path(one.path)) for one in server.state.documents.values() if one.runnable}
     server.state.results.clear()
     server.state.kernels.clear()
     server.state.measured.clear()

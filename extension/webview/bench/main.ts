@@ -77,6 +77,7 @@ function drawHead(shown: MeasuredPage): void {
   const stale = "The code has changed since this was measured.";
   status.textContent = shown.running || !shown.found ? shown.message : shown.stale ? stale : "";
   status.classList.toggle("running", shown.running);
+  status.classList.toggle("doubt", !shown.running && shown.found && shown.stale);
   again.textContent = shown.found ? "Benchmark again" : "Benchmark";
   again.hidden = shown.running;
   cancel.hidden = !shown.running;
@@ -202,7 +203,7 @@ function exports(formats: readonly ExportFormat[]): HTMLElement {
 
 function exportPicture(): void {
   const name = page === null ? "benchmark.png" : pictureName(page);
-  const data = pictureOf(title.textContent, charts);
+  const data = pictureOf(title.textContent, description.textContent, charts);
   if (host !== null) {
     host.postMessage({ type: "picture", name, data });
   } else if (data !== "") {

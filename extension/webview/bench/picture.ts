@@ -6,8 +6,8 @@ import { readTheme } from "./theme";
 const scale = 2;
 const [margin, heading] = [16, 28];
 
-/** A data URL; empty where there is no chart. */
-export function pictureOf(title: string, charts: readonly Chart[]): string {
+/** A data URL, with `about` below the title; empty where there is no chart. */
+export function pictureOf(title: string, about: string, charts: readonly Chart[]): string {
   const drawn = charts.flatMap((chart) => {
     const made = chart.picture();
     return made === null ? [] : [{ name: chart.name, made }];
@@ -20,18 +20,20 @@ export function pictureOf(title: string, charts: readonly Chart[]): string {
   const theme = readTheme();
   paper.width = Math.max(...drawn.map(({ made }) => made.width)) + 2 * margin * scale;
   paper.height =
-    (2 * margin + heading) * scale + drawn.reduce((sum, { made }) => sum + made.height + heading * scale, 0);
+    (2 * margin + 2 * heading) * scale +
+    drawn.reduce((sum, { made }) => sum + made.height + heading * scale, 0);
   pen.fillStyle = theme.background;
   pen.fillRect(0, 0, paper.width, paper.height);
   let y = margin * scale;
-  const write = (text: string, size: number) => {
+  const write = (text: string, size: number, weight = 600) => {
     pen.fillStyle = theme.text;
-    pen.font = `600 ${size * scale}px ${theme.font}`;
+    pen.font = `${weight} ${size * scale}px ${theme.font}`;
     pen.textBaseline = "top";
     pen.fillText(text, margin * scale, y, paper.width - 2 * margin * scale);
     y += heading * scale;
   };
   write(title, theme.size + 3);
+  write(about, theme.size, 400);
   for (const { name, made } of drawn) {
     write(name, theme.size);
     pen.drawImage(made, margin * scale, y);

@@ -165,28 +165,25 @@ def _made(job: Job, report: Report, notes: tuple[str, ...], texts: dict[str, str
 
 def texts_that_ran(report: Report, texts: Mapping[str, str]) -> dict[str, str]:
     """Return the files that ran as they were then: as in `texts`, else as on the disk; empty where neither is so."""
-    return {
-        path: next((one for one in (texts.get(path), disk_text(path)) if is_text_of(path, key, one)), "")
-        or ""
-        for path, key in report.files.items()
-    }
+    found = {}
+    for path, key in report.files.items():
+        known = [one for one in (texts.get(path), disk_text(path)) if one is not None]
+        found[path] = next((one for one in known if is_text_of(path, key, one)), "")
+    return found
 
 
 def is_stale(report: Report, texts: Mapping[str, str]) -> bool:
-    """Whether a file that ran has another text now; `texts` are those of open files."""
-    return any(
-        not is_text_of(path, key, texts.get(path, disk_text(path))) for path, key in report.files.items()
-    )
+    """Whether a file that ran is another one now; `texts` are those of open files."""
+    return any(not is_text_of(path, key, texts.get(path)) for path, key in report.files.items())
 
 
 def is_text_of(path: str, key: str, text: str | None) -> bool:
-    """Whether the file with this key is `text`, as it is or as it lies on the disk."""
-    if text is None:
-        return False
-    if data_key(text.encode("utf-8", "surrogatepass")) == key:
+    """Whether the file with this key is `text`, as it is or as it lies on the disk; None: whatever lies there."""
+    if text is not None and data_key(text.encode("utf-8", "surrogatepass")) == key:
         return True
     try:
         data = Path(path).read_bytes()
     except OSError:
         return False
-    return data_key(data) == key and disk_text(path) == text  # it begins with a mark of its encoding
+    same = text is None or disk_text(path) == text  # which may begin with a mark of its encoding
+    return same and data_key(data) == key

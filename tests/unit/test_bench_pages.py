@@ -160,6 +160,19 @@ async def test_a_mark_of_the_encoding_is_no_edit(desk: Desk) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_file_in_another_encoding_is_what_ran_as_long_as_it_is_not_changed(desk: Desk) -> None:
+    data = b"# -*- coding: latin-1 -*- \xe9\n"
+    helper = Path(desk.path).with_name("helper.py")
+    helper.write_bytes(data)
+    await measured(desk, replace(found(desk), files={str(helper): data_key(data)}))
+    desk.state.measured.clear()
+    assert not (await desk.page())["stale"]
+    helper.write_bytes(data + b"\n")
+    assert (await desk.page())["stale"]
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
 async def test_an_export_has_the_comparison_that_is_shown(desk: Desk) -> None:
     await measured(desk, found(desk), found(desk, 112.0, day=2))
     for ending in ("json", "csv"):

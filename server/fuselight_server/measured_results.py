@@ -122,12 +122,20 @@ class MeasuredResult(Moving):
             self.earlier = older.whole
 
     @property
-    def findings(self) -> tuple[Live, ...]:
-        """Findings that stand: those of an unfinished benchmark are told when it is at its end."""
+    def told_of(self) -> MeasuredResult | None:
+        """The result whose findings stand: those of an unfinished benchmark are told when it is at its end."""
         shown = self.shown
-        if not shown.unfinished:
-            return shown.own
-        return shown.earlier.own if shown.earlier is not None else ()
+        return shown.earlier if shown.unfinished else shown
+
+    @property
+    def findings(self) -> tuple[Live, ...]:
+        """Findings that stand."""
+        return self.told_of.own if self.told_of is not None else ()
+
+    @property
+    def outdated(self) -> bool:
+        """Whether these are of code that was edited since, on whichever line: they speak of all of a call."""
+        return self.told_of is not None and self.told_of.stale
 
     def rows(self, path: str) -> tuple[MeasuredRow, ...]:
         """Return the lines of a file with a part in what ran, from the top."""

@@ -13,7 +13,9 @@ import pytest
 
 from fuselight.report import CompileStep, GapKind, data_key
 from fuselight_server.features import bench
+from fuselight_server.features.bench_news import BenchNews
 from fuselight_server.features.commands import clear_caches
+from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams, written
 from fuselight_server.measured.history import run_of
 from fuselight_server.measured.page import body, places_of
@@ -262,3 +264,19 @@ async def test_caches_that_are_cleared_take_the_history_of_a_project_within_the_
     clear_caches(again, ())  # type: ignore[arg-type]
     assert not (await again.page())["found"]
     await again.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_what_a_benchmark_found_is_from_before_an_edit_of_any_line_that_ran(desk: Desk) -> None:
+    slow = found(desk, 900.0)
+    await measured(desk, slow)
+    server: Any = desk
+    assert [(one.code, edited) for one, edited in findings_of(server, desk.path)] == [("FL802", False)]
+    document = desk.state.at(desk.path)
+    assert document is not None
+    desk.analysis.outcomes.edited(desk.path, document.source.edit((LINE, 11), (LINE, 16), "x"))
+    assert [(one.code, edited) for one, edited in findings_of(server, desk.path)] == [("FL802", True)]
+    news = BenchNews()
+    assert news.update(server) == {desk.path}
+    assert news.update(server) == frozenset()
+    await desk.analysis.close()

@@ -24,8 +24,8 @@ class BenchNews:
         """Start with nothing told."""
         self._told: dict[Key, tuple[object, ...]] = {}
 
-    def update(self, server: Server) -> None:
-        """Send what differs from what was sent last."""
+    def update(self, server: Server) -> frozenset[str]:
+        """Send what differs from what was sent last; return the files whose findings of benchmarks may differ, too."""
         runs = server.analysis.runs
         known = {
             key: (one.generation, one.unfinished, one.kept, one.shown.stale, one.shown.moves)
@@ -44,8 +44,10 @@ class BenchNews:
                 key in asked,
                 describe(running) if running else "",
             )
-        for key in told.keys() | self._told.keys():
-            if told.get(key) != self._told.get(key):
-                where = {"uri": server.uri_of(key.path), "target": key.name}
-                server.protocol.notify(MEASURED_CHANGED, where)
+        changed = [key for key in told.keys() | self._told.keys() if told.get(key) != self._told.get(key)]
+        for key in changed:
+            where = {"uri": server.uri_of(key.path), "target": key.name}
+            server.protocol.notify(MEASURED_CHANGED, where)
         self._told = told
+        there = [server.state.measured[key] for key in changed if key in server.state.measured]
+        return frozenset(path for one in there for path in one.paths())

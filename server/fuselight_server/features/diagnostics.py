@@ -11,6 +11,7 @@ from lsprotocol import types
 
 from fuselight_server import convert
 from fuselight_server.findings import apply_ignores, of_capture, of_measured, static_findings
+from fuselight_server.measured_results import MeasuredResult
 from fuselight_server.outcomes import PROGRAM
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Finding
     from fuselight_server.kernel_results import KernelResult
-    from fuselight_server.measured_results import MeasuredResult
     from fuselight_server.places import Result
     from fuselight_server.static.reading import Reading
 
@@ -84,7 +84,7 @@ def diagnostics_of(server: Server, path: str) -> list[types.Diagnostic]:
 
 
 def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
-    """Findings whose line is in `path`, each with whether that line was edited since the run."""
+    """Findings whose line is in `path`, each with whether that line, or any line of a benchmark, was edited since the run."""
     document = server.state.at(path)
     reading = document.reading() if document else None
     results = [result for result in server.state.results.values() if path in result.paths()]
@@ -93,12 +93,13 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
     kernels = [one for one in server.state.kernels.values() if path in one.paths()]
     measured = [one for one in server.state.measured.values() if path in one.paths()]
     sources: list[Result | KernelResult | MeasuredResult] = [*captured, *kernels, *measured]
-    for standing in (one.findings for one in sources):
-        for live in standing:
-            if live.place.gone or live.place.span.path != path:
-                continue
-            finding = live.now()
-            found.setdefault((finding.code, finding.span, finding.title), (finding, live.edited))
+    standing = [(live, one) for one in sources for live in one.findings]
+    for live, one in standing:
+        if live.place.gone or live.place.span.path != path:
+            continue
+        finding = live.now()
+        was_edited = live.edited or (isinstance(one, MeasuredResult) and one.outdated)
+        found.setdefault((finding.code, finding.span, finding.title), (finding, was_edited))
     edited = {id(finding): was_edited for finding, was_edited in found.values()}
     everything = [finding for finding, _ in found.values()]
     if reading is not None:

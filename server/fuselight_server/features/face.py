@@ -44,8 +44,8 @@ class Face:
 
     def findings_changed(self, paths: Iterable[str]) -> None:
         """Publish what is known of these files."""
-        server, paths = self._server, frozenset(paths)
-        self.benches.update(server)
+        server = self._server
+        paths = self.benches.update(server).union(paths)
         documents = [server.state.at(path) for path in paths]
         unread = {one.path: one for one in documents if one is not None and not one.source.is_read}
         if server.state.client.push:

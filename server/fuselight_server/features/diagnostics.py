@@ -84,7 +84,7 @@ def diagnostics_of(server: Server, path: str) -> list[types.Diagnostic]:
 
 
 def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
-    """Findings whose line is in `path`, each with whether that line, or any line of a benchmark, was edited since the run."""
+    """Findings whose line is in `path`, each with whether that line (or what a benchmark ran) was edited since."""
     document = server.state.at(path)
     reading = document.reading() if document else None
     results = [result for result in server.state.results.values() if path in result.paths()]

@@ -122,11 +122,18 @@ function keep(): () => void {
   const isOpen = new Set(
     [...main.querySelectorAll<HTMLDetailsElement>("details[open]")].map(({ dataset }) => dataset["key"]),
   );
-  const [focused, number] = focusOf(document.activeElement);
+  // A page without the focus must not take it from the editor in which the user types.
+  const [focused, number] = focusOf(document.hasFocus() ? document.activeElement : null);
   const top = main.scrollTop;
+  const scrolled = [...main.querySelectorAll<HTMLElement>(".scroll")]
+    .filter((one) => one.scrollTop > 0 || one.scrollLeft > 0)
+    .map((one) => ({ at: focusOf(one), top: one.scrollTop, left: one.scrollLeft }));
   return () => {
     for (const one of main.querySelectorAll("details")) {
       one.open = isOpen.has(one.dataset["key"]);
+    }
+    for (const { at, top: down, left } of scrolled) {
+      named(at[0])[at[1]]?.scrollTo({ top: down, left });
     }
     named(focused)[number]?.focus({ preventScroll: true });
     main.scrollTop = top;

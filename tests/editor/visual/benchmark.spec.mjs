@@ -111,6 +111,20 @@ test("a benchmark, from the lens to its files", async ({ session, page, context 
     await expect(view.cursorAt(/^model\.py:(\d+)/.exec(told)[1])).toBeVisible();
   });
 
+  await test.step("its lines move with what is typed, and the editor keeps the focus", async () => {
+    const button = (line) => benchmark.getByRole("button", { name: `Go to model.py:${line}` }).first();
+    const line = lineOf("self.up(x)");
+    await view.goToLine(1);
+    await page.keyboard.press("Home");
+    await page.keyboard.press("Enter");
+    await expect(button(line + 1)).toBeVisible();
+    await page.keyboard.type("typed");
+    await expect(view.editor).toContainText("typedimport");
+    while (!(await button(line).isVisible())) {
+      await page.keyboard.press("Control+z");
+    }
+  });
+
   await test.step("it is exported as JSON, CSV, PNG and a page that stands alone", async () => {
     const files = {};
     for (const [button, ending] of [

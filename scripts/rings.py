@@ -35,6 +35,15 @@ Those of the worker are trees of processes with a torch in each: a machine of ma
 """
 
 
+_UNITS = """\
+from torch._inductor import config, cpu_vec_isa
+tried = cpu_vec_isa.valid_vec_isa_list()
+cpu_vec_isa.valid_vec_isa_list.cache_clear()
+config.cpp.vec_isa_ok = True
+print(tried == cpu_vec_isa.valid_vec_isa_list())
+"""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a ring ended. `left_out` is the reason why it, or a part of it, did not run."""
@@ -76,7 +85,9 @@ def pytest_ring(
     present = [str(path.relative_to(ROOT)) for path in paths if path.exists()]
     if not present:  # pytest without a path would run everything
         return Outcome(ring, failed=1, left_out="its tests are missing")
-    spread = ("-n", str(processes), "--dist", "loadfile" if by_file else "worksteal")
+    # In the order that is given; by itself xdist takes the files with the most tests first.
+    how = ("loadfile", "--no-loadscope-reorder") if by_file else ("worksteal",)
+    spread = ("-n", str(processes), "--dist", *how)
     first = _pytest(ring, environment, [*spread, *options, *present], ring)
     failed = failed_tests(ARTIFACTS / "junit" / f"{ring}.xml")
     if not 0 < first.failed == len(failed) <= _SECOND_TRIES:
@@ -193,6 +204,35 @@ def failed_tests(results: Path) -> tuple[str, ...]:
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     return tuple(
         f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name', '')}" for case in failed
+    )
+
+
+def vector_units(environment: Environment) -> dict[str, str]:
+    """The variable that spares Inductor to try the CPU's vector units, where all that the CPU names work.
+
+    In each empty cache folder it compiles and loads a small program for each of them, which takes 8 to 10 seconds.
+    """
+    asked = subprocess.run(
+        [str(environment.python), "-c", _UNITS],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment.variables(),
+    )
+    return {"TORCHINDUCTOR_VEC_ISA_OK": "1"} if asked.stdout.strip() == "True" else {}
+
+
+def keep_bytecode(environment: Environment) -> None:
+    """Have our modules compiled, for the images that forbid Python to keep what it compiles itself.
+
+    Hundreds of processes import them, each of which would take a tenth longer to start.
+    """
+    subprocess.run(
+        [str(environment.python), "-m", "compileall", "-qq", "compiler", "server", "tests/support"],
+        cwd=ROOT,
+        env=environment.variables(),
+        stdin=subprocess.DEVNULL,
+        check=False,  # they run without as well
     )
 
 

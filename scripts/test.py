@@ -6,6 +6,7 @@ Invariant: the exit code is 0 only if every ring that could run passed; what cou
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from bootstrap import ensure_environment
 from editor_tools import ensure_browser, ensure_code_server, ensure_editor_tests
 from node_tools import ROOT, Unavailable, npm_ci
-from rings import Outcome, has_gpu, node_ring, pytest_ring, script_ring
+from rings import Outcome, has_gpu, keep_bytecode, node_ring, pytest_ring, script_ring, vector_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,23 @@ if TYPE_CHECKING:
     from bootstrap import Environment
 
 TESTS = ROOT / "tests"
+LONGEST = (
+    "benchmark",
+    "worker_life",
+    "cli",
+    "fidelity",
+    "accuracy",
+    "cases",
+    "program",
+    "kernel_advice",
+    "kernel_cases",
+    "doctor",
+    "kernel_script",
+    "kernels",
+    "kernel_costs",
+    "measure_bisection",
+)
+"""Files of the worker ring that begin first: of one that begins last, the end is waited for with nothing beside it."""
 
 
 def unit(environment: Environment) -> Outcome:
@@ -33,7 +51,11 @@ def worker(environment: Environment) -> Outcome:
     """Real torch in the real worker, the annotated cases included."""
     if environment.no_torch:
         return Outcome("worker", left_out=environment.no_torch)
-    return pytest_ring("worker", environment, [TESTS / "worker"], by_file=True)
+    files = sorted((TESTS / "worker").glob("test_*.py"))
+    first = [TESTS / "worker" / f"test_{name}.py" for name in LONGEST]
+    return pytest_ring(
+        "worker", environment, [*first, *(one for one in files if one not in first)], by_file=True
+    )
 
 
 def server(environment: Environment) -> Outcome:
@@ -52,7 +74,8 @@ def server(environment: Environment) -> Outcome:
 
 
 def fetch_editor() -> None:
-    """What the editor ring needs, unless it is there. Raises Unavailable."""
+    """What the editor ring, and the extension's, need, unless it is there. Raises Unavailable."""
+    npm_ci(ROOT)
     ensure_code_server()
     ensure_browser()
     ensure_editor_tests()
@@ -99,18 +122,23 @@ def main() -> int:
     unknown = [name for name in names if name not in RINGS]
     if unknown:
         parser.error(f"no ring {', '.join(unknown)}; there are {', '.join(RINGS)}")
-    try:
-        environment = ensure_environment(torch=names != ["unit"])
-    except Unavailable as why:
-        print(why, file=sys.stderr)
-        return 1
     started = time.monotonic()
     outcomes = []
-    with ThreadPoolExecutor(1) as aside:
-        # Fetching waits for the network, and the rings before it for the processor.
-        fetching = aside.submit(fetch_editor) if "editor" in names and not environment.no_torch else None
+    with ThreadPoolExecutor(2) as aside:
+        # From the start: it waits for the network, and unpacks while pip uses one processor.
+        fetching = aside.submit(fetch_editor) if "editor" in names else None
+        with_torch = names != ["unit"]
+        try:
+            environment = ensure_environment(torch=with_torch)
+        except Unavailable as why:
+            print(why, file=sys.stderr)
+            return 1
+        units = aside.submit(vector_units, environment) if with_torch and not environment.no_torch else None
+        keep_bytecode(environment)
         for name in names:
             print(f"\n== {name}", flush=True)
+            if name != "unit" and units is not None:
+                os.environ.update(units.result())
             outcomes.append(run(name, environment, fetching if name in IN_NODE else None))
             print(outcomes[-1], flush=True)
     return conclude(outcomes, time.monotonic() - started)

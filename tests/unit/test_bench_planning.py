@@ -64,10 +64,6 @@ def test_progress_names_the_target_and_what_is_done() -> None:
         progress=Progress(1, "measure", "round 3 of 10"),
     )
     assert describe(run) == "Benchmarking __main__: round 3 of 10"
-    run.progress = Progress(1, "trace", "frame 1, model.py:24", "/w/model.py", 24, 1)
-    assert describe(run) == "Benchmarking __main__: compiling model.py:24"
-    run.progress = Progress(1, "kernels", "graph 2")
-    assert describe(run) == "Benchmarking __main__: compiling"
 
 
 def test_the_innermost_target_holds_a_selection() -> None:

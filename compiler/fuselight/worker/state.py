@@ -71,8 +71,15 @@ class Job:
         return self.threads is not None
 
 
+_DOING = {"import": "importing", "build": "building", "trace": "compiling", "kernels": "compiling"}
+"""Phases in words, for a run that is one of several: which one does it is told as well."""
+
+
 class Conduct(Protocol):
     """What a run does with its target, where that is not to make its calls once."""
+
+    name: str
+    """What its progress is told of."""
 
     def compiling(self, state: RunState) -> AbstractContextManager[dynamo.CompileCalls]:
         """Inside, torch.compile makes what this run is about."""
@@ -154,6 +161,9 @@ class RunState:
         """Send progress, if the pipe is still ours: its number may by now be a file of the user's."""
         if getpid() != self.pid:
             return
+        if self.conduct is not None and phase in _DOING:
+            what = f"{os.path.basename(path)}:{line}" if phase == "trace" and path else detail
+            detail = f"{self.conduct.name}: {_DOING[phase]} {what}"
         message = Progress(self.job.request.id, phase, detail[:200], path, line, count)
         with contextlib.suppress(OSError):
             if identity(self.job.progress) == self.progress_identity:

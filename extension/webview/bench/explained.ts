@@ -9,9 +9,9 @@ const modes: Readonly<Record<string, string>> = {
   written: "as your source compiles it",
   default: "torch.compile as it is",
   dynamic: "compiled for changing sizes",
-  "reduce-overhead": "launches replayed as CUDA graphs",
+  "reduce-overhead": "on a GPU, launches are replayed as CUDA graphs",
   "max-autotune-no-cudagraphs": "kernels chosen by timing them",
-  "max-autotune": "kernels chosen by timing them, launches replayed as CUDA graphs",
+  "max-autotune": "kernels chosen by timing them; on a GPU, CUDA graphs as well",
 };
 
 const flags: Readonly<Record<string, string>> = {

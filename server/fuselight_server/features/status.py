@@ -96,9 +96,7 @@ def describe(run: Running) -> str:
     if progress is None:
         return f"starting {run.job.key.words}"
     if run.job.key.tier is Tier.MEASURED:
-        # Which graph a configuration is at, its process says as any run does: what it is doing is compiling.
-        at = f"compiling {_place(progress)}" if progress.phase in {"trace", "kernels"} else ""
-        detail = at.rstrip() or progress.detail or progress.phase
+        detail = progress.detail or progress.phase
         return f"Benchmarking {run.job.key.name or '__main__'}: {detail}"
     words = {
         "import": "importing",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,7 +108,7 @@ class Benches:
     async def take_in(self, job: Job, report: Report) -> None:
         """Keep and show what a benchmark measured."""
         result = await self._result(job, report)
-        if not self._outcomes.catch_up(result, ended=True):
+        if not self._outcomes.catch_up(result, ended=True) or self._ends_early(result):
             return
         if result.learnt and report.measured is not None and not report.measured.finished:
             result.unfinished = ENDED
@@ -121,6 +122,16 @@ class Benches:
             return
         if kept is not None:
             result.run, result.kept = kept, True
+
+    def _ends_early(self, failed: MeasuredResult) -> bool:
+        """Whether a run that failed as a whole has shown times before: they stay, and say that they are not all."""
+        part = self._state.measured.get(failed.key)
+        if failed.learnt or part is None or part.unfinished != SO_FAR or part.generation != failed.generation:
+            return False
+        part.report = replace(part.report, failures=(*part.report.failures, *failed.report.failures))
+        part.unfinished, part.drawn = ENDED, None
+        self._face.results_changed(part.paths())
+        return True
 
     async def take_in_part(self, job: Job, report: Report | None) -> None:
         """Keep and show what was measured so far; None: it was cancelled.

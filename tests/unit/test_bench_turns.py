@@ -11,7 +11,7 @@ import pytest
 
 from fuselight.report import Tier
 from fuselight_server.features import bench
-from fuselight_server.features.bench_lens import target_lenses
+from fuselight_server.features.bench_lens import summary, target_lenses
 from fuselight_server.features.bench_news import BenchNews
 from fuselight_server.measured.planning import history_of
 from fuselight_server.measured_results import ENDED
@@ -231,4 +231,25 @@ async def test_a_cancel_before_anything_is_shown_leaves_what_came_to_its_limit(d
     await desk.analysis.benches.take_in_part(later, None)
     assert desk.state.measured[desk.key] is before
     assert before.unfinished == ENDED
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_times_that_were_shown_outlive_the_process_that_measured_them(desk: Desk) -> None:
+    await measured(desk, found(desk, 300.0))
+    desk.measuring.held.clear()
+    desk.measuring.answer = None  # it ends without a result
+    desk.measuring.partials = [found(desk, 50.0, day=2, finished=False)]
+    desk.command(target="f")
+    while not desk.state.measured[desk.key].unfinished:
+        desk.face.drawn.clear()
+        await asyncio.wait_for(desk.face.drawn.wait(), 10)
+    desk.measuring.held.set()
+    await desk.settle()
+    kept = desk.state.measured[desk.key]
+    assert summary(kept).endswith(", failed (ended early: not all was measured)")
+    page = await desk.page()
+    assert page["configurations"][1]["us"] == 50.0
+    assert {"ended early: not all was measured", "it ended. Mend it"} <= set(page["notes"])
+    assert page["run"] is None, "what is not whole is not kept"
     await desk.analysis.close()

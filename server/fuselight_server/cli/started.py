@@ -6,6 +6,7 @@ Invariant: each request gives a report; a worker that cannot start or answer giv
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +17,13 @@ from fuselight.protocol import Answer
 from fuselight.report import Culprit, Failure
 from fuselight_server.findings.refusals import refused_report
 from fuselight_server.interpreters import Choice, NoInterpreterError, choose
+from fuselight_server.measured.comparing import has_times
 from fuselight_server.store import project_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuselight.protocol import Analyse, Progress
+    from fuselight.protocol import Analyse, Progress, Refused
     from fuselight.report import Report
     from fuselight_server.worker_process import Worker
 
@@ -64,14 +66,23 @@ class StartedWorker:
 
 
 async def run_once(worker: Worker, request: Analyse, choice: Choice, say: Callable[[str], None]) -> Report:
-    """One run's report; a run that gives none is a report of its failure."""
+    """One run's report; a run that gives none is a report of its failure, with what a benchmark had measured."""
+    measured: list[Report] = []
 
     def progress(event: Progress) -> None:
         say(event.detail or event.phase)
 
-    answer = await worker.run(request, progress)
+    def partly(report: Report) -> None:
+        measured[:] = [report] if has_times(report.measured) else []
+
+    answer = await worker.run(request, progress, partly)
     if isinstance(answer, Answer):
         return answer.report
+    refused = _refused(answer, worker, request, choice)
+    return dataclasses.replace(measured[0], failures=refused.failures) if measured else refused
+
+
+def _refused(answer: Refused, worker: Worker, request: Analyse, choice: Choice) -> Report:
     failure = answer.failure or Failure(Culprit.FUSELIGHT, "damaged_answer", f"the run was {answer.reason}")
     if failure.culprit is Culprit.ENVIRONMENT:
         named = "" if choice.executable in failure.message else f" ({choice.executable})"

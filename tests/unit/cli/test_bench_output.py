@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from fuselight.protocol import Analyse, InputsPlan, MeasurePlan, Target
+from fuselight.protocol import Analyse, InputsPlan, MeasurePlan, Progress, Refused, Target
 from fuselight.report import Culprit, Failure, Problem, Report
 from fuselight_server.cli import app
 from fuselight_server.cli.outcome import Outcome
+from fuselight_server.cli.started import run_once
 from fuselight_server.cli.targets import Turn
 from fuselight_server.interpreters import Choice
 from fuselight_server.measured.exports import NotBuiltError
@@ -134,3 +135,29 @@ async def test_a_target_without_a_run_to_compare_with_costs_no_other(
     )
     assert net.before is not None
     assert bench.exit_code(outcome) == 2
+
+
+@pytest.mark.asyncio
+async def test_what_was_measured_is_told_though_the_worker_is_lost(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    part = benchmark(row("eager", 300.0), row("default", 100.0), of={"finished": False})
+    lost = Failure(Culprit.FUSELIGHT, "worker_died", "the worker ended", "Run it again.")
+
+    async def run(request: Analyse, on_progress: Any, on_partial: Any) -> Refused:
+        on_progress(Progress(request.id, "measure", "round 1 of 10"))
+        for one in parts:
+            on_partial(one)
+        return Refused(request.id, "failed", lost)
+
+    worker: Any = SimpleNamespace(run=run, hello=None)
+    target = Target("/project/model.py", "Net", "module", 4, compiled=True)
+    request = Analyse(id=1, generation=1, target=target, inputs=InputsPlan(), roots=("/project",))
+    parts = [benchmark(row("eager", None), of={"finished": False}), part]
+    found = await run_once(worker, request, Choice("", ""), print)
+    assert capsys.readouterr().out == "round 1 of 10\n"
+    assert found == replace(part, failures=(lost,))
+    assert bench.exit_code(Outcome(reports=[found])) == 2
+    parts = parts[:1]
+    found = await run_once(worker, request, Choice("", ""), print)
+    assert (found.measured, found.failures) == (None, (lost,))

@@ -89,9 +89,10 @@ class SourceDocument:
         self._changed()
         completes = new.startswith(b"\n") and before.endswith(b"\r")  # one line end with what stands before
         adds_line_first = new[:1] in {b"\n", b"\r"} and not completes
-        joins = new.endswith(b"\r") and after.startswith(b"\n")  # one line end, not two
+        joins = (before + new).endswith(b"\r") and after.startswith(b"\n")  # one line end, not two
         grown = split_lines((before + new)[:-1] if joins else before + new)
         new_end = (first + len(grown), len(grown[-1]))
+        start = min(start, new_end)  # a line end that stood before it may be half of another one now
         change = Change(start, end, new_end, start_at_line_end, adds_line_first=adds_line_first)
         if self._good is not None:
             self._changes.append(change)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from fuselight_server.finding import Span
@@ -70,6 +70,7 @@ def whole_lines(document: SourceDocument, span: Span) -> list[bytes]:
 
 
 @given(FULL, AT, AT, st.lists(st.tuples(AT, AT, BODY), min_size=1, max_size=4))
+@example("a\r\ra", (1, 0), (1, 0), [((3, 0), (1, 0), "\ra\n"), ((2, 0), (4, 1), "")])  # two line ends become one
 @settings(max_examples=500, deadline=None)
 def test_untouched_text_is_still_pointed_at(
     text: str,

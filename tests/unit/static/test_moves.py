@@ -70,7 +70,8 @@ def whole_lines(document: SourceDocument, span: Span) -> list[bytes]:
 
 
 @given(FULL, AT, AT, st.lists(st.tuples(AT, AT, BODY), min_size=1, max_size=4))
-@example("a\r\ra", (1, 0), (1, 0), [((3, 0), (1, 0), "\ra\n"), ((2, 0), (4, 1), "")])  # two line ends become one
+# Two line ends become one.
+@example("a\r\ra", (1, 0), (1, 0), [((3, 0), (1, 0), "\ra\n"), ((2, 0), (4, 1), "")])
 @settings(max_examples=500, deadline=None)
 def test_untouched_text_is_still_pointed_at(
     text: str,

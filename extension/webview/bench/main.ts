@@ -173,7 +173,7 @@ function tools(shown: MeasuredPage): readonly HTMLElement[] {
   }
   const runs = shown.history.map(({ id, when, device, label }) => ({
     id,
-    label: [label, moment(when), device].filter((part) => part !== "").join(", "),
+    label: [moment(when), label, device].filter((part) => part !== "").join(", "),
   }));
   const current = shown.run;
   const others = runs.filter(({ id }) => id !== current);

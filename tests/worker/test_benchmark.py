@@ -280,7 +280,10 @@ EAGER_ALONE = ("backend:eager",)
 
 def test_inputs_that_are_changed_in_place_are_fresh_in_each_call(live: LiveWorker) -> None:
     source = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    x.mul_(3.0)\n"
+    live.progress.clear()
     report = measure(live, source, "f", configurations=EAGER_ALONE)
+    said = [one.detail for one in live.progress]
+    assert any(text.startswith("backend:eager: compiling model.py:") for text in said), said
     assert report.measured is not None
     assert report.measured.fresh_inputs
     accuracy = rows(report)["backend:eager"].accuracy

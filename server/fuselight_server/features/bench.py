@@ -96,7 +96,8 @@ def _started(server: Server, arguments: tuple[Any, ...], reading: Reading, name:
             work=work if work in WORK else None,
         )
     except ConfigurationError as error:
-        return _answer(None, f"Fuselight: {error}.")
+        whose = "Fuselight" if names else "The setting fuselight.bench.configurations"
+        return _answer(None, f"{whose}: {error}.")
     server.analysis.command(reading.path, name or MAIN, Tier.MEASURED, plan)
     return {"started": True, "target": name, "message": f"{name or MAIN}: {', '.join(plan.configurations)}"}
 

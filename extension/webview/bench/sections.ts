@@ -94,7 +94,7 @@ const known = 0.995;
 
 function whereSection(of: Details, open: Open): Section {
   const without = `The line of ${percent(1 - of.joined)} of that is not known. `;
-  const told = `A call with the profiler on took ${time(of.wall_us)}; kernels, the pieces of work that the device executes, ran for ${time(of.kernel_us)} of it. ${of.joined < known ? without : ""}The profiler (${of.source}) slows calls down: times in the table above are without it.`;
+  const told = `A call with the profiler on took ${time(of.wall_us)}; kernels, the pieces of work that the device executes, ran for ${time(of.kernel_us)} of it. ${of.joined < known ? without : ""}The profiler (${of.source}) takes time of its own: the table above is without it.`;
   if (of.where.length === 0) {
     return section("Where the wall time goes", [element("p", {}, told)]);
   }

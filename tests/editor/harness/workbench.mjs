@@ -10,6 +10,7 @@ import { expect } from "@playwright/test";
 import { tools } from "./code_server.mjs";
 
 const pictures = new Set([
+  "benchmark",
   "findings",
   "graphs",
   "hover",

@@ -14,7 +14,7 @@ import { rooflineChart } from "./roofline_chart";
 import type { Open } from "./tables";
 import * as tables from "./tables";
 import { whereChart } from "./where_chart";
-import { namedIn, notesOf, percent, sentence, time } from "./words";
+import { moment, namedIn, notesOf, percent, sentence, time } from "./words";
 
 /** A section, and the charts in it that have to be drawn once it is in the document. */
 export interface Section {
@@ -94,7 +94,7 @@ const known = 0.995;
 
 function whereSection(of: Details, open: Open): Section {
   const without = `The line of ${percent(1 - of.joined)} of that is not known. `;
-  const told = `A call with the profiler on took ${time(of.wall_us)}; kernels, the pieces of work that the device executes, ran for ${time(of.kernel_us)} of it. ${of.joined < known ? without : ""}The profiler (${of.source}) takes time of its own: the table above is without it.`;
+  const told = `A call with the profiler on took ${time(of.wall_us)}; kernels, the pieces of work that the device executes, ran for ${time(of.kernel_us)} of it. ${of.joined > 0 && of.joined < known ? without : ""}The profiler (${of.source}) takes time of its own: the table above is without it.`;
   if (of.where.length === 0) {
     return section("Where the wall time goes", [element("p", {}, told)]);
   }
@@ -188,7 +188,11 @@ export function comparisonSection({ comparison }: MeasuredPage, open: Open): Sec
   const differing = told.length > 0 ? [without, element("ul", { class: "notes" }, ...told)] : [];
   const none = element("p", {}, "No configuration has a time in both.");
   const shared = configurations.length > 0 ? [] : [none];
-  return section(`Against ${label}`, [...differing, ...shared, ...tables.comparisonTables(comparison, open)]);
+  return section(`Against ${label.replace(/^\d{4}-\d\d-\d\dT[\d:]+Z/, moment)}`, [
+    ...differing,
+    ...shared,
+    ...tables.comparisonTables(comparison, open),
+  ]);
 }
 
 let sections = 0;

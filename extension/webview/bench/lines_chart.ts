@@ -80,7 +80,7 @@ export function linesChart(all: readonly LineTime[]): ChartSpec {
 }
 
 /** Inside of the chart, on the upper edge of the bar. */
-const above = { inside: true, align: "left", verticalAlign: "bottom", padding: [0, 0, 9, 0], margin: 2 };
+const above = { inside: true, align: "left", verticalAlign: "bottom", padding: [0, 0, 11, 0], margin: 2 };
 
 /** The path of all lines, where it is one. */
 function oneFile(lines: readonly { readonly place: Place }[]): string | null {

@@ -10,8 +10,8 @@ some models at a time. Needs torch, with Triton on a GPU, and the models' librar
 
     ... -m benchmarks.gpu.measured --device cpu --models tiny --seed --seed-model tiny --seconds 0.3
 
-shows on a machine without a GPU that it works. Invariant: one thing is measured at a time. The benchmark begins with empty caches, and the other process runs what was
-compiled then.
+shows on a machine without a GPU that it works. Invariant: one thing is measured at a time. The benchmark begins with
+empty caches, and the other process runs what it compiled.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> int:
     """Measure what is asked for, and write the page of all that is in the folder."""
     asked = _asked()
     asked.out.mkdir(parents=True, exist_ok=True)
-    models = [] if asked.only_page else asked.models or _twelve()
+    models = [] if asked.only_page or asked.models == ["none"] else asked.models or _twelve()
     for model in models:
         _keep(asked.out / f"{model}.json", _model(model, asked))
     if asked.seed and not asked.only_page:
@@ -69,7 +69,7 @@ def main() -> int:
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
-        "--models", type=lambda text: text.split(","), help="all twelve, else these, with commas"
+        "--models", type=lambda text: text.split(","), help="all twelve, else these, with commas, or none"
     )
     parser.add_argument("--device", default="cuda")
     parser.add_argument(

@@ -16,7 +16,15 @@ from benchmarks.gpu.models import MODELS, Made, make
 
 TWELVE = tuple(MODELS)[:12]
 """A CNN, ViT, BERT, GPT, Llama, T5, ConvNeXt, Mixer, U-Net, experts, recurrent cells, a custom Triton kernel."""
-ROWS = {"resnet50": 1024, "t5": 2048, "mixer": 2048, "unet": 1024, "cell_loop": 16384, "user_triton": 4096}
+ROWS = {
+    "resnet50": 1024,
+    "t5": 2048,
+    "mixer": 2048,
+    "mixtral": 1536,
+    "unet": 1024,
+    "cell_loop": 16384,
+    "user_triton": 4096,
+}
 """How often the rows of `benchmarks.gpu.models` are repeated, else MOST_ROWS: so that the device is what takes the time
 of a call, and not the host, whose time no two processes share to within some percent.
 """

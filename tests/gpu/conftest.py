@@ -11,8 +11,8 @@ import torch
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip with the reason where the device is missing; `make test` then leaves the ring out and says so.
 
-    Warnings are no errors here: torch has some of its own where it compiles for a GPU, and Dynamo takes them for its own
-    failure.
+    Warnings are no errors here: torch has some of its own where it compiles for a GPU, and Dynamo would take them for a
+    failure of its own.
     """
     items = [item for item in items if item.path.parent == Path(__file__).parent]
     for item in items:

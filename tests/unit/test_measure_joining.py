@@ -89,6 +89,7 @@ def test_a_replay_is_aligned_by_order_and_names() -> None:
     profile = read_profile(made.recording(), [generated("k", *names)])
     joined = [(row.name, row.launch, row.us, row.count) for row in profile.launches if row.graph == 0]
     assert joined == [
+        ("Memcpy DtoD (Device -> Device)", None, 1.0, 1),
         ("sm90_xmma_gemm", 0, 11.0, 2),
         ("triton_poi_fused_0", 1, 4.0, 1),
         ("nvjet_first", 2, 10.0, 1),

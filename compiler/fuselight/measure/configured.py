@@ -1,23 +1,26 @@
 """Runs a target in one configuration: every torch.compile of the source then compiles as the configuration says.
 
 Invariant: where a graph may end (fullgraph, disable, dynamic) stays as the user asked unless the configuration says
-otherwise; in eager nothing is compiled at all.
+otherwise; in eager nothing is compiled at all, and Inductor, which takes seconds, is not even imported.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from fuselight import torch_api
 from fuselight.configurations import Configuration
-from fuselight.inductor import Compilation
 from fuselight.report import Device, GeneratedGraph, Problem
+
+if TYPE_CHECKING:
+    from fuselight.inductor import Compilation
 
 _GUARDS = "guard_filter_fn"
 """An option that torch.compile takes for itself."""
@@ -33,7 +36,16 @@ class Switched:
     @property
     def unheard(self) -> Callable[..., Any]:
         """What compiles, with no record kept."""
-        return self.backend.unheard if isinstance(self.backend, Compilation) else self.backend
+        compilation = self.compilation
+        return compilation.unheard if compilation is not None else self.backend
+
+    @property
+    def compilation(self) -> Compilation | None:
+        """The backend, where it is Inductor's."""
+        inductor = sys.modules.get("fuselight.inductor")
+        return (
+            self.backend if inductor is not None and isinstance(self.backend, inductor.Compilation) else None
+        )
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
         """Take a captured graph from Dynamo."""
@@ -55,8 +67,8 @@ class Compiled:
     @property
     def by_inductor(self) -> tuple[Compilation, ...]:
         """Those that are Inductor."""
-        found = (one.backend for one in self.backends.values())
-        return tuple(one for one in found if isinstance(one, Compilation))
+        found = (one.compilation for one in self.backends.values())
+        return tuple(one for one in found if one is not None)
 
     @contextlib.contextmanager
     def replaced_by(self, backend: Callable[..., Any]) -> Iterator[None]:
@@ -149,6 +161,8 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
     if backend in (None, "inductor"):
         key = f"{mode} {sorted(options.items(), key=str)!r} {kept.get('dynamic')}"
         if key not in made.backends:
+            from fuselight.inductor import Compilation  # noqa: PLC0415 - with Inductor: not where all is eager
+
             inductor = Compilation(made.device, mode, options, dynamic=kept.get("dynamic"))
             made.backends[key] = Switched(inductor)
     else:

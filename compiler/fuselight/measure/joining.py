@@ -145,8 +145,12 @@ class _Reader:
             self._join_graph(graph, rows)
         for unit in call.units:
             if unit.graph is None:
+                fed = self._graphs.get(unit.feeds.key) if unit.feeds is not None else None
                 for event in unit.work:
-                    _add(rows, _eager_key(event, unit, lines.get(id(unit.node), ())), event, unit.operator)
+                    key = _eager_key(event, unit, lines.get(id(unit.node), ()))
+                    if fed is not None and not key.stack:
+                        key = _inputs_key(event, unit, fed)
+                    _add(rows, key, event, unit.operator)
         for event in call.strays:
             _add(rows, _stray_key(event, self._only_launch(event.name, graphs.values())), event, "")
         split = gaps.split(call, lines, self._behind, on_device=self._on_device)
@@ -173,7 +177,7 @@ class _Reader:
         for (unit, events), launch in zip(work, launches, strict=True):
             for event in events:
                 if launch is None and replayed and unit.operator in labels.COPIES:
-                    key = _Key(LaunchKind.INPUTS, at, name=event.name, operator=unit.operator)
+                    key = _inputs_key(event, unit, at)
                 else:
                     key = _graph_key(event, unit, at if launch is not None else None, launch)
                 _add(rows, key, event, unit.operator)
@@ -222,6 +226,10 @@ def _eager_key(event: Event, unit: Unit, stack: Stack) -> _Key:
     return _Key(_kind(event, LaunchKind.EAGER), name=event.name, operator=unit.operator, stack=stack)
 
 
+def _inputs_key(event: Event, unit: Unit, graph: int | None) -> _Key:
+    return _Key(LaunchKind.INPUTS, graph, name=event.name, operator=unit.operator)
+
+
 def _stray_key(event: Event, launch: tuple[int, int] | None) -> _Key:
     if launch is not None and event.kind is EventKind.KERNEL:
         return _Key(LaunchKind.KERNEL, *launch)
@@ -267,7 +275,13 @@ def _launches(calls: Sequence[Mapping[_Key, _Row]]) -> tuple[MeasuredLaunch, ...
     return tuple(
         sorted(
             out,
-            key=lambda row: (row.graph is None, row.graph or 0, row.launch or 0, -row.us, row.name),
+            key=lambda row: (
+                row.graph is None,
+                row.graph or 0,
+                -1 if row.launch is None else row.launch,
+                -row.us,
+                row.name,
+            ),
         )
     )
 

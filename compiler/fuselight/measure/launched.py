@@ -43,6 +43,8 @@ class Unit:
     graph: GraphCall | None
     work: list[Event]
     """In the order of time. On the CPU: the event itself; none for an operator that touches no element."""
+    feeds: GraphCall | None = None
+    """The graph whose inputs it makes, in the code around it: as autograd does, of gradients that nobody gave."""
 
     @property
     def name(self) -> str:
@@ -122,9 +124,26 @@ def _read(
             graph = GraphCall(key, node)
             _end_graph(region, node)
         todo += [(child, region, graph) for child in reversed(node.children)]
+    _find_feeding(call)
     rest = sorted([*strays.values(), *(at for group in waiting.values() for at in group)])
     call.strays = [work[at] for at in rest]
     return call
+
+
+def _find_feeding(call: Launched) -> None:
+    """Note of work outside of graphs, but within the code around one, that it comes before that graph."""
+    around: dict[int, GraphCall] = {}
+    for unit in call.units:
+        if unit.graph is not None:
+            for node in unit.graph.node.above():
+                if labels.is_wrapper(node.event.name):
+                    around.setdefault(id(node), unit.graph)
+    for unit in call.units if around else ():
+        if unit.graph is None:
+            within = (around[id(node)] for node in unit.node.above() if id(node) in around)
+            graph = next(within, None)
+            if graph is not None and unit.node.event.start_ns < graph.node.event.start_ns:
+                unit.feeds = graph
 
 
 def _is_unit(event: Event, graph: GraphCall | None, names: Mapping[str, frozenset[str]]) -> bool:

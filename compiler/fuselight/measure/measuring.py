@@ -67,6 +67,8 @@ class Measuring:
     """Says in words what is being done."""
     keep: Callable[[Measured], None]
     """Takes what is known so far."""
+    ahead: Callable[[], object] = lambda: None
+    """Does what all processes but the reference's would else do, each for itself, while the reference is made."""
     _waiting: dict[str, _Row] = field(default_factory=dict)
     """Started, and not yet begun with."""
     _launched: float = 0.0
@@ -151,6 +153,7 @@ class Measuring:
 
         None builds anything before it is told to: the reference may need all memory that there is.
         """
+        self.ahead()
         for name in self.names:
             self._start(name)
 

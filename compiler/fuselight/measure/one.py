@@ -13,7 +13,6 @@ import torch
 
 from fuselight.measure import compile_steps, memory, steady, timing
 from fuselight.measure.configured import Compiled
-from fuselight.measure.isolated import isolated_times, with_isolated
 from fuselight.measure.joining import read_profile
 from fuselight.measure.profiling import NotProfiledError, record_calls, record_lines
 from fuselight.measure.results import CHANGED, Results, Taking
@@ -186,6 +185,8 @@ class One:
         if self.compiled.cudagraphs:
             self._note("no isolated times: CUDA graphs are replayed whole, and launch no kernel by itself")
             return
+        from fuselight.measure.isolated import isolated_times, with_isolated  # noqa: PLC0415 - with Inductor
+
         try:
             times = isolated_times(
                 self.compiled.by_inductor, self.unit.prepare(), self.device, cold_cache=self.plan.cold_cache

@@ -105,7 +105,8 @@ class LaunchKind(str, enum.Enum):
     EAGER = "eager"
     """A kernel (or, on the CPU, an operator) that no compiled graph launched."""
     INPUTS = "inputs"
-    """Copies of a graph's inputs to where its CUDA graph reads them, before each replay."""
+    """Makes the inputs of a graph, before it runs: copies to where its CUDA graph reads them, zeros for gradients that
+    nobody gave."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class MeasuredLaunch:
     """One launch of a compiled graph's kernel, or one kind of work outside of them: in-run, from the profiler.
 
     `graph` and `launch` are the key: `MeasuredConfiguration.generated[graph].kernels[launch]`. None for both: it could
-    not be joined to a kernel of the Report, and stands here all the same. Copies of inputs have a graph alone.
+    not be joined to a kernel of the Report, and stands here all the same. What makes inputs has a graph alone.
     """
 
     name: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import multiprocessing
 import os
 import signal
@@ -69,7 +70,11 @@ def coordinate(state: RunState) -> None:
             "measured", f"{len(measured.configurations)} of {len(measured.order)} configurations", None, None
         )
 
-    benchmark = Measuring(plan, names, start, functools.partial(_say, state), known)
+    def load() -> None:  # seconds; a fork finds it there
+        if state.job.forked:
+            importlib.import_module("fuselight.inductor")
+
+    benchmark = Measuring(plan, names, start, functools.partial(_say, state), known, load)
     try:
         with state.step("measure", "starting"):
             state.measured = benchmark.run()

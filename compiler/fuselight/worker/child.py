@@ -55,9 +55,7 @@ def run(job: Job, conduct: Conduct | None = None) -> None:
         state = _prepare(job, forks=measures and conduct is None, timed=measures and conduct is not None)
         state.conduct = conduct
         if job.request.measure is not None and conduct is None:
-            benchmark = importlib.import_module(
-                "fuselight.worker.benchmark"
-            )  # with Inductor: not for a capture
+            benchmark = importlib.import_module("fuselight.worker.benchmark")  # not for a capture
             with contextlib.suppress(_Stopped):  # the host knows which limit it was
                 benchmark.coordinate(state)
         else:

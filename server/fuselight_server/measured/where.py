@@ -26,7 +26,7 @@ KERNEL = "kernel"
 LAUNCHES = {
     LaunchKind.KERNEL: (KERNEL, "compiled kernels"),
     LaunchKind.EAGER: ("kernel_eager", "kernels that were not compiled"),
-    LaunchKind.INPUTS: ("kernel_copy", "inputs copied to where a CUDA graph reads them"),
+    LaunchKind.INPUTS: ("kernel_copy", "making the inputs of compiled graphs"),
     LaunchKind.COPY: ("kernel_copy", "copies and fills"),
 }
 GAPS = {

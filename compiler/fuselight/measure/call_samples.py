@@ -2,7 +2,8 @@
 
 For the stretches of a first call that torch tells nothing of. Only the first call is watched so: a look takes the
 interpreter's lock for a tenth of a millisecond or less, 0.5 % of a compile; a steady call may take no longer than one
-look. Invariant: no thread is left when the block has ended; what is kept grows with the logarithm of its time.
+look. Invariant: no thread is left when the block has ended, and no frame is held between looks: the tensors of a call
+that has returned would live on in it, which CUDA graphs refuse. What is kept grows with the logarithm of its time.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from types import FrameType
+from types import CodeType, FrameType
 
 from fuselight.report import Location
 from fuselight.target.importing import is_users
@@ -52,9 +53,9 @@ class _Watch:
     def run(self) -> None:
         every, due = EVERY, _MANY
         while not self.done.wait(every):
-            now, top = time.perf_counter_ns(), sys._current_frames().get(self.thread)  # noqa: SLF001 - Python's only way
-            if top is not None:
-                name, location = _where(top, self.base, self.roots)
+            now, stack = time.perf_counter_ns(), _stack(self.thread, self.base)
+            if stack:
+                name, location = _where(stack, self.roots)
                 self.samples.append(Sample(now, name, location))
             if len(self.samples) >= due:
                 every, due = 2 * every, due + _MANY
@@ -82,40 +83,47 @@ def _caller() -> FrameType | None:
     return frame
 
 
-def _where(top: FrameType, base: FrameType | None, roots: tuple[str, ...]) -> tuple[str, Location | None]:
+@dataclass(frozen=True)
+class _Called:
+    """What is kept of one frame."""
+
+    code: CodeType
+    line: int
+    module: str
+
+    @property
+    def function(self) -> str:
+        """Qualified from Python 3.11 on."""
+        return str(getattr(self.code, "co_qualname", self.code.co_name))
+
+
+def _stack(thread: int, base: FrameType | None) -> list[_Called]:
+    """The frames of a thread within `base`, innermost first; they themselves are let go at once."""
+    frame = sys._current_frames().get(thread)  # noqa: SLF001 - Python's only way
+    found: list[_Called] = []
+    while frame is not None and frame is not base and len(found) < _DEEP:
+        found.append(_Called(frame.f_code, frame.f_lineno, str(frame.f_globals.get("__name__", "?"))))
+        frame = frame.f_back
+    return found
+
+
+def _where(stack: Sequence[_Called], roots: tuple[str, ...]) -> tuple[str, Location | None]:
     """Name the import that goes on, else the innermost function of torch or of the user, else the innermost of all."""
-    found: tuple[str, Location | None] | None = None
-    importing, frame = "", top
-    for _ in range(_DEEP):
-        if frame.f_code.co_name == "<module>":
-            importing = _module(frame)  # an outer one follows, if there is one
-        elif found is None and _is_theirs(frame, roots):
-            found = _named(frame, roots)
-        above = frame.f_back
-        if above is None or above is base:
-            break
-        frame = above
-    if importing:
-        return f"import {importing}", None
-    return found or (f"{_module(top)}.{_function(top)}", None)
+    imported = [one for one in stack if one.code.co_name == "<module>"]
+    if imported:
+        return f"import {imported[-1].module}", None
+    return next(
+        (_named(one, roots) for one in stack if _is_theirs(one, roots)),
+        (f"{stack[0].module}.{stack[0].function}", None),
+    )
 
 
-def _module(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "?"))
+def _is_theirs(one: _Called, roots: tuple[str, ...]) -> bool:
+    return one.module.partition(".")[0] in _LIBRARIES or is_users(one.code.co_filename, roots)
 
 
-def _is_theirs(frame: FrameType, roots: tuple[str, ...]) -> bool:
-    return _module(frame).partition(".")[0] in _LIBRARIES or is_users(frame.f_code.co_filename, roots)
-
-
-def _named(frame: FrameType, roots: tuple[str, ...]) -> tuple[str, Location | None]:
-    function = _function(frame)
+def _named(one: _Called, roots: tuple[str, ...]) -> tuple[str, Location | None]:
     location = None
-    if is_users(frame.f_code.co_filename, roots):
-        location = Location(frame.f_code.co_filename, frame.f_lineno, function=function)
-    return f"{_module(frame)}.{function}", location
-
-
-def _function(frame: FrameType) -> str:
-    """Qualified from Python 3.11 on."""
-    return str(getattr(frame.f_code, "co_qualname", frame.f_code.co_name))
+    if is_users(one.code.co_filename, roots):
+        location = Location(one.code.co_filename, one.line, function=one.function)
+    return f"{one.module}.{one.function}", location

@@ -1,12 +1,14 @@
-"""What a kernel costs at least on a device, and what a device has no unit for."""
+"""What a kernel is likely to cost on a device, and what a device has no unit for."""
 
 from __future__ import annotations
+
+from math import hypot
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.devices import DEVICES, LAUNCH_US, estimate, find, lacks, rate
+from fuselight.devices import BANDWIDTH_REACHED, DEVICES, LAUNCH_US, RATE_REACHED, estimate, find, lacks, rate
 from fuselight.report import Device
 
 H100, T4, A100 = find("h100"), find("t4"), find("a100")
@@ -15,14 +17,28 @@ COUNTS = st.integers(0, 10**15)
 DTYPE_NAMES = st.sampled_from(["f32", "tf32", "bf16", "torch.float16", "float8_e4m3fn", "int64", None])
 
 
+# On an H100: 3,350 bytes are 1 ns at its published bandwidth, 989,400 FLOPs 1 ns at its rate of bfloat16.
 @pytest.mark.parametrize(
     ("bytes_", "flops", "dtype", "microseconds", "bound"),
     [
-        (3_350_000_000, None, None, 1000.0, "memory"),
-        (None, 989_400_000_000, "bf16", 1000.0, "compute"),
-        (3_350_000_000, 2 * 989_400_000_000, "torch.bfloat16", 2000.0, "compute"),
-        (3_350_000_000, 10, "bf16", 1000.0, "memory"),
-        (4, None, None, LAUNCH_US, "launch"),
+        (3_350_000_000, None, None, LAUNCH_US + 1000 / BANDWIDTH_REACHED, "memory"),
+        (None, 989_400_000_000, "bf16", LAUNCH_US + 1000 / RATE_REACHED, "compute"),
+        # Three, four, five: the two overlap in part.
+        (
+            round(3000 * BANDWIDTH_REACHED * 3_350_000),
+            round(4000 * RATE_REACHED * 989_400_000),
+            "torch.bfloat16",
+            LAUNCH_US + 5000,
+            "compute",
+        ),
+        (3_350_000_000, 10, "bf16", LAUNCH_US + 1000 / BANDWIDTH_REACHED, "memory"),
+        (
+            1_675_000,
+            98_940_000,
+            "bf16",
+            LAUNCH_US + hypot(0.5 / BANDWIDTH_REACHED, 0.1 / RATE_REACHED),
+            "launch",
+        ),
         (0, 0, "f32", LAUNCH_US, "launch"),
     ],
 )
@@ -33,6 +49,24 @@ def test_the_roofline(
     assert found is not None
     assert found[0] == pytest.approx(microseconds)
     assert found[1] == bound
+
+
+def test_kernels_reach_a_part_of_the_published_rates() -> None:
+    assert 0 < BANDWIDTH_REACHED < 1
+    assert 0 < RATE_REACHED < 1
+
+
+@given(GPUS, COUNTS, COUNTS)
+def test_together_they_take_longer_than_the_longer_one_and_less_than_one_behind_the_other(
+    device: Device, bytes_: int, flops: int
+) -> None:
+    memory, compute = estimate(device, bytes_, None, "f32"), estimate(device, None, flops, "f32")
+    both = estimate(device, bytes_, flops, "f32")
+    assert memory is not None
+    assert compute is not None
+    assert both is not None
+    assert max(memory[0], compute[0]) <= both[0] * (1 + 1e-9)
+    assert both[0] <= (memory[0] + compute[0] - LAUNCH_US) * (1 + 1e-9)
 
 
 @given(GPUS, COUNTS, COUNTS, DTYPE_NAMES, COUNTS)

@@ -1,4 +1,4 @@
-"""Devices as values: what is published of GPUs, which one is meant by a name, and what a kernel costs on it at least.
+"""Devices as values: what is published of GPUs, which one a name means, and what a kernel is likely to cost on it.
 
 Invariant: nothing here looks at this machine. The same name gives the same Device on a laptop and on a GPU server;
 what a GPU that is there says of itself is merged in by `fuselight.target.present`.
@@ -15,14 +15,16 @@ from fuselight.devices.choose import (
     from_settings,
     nearest,
 )
-from fuselight.devices.estimate import LAUNCH_US, estimate, lacks, rate
+from fuselight.devices.estimate import BANDWIDTH_REACHED, LAUNCH_US, RATE_REACHED, estimate, lacks, rate
 from fuselight.devices.published import DEVICES
 
 __all__ = [
     "AUTO",
+    "BANDWIDTH_REACHED",
     "DEVICES",
     "FALLBACK",
     "LAUNCH_US",
+    "RATE_REACHED",
     "UnfitDevice",
     "UnknownDevice",
     "estimate",

@@ -53,7 +53,7 @@ def estimate(
     """Return the likely microseconds and what most of them goes to: `memory`, `compute` or `launch`.
 
     `bytes_` is what is read and written, `flops` the floating-point operations in `dtype`; each is None where it is not
-    known and then left out of the bound. None where neither can be counted with what is known of the device.
+    known and then left out. None where neither can be counted with what is known of the device.
     """
     speed = rate(device, dtype)
     times = {}

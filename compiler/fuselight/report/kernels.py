@@ -70,9 +70,9 @@ class Kernel:
     dtype: str | None = None
     """What it mostly computes in: `f32`, `tf32`, `bf16`, ..."""
     estimate_us: float | None = None
-    """How long it takes at least on the device if it runs at the published rates: an estimate, microseconds."""
+    """How long it is likely to take on the device, at the parts of its rates that kernels reach: microseconds."""
     bound: str | None = None
-    """What limits it then: `memory`, `compute` or `launch`."""
+    """What most of that goes to: `memory`, `compute` or `launch`."""
     candidates: tuple[str, ...] = ()
     """Where a GPU decides between implementations by timing them: what it would try (`max_autotune`, padding)."""
     copies: bool = False

@@ -1,13 +1,15 @@
 """FL705: what a graph break sends through memory that one graph would have kept in a kernel.
 
 Invariant: each tensor is one that the report proves: written by a generated kernel at the end of one graph, read in the
-same way by a generated kernel of the next, with a break between the two. What it costs is an upper bound and says so.
+same way by a generated kernel of the next, with a break between the two. The bytes are an upper bound and
+say so; their time is an estimate.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight.devices import BANDWIDTH_REACHED
 from fuselight_server.findings.context import span_of, trail
 from fuselight_server.findings.text import compose, counted
 from fuselight_server.kernels.words import microseconds, share, size
@@ -39,7 +41,7 @@ def boundary_findings(context: Context) -> Iterator[Finding]:
         if broke is not None and home is not None:
             groups.setdefault(home, (broke, []))[1].extend(fusible)
     for home, (broke, handed) in groups.items():
-        us = sum(map(_moved, handed)) / (device.bandwidth_gbs * 1e3)
+        us = sum(map(_moved, handed)) / (device.bandwidth_gbs * 1e3 * BANDWIDTH_REACHED)
         if us >= whole * least:
             yield _finding(context, home, broke, handed, us)
 
@@ -60,8 +62,8 @@ def _finding(context: Context, home: Location, broke: Break, handed: list[Handed
         title=f"kernels before and behind this break could be one: {tensors} {goes} through memory between them",
         message=compose(
             "The last kernel before the break writes what the first one behind it reads, element by element in the "
-            "same order. In one graph Inductor may fuse the two. The estimate is a bound: a tensor that the program "
-            "returns, or uses on this line, is written in any case. Gradients are not counted.",
+            "same order. In one graph Inductor may fuse the two. The bytes are an upper bound: a tensor that "
+            "the program returns, or uses on this line, is written in any case. Gradients are not counted.",
             cost=cost,
             hints=_HINTS,
         ),

@@ -84,7 +84,7 @@ def _finding(context: Context, cause: str, group: list[tuple[Kernel, Stack]]) ->
     moved = sum((one.bytes_read or 0) + (one.bytes_written or 0) for one in kernels)
     us = sum(one.estimate_us or 0 for one in kernels)
     on = context.report.target_device
-    time = f"{microseconds(us)} on {on.name if on else 'the device'} at least"
+    time = f"likely {microseconds(us)} on {on.name if on else 'the device'}"
     cost = (
         f"{'1 launch' if len(kernels) == 1 else f'{len(kernels)} launches'}: {size(moved)} read and written",
         f"{time}, {share(us, context.estimated_us)} of the target's kernels",

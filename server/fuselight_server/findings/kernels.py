@@ -89,7 +89,7 @@ def _fallback(context: Context, name: str, group: list[tuple[Kernel, Stack]]) ->
     cost = [
         "it is not fused with what is around it"
         + (f": {size(moved)} go through memory for it" if moved else "")
-        + (f", {microseconds(us)}{on} at least" if us else "")
+        + (f", likely {microseconds(us)}{on}" if us else "")
     ]
     if len(kernels) > 1:
         cost.append(f"{len(kernels)} launches of it")

@@ -313,7 +313,7 @@ def _cost(kernel: Kernel) -> Iterator[str]:
     parts = []
     if kernel.estimate_us is not None:
         bound = f" (bound by {kernel.bound})" if kernel.bound else ""
-        parts.append(f"at least {microseconds(kernel.estimate_us)}{bound}")
+        parts.append(f"likely {microseconds(kernel.estimate_us)}{bound}")
     if kernel.bytes_read is not None:
         parts.append(f"reads {size(kernel.bytes_read)}")
     if kernel.bytes_written is not None:

@@ -46,7 +46,7 @@ def test_a_copy_is_information_on_the_line_that_asks_for_it() -> None:
     assert one.title == "a kernel only copies here"
     assert one.cost == (
         "1 launch: 10 MB read and written",
-        "~3 us on H100 at least, 15% of the target's kernels",
+        "likely ~3 us on H100, 15% of the target's kernels",
     )
     assert "`contiguous()`" in one.message
 

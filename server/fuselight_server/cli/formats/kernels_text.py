@@ -110,7 +110,7 @@ def _print_lines(report: Report, outcome: Outcome, console: Console) -> None:
     if len(costs) > _LINES:
         console.print(f"... and {len(costs) - _LINES} more lines")
     console.print(
-        f"{'total':<8} {microseconds(whole)} at the published rates, if every kernel ran at them{_again(report)}",
+        f"{'total':<8} {microseconds(whole)} at the parts of the published rates that kernels reach{_again(report)}",
         soft_wrap=True,
     )
 

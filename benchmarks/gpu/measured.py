@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
 import os
 import platform
@@ -41,8 +40,8 @@ from fuselight_server.worker_start import Interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 APART_SECONDS = 600
-_IMPORTS = 30.0
-"""Seconds that the host of the worker has to import what a run has needed."""
+_IMPORTS, _SOON = 20.0, 2.0
+"""Seconds that the host of the worker has to import what a run has needed, and to begin with it."""
 SEED = ("eager", "default", "reduce-overhead", "max-autotune")
 SEED_FILE = "seed"
 _PROVIDER = "example_inputs"
@@ -176,18 +175,26 @@ class _Log:
     """What the worker's log says, and when its host has imported what a run has needed."""
 
     def __init__(self) -> None:
-        self._there = asyncio.Event()
+        self._trying = self._there = False
+        self._news = asyncio.Event()
 
     def add(self, line: str) -> None:
         """Take a line."""
         _say(line)
-        if "ahead of the next run" in line:
-            self._there.set()
+        self._trying = self._trying or "modules in a child" in line
+        self._there = self._there or "ahead of the next run" in line
+        self._news.set()
 
     async def settled(self) -> None:
-        """Wait for the imports, `_IMPORTS` seconds at the most."""
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._there.wait(), _IMPORTS)
+        """Wait for the imports, `_IMPORTS` seconds at the most; if there are none, `_SOON`."""
+        began = time.monotonic()
+        while not self._there:
+            left = began + (_IMPORTS if self._trying else _SOON) - time.monotonic()
+            self._news.clear()
+            try:
+                await asyncio.wait_for(self._news.wait(), left)
+            except asyncio.TimeoutError:
+                return
 
 
 def _tell(progress: Progress) -> None:

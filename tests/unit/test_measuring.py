@@ -39,6 +39,7 @@ class Played:
     fails: dict[str, Failure] = field(default_factory=dict)
     row: MeasuredConfiguration = field(init=False)
     ended: int = 0
+    asked: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.row = MeasuredConfiguration(self.name)
@@ -70,6 +71,13 @@ class Played:
             said["machine"] = encode(Machine("a device", notes=(what,)))
         return {**said, "row": encode(self.row), "seconds": 0.5}
 
+    def ask(self, what: str, /, **details: Any) -> None:
+        self.log.append(f"{self.name} is asked for {what}")
+        self.asked = details
+
+    def answer(self, what: str, seconds: float, /) -> dict[str, Any]:
+        return self.order(what, seconds, **self.asked)
+
     def end(self) -> None:
         self.ended += 1
 
@@ -83,8 +91,11 @@ class Processes:
     processes: list[Played] = field(default_factory=list)
     kept: list[Measured] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    started: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    """Names, and what had been ordered by then."""
 
     def start(self, name: str) -> Played:
+        self.started.append((name, tuple(self.log)))
         waiting = self.fails.get(name, [])
         self.processes.append(Played(name, self.log, waiting.pop(0) if waiting else {}))
         return self.processes[-1]
@@ -100,7 +111,7 @@ def test_they_import_together_begin_alone_take_turns_and_are_looked_into() -> No
     played = Processes()
     measured = played.measure("default", rounds=3)
     assert played.log == [
-        "float64 reference", "eager ready", "default ready",
+        "float64 is asked for reference", "float64 reference", "eager ready", "default ready",
         "eager build", "eager first", "eager warm", "default build", "default first", "default warm",
         "eager round", "default round", "default round", "eager round", "eager round", "default round",
         "eager weigh", "eager profile",
@@ -115,6 +126,18 @@ def test_they_import_together_begin_alone_take_turns_and_are_looked_into() -> No
     assert measured.configurations[0].accuracy is None
     assert all(process.ended for process in played.processes)
     assert measured.counted_seconds == pytest.approx(0.5 * 20)
+
+
+def test_the_others_start_once_the_reference_has_its_work() -> None:
+    played = Processes()
+    loaded = []
+    Measuring(
+        MeasurePlan(), ("eager", "default"), played.start, played.said.append, played.kept.append,
+        lambda: loaded.append(len(played.started)),
+    ).run()  # fmt: skip
+    asked = ("float64 is asked for reference",)
+    assert played.started == [(FLOAT64, ()), ("eager", asked), ("default", asked)]
+    assert loaded == [1], "what the others need is loaded before they are forked, and behind the reference"
 
 
 def test_what_is_known_is_kept_as_unfinished_on_the_way() -> None:
@@ -146,7 +169,7 @@ def test_one_that_fails_is_a_row_that_says_so_and_the_others_go_on(order: str) -
 def test_a_file_or_inputs_that_cannot_be_had_are_told_once(phase: str) -> None:
     played = Processes({FLOAT64: [{"reference": failure("import", phase)}]})
     measured = played.measure("default")
-    assert played.log == ["float64 reference"]
+    assert played.log == ["float64 is asked for reference", "float64 reference"]
     assert [(row.name, row.failure) for row in measured.configurations] == [
         ("eager", failure("import", phase))
     ]

@@ -81,7 +81,7 @@ def is_random(first: Results, second: Results) -> bool:
         return True
     tolerance = tolerance_of(first, training=False)
     return not all(
-        _compare(two, one, None, tolerance, exact=True).error.passed
+        torch.equal(one.tensor, two.tensor) or _compare(two, one, None, tolerance, exact=True).error.passed
         for one, two in zip(first.values, second.values, strict=True)
     )
 

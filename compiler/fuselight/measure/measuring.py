@@ -36,6 +36,14 @@ class Other(Protocol):
         """Have it do something and wait for its answer, for `seconds` at the most (0: for ever). Raises EndedError."""
         ...
 
+    def ask(self, what: str, /, **details: Any) -> None:
+        """Have it do something. Raises EndedError."""
+        ...
+
+    def answer(self, what: str, seconds: float, /) -> dict[str, Any]:
+        """Wait for its answer to what it was asked, as `order` does."""
+        ...
+
     def end(self) -> None:
         """End it, and whatever it has started."""
         ...
@@ -136,8 +144,9 @@ class Measuring:
         except OSError as error:
             return {"why": _no_process(error).message}
         try:
+            other.ask("reference")
             self._launch()
-            made = other.order("reference", self.plan.limit_seconds)
+            made = other.answer("reference", self.plan.limit_seconds)
         except EndedError as ended:
             if _is_hopeless(ended.failure):
                 self._done[EAGER] = MeasuredConfiguration(EAGER, failure=ended.failure)

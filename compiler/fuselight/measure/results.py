@@ -19,8 +19,10 @@ from fuselight.report import Work
 from fuselight.target.calls import Prepared
 from fuselight.target.tensors import SEED, set_seeds, tensors_in
 
-_ELEMENTS = 1 << 24
-"""Most elements that are kept of one tensor."""
+_ELEMENTS = 1 << 22
+"""Most elements that are kept of one tensor: to compare them takes some tenths of a second in float64."""
+_COPIED = 1 << 24
+"""Most elements of inputs and buffers together that are copied, to see whether a call changes them."""
 _ALL_ELEMENTS = 1 << 27
 """And of all tensors together: half a GiB of float32."""
 _DEPTH = 8
@@ -119,7 +121,7 @@ class Taking:
         self._prepared = prepared
         self._named = dict(_held(prepared))
         self._before = {name: _Before(tensor) for name, tensor in self._named.items()}
-        room = _ELEMENTS
+        room = _COPIED
         for name, tensor in self._named.items():
             if not isinstance(tensor, torch.nn.Parameter) and type(tensor) in _PLAIN:
                 room -= tensor.numel()

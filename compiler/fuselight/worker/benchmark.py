@@ -197,9 +197,20 @@ class Process:
 
     def order(self, what: str, seconds: float, /, **details: Any) -> dict[str, Any]:
         """Have it do something and wait for its answer. Raises EndedError."""
-        due = time.monotonic() + seconds if seconds else None
+        self.ask(what, **details)
+        return self.answer(what, seconds)
+
+    def ask(self, what: str, /, **details: Any) -> None:
+        """Have it do something. Raises EndedError."""
         try:
             self._channel.send_bytes(wire.dump({"do": what, **details}))
+        except OSError:
+            raise EndedError(self._why()) from None
+
+    def answer(self, what: str, seconds: float, /) -> dict[str, Any]:
+        """Wait for its answer to what it was asked. Raises EndedError."""
+        due = time.monotonic() + seconds if seconds else None
+        try:
             self._wait(what, seconds, due)
             said = wire.load(self._channel.recv_bytes())
         except (EOFError, OSError):
@@ -242,7 +253,11 @@ class Process:
         with contextlib.suppress(OSError), open(faults_path, encoding="utf-8", errors="replace") as file:
             stack = faults.read_stack(file.read())
         place = faults.innermost_in(stack, self.job.request.roots)
-        failure = endings.timeout_failure(seconds, (place,) if place else (), "measure", None)
+        plan = self.job.request.measure
+        limit = (
+            plan.limit_seconds if plan is not None and plan.limit_seconds else seconds
+        )  # of it, `seconds` were left
+        failure = endings.timeout_failure(limit, (place,) if place else (), "measure", None)
         return replace(failure, phase=phase, next_step=_MORE_TIME)
 
     def _why(self) -> Failure:

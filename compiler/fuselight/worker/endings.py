@@ -215,7 +215,9 @@ def signal_failure(number: int, stack: Stack, phase: str | None, last: Location 
 def timeout_failure(seconds: float, stack: Stack, phase: str | None, last: Location | None) -> Failure:
     """Describe a run that took longer than it may. `last` is where it was last heard of."""
     step = "use smaller inputs, or raise the setting fuselight.limits.seconds"
-    return _ended("timeout", f"killed after {seconds:g} s", step, stack=stack, phase=phase, last=last)
+    return _ended(
+        "timeout", f"killed after {round(seconds, 1):g} s", step, stack=stack, phase=phase, last=last
+    )
 
 
 def memory_failure(limit_mb: int, stack: Stack, phase: str | None, last: Location | None) -> Failure:

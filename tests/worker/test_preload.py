@@ -13,8 +13,24 @@ import pytest
 from fuselight_server.worker_start import Interpreter
 from tests.support.live_worker import LiveWorker
 
+ENDS_ITS_THREAD = """\
+import os, threading
+stop = threading.Event()
+thread = threading.Thread(target=stop.wait, daemon=True)
+thread.start()
+
+def end():
+    stop.set()
+    while os.path.exists(f"/proc/self/task/{thread.native_id}"):  # join() returns while it is ending
+        pass
+
+os.register_at_fork(before=end)
+"""
+"""As OpenBLAS does, scipy's for one, which has a thread for each core."""
+
 PACKAGES = {
     "calm_one": "import calm_one.inner\n",
+    "ends_its_thread": ENDS_ITS_THREAD,
     "exits_at_import": "import os\nif {host}: os._exit(3)\n",
     "starts_a_thread": "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n",
     "raises_at_import": "if {host}: raise ValueError('not here')\n",

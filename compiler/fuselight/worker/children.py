@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.codec import encode
 from fuselight.protocol import Analyse, Progress
 from fuselight.report import Location, Output
-from fuselight.worker import faults, process, wire
+from fuselight.worker import faults, fork_rules, process, wire
 
 if TYPE_CHECKING:
     from fuselight.worker.state import Job
@@ -173,7 +173,7 @@ def fork_run(
     pipes = Pipes.make()
     host = os.getpid()
     _flush()
-    pid = os.fork()
+    pid = fork_rules.fork()
     if pid == 0:
         try:
             become_run(host, pipes, (*close, *pipes.ours()))

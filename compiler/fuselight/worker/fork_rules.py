@@ -2,13 +2,17 @@
 
 A parallel operator, a large backward or an Inductor compile leaves a thread pool behind, and a child forked after
 that hangs at its first parallel operator; a parent that has initialised CUDA poisons CUDA in every child. Invariant:
-`violations` is empty in the host at each fork. Linux only, as forking is.
+`violations` is empty in the host at each fork. What counts is what is there behind a fork: OpenBLAS, for one, ends its
+threads before a fork and starts them again when it needs them. Linux only, as forking is.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+import warnings
 from typing import NamedTuple
 
 HOST_VARIABLES = {
@@ -21,21 +25,25 @@ HOST_UNSET = ("TORCH_TRACE", "TORCH_LOGS_OUT")
 """Taken away in the host: every child would write to the log file that the host opened."""
 
 
+_EXITING = 0x4
+"""The kernel's PF_EXITING, in the flags of a thread's `stat`."""
+
+
 class Baseline(NamedTuple):
-    """Threads of the process once torch was imported, and before anything was computed."""
+    """Threads that a fork leaves alone, once torch was imported, and before anything was computed."""
 
     threads: int
 
 
 def baseline() -> Baseline:
-    """Count this process's threads now."""
-    return Baseline(threads=thread_count())
+    """Count this process's threads now. Forks once if there are several, as numpy's own OpenBLAS may have some."""
+    return Baseline(threads=_threads_behind_a_fork(1))
 
 
 def violations(before: Baseline) -> tuple[str, ...]:
-    """Say in plain words which rules this process breaks."""
+    """Say in plain words which rules this process breaks. Forks once if there are new threads, see `settle`."""
     found = []
-    threads = thread_count()
+    threads = _threads_behind_a_fork(before.threads)
     if threads > before.threads:
         found.append(f"{threads - before.threads} new threads")
     torch = sys.modules.get("torch")
@@ -47,9 +55,46 @@ def violations(before: Baseline) -> tuple[str, ...]:
     return tuple(found)
 
 
+def settle() -> None:
+    """Fork a child that ends at once, so that libraries that end their threads before a fork have done so.
+
+    Takes some milliseconds. Where no process can be started, what is to be done before a fork was done all the same.
+    """
+    with contextlib.suppress(OSError):
+        pid = fork()
+        if pid == 0:
+            os._exit(0)
+        os.kill(pid, signal.SIGKILL)  # what a library does in a fresh child may never end
+        os.waitpid(pid, 0)  # fails where SIGCHLD is ignored, once that child has ended
+
+
+def fork() -> int:
+    """Fork as `os.fork` does, whatever warnings are to the user: an error would lose the number of the child."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: the process is multi-threaded
+        return os.fork()
+
+
+def _threads_behind_a_fork(expected: int) -> int:
+    """Count the threads. Only if there are more than `expected` it takes a fork to see which of them stay."""
+    if thread_count() > expected:
+        settle()
+    return thread_count()
+
+
 def thread_count() -> int:
-    """Count the threads of this process, native ones included."""
-    return len(os.listdir("/proc/self/task"))
+    """Count the threads of this process, native ones included, and those not that are ending."""
+    return sum(not _is_ending(name) for name in os.listdir("/proc/self/task"))
+
+
+def _is_ending(thread: str) -> bool:
+    """Say whether a thread has run its last: it can be joined already, and be listed still."""
+    try:
+        with open(f"/proc/self/task/{thread}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return bool(int(fields[6]) & _EXITING)
+    except OSError:  # it has ended meanwhile
+        return True
 
 
 def nvidia_descriptors() -> tuple[str, ...]:

@@ -161,7 +161,7 @@ class Preload:
     def _try(self, names: list[str], close: Iterable[int]) -> _Trial:
         directory = tempfile.mkdtemp(prefix="trial-", dir=self._base)
         host = os.getpid()
-        pid = os.fork()
+        pid = fork_rules.fork()
         if pid == 0:
             try:
                 os.setpgid(0, 0)

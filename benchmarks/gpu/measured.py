@@ -45,6 +45,7 @@ _IMPORTS, _SOON = 20.0, 2.0
 SEED = ("eager", "default", "reduce-overhead", "max-autotune")
 SEED_FILE = "seed"
 _PROVIDER = "example_inputs"
+_PATHS = ("--out", "--page")
 _BEGAN = time.monotonic()
 
 
@@ -256,8 +257,18 @@ def _made(asked: argparse.Namespace) -> dict[str, str]:
         if not asked.rows
         else f"{asked.dtype}, {asked.rows} times the rows of benchmarks/gpu/models.py; inference",
         "cache": "L2 cleared before each timed call, here and there" if asked.device != "cpu" else "as it is",
-        "command": f"PYTHONPATH=compiler:server python -m benchmarks.gpu.measured {shlex.join(sys.argv[1:])}".strip(),
+        "command": f"PYTHONPATH=compiler:server python -m benchmarks.gpu.measured {shlex.join(_said())}".strip(),
     }
+
+
+def _said() -> list[str]:
+    """What was asked for, without the folders of this machine."""
+    said = sys.argv[1:]
+    return [
+        word
+        for at, word in enumerate(said)
+        if not word.startswith(_PATHS) and (at == 0 or said[at - 1] not in _PATHS)
+    ]
 
 
 def _version(library: str) -> str:
@@ -278,7 +289,7 @@ def _keep(path: Path, found: Mapping[str, Any]) -> None:
 
 def _page(folder: Path) -> str:
     """The page of all that is in the folder."""
-    made: dict[str, str] = {}
+    told: dict[str, dict[str, None]] = {}
     rows, seeds, model = [], [], "resnet50_large"
     for path in sorted(folder.glob("*.json")):
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -289,10 +300,12 @@ def _page(folder: Path) -> str:
             seeds = measured_table.seed_rows(decode(Measured, measured))
             model = found["model"]
         else:
-            made = {**made, **found["made"]}
+            for key, value in found["made"].items():
+                told.setdefault(key, {})[value] = None
             rows.append(
                 measured_table.row_of(path.stem, decode(Measured, measured), found["mode"], found["apart"])
             )
+    made = {key: "<br>".join(values) for key, values in told.items()}
     return measured_table.page(made, rows, seeds, model)
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.gpu.measured_apart MODEL OUT [--device cuda] [--mode default] [--dtype bfloat16] [--rows 0]
 
 Invariant: nothing of Fuselight is imported. On a GPU the time is `triton.testing.do_bench`'s median, which clears the
-cache before each call, and kernels are read from the profiler's own averages, by name.
+cache before each call, and kernels are read from the profiler's own events, by name.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,12 +77,20 @@ def _kernels(call: Callable[[], object], device: torch.device) -> dict[str, dict
         for _ in range(_CALLS):
             call()
             torch.cuda.synchronize(device)
-    found = {}
-    for one in profiler.key_averages():
+    taken: dict[str, list[tuple[float, float]]] = {}
+    for one in profiler.events():
         on_device = str(one.device_type) == "DeviceType.CUDA"
         if on_device and not getattr(one, "is_user_annotation", False):
-            found[one.key] = {"us": one.self_device_time_total / _CALLS, "count": one.count / _CALLS}
-    return found
+            taken.setdefault(one.name, []).append((one.time_range.start, one.time_range.elapsed_us()))
+    return {name: _of_call(sorted(times)) for name, times in taken.items()}
+
+
+def _of_call(times: list[tuple[float, float]]) -> dict[str, float]:
+    """Of launches of one kernel in all calls, by their start: the median of the calls; their mean, if one has more."""
+    each, rest = divmod(len(times), _CALLS)
+    us = [time for _, time in times]
+    sums = [sum(us[at : at + each]) for at in range(0, len(us), each)] if not rest else [sum(us) / _CALLS]
+    return {"us": statistics.median(sums), "count": len(us) / _CALLS}
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def page(
         "## Promises\n\n"
         + _table(("what", "to reach", "reached", "kept"), _promises(rows, estimates, seeds)),
         "## Models\n\n" + _table(_HEAD, [_cells(row) for row in rows]),
-        "## Kernels of more than 10 us, against the profiler's averages read apart\n\n"
+        "## Kernels of more than 10 us, against the profiler's events read apart\n\n"
         + _table(
             ("model", "kernel", "us", "apart, us", "off by"),
             [_against(one) for row in rows for one in sorted(row.kernels, key=lambda one: -one.error)],

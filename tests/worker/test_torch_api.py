@@ -192,7 +192,9 @@ def test_the_driver_is_asked_again_after_it_was_left_alone(monkeypatch: pytest.M
     def wake() -> int:
         raise AssertionError("a process that others are forked from has asked the CUDA runtime")
 
-    monkeypatch.delenv("PYTORCH_NVML_BASED_CUDA_CHECK", raising=False)  # as a fork has it, of which others are forked
+    monkeypatch.delenv(
+        "PYTORCH_NVML_BASED_CUDA_CHECK", raising=False
+    )  # as a fork has it, of which others are forked
     monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", wake, raising=False)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.cuda, "_initialized", False)

@@ -43,9 +43,8 @@ class Switched:
     def compilation(self) -> Compilation | None:
         """The backend, where it is Inductor's."""
         inductor = sys.modules.get("fuselight.inductor")
-        return (
-            self.backend if inductor is not None and isinstance(self.backend, inductor.Compilation) else None
-        )
+        found: Any = self.backend
+        return found if inductor is not None and isinstance(found, inductor.Compilation) else None
 
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
         """Take a captured graph from Dynamo."""

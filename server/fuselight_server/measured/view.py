@@ -24,15 +24,15 @@ def _same(place: Place) -> Place | None:
 class Shows(Protocol):
     """Says how lines and files are shown."""
 
-    def place(self, at: Place | None) -> Json | None:
+    def place(self, at: Place | None, /) -> Json | None:
         """Return a line for the page; None for one that is gone."""
         ...
 
-    def uri_of(self, path: str) -> str:
+    def uri_of(self, path: str, /) -> str:
         """Return a file's URI."""
         ...
 
-    def shown(self, path: str) -> str:
+    def shown(self, path: str, /) -> str:
         """Return a path as people read it."""
         ...
 

@@ -68,7 +68,7 @@ An estimate, marked with `~`, is the likely time of one launch in microseconds:
 `memory` is the kernel's bytes, read and written, by the memory bandwidth; `compute` its FLOPs by the rate of its dtype.
 Loads and arithmetic overlap in part, so the two together take longer than the longer one and less than their sum. What
 is not known is left out; without any figure there is no estimate, as on `cpu`. What most of the time goes to is said
-with it: `memory`, `compute`, or `launch` where neither takes longer than {launch} microseconds at the published rates.
+with it: `memory`, `compute`, or `launch` where neither takes longer than {launch} microseconds at those parts.
 
 The figures are of kernels measured on an H200 with torch 2.11: large kernels reach about {bandwidth:.0%} of its
 bandwidth and {rate:.0%} of its rates, and the shortest kernel takes {launch} microseconds in a CUDA graph. Of 288

@@ -102,7 +102,9 @@ def test_what_is_not_known_makes_it_no_larger(
 def test_the_bound_is_what_takes_the_time(device: Device, bytes_: int, dtype: str | None) -> None:
     found = estimate(device, bytes_, None, dtype)
     assert found is not None
-    assert found[1] == ("memory" if bytes_ / device.bandwidth_gbs / 1e3 > LAUNCH_US else "launch")
+    assert found[1] == (
+        "memory" if bytes_ / (device.bandwidth_gbs * 1e3 * BANDWIDTH_REACHED) > LAUNCH_US else "launch"
+    )
 
 
 def test_a_cpu_has_no_estimate() -> None:

@@ -58,16 +58,14 @@ def estimate(
     speed = rate(device, dtype)
     times = {}
     if bytes_ is not None and device.bandwidth_gbs > 0:
-        times["memory"] = max(bytes_, 0) / (device.bandwidth_gbs * 1e3)
+        times["memory"] = max(bytes_, 0) / (device.bandwidth_gbs * 1e3 * BANDWIDTH_REACHED)
     if flops is not None and speed:
-        times["compute"] = max(flops, 0) / (speed * 1e6)
+        times["compute"] = max(flops, 0) / (speed * 1e6 * RATE_REACHED)
     if not times:
         return None
     bound = max(times, key=lambda name: times[name])
     # Loads and arithmetic overlap in part: the whole is more than the longer of the two, and less than their sum.
-    us = LAUNCH_US + math.hypot(
-        times.get("memory", 0.0) / BANDWIDTH_REACHED, times.get("compute", 0.0) / RATE_REACHED
-    )
+    us = LAUNCH_US + math.hypot(*times.values())
     return us, bound if times[bound] > LAUNCH_US else "launch"
 
 

@@ -19,6 +19,7 @@ from fuselight_server.cli.outcome import Outcome
 from fuselight_server.cli.started import run_once
 from fuselight_server.cli.targets import Turn
 from fuselight_server.interpreters import Choice
+from fuselight_server.measured import exports
 from fuselight_server.measured.exports import NotBuiltError
 from tests.support.measured import benchmark, row
 from tests.support.reports import report
@@ -37,6 +38,12 @@ class Told:
         self.problems: list[Problem] = []
         monkeypatch.chdir(folder)
         monkeypatch.setattr(bench, "measure", self._measure)
+        monkeypatch.setattr(
+            exports, "extension_folder", lambda: folder
+        )  # this ring runs before the page is built
+        for name in ("dist/bench.js", "media/bench.css"):
+            (folder / name).parent.mkdir()
+            (folder / name).touch()
         (folder / "model.py").write_text("import torch\n")
 
     async def _measure(self, options: Any, _say: Any) -> tuple[Outcome, list[Any]]:

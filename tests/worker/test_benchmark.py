@@ -306,6 +306,23 @@ def test_random_results_are_not_compared_and_nothing_to_compare_says_so(live: Li
     assert "nothing to compare" in accuracy.why
 
 
+def test_a_provider_is_called_once_a_process_and_draws_the_same_each_time(live: LiveWorker) -> None:
+    source = (
+        "import os, torch\ndrawn = torch.randn(7)\n"
+        "def f(x):\n    return x * 2\n"
+        "def example_inputs():\n    print('called in', os.getpid())\n    return torch.randn(64)\n"
+    )
+    request = live.request(source, "f", provider="example_inputs", provider_line=5)
+    plan = MeasurePlan(EAGER_ALONE, rounds=3, seconds=0.1, device="cpu")
+    report = live.report(replace(request, tier=Tier.MEASURED, measure=plan))
+    accuracy = rows(report)["backend:eager"].accuracy
+    assert accuracy is not None
+    assert accuracy.passed is True
+    assert report.output is not None
+    calls = [line for line in report.output.stdout.splitlines() if line.startswith("called in")]
+    assert len(calls) == len(set(calls)) == 3, "eager's, the backend's, and the reference's"
+
+
 def test_a_training_step_is_forward_backward_and_the_optimiser(live: LiveWorker) -> None:
     report = measure(live, MODEL, "Net", configurations=EAGER_ALONE, work=Work.TRAINING_STEP)
     assert report.measured is not None

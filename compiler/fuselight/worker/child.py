@@ -216,10 +216,13 @@ def _steps(state: RunState) -> None:
         names = vars(module)
         with state.step("build", request.target.name, Location(path, request.target.line)):
             device = "cpu" if state.sources.redirect else None
+            if state.conduct is not None:
+                set_seeds()  # as before each further time: the file may have drawn numbers of its own
             answered, reasons = rungs.climb(request.target, request.inputs, names, device)
         if answered is not None and state.conduct is not None:
             state.rung, state.inputs_line = answered.rung, answered.line
-            state.conduct.make(state, lambda: _climb_again(state, names), names)
+            there = [answered]  # what a provider gave may have taken long to make
+            state.conduct.make(state, lambda: there.pop() if there else _climb_again(state, names), names)
         elif answered is not None:
             _make_calls(state, answered)
         elif request.inputs.main_line is not None and state.conduct is None:

@@ -97,9 +97,12 @@ class Conduct:
             state.failures.append(_fake_inputs(planned.text))
             return
 
+        there = [planned]
+
         def build() -> Prepared:
             set_seeds()
-            prepared = on_device(_planned(climb(), plan).build(), names, self.device)
+            made = there.pop() if there else _planned(climb(), plan)
+            prepared = on_device(made.build(), names, self.device)
             training = work_of(plan.work, prepared) is not Work.INFERENCE
             return replace(prepared, options=replace(prepared.options, train=training))
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -309,7 +310,7 @@ def test_random_results_are_not_compared_and_nothing_to_compare_says_so(live: Li
 def test_a_provider_is_called_once_a_process_and_draws_the_same_each_time(live: LiveWorker) -> None:
     source = (
         "import os, torch\ndrawn = torch.randn(7)\n"
-        "def f(x):\n    return x * 2\n"
+        "def f(x):\n    return x.mul_(2)\n"
         "def example_inputs():\n    print('called in', os.getpid())\n    return torch.randn(64)\n"
     )
     request = live.request(source, "f", provider="example_inputs", provider_line=5)
@@ -319,8 +320,9 @@ def test_a_provider_is_called_once_a_process_and_draws_the_same_each_time(live: 
     assert accuracy is not None
     assert accuracy.passed is True
     assert report.output is not None
-    calls = [line for line in report.output.stdout.splitlines() if line.startswith("called in")]
-    assert len(calls) == len(set(calls)) == 3, "eager's, the backend's, and the reference's"
+    calls = Counter(line for line in report.output.stdout.splitlines() if line.startswith("called in"))
+    assert len(calls) == 3, "eager's, the backend's, and the reference's, which begins anew after each change"
+    assert sorted(calls.values())[:2] == [1, 1]
 
 
 def test_a_training_step_is_forward_backward_and_the_optimiser(live: LiveWorker) -> None:

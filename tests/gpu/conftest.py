@@ -1,11 +1,16 @@
-"""The gpu ring needs torch and a CUDA device, and nothing else of the project's dependencies."""
+"""The gpu ring needs torch and a CUDA device; what runs a worker needs the server's libraries as well."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
+
+if TYPE_CHECKING:
+    from tests.support.live_worker import LiveWorker
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -20,3 +25,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         for item in items:
             item.add_marker(pytest.mark.skip(reason="torch sees no CUDA device on this machine"))
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
+    from tests.support.live_worker import LiveWorker  # noqa: PLC0415 - with the server, which the rest needs not
+
+    worker = LiveWorker(tmp_path_factory.mktemp("workspace"))
+    yield worker
+    print(*worker.lines, sep="\n")  # noqa: T201 - pytest shows it where a test fails
+    worker.close()

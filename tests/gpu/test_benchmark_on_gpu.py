@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -19,25 +18,22 @@ from fuselight.report import (
     Tier,
     Work,
 )
+from tests.support.backends import WRONG
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.timeout(600)
 DEADLINE = 500.0
-MODEL = """\
+MODEL = (
+    """\
 import torch
 from torch._dynamo import register_backend
 
 torch.set_float32_matmul_precision("high")
 
 
-@register_backend
-def wrong(gm, inputs):
-    for node in gm.graph.nodes:
-        if node.target is torch.sin:
-            node.target = torch.cos
-    gm.recompile()
-    return gm.forward
-
+"""
+    + WRONG
+    + """
 
 @register_backend
 def asserts(gm, inputs):
@@ -66,16 +62,9 @@ class Net(torch.nn.Module):
             y = y.exp()
         return torch.sin(y).sum(-1)
 """
+)
 SYNC_LINE = 1 + MODEL.splitlines().index("        if y.sum().item() > 0:")
 WRONG_LINE = 1 + MODEL.splitlines().index("        return torch.sin(y).sum(-1)")
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
-    worker = LiveWorker(tmp_path_factory.mktemp("workspace"))
-    yield worker
-    print(*worker.lines, sep="\n")  # noqa: T201 - pytest shows it where a test fails
-    worker.close()
 
 
 def measure(live: LiveWorker, *names: str, work: Work | None = None) -> Report:

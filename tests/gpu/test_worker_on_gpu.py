@@ -5,8 +5,6 @@ A host that has woken the driver leaves children without CUDA, and each run in t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.support.live_worker import LiveWorker
@@ -36,14 +34,6 @@ def f(x):
 
 NET = Net()
 """
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
-    worker = LiveWorker(tmp_path_factory.mktemp("workspace"))
-    yield worker
-    print(*worker.lines, sep="\n")  # noqa: T201 - pytest shows it where a test fails
-    worker.close()
 
 
 @pytest.mark.parametrize("attempt", ["first", "after the preload"])

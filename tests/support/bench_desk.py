@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +19,7 @@ from fuselight_server.runs import Key, Lane
 from fuselight_server.settings import ResolvedInterpreter, Settings
 from fuselight_server.state import Document, Folder, State
 from fuselight_server.static.document import SourceDocument
+from tests.support.face import PlayedFace
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row
 from tests.support.reports import report
 
@@ -76,28 +77,6 @@ class Worker:
         self.closed = True
 
 
-class Face:
-    """Tells what moves."""
-
-    def __init__(self) -> None:
-        self.moved = asyncio.Event()
-        self.drawn = asyncio.Event()
-
-    def findings_changed(self, paths: Iterable[str]) -> None: ...
-
-    def results_changed(self, _paths: Iterable[str]) -> None:
-        self.drawn.set()
-
-    def runs_changed(self) -> None:
-        self.moved.set()
-
-    def say(self, text: str, *, error: bool) -> None:
-        raise AssertionError((text, error))
-
-    async def confirm(self, folder: Folder, summary: str, interpreter: str) -> str:
-        raise AssertionError((folder, summary, interpreter))
-
-
 class Desk:
     """One file in one folder, and what a feature needs of a server."""
 
@@ -106,7 +85,7 @@ class Desk:
         Path(self.path).write_text(TEXT)
         self.uri = Path(self.path).as_uri()
         (folder / "pyproject.toml").touch()
-        self.state, self.face = State(), Face()
+        self.state, self.face = State(), PlayedFace()
         self.state.folders[str(folder)] = Folder(str(folder), folder.as_uri(), consent="run")
         self.state.open(Document(self.uri, self.path, 1, SourceDocument(self.path, TEXT), runnable=True))
         self.workers: list[Worker] = []

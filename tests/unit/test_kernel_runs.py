@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +34,7 @@ from fuselight_server.settings import ResolvedInterpreter, parse_settings
 from fuselight_server.state import Document, Folder, State
 from fuselight_server.static.document import SourceDocument
 from fuselight_server.store import Store
+from tests.support.face import PlayedFace
 from tests.support.reports import VERSIONS, report
 
 PATH = "/w/m.py"
@@ -80,29 +81,10 @@ class Worker:
     async def close(self) -> None: ...
 
 
-class Face:
-    """Tells that a run began, moved or ended, and that something is shown."""
+class Face(PlayedFace):
+    """With the analysis that is asked meanwhile."""
 
-    def __init__(self) -> None:
-        self.analysis: Analysis
-        self.shown: list[str] = []
-        self.moved = asyncio.Event()
-        self.drawn = asyncio.Event()
-
-    def findings_changed(self, paths: Iterable[str]) -> None: ...
-
-    def results_changed(self, paths: Iterable[str]) -> None:
-        self.shown += paths
-        self.drawn.set()
-
-    def runs_changed(self) -> None:
-        self.moved.set()
-
-    def say(self, text: str, *, error: bool) -> None:
-        raise AssertionError((text, error))
-
-    async def confirm(self, folder: Folder, summary: str, interpreter: str) -> str:
-        raise AssertionError((folder, summary, interpreter))
+    analysis: Analysis
 
 
 class Desk:

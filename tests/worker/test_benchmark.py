@@ -24,25 +24,22 @@ from fuselight.report import (
     Tier,
     Work,
 )
+from tests.support.backends import WRONG
 from tests.support.live_worker import LiveWorker, wait_gone
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 DEADLINE = 500.0
 """Seconds, on a busy machine; a quiet one needs a tenth."""
 
-MODEL = """\
+MODEL = (
+    """\
 import torch
 from torch._dynamo import register_backend
 
 
-@register_backend
-def wrong(gm, inputs):
-    for node in gm.graph.nodes:
-        if node.target is torch.sin:
-            node.target = torch.cos
-    gm.recompile()
-    return gm.forward
-
+"""
+    + WRONG
+    + """
 
 @register_backend
 def hangs(gm, inputs):
@@ -73,6 +70,7 @@ class Net(torch.nn.Module):
         z = y.exp()
         return torch.sin(z).sum(-1)
 """
+)
 COMPILED = "default+epilogue_fusion=false"
 """With an option, which passes through all processes."""
 WRONG_LINE = 1 + MODEL.splitlines().index("        return torch.sin(z).sum(-1)")

@@ -160,7 +160,8 @@ class Measuring:
     def _launch(self) -> None:
         """Start all processes: they import the file beside each other, while nothing is measured yet.
 
-        None builds anything before it is told to: the reference may need all memory that there is.
+        None builds a module or makes inputs before it is told to, but for what a provider gives: the reference may need
+        all memory that there is.
         """
         self.ahead()
         for name in self.names:

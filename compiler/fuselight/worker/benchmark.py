@@ -254,9 +254,8 @@ class Process:
             stack = faults.read_stack(file.read())
         place = faults.innermost_in(stack, self.job.request.roots)
         plan = self.job.request.measure
-        limit = (
-            plan.limit_seconds if plan is not None and plan.limit_seconds else seconds
-        )  # of it, `seconds` were left
+        # Of the limit, `seconds` were left.
+        limit = plan.limit_seconds if plan is not None and plan.limit_seconds else seconds
         failure = endings.timeout_failure(limit, (place,) if place else (), "measure", None)
         return replace(failure, phase=phase, next_step=_MORE_TIME)
 

@@ -132,14 +132,14 @@ class Analysis:
         """Take in that a file which is not open was changed by something else."""
         if self._state.at(path) is not None or not self.ready:
             return
-        changed = [result for result in self._state.everything() if result.changed_on_disk(path)]
+        changed = self.outcomes.changed_on_disk(path)
         for dependent in self._dependents(path):
             folder = self._state.folder_of(dependent)
             if folder.settings.run == "save":
                 self._request(folder, self._wanted_on_save(dependent), "changed on disk", supersede=False)
         self._face.findings_changed([path])
         if changed:
-            self._face.results_changed({one for result in changed for one in result.paths()})
+            self._face.results_changed(changed)
 
     def gone(self, path: str) -> None:
         """Take in that a file or a folder was deleted, renamed or closed as a workspace folder."""

@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.protocol import MeasurePlan, Progress
-from fuselight.report import Tier, Work, data_key
+from fuselight.report import Tier, Work
 from fuselight_server.measured.history import NotKeptError, run_of
 from fuselight_server.measured.planning import configurations, history_of
 from fuselight_server.measured_results import CANCELLED, ENDED, SO_FAR, measured_result_of
 from fuselight_server.outcomes import line_reader
 from fuselight_server.places import take_back
+from fuselight_server.same_text import keys_of, keys_on_disk
 from fuselight_server.state import disk_text
 
 if TYPE_CHECKING:
@@ -189,12 +189,5 @@ def is_stale(report: Report, texts: Mapping[str, str]) -> bool:
 
 
 def is_text_of(path: str, key: str, text: str | None) -> bool:
-    """Whether the file with this key is `text`, as it is or as it lies on the disk; None: whatever lies there."""
-    if text is not None and data_key(text.encode("utf-8", "surrogatepass")) == key:
-        return True
-    try:
-        data = Path(path).read_bytes()
-    except OSError:
-        return False
-    same = text is None or disk_text(path) == text  # which may begin with a mark of its encoding
-    return same and data_key(data) == key
+    """Whether the file with this key is `text`; None: whatever lies on the disk."""
+    return key in (keys_on_disk(path) if text is None else keys_of(text))

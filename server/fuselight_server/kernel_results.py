@@ -86,6 +86,8 @@ class KernelResult(Moving):
     """In words, why this is not all that there is: the run goes on, or was cancelled. Empty for all of it."""
     assembled: dict[str, Assembled] = field(default_factory=dict)
     """Kernels that were compiled since, by the `text_key` of their source."""
+    differs: set[str] = field(default_factory=set)
+    """Files whose text was changed since the run saw it."""
     _rows: dict[str, tuple[Row, ...]] | None = None
 
     def keep_assembled(self, text_key: str, made: Assembled) -> None:

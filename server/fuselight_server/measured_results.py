@@ -1,7 +1,7 @@
 """What benchmarks found, on lines that move with edits.
 
-Invariant: what a line takes is worked out once a report; an edit moves the lines and marks the result as stale, since
-what was measured is not the text any more. A run that measured nothing leaves the one before it standing as it was.
+Invariant: what a line takes is worked out once a report; an edit moves the lines and marks the result as stale for as
+long as the text is not what was measured. A run that measured nothing leaves the one before it standing as it was.
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ class MeasuredResult(Moving):
     """Its page as it was made last."""
     moves: int = 0
     """How many edits have moved lines since: places that its page tells are others then."""
+    differs: set[str] = field(default_factory=set)
+    """Files whose text was changed since the run saw it."""
     _rows: dict[str, tuple[MeasuredRow, ...]] | None = None
 
     @cached_property
@@ -115,6 +117,11 @@ class MeasuredResult(Moving):
         """Take in one change of a file's text."""
         super().change(path, change)
         self.moves += path in self.depends and change.new_end[0] != change.end[0]
+
+    def is_again(self, path: str) -> None:
+        """Take in that the file at `path` has the text again that ran."""
+        super().is_again(path)
+        self.moves += 1
 
     def follow(self, older: MeasuredResult) -> None:
         """Come after the result of the run before; the last whole one stays where this is none, or learnt nothing."""

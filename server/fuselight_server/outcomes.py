@@ -6,6 +6,7 @@ Invariant: edits made while a run was under way are applied to its result before
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import platform
 import time
@@ -21,6 +22,7 @@ from fuselight_server.kernel_results import CANCELLED, kernel_result_of, still_t
 from fuselight_server.places import result_of, take_back
 from fuselight_server.plan import RunOptions, sizes
 from fuselight_server.runs import Key
+from fuselight_server.same_text import current_again, found_on_disk, keys_of
 from fuselight_server.state import disk_text, split_text, within
 from fuselight_server.store import recorded_calls
 from fuselight_server.target_device import choose
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from fuselight_server.runs import Job
     from fuselight_server.settings import Settings
     from fuselight_server.state import Folder, State
+    from fuselight_server.static.document import SourceDocument
     from fuselight_server.static.moves import Change
     from fuselight_server.store import Store
 
@@ -52,7 +55,8 @@ class Outcomes:
         self._state = state
         self._face = face
         self._generation = generation
-        self._changes: dict[Key, list[tuple[str, Change]]] = {}
+        self._changes: dict[Key, list[tuple[str, Change | None]]] = {}
+        """Edits since each run began; None for a change on the disk of a file that is not open."""
         self._reading: dict[Key, object] = {}
         """The latest reading of each folder's last `fuselight run`: one that is overtaken is dropped."""
         self._gone: set[Key] = set()
@@ -74,6 +78,21 @@ class Outcomes:
         for changes in self._changes.values():
             changes.append((path, change))
 
+    def has_text(self, path: str, source: SourceDocument) -> None:
+        """Take in what the text of an open document is by now: what was found of just this text is current again."""
+        back = current_again(self._state.everything(), path, lambda: keys_of(source.text))
+        if back:
+            paths = frozenset(shown for one in back for shown in one.paths())
+            self._face.findings_changed(paths)
+            self._face.results_changed(paths)
+
+    def changed_on_disk(self, path: str) -> frozenset[str]:
+        """Take in that a file which is not open was written; return the files of results to which that is news."""
+        for changes in self._changes.values():
+            changes.append((path, None))
+        told = found_on_disk(self._state.everything(), path)
+        return frozenset(shown for one in told for shown in one.paths())
+
     def gone(self, path: str) -> None:
         """Take in nothing more of the runs of a file or folder that is gone."""
         self._gone |= {key for key in self._changes if within(key.path, path)}
@@ -84,7 +103,14 @@ class Outcomes:
             return False
         changes = self._changes.pop(result.key, []) if ended else self._changes.get(result.key, [])
         for path, change in changes:
-            result.change(path, change)
+            if change is None:
+                found_on_disk([result], path)
+            else:
+                result.change(path, change)
+        for path in {path for path, _ in changes}:
+            document = self._state.at(path)
+            if document is not None:
+                current_again([result], path, functools.partial(keys_of, document.source.text))
         return True
 
     async def take_in(self, job: Job, report: Report, overlays: dict[str, str]) -> None:
@@ -240,6 +266,7 @@ class Outcomes:
         for live in result.own:
             if _modified(live.finding.span.path) > written:
                 live.place.edited = result.stale = True
+                result.differ(live.finding.span.path)
         before = self._state.results.get(key)
         let_go = self._state.keep(result)
         self._face.findings_changed(result.paths() | let_go | (before.paths() if before else frozenset()))

@@ -2,7 +2,7 @@
 
 Invariant: a place is moved by every change of its file after the text that the run saw, in order and once. A place
 whose own line was touched is `edited`: what was found there may no longer hold. One whose lines were all deleted
-is `gone`, and stays so.
+is `gone`. Where the file has the very text again that ran, by its hash, all of this is taken back.
 """
 
 from __future__ import annotations
@@ -64,6 +64,14 @@ class Places:
         for place in self._by_path.pop(path, ()):
             place.gone = True
 
+    def put_back(self, path: str) -> None:
+        """Take in that the file at `path` has the text of the report again: every place in it is where that says."""
+        there = {span: place for span, place in self._by_span.items() if span.path == path}
+        for span, place in there.items():
+            place.span, place.edited, place.gone = span, False, False
+        if there:
+            self._by_path[path] = list(there.values())
+
     def change(self, path: str, change: Change) -> None:
         """Move every place in `path` for one change of its text."""
         for place in self._by_path.get(path, ()):
@@ -117,24 +125,31 @@ class Result:
     """Files of the user's whose code ran, as far as the report tells."""
     changes: tuple[str, ...] = ()
     """In words, what became of findings since the run before this one."""
+    differs: set[str] = field(default_factory=set)
+    """Files whose text was changed since the run saw it."""
 
     def change(self, path: str, change: Change) -> None:
         """Take in one change of a file's text."""
         self.places.change(path, change)
-        self.stale = self.stale or path in self.depends
+        self.differ(path)
         if self.earlier is not None:
             self.earlier.change(path, change)
 
     def forget(self, path: str) -> None:
         """Take in that the file at `path` is gone."""
         self.places.forget(path)
-        self.stale = self.stale or path in self.depends
+        self.differ(path)
         if self.earlier is not None:
             self.earlier.forget(path)
 
-    def changed_on_disk(self, path: str) -> bool:
-        """Take in that a file which is not open is another one now; return whether this speaks of it."""
-        return _changed_on_disk(self, path)
+    def differ(self, path: str) -> None:
+        """Take in that the file at `path` is another one than ran."""
+        self.differs.add(path)
+        self.stale = self.stale or path in self.depends
+
+    def is_again(self, path: str) -> None:
+        """Take in that the file at `path` has the text again that ran."""
+        _is_again(self, path)
 
     @property
     def findings(self) -> tuple[Live, ...]:
@@ -226,6 +241,8 @@ class Moving:
     earlier: Any
     generation: int
     unfinished: str
+    report: Report
+    differs: set[str]
     _rows: Any
 
     def paths(self) -> frozenset[str]:
@@ -235,31 +252,33 @@ class Moving:
     def change(self, path: str, change: Change) -> None:
         """Take in one change of a file's text."""
         self.places.change(path, change)
-        self._touched(path)
+        self.differ(path)
         if self.earlier is not None:
             self.earlier.change(path, change)
 
     def forget(self, path: str) -> None:
         """Take in that the file at `path` is gone."""
         self.places.forget(path)
-        self._touched(path)
+        self.differ(path)
         if self.earlier is not None:
             self.earlier.forget(path)
 
-    def changed_on_disk(self, path: str) -> bool:
-        """Take in that a file which is not open is another one now; return whether this speaks of it."""
-        return _changed_on_disk(self, path)
-
-    def _touched(self, path: str) -> None:
+    def differ(self, path: str) -> None:
+        """Take in that the file at `path` is another one than ran."""
+        self.differs.add(path)
         if path in self.depends:
             self.stale, self._rows = True, None
 
+    def is_again(self, path: str) -> None:
+        """Take in that the file at `path` has the text again that ran."""
+        _is_again(self, path)
+        self._rows = None
 
-def _changed_on_disk(result: Result | Moving, path: str) -> bool:
-    touched = path in result.depends
-    result.stale = result.stale or touched
-    earlier = result.earlier is not None and result.earlier.changed_on_disk(path)
-    return touched or earlier
+
+def _is_again(result: Result | Moving, path: str) -> None:
+    result.places.put_back(path)
+    result.differs.discard(path)
+    result.stale = not result.depends.isdisjoint(result.differs)
 
 
 MovingKind = TypeVar("MovingKind", bound=Moving)

@@ -210,7 +210,7 @@ class State:
             for key in [key for key in kept if within(key.path, path)]:
                 shown |= kept.pop(key).paths()
         for result in self.everything():
-            for one in [one for one in result.paths() if within(one, path)]:
+            for one in [one for one in result.paths() | result.depends if within(one, path)]:
                 result.forget(one)
                 shown.add(one)
         return frozenset(shown)

@@ -110,6 +110,11 @@ def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path
     assert page_of(client, uri)["stale"]
     moved = by_line(client, uri)
     assert moved[SUM + 1][0].endswith("(before your edit)")
+    since = client.mark()
+    client.edit(uri, (EXP, 0), (EXP + 1, 0), "")
+    client.notified("fuselight/measuredChanged", lambda told: told["uri"] == uri, since=since)
+    assert not page_of(client, uri)["stale"], "undone"
+    assert by_line(client, uri)[SUM] == lenses[SUM]
     client.command("fuselight.server.clearCaches")
     assert not page_of(client, uri)["found"]
 

@@ -40,7 +40,7 @@ def watched_changed(server: Server, params: types.DidChangeWatchedFilesParams) -
             )
         elif event.type == types.FileChangeType.Deleted:
             server.analysis.gone(path)
-        elif event.type == types.FileChangeType.Changed:
+        else:  # a checkout may take a file away and bring it back
             server.analysis.changed_on_disk(path)
 
 

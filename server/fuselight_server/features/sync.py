@@ -67,6 +67,7 @@ def _change(
             )
         server.analysis.outcomes.edited(document.path, moved)
     document.version = version
+    server.analysis.outcomes.has_text(document.path, source)
     server.face.findings_changed([document.path])
 
 
@@ -108,6 +109,7 @@ def _leave_to_disk(server: Server, document: Document) -> None:
     moved = document.source.become(text) if text is not None else None
     if moved is not None:
         server.analysis.outcomes.edited(document.path, moved)
+        server.analysis.outcomes.has_text(document.path, document.source)
 
 
 def notebook_opened(server: Server, params: types.DidOpenNotebookDocumentParams) -> None:

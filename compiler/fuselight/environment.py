@@ -11,10 +11,8 @@ import os
 import platform
 import sys
 
-from fuselight.report import Environment, Versions
+from fuselight.report import VARIABLES, Environment, Versions
 from fuselight.version import version
-
-_PREFIXES = ("TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TRITON_", "PYTORCH_", "CUDA_VISIBLE_DEVICES")
 
 
 def versions() -> Versions:
@@ -49,5 +47,5 @@ def environment() -> Environment:
         from fuselight import torch_api  # noqa: PLC0415 - this module must be importable without torch
 
         config = torch_api.changed_config()
-    variables = {name: value for name, value in sorted(os.environ.items()) if name.startswith(_PREFIXES)}
+    variables = {name: value for name, value in sorted(os.environ.items()) if name.startswith(VARIABLES)}
     return Environment(variables, config)

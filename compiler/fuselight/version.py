@@ -1,11 +1,13 @@
-"""Fuselight's own version: one number, kept in package.json.
+"""Fuselight's own version: one number, kept in package.json; and which code it is, to the letter.
 
-Invariant: no second place states it. A checkout and the extension read the file; an installed wheel its metadata.
+Invariant: no second place states the number. A checkout and the extension read the file; an installed wheel its
+metadata.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
 import json
 from pathlib import Path
@@ -25,3 +27,17 @@ def version() -> str:
         return importlib.metadata.version("fuselight")
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
+
+
+@functools.cache
+def code_key() -> str:
+    """Name the code that makes reports by a hash of all of its source, as it was at the first call.
+
+    What a report says is worked out by it: other code, be it of the same version, may come to other numbers.
+    """
+    folder = Path(__file__).resolve().parent
+    whole = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        data = path.read_bytes()
+        whole.update(f"{path.relative_to(folder).as_posix()}\0{len(data)}\0".encode() + data)
+    return whole.hexdigest()[:32]

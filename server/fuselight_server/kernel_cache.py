@@ -1,7 +1,8 @@
 """Reports of tier kernels, kept in the workspace: code that has not changed is not generated again.
 
-Invariant: a hit means the same request, the same versions, and the same text of every workspace file that ran. A folder
-that cannot be written or a file that is damaged costs the hit and is told, nothing else. Bounded: the oldest go.
+Invariant: a hit means the same request, versions and variables, the same code of Fuselight's own, the same text of
+every workspace file that ran, and libraries' files as they lay there. A folder that cannot be written or a file that
+is damaged costs the hit and is told, nothing else. Bounded: the oldest go.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import os
 import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight.report import Report, Versions, data_key
+from fuselight.report import VARIABLES, Report, Versions, data_key
+from fuselight.version import code_key
 from fuselight_server.store import write_whole
 
 if TYPE_CHECKING:
@@ -47,6 +50,15 @@ class Found:
 
 
 @dataclass(frozen=True)
+class _Kept:
+    """What lies in a file of the cache."""
+
+    report: Report
+    libraries: dict[str, tuple[int, int]]
+    """Files beside the workspace's that code came from: size and time of writing, nanoseconds."""
+
+
+@dataclass(frozen=True)
 class KernelCache:
     """One folder of reports. Nothing is created before something is kept."""
 
@@ -56,14 +68,15 @@ class KernelCache:
         """The report of an equal request, with the generation of this one."""
         path = self._path(request, versions)
         try:
-            report = decode(Report, json.loads(gzip.decompress(path.read_bytes())))
+            kept: _Kept = decode(_Kept, json.loads(gzip.decompress(path.read_bytes())))
         except FileNotFoundError:
             return Found(None, "not generated before with these inputs, device and versions")
         except (OSError, EOFError, zlib.error, ValueError, DecodeError, RecursionError) as error:
             with contextlib.suppress(OSError):
                 path.unlink()
             return Found(None, f"what was kept cannot be read: {error}"[:300])
-        changed = _changed(report, request.overlays)
+        report = kept.report
+        changed = _changed(report, request.overlays) or _replaced(kept.libraries)
         if changed is not None:
             return Found(None, f"{Path(changed).name} has changed")
         with contextlib.suppress(OSError):
@@ -76,7 +89,8 @@ class KernelCache:
             return None
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            data = json.dumps(encode(report), separators=(",", ":")).encode("utf-8", "surrogateescape")
+            kept = encode(_Kept(report, _libraries(report)))
+            data = json.dumps(kept, separators=(",", ":")).encode("utf-8", "surrogateescape")
             write_whole(self._path(request, report.versions), gzip.compress(data, compresslevel=1))
             self._drop_oldest()
         except OSError as error:
@@ -92,7 +106,7 @@ class KernelCache:
 
     def _path(self, request: Analyse, versions: Versions) -> Path:
         asked = {name: value for name, value in encode(request).items() if name not in _CHANGING}
-        whole = json.dumps([asked, encode(versions)], sort_keys=True)
+        whole = json.dumps([code_key(), _variables(), asked, encode(versions)], sort_keys=True)
         return self.folder / f"{data_key(whole.encode('utf-8', 'surrogatepass'))}.json.gz"
 
     def _drop_oldest(self) -> None:
@@ -105,6 +119,15 @@ class KernelCache:
             total += size
             if position >= _KEPT or total > _MOST_BYTES:
                 path.unlink(missing_ok=True)
+
+
+def _variables() -> dict[str, str]:
+    """Return what the worker inherits that torch and its compilers read, but for where they keep things."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(VARIABLES) and not name.endswith(("_DIR", "_HOME"))
+    }
 
 
 def cache_of(store: Store) -> KernelCache:
@@ -134,3 +157,30 @@ def _changed(report: Report, overlays: dict[str, str]) -> str | None:
         if data_key(data) != key:
             return path
     return None
+
+
+def _libraries(report: Report) -> dict[str, tuple[int, int]]:
+    """Return the installed files whose lines were compiled, as they lie there: an upgrade writes them anew."""
+    paths = {frame.location.path for frame in report.frames}
+    paths |= {
+        at.path
+        for graph in report.generated
+        for kernel in graph.kernels
+        for operator in kernel.operators
+        for at in operator.stack
+    }
+    stamps = {path: _stamp(path) for path in sorted(paths - report.files.keys())}
+    return {path: stamp for path, stamp in stamps.items() if stamp is not None}
+
+
+def _replaced(libraries: dict[str, tuple[int, int]]) -> str | None:
+    """The first file that is another one by now."""
+    return next((path for path, stamp in libraries.items() if _stamp(path) != stamp), None)
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns

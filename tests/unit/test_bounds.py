@@ -43,6 +43,7 @@ FINITE = {
     ("fuselight/environment.py", "_installed"): "the packages that we ask for by name",
     ("fuselight/torch_api/errors.py", "gb_ids"): "it takes nothing",
     ("fuselight/torch_api/operator_sets.py", "core_table"): "it takes nothing",
+    ("fuselight/version.py", "code_key"): "it takes nothing",
     ("fuselight/version.py", "version"): "it takes nothing",
     ("fuselight_server/catalogue.py", "_pages"): "it takes nothing",
 }

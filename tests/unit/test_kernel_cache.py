@@ -10,9 +10,23 @@ from typing import Any
 
 import pytest
 
+from fuselight import version
 from fuselight.devices import find
 from fuselight.protocol import Analyse, InputsPlan, Limits, Target
-from fuselight.report import Culprit, Failure, Report, Tier, data_key
+from fuselight.report import (
+    Culprit,
+    Failure,
+    Frame,
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Location,
+    Phase,
+    Report,
+    Tier,
+    data_key,
+)
 from fuselight_server import kernel_cache
 from fuselight_server.kernel_cache import KernelCache
 from tests.support.reports import VERSIONS, report
@@ -68,6 +82,63 @@ def test_another_request_is_not(cache: KernelCache, model: Path, change: dict[st
 
 def test_another_torch_is_not(cache: KernelCache, model: Path) -> None:
     assert cache.find(asked(model), dataclasses.replace(VERSIONS, torch="2.14")).report is None
+
+
+def test_a_library_that_was_installed_anew_is_not(cache: KernelCache, model: Path, tmp_path: Path) -> None:
+    frame, operator = tmp_path / "layers.py", tmp_path / "functions.py"
+    for path in (frame, operator):
+        path.write_text("def f(): ...\n")
+    made = Kernel(
+        "triton_0", KernelKind.TRITON, 0,
+        operators=(FusedOperator("aten.add", stack=(Location(str(model), 1), Location(str(operator), 1))),),
+    )  # fmt: skip
+    inlined = dataclasses.replace(
+        answered(model),
+        frames=(Frame("f", Location(str(frame), 1)), Frame("g", Location("<string>", 1))),
+        generated=(GeneratedGraph("0/0", Phase.INFERENCE, kernels=(made,)),),
+    )
+    for path in (frame, operator):
+        assert cache.keep(asked(model), inlined) is None
+        assert cache.find(asked(model), VERSIONS).report == inlined
+        path.write_text("def f(): return 1\n")
+        assert cache.find(asked(model), VERSIONS).why == f"{path.name} has changed"
+    assert cache.keep(asked(model), inlined) is None
+    frame.unlink()
+    assert cache.find(asked(model), VERSIONS).why == "layers.py has changed"
+
+
+@pytest.mark.parametrize("name", ["TORCHINDUCTOR_MAX_AUTOTUNE", "TORCH_COMPILE_DISABLE"])
+def test_another_variable_that_the_compiler_reads_is_not(
+    cache: KernelCache, model: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(model.parent))
+    assert cache.find(asked(model), VERSIONS).report is not None, "where torch keeps things"
+    monkeypatch.setenv(name, "1")
+    assert cache.find(asked(model), VERSIONS).report is None
+
+
+def test_other_code_of_ours_makes_other_numbers(
+    cache: KernelCache, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_cache, "code_key", lambda: "0" * 32)
+    found = cache.find(asked(model), VERSIONS)
+    assert (found.report, found.why) == (None, "not generated before with these inputs, device and versions")
+
+
+def test_the_code_is_known_by_every_byte_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert version.code_key() == version.code_key()
+    (tmp_path / "devices").mkdir()
+    place, estimate = tmp_path / "version.py", tmp_path / "devices" / "estimate.py"
+    monkeypatch.setattr(version, "__file__", str(place))
+    keys = set()
+    for names, text in ((place, ""), (estimate, "rate = 0.8\n"), (estimate, "rate = 0.7\n"), (place, "rate")):
+        names.write_text(text)
+        version.code_key.cache_clear()
+        keys.add(version.code_key())
+    estimate.rename(tmp_path / "estimate.py")
+    version.code_key.cache_clear()
+    assert len(keys | {version.code_key()}) == 5
+    version.code_key.cache_clear()
 
 
 def test_changed_text_on_disk_or_in_a_buffer_is_a_miss_that_names_the_file(

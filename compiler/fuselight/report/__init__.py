@@ -132,6 +132,9 @@ __all__ = [
 SCHEMA = 1
 """Version of this schema. Readers accept any report whose number is not larger than theirs."""
 
+VARIABLES = ("TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TRITON_", "PYTORCH_", "CUDA_VISIBLE_DEVICES")
+"""How the names of variables begin that torch and its compilers read."""
+
 
 def text_key(text: str) -> str:
     """The key under which `text` lies in `Report.texts`: the first 32 hex digits of its SHA-256."""

@@ -9,7 +9,8 @@ import pytest
 
 from fuselight.codec import encode
 from fuselight.measure import steady
-from fuselight.measure.measuring import FLOAT64, EndedError, Measuring
+from fuselight.measure.measuring import FLOAT64, Measuring
+from fuselight.measure.other import EndedError
 from fuselight.protocol import MeasurePlan
 from fuselight.report import (
     Accuracy,
@@ -39,13 +40,24 @@ class Played:
     fails: dict[str, Failure] = field(default_factory=dict)
     row: MeasuredConfiguration = field(init=False)
     ended: int = 0
-    asked: dict[str, Any] = field(default_factory=dict)
+    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.row = MeasuredConfiguration(self.name)
 
     def order(self, what: str, seconds: float, /, **details: Any) -> dict[str, Any]:
+        self.ask(what, **details)
+        return self.answer(what, seconds)
+
+    def ask(self, what: str, /, **details: Any) -> None:
+        assert not self.ended
+        self.log.append(f"{self.name} {what}?")
+        self.asked.append((what, details))
+
+    def answer(self, what: str, seconds: float, /) -> dict[str, Any]:
         self.log.append(f"{self.name} {what}")
+        asked, details = self.asked.pop(0)
+        assert what == asked, "answers come in the order of the questions"
         assert seconds >= 0
         if what in self.fails:
             raise EndedError(self.fails[what])
@@ -65,18 +77,11 @@ class Played:
         elif what == "judge":
             assert details == {"float64": "float64.pt", "eager": "eager.pt", "varies": ""}
             self.row = replace(self.row, accuracy=Accuracy(passed=True))
-        elif what == "profile":
+        elif what == "read":
             self.row = replace(self.row, profile=Profile("CUPTI", 1, 10.0, 9.0, 9.0, 9.0))
-        if what in {"first", "machine"}:
+        if what == "first" or details.get("look"):
             said["machine"] = encode(Machine("a device", notes=(what,)))
         return {**said, "row": encode(self.row), "seconds": 0.5}
-
-    def ask(self, what: str, /, **details: Any) -> None:
-        self.log.append(f"{self.name} is asked for {what}")
-        self.asked = details
-
-    def answer(self, what: str, seconds: float, /) -> dict[str, Any]:
-        return self.order(what, seconds, **self.asked)
 
     def end(self) -> None:
         self.ended += 1
@@ -107,25 +112,39 @@ class Processes:
         return made.run()
 
 
-def test_they_import_together_begin_alone_take_turns_and_are_looked_into() -> None:
+def test_they_import_together_begin_alone_take_turns_and_read_together() -> None:
     played = Processes()
     measured = played.measure("default", rounds=3)
-    assert played.log == [
-        "float64 is asked for reference", "float64 reference", "eager ready", "default ready",
+    assert alone(played.log) == [
+        "float64 reference", "eager ready", "default ready",
         "eager build", "eager first", "eager warm", "default build", "default first", "default warm",
         "eager round", "default round", "default round", "eager round", "eager round", "default round",
-        "eager weigh", "eager profile",
-        "default weigh", "default profile", "default judge",
-        "eager machine", "eager finish", "default finish",
+        "eager weigh", "eager profile", "default weigh", "default profile",
+        "eager read?", "default read?", "default judge?", "eager read", "default read", "default judge",
+        "eager finish", "default finish",
     ]  # fmt: skip
     assert measured.finished
     assert measured.rounds == 3
-    assert measured.machine.notes == ("machine",)
+    assert measured.machine.notes == ("read",)
     assert [row.name for row in measured.configurations] == ["eager", "default"]
     assert measured.configurations[1].accuracy == Accuracy(passed=True)
     assert measured.configurations[0].accuracy is None
     assert all(process.ended for process in played.processes)
-    assert measured.counted_seconds == pytest.approx(0.5 * 20)
+    assert measured.counted_seconds == pytest.approx(0.5 * 21)
+
+
+def test_kernels_alone_are_timed_with_nothing_beside_them() -> None:
+    played = Processes()
+    played.measure("default", rounds=3, isolated=True)
+    log = alone(played.log)
+    assert log[log.index("default read") :] == [
+        "default read", "default isolate", "default judge", "eager finish", "default finish"
+    ]  # fmt: skip
+
+
+def alone(log: list[str]) -> list[str]:
+    """The log, without questions that are answered before anything else is asked."""
+    return [line for line, later in zip(log, [*log[1:], ""], strict=True) if line != f"{later}?"]
 
 
 def test_the_others_start_once_the_reference_has_its_work() -> None:
@@ -135,7 +154,7 @@ def test_the_others_start_once_the_reference_has_its_work() -> None:
         MeasurePlan(), ("eager", "default"), played.start, played.said.append, played.kept.append,
         lambda: loaded.append(len(played.started)),
     ).run()  # fmt: skip
-    asked = ("float64 is asked for reference",)
+    asked = ("float64 reference?",)
     assert played.started == [(FLOAT64, ()), ("eager", asked), ("default", asked)]
     assert loaded == [1], "what the others need is loaded before they are forked, and behind the reference"
 
@@ -149,7 +168,7 @@ def test_what_is_known_is_kept_as_unfinished_on_the_way() -> None:
 
 
 @pytest.mark.parametrize(
-    "order", ["ready", "build", "first", "warm", "round", "judge", "weigh", "profile", "finish"]
+    "order", ["ready", "build", "first", "warm", "round", "judge", "weigh", "profile", "read", "finish"]
 )
 def test_one_that_fails_is_a_row_that_says_so_and_the_others_go_on(order: str) -> None:
     played = Processes({"default": [{order: failure()}]})
@@ -169,7 +188,7 @@ def test_one_that_fails_is_a_row_that_says_so_and_the_others_go_on(order: str) -
 def test_a_file_or_inputs_that_cannot_be_had_are_told_once(phase: str) -> None:
     played = Processes({FLOAT64: [{"reference": failure("import", phase)}]})
     measured = played.measure("default")
-    assert played.log == ["float64 is asked for reference", "float64 reference"]
+    assert played.log == ["float64 reference?", "float64 reference"]
     assert [(row.name, row.failure) for row in measured.configurations] == [
         ("eager", failure("import", phase))
     ]
@@ -215,8 +234,8 @@ def test_eager_that_fails_leaves_the_others_rows() -> None:
 
 def test_the_machine_is_that_of_the_first_that_starts() -> None:
     played = Processes({"eager": [{"first": failure()}]})
-    assert played.measure("default", accuracy=False).machine.device == "a device"
-    assert "default machine" in played.log
+    assert played.measure("default", accuracy=False).machine.notes == ("read",)
+    assert "default read" in played.log
 
 
 def test_a_cold_cache_is_not_claimed_of_a_cpu() -> None:

@@ -7,46 +7,19 @@ the others go on; what is known is handed to `keep` after each step, so that an 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from fuselight.codec import decode
 from fuselight.configurations import EAGER
 from fuselight.measure import steady
+from fuselight.measure.other import EndedError, Other
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Culprit, Failure, Machine, Measured, MeasuredConfiguration, Work
 
 FLOAT64 = "float64"
 """The process that makes the reference; it is no configuration."""
-
-
-class EndedError(Exception):
-    """A process gives no answer any more; says why."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-
-
-class Other(Protocol):
-    """The process of one configuration, as its coordinator sees it."""
-
-    def order(self, what: str, seconds: float, /, **details: Any) -> dict[str, Any]:
-        """Have it do something and wait for its answer, for `seconds` at the most (0: for ever). Raises EndedError."""
-        ...
-
-    def ask(self, what: str, /, **details: Any) -> None:
-        """Have it do something. Raises EndedError."""
-        ...
-
-    def answer(self, what: str, seconds: float, /) -> dict[str, Any]:
-        """Wait for its answer to what it was asked, as `order` does."""
-        ...
-
-    def end(self) -> None:
-        """End it, and whatever it has started."""
-        ...
 
 
 @dataclass
@@ -214,23 +187,52 @@ class Measuring:
 
     def _order(self, name: str, what: str, **details: Any) -> dict[str, Any] | None:
         """Have a configuration do something; None if it failed, which is then in its row."""
+        return self._answer(name, what) if self._ask(name, what, details) else None
+
+    def _together(self, asked: Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]) -> None:
+        """Have several work off their orders beside each other, where nothing is timed."""
+        for name, orders in asked.items():
+            for what, details in orders:
+                if name in self._rows:
+                    self._ask(name, what, details)
+        for name, orders in asked.items():
+            for what, _ in orders:
+                if name in self._rows:
+                    self._answer(name, what)
+
+    def _ask(self, name: str, what: str, details: Mapping[str, Any]) -> bool:
+        try:
+            self._rows[name].other.ask(what, **details)
+        except EndedError as ended:
+            self._ended(name, ended.failure)
+            return False
+        return True
+
+    def _answer(self, name: str, what: str) -> dict[str, Any] | None:
         row = self._rows[name]
         started = time.perf_counter()
         try:
-            said = row.other.order(what, row.left, **details)
+            said = row.other.answer(what, row.left)
         except EndedError as ended:
-            self._rows.pop(name).other.end()
-            if ended.failure.kind == "memory" and len(self._rows) > 0 and not row.measured.alone:
-                self._retry.append(name)
-            self._done[name] = replace(row.measured, failure=ended.failure)
-            self._known()
+            self._ended(name, ended.failure)
             return None
         if row.left:
             row.left = max(1.0, row.left - (time.perf_counter() - started))
         if "row" in said:
             row.measured = replace(decode(MeasuredConfiguration, said["row"]), alone=row.measured.alone)
+        if "machine" in said and name == self._looks:
+            self._machine = decode(Machine, said["machine"])
         self._counted += said.get("seconds", 0.0)
         return said
+
+    def _ended(self, name: str, failure: Failure) -> None:
+        """Take note that a configuration is over."""
+        row = self._rows.pop(name)
+        row.other.end()
+        if failure.kind == "memory" and len(self._rows) > 0 and not row.measured.alone:
+            self._retry.append(name)
+        self._done[name] = replace(row.measured, failure=failure)
+        self._known()
 
     def _take_turns(self, names: list[str]) -> None:
         """The timed rounds: each configuration once in each, in an order that turns."""
@@ -253,28 +255,41 @@ class Measuring:
         self._known()
 
     def _conclude(self) -> None:
-        """Behind the timed rounds: accuracy, memory, profiles; then each process ends."""
+        """Behind the timed rounds: memory, profiles, accuracy; then each process ends."""
         names = list(self._rows)
         for name in names:
-            if name in self._rows:
-                self._details(name)
-        said = self._order(self._looks, "machine") if self._looks in self._rows else None
-        if said is not None:
-            self._machine = decode(Machine, said["machine"])
+            self._look_into(name)
+        self._read([name for name in names if name in self._rows])
         for name in names:
             if name in self._rows:
                 self._close(name)
         self._known()
 
-    def _details(self, name: str) -> None:
+    def _look_into(self, name: str) -> None:
+        """Weigh and profile a call, alone on the machine."""
         self.tell(f"{name}: memory")
         self._order(name, "weigh")
         if self.plan.profile and name in self._rows:
             self.tell(f"{name}: profiling")
             self._order(name, "profile")
-        if self.plan.accuracy and name != EAGER and name in self._rows:
-            self.tell(f"{name}: comparing results")
-            self._order(name, "judge", **self._compared, varies=self._varies)
+
+    def _read(self, names: Sequence[str]) -> None:
+        """Have them read their profiles and compare their results beside each other: nothing is timed any more."""
+        self.tell("reading profiles and comparing results")
+        orders = {name: [("read", {"look": name == self._looks})] for name in names}
+        judging = {
+            name: [("judge", {**self._compared, "varies": self._varies})]
+            for name in names
+            if self.plan.accuracy and name != EAGER
+        }
+        if not self.plan.isolated:
+            self._together({name: [*orders[name], *judging.get(name, ())] for name in names})
+            return
+        self._together(orders)
+        for name in names:  # before a bisection compiles anything
+            if name != EAGER and name in self._rows:
+                self._order(name, "isolate")
+        self._together({name: one for name, one in judging.items() if name in self._rows})
 
     def _close(self, name: str) -> None:
         if self._order(name, "finish") is not None:
@@ -290,7 +305,9 @@ class Measuring:
         self._begin(name)
         self._take_turns([name])
         if name in self._rows:
-            self._details(name)
+            self._look_into(name)
+        if name in self._rows:
+            self._read([name])
         if name in self._rows:
             self._close(name)
         self._known()

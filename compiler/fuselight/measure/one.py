@@ -14,7 +14,7 @@ import torch
 from fuselight.measure import compile_steps, memory, steady, timing
 from fuselight.measure.configured import Compiled
 from fuselight.measure.joining import read_profile
-from fuselight.measure.profiling import NotProfiledError, record_calls, record_lines
+from fuselight.measure.profiling import NotProfiledError, Trace, read_calls, record_lines, trace_calls
 from fuselight.measure.results import CHANGED, Results, Taking
 from fuselight.measure.working import Unit
 from fuselight.protocol import MeasurePlan
@@ -40,8 +40,9 @@ _PROFILED_LEAST = 3
 _PROFILED_MOST = 30
 _PROFILED_FRESH = 5
 """Where each has copies of the inputs, which are there before the first."""
-_PROFILED_BESIDE = 2
+_PROFILED_BESIDE = 1
 """Calls that a profile makes beside those that it reads."""
+_NOT_PROFILED = "not profiled"
 _JOINED = 0.99
 """Part of the kernels' time that is joined; below it, one more call is made that tells the lines of eager work."""
 
@@ -70,6 +71,8 @@ class One:
     """Of a steady call, where CUDA graphs are replayed: the first one is not. None where it may rightly differ."""
     watched: compile_steps.Watched | None = None
     _rounds: dict[Clock, list[timing.Taken]] = field(default_factory=dict)
+    _trace: Trace | None = None
+    """Of profiled calls, until it is read."""
 
     def __post_init__(self) -> None:
         self.row = MeasuredConfiguration(self.compiled.configuration.name)
@@ -147,40 +150,55 @@ class One:
         rounds = self._rounds.get(clock, [])
         return steady.timing(clock, [one.us for one in rounds], sum(one.calls for one in rounds))
 
-    def profile(self, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> None:
+    def profile(self) -> None:
         """Profile calls; where there can be no profile, a note says why."""
         most = _PROFILED_FRESH if self.unit.fresh else _PROFILED_MOST
         calls = max(_PROFILED_LEAST, min(most, int(self.plan.seconds * 1e6 / max(self.us, 1.0))))
         ready = iter(
             [self.unit.prepare() for _ in range(calls + _PROFILED_BESIDE)] if self.unit.fresh else ()
         )
-        eager = self.compiled.configuration.eager
 
         def call() -> object:
             made = next(ready, None) or self.unit.prepare()  # copies of inputs are not made while it records
             return made()
 
         try:
-            recording = record_calls(call, calls, self.device, lines=eager)
-            # Another backend's graphs run within the regions that end at breaks, as eager work at the breaks does.
-            lines = breaks if self.compiled.by_inductor else ()
-            profile = read_profile(recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled)
-            if self.compiled.by_inductor and profile.joined_us < _JOINED * profile.device_us:
-                operators = record_lines(call, self.device, compiled=True)
-                recording = replace(recording, operators=operators)
-                profile = read_profile(
-                    recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled
-                )
+            self._trace = trace_calls(call, calls, self.device)
         except (NotProfiledError, ValueError) as error:
-            self._note(f"not profiled: {error}")
+            self._note(f"{_NOT_PROFILED}: {error}")
+
+    def read(self, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> None:
+        """Read what was profiled. May make one call more, which tells lines alone: others may be busy meanwhile."""
+        trace, self._trace = self._trace, None
+        if trace is None:
+            return
+        try:
+            profile = self._read(trace, breaks, not_compiled)
+        except (NotProfiledError, ValueError) as error:
+            self._note(f"{_NOT_PROFILED}: {error}")
             return
         self.counted_us += profile.wall_us * profile.calls
         self.row = replace(self.row, profile=profile)
-        if self.plan.isolated and not eager:
-            self._isolate(profile)
 
-    def _isolate(self, profile: Profile) -> None:
+    def _read(self, trace: Trace, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> Profile:
+        recording = read_calls(trace)
+        if self.compiled.configuration.eager:
+            operators = record_lines(self.unit.prepare(), self.device, compiled=False)
+            recording = replace(recording, operators=operators)
+        # Another backend's graphs run within the regions that end at breaks, as eager work at the breaks does.
+        lines = breaks if self.compiled.by_inductor else ()
+        profile = read_profile(recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled)
+        if not self.compiled.by_inductor or profile.joined_us >= _JOINED * profile.device_us:
+            return profile
+        operators = record_lines(self.unit.prepare(), self.device, compiled=True)
+        recording = replace(recording, operators=operators)
+        return read_profile(recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled)
+
+    def isolate(self) -> None:
         """Run the generated kernels alone as well."""
+        profile = self.row.profile
+        if profile is None:
+            return
         self.tell("each kernel alone")
         if self.compiled.cudagraphs:
             self._note("no isolated times: CUDA graphs are replayed whole, and launch no kernel by itself")

@@ -21,7 +21,8 @@ from typing import Any, Protocol
 
 from fuselight.codec import DecodeError, decode, encode
 from fuselight.configurations import EAGER, ConfigurationError, parse_configuration
-from fuselight.measure.measuring import EndedError, Measuring
+from fuselight.measure.measuring import Measuring
+from fuselight.measure.other import EndedError
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Culprit, Failure, Location, Measured, Report
 from fuselight.worker import children, configuration, endings, faults, process, wire
@@ -176,7 +177,7 @@ def _spawn(job: Job, name: str, channel: Connection) -> _Started:
 
 @dataclass
 class Process:
-    """The process of one configuration (measuring.Other)."""
+    """The process of one configuration (measure.other.Other)."""
 
     job: Job
     name: str

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any
@@ -146,8 +148,9 @@ class Conduct:
                         self._judge, state, lambda: self._results_of(build, compiled, plan.work)
                     ),
                     "weigh": one.weigh,
-                    "profile": lambda: self._profile(state),
-                    "machine": self._machine,
+                    "profile": one.profile,
+                    "read": functools.partial(self._read, state),
+                    "isolate": one.isolate,
                     "finish": lambda: self._learn(state),
                 }
             )
@@ -280,13 +283,15 @@ class Conduct:
         prepared = build()
         return results.of_call(prepared, compiled(prepared), work)
 
-    def _profile(self, state: RunState) -> None:
-        """Where the time of a call goes."""
+    def _read(self, state: RunState, *, look: bool) -> dict[str, Any]:
+        """Where the time of a call goes; and how the machine is now, which takes as long."""
         parts = state.recorder.parts()
-        self._measured.profile(parts.breaks, parts.not_compiled)
-
-    def _machine(self) -> dict[str, Any]:
-        return {"machine": encode(machine.machine_of(self.before, machine.look(self.device)))}
+        with ThreadPoolExecutor(1) as beside, _no_collection():
+            looking = beside.submit(machine.look, self.device) if look else None
+            self._measured.read(parts.breaks, parts.not_compiled)
+        if looking is None:
+            return {}
+        return {"machine": encode(machine.machine_of(self.before, looking.result()))}
 
     def _learn(self, state: RunState) -> None:
         """Write down, once, what the recorder has learnt of the compile."""
@@ -304,6 +309,18 @@ class Conduct:
             texts={**report.texts, **self.compiled.texts},
         )
         put(path, wire.dump(encode(whole)))
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Inside, nothing looks for garbage: it would look a third of the time, at events that are all needed."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _plan(state: RunState) -> MeasurePlan:

@@ -18,6 +18,7 @@ import { LabelLayout } from "echarts/features";
 import { CanvasRenderer } from "echarts/renderers";
 import type { Place } from "../../src/bench_messages";
 import { element } from "../dom";
+import { indexOf, type Keyed, type Position, positionOf } from "./position";
 import { readTheme, type Theme } from "./theme";
 
 use([
@@ -35,7 +36,7 @@ use([
 ]);
 
 /** What can be pointed at: `index` within the series `series`. */
-export interface ChartItem {
+export interface ChartItem extends Keyed {
   readonly words: readonly string[];
   readonly place: Place | null;
   readonly series: number;
@@ -43,6 +44,8 @@ export interface ChartItem {
 }
 
 export interface ChartSpec {
+  /** By what it is found again in the next drawing of the page. */
+  readonly key: string;
   readonly name: string;
   /** What it shows, for those who do not see it. */
   readonly about: string;
@@ -57,11 +60,28 @@ export interface ChartSpec {
   keys?(chart: EChartsType): Readonly<Record<string, () => void>>;
 }
 
+/** Where the reader is in a chart. */
+export interface Reading {
+  readonly at: Position | null;
+  /** In percent of all, of a chart that can be zoomed. */
+  readonly zoom: Zoom | null;
+  readonly about: string;
+}
+
+interface Zoom {
+  readonly start: number;
+  readonly end: number;
+}
+
 export interface Chart {
   readonly root: HTMLElement;
+  readonly key: string;
   readonly name: string;
   /** Once it is in the document, and whenever the theme is another. */
   draw(): void;
+  reading(): Reading;
+  /** Go on where the reader was in the last drawing of this chart; to be called before the first `draw`. */
+  resume(reading: Reading): void;
   /** On a background of the theme's, at twice the size; null before it was drawn. */
   picture(): HTMLCanvasElement | null;
   dispose(): void;
@@ -76,12 +96,14 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
     role: "application", // a screen reader leaves the arrow keys to it
     "aria-roledescription": "chart",
     tabindex: 0,
+    "data-key": `chart-${spec.key}`,
     "aria-label": `Chart: ${spec.about}${keys === "" ? "" : `.${keys}${enter}`}. The table below it says the same.`,
   });
   const told = element("p", { class: "told", role: "status" });
   const root = element("div", { class: "chart" }, canvas, told);
   let chart: EChartsType | null = null;
   let at = -1;
+  let zoom: Zoom | null = null;
 
   function draw(): void {
     const theme = readTheme();
@@ -90,7 +112,12 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
     chart ??= begin();
     chart.resize();
     chart.setOption({ ...common(theme, spec), ...spec.option(theme, size) }, { notMerge: true });
-    mark();
+    if (zoom !== null) {
+      chart.dispatchAction({ type: "dataZoom", ...zoom });
+    }
+    if (document.activeElement === canvas) {
+      mark();
+    }
   }
 
   function begin(): EChartsType {
@@ -99,6 +126,9 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
       const series = event.componentType === "series" ? event.seriesIndex : 0; // else the name of a bar
       const found = spec.items.findIndex((item) => item.series === series && item.index === event.dataIndex);
       go(found);
+    });
+    made.on("datazoom", () => {
+      zoom = zoomOf(made);
     });
     return made;
   }
@@ -112,8 +142,12 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
 
   function step(to: number): void {
     at = Math.max(0, Math.min(spec.items.length - 1, to));
-    told.textContent = spec.items[at]?.words.join(". ") ?? "";
+    tell();
     mark();
+  }
+
+  function tell(): void {
+    told.textContent = spec.items[at]?.words.join(". ") ?? "";
   }
 
   function mark(): void {
@@ -146,8 +180,13 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
       act();
     }
   });
+  canvas.addEventListener("focus", () => {
+    if (canvas.matches(":focus-visible")) {
+      mark(); // the keys go on where they were
+    }
+  });
   canvas.addEventListener("blur", () => {
-    at = -1; // the words stay: what is below must not move away under a pointer that is pressed
+    // The words stay: what is below must not move away under a pointer that is pressed.
     chart?.dispatchAction({ type: "downplay" });
     chart?.dispatchAction({ type: "hideTip" });
   });
@@ -162,8 +201,15 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
 
   return {
     root,
+    key: spec.key,
     name: spec.name,
     draw,
+    reading: () => ({ at: positionOf(spec.items, at), zoom, about: spec.about }),
+    resume(reading) {
+      at = reading.at === null ? -1 : indexOf(spec.items, reading.at);
+      zoom = reading.about === spec.about ? reading.zoom : null; // of other times it is another part
+      tell();
+    },
     picture: () => {
       chart?.dispatchAction({ type: "hideTip" });
       return chart?.renderToCanvas({ pixelRatio: 2, backgroundColor: readTheme().background }) ?? null;
@@ -173,6 +219,12 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
       chart?.dispose();
     },
   };
+}
+
+export function zoomOf(chart: EChartsType): Zoom {
+  const { dataZoom } = chart.getOption() as { dataZoom?: readonly { start?: number; end?: number }[] };
+  const { start = 0, end = 100 } = dataZoom?.[0] ?? {};
+  return { start, end };
 }
 
 function common(theme: Theme, { items, isColoured = false }: ChartSpec): EChartsCoreOption {

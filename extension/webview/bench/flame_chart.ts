@@ -3,7 +3,7 @@
 import type { CustomSeriesRenderItem } from "echarts";
 import type { EChartsType } from "echarts/core";
 import type { Step } from "../../src/bench_messages";
-import { axis, type ChartSpec, legend } from "./chart";
+import { axis, type ChartSpec, legend, zoomOf } from "./chart";
 import { type FlameBox, flameRows, type Stage, stageOf, stages, stageTimes } from "./flame";
 import { colourOf, readableOn, type Theme } from "./theme";
 import { stepWords, time } from "./words";
@@ -40,10 +40,12 @@ export function flameChart(steps: readonly Step[]): ChartSpec {
       (left, right) => left.box.row - right.box.row || left.box.step.start_us - right.box.step.start_us,
     );
   return {
+    key: "compile",
     name: "The compile",
     about: `Phases of the cold compile, ${time(end)} in ${steps.length} steps. Plus and minus zoom, 0 shows all`,
     height: (width, theme) => head(width, theme) + rows * rowHeight + foot,
     items: inOrder.map(({ box: { step }, series, index }) => ({
+      key: `${step.compile_id ?? ""} ${step.name}`,
       words: stepWords(step),
       place: step.place,
       series,
@@ -145,8 +147,7 @@ function slider(theme: Theme): object {
 
 /** Around the middle of what is in sight. */
 function zoom(chart: EChartsType, factor: number): void {
-  const { dataZoom } = chart.getOption() as { dataZoom?: readonly { start?: number; end?: number }[] };
-  const { start = 0, end = 100 } = dataZoom?.[0] ?? {};
+  const { start, end } = zoomOf(chart);
   const [middle, half] = [(start + end) / 2, Math.min(50, ((end - start) / 2) * factor)];
   const from = Math.max(0, Math.min(100 - 2 * half, middle - half));
   chart.dispatchAction({ type: "dataZoom", start: from, end: from + 2 * half });

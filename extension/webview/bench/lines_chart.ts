@@ -16,10 +16,17 @@ export function linesChart(all: readonly LineTime[]): ChartSpec {
   const one = oneFile(lines);
   const nameOf = ({ place }: LineTime) => `${one === null ? placeOf(place) : place.line + 1}  ${place.text}`;
   return {
+    key: "lines",
     name: all.length > most ? `Time by line, the first ${most} of ${all.length}` : "Time by line",
     about: `Time by line, ${lines.length} bars, the longest first`,
     height: (width) => lines.length * (width < wide ? aboveHeight : besideHeight) + foot + 12,
-    items: lines.map((line, index) => ({ words: lineWords(line), place: line.place, series: 0, index })),
+    items: lines.map((line, index) => ({
+      key: `${line.place.uri} ${line.place.text}`, // its number moves with edits
+      words: lineWords(line),
+      place: line.place,
+      series: 0,
+      index,
+    })),
     option(theme, width) {
       const isAbove = width < wide;
       const letters = Math.max(12, Math.floor((width * (isAbove ? 0.9 : 0.45)) / letterWidth(theme)));

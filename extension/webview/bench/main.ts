@@ -92,6 +92,7 @@ function sameBody(left: MeasuredPage, right: MeasuredPage): boolean {
 
 function drawBody(shown: MeasuredPage): void {
   const kept = keep();
+  const readings = new Map(charts.map((chart) => [chart.key, chart.reading()]));
   for (const chart of charts) {
     chart.dispose();
   }
@@ -111,6 +112,10 @@ function drawBody(shown: MeasuredPage): void {
   main.replaceChildren(...there.map(({ root }) => root));
   charts = there.flatMap((section) => section.charts);
   for (const chart of charts) {
+    const reading = readings.get(chart.key);
+    if (reading !== undefined) {
+      chart.resume(reading);
+    }
     chart.draw();
   }
   kept();
@@ -142,13 +147,18 @@ function keep(): () => void {
 
 /** By what an element is found again in the next drawing: its name, and which one of that name it is. */
 function focusOf(element: Element | null): readonly [string, number] {
-  const name = element?.getAttribute("aria-label") ?? "";
+  const name = element === null ? "" : nameOf(element);
   return [name, element === null ? -1 : named(name).indexOf(element as HTMLElement)];
 }
 
 function named(name: string): readonly HTMLElement[] {
-  const all = [...document.querySelectorAll<HTMLElement>("[aria-label]")];
-  return name === "" ? [] : all.filter((one) => one.getAttribute("aria-label") === name);
+  const all = [...document.querySelectorAll<HTMLElement>("[aria-label], [data-key]")];
+  return name === "" ? [] : all.filter((one) => nameOf(one) === name);
+}
+
+/** What a chart is called has its times in it. */
+function nameOf(element: Element): string {
+  return element.getAttribute("data-key") ?? element.getAttribute("aria-label") ?? "";
 }
 
 function chooseProfile(names: readonly string[], current: string | null): Section {

@@ -22,10 +22,12 @@ export function rooflineChart(roofline: Roofline): ChartSpec {
   const points = shownPoints(roofline).toSorted((left, right) => right.us - left.us);
   const most = points[0]?.us ?? 1;
   return {
+    key: "roofline",
     name: "Roofline",
     about: `Roofline, ${points.length} kernels by operations a byte and TFLOP/s`,
     height: () => 380,
     items: points.map(({ name, intensity, tflops, us, place }, index) => ({
+      key: name,
       words: [
         shorten(kernelName(name), 70),
         `${number(intensity)} operations a byte, ${number(tflops)} TFLOP/s, ${time(us)}`,

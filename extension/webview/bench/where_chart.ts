@@ -28,12 +28,14 @@ export function whereChart(parts: readonly WallPart[]): ChartSpec {
   const names = kinds.filter(({ share }) => share >= seen).map(({ name }) => name);
   const total = segments.at(-1)?.end ?? 0;
   return {
+    key: "where",
     name: "Where the wall time goes",
     about: `Where the wall time of ${time(total)} goes, ${segments.length} segments`,
     height: (width, theme) => legend(theme, width, names).height + 8 + barHeight + axisHeight,
     isColoured: true,
     items: kinds.flatMap((kind, series) =>
       kind.segments.map((segment, index) => ({
+        key: keyOf(segment),
         words: wordsOf(segment, total),
         place: placeIn(segment),
         series,
@@ -111,6 +113,12 @@ function wordsOf({ parts, start, end }: Segment, total: number): readonly string
   }
   const label = `${first?.label ?? ""}, ${parts.length} small parts`;
   return [label, `${time(end - start)}, ${percent((end - start) / total)} of the wall time`, ...meaning];
+}
+
+function keyOf({ kind, parts }: Segment): string {
+  const [first] = parts;
+  const { what = "", place = null } = parts.length === 1 && first !== undefined ? first : {};
+  return [kind, what, place?.uri ?? "", place?.text ?? ""].join(" ");
 }
 
 function placeIn({ parts }: Segment): WallPart["place"] {

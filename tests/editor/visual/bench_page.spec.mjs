@@ -1,0 +1,122 @@
+/** A benchmark's page by itself, in a browser, with an editor that is played: what a redraw leaves as it was. */
+
+import path from "node:path";
+import { test as base, expect } from "@playwright/test";
+import { root } from "../harness/session.mjs";
+
+const texts = ["x = self.up(x)", "x = torch.relu(x)", "return self.norm(x)"];
+const place = (line) => ({ uri: "file:///w/net.py", path: "net.py", line, text: texts[line] });
+const step = (name, start_us, us, depth) => ({
+  ...{ name, start_us, us, depth, place: place(0), compile_id: "0/0", sampled: false },
+});
+
+/** Of lines in the order of their times. */
+function details(times) {
+  const all = times.reduce((sum, us) => sum + us, 0);
+  const lines = times
+    .map((us, line) => ({ place: place(line), us, share: us / all, kernels: [`kernel_${line}`] }))
+    .toSorted((left, right) => right.us - left.us);
+  const where = lines.map(({ place, us, share }) => ({
+    ...{ kind: "kernel", label: "kernels", us, share, place, what: `kernel_${place.line}` },
+  }));
+  const steps = [step("compile", 0, 1e6, 0), step("inductor", 2e5, 6e5, 1), step("codegen", 3e5, 2e5, 2)];
+  const whole = { source: "CUPTI", wall_us: all, kernel_us: all, joined: 1 };
+  return { ...whole, lines, where, kernels: [], roofline: null, steps };
+}
+
+function measured(profiles, changes = {}) {
+  const texts = { title: "Net", message: "", target: "Net", path: "net.py", uri: "file:///w/net.py" };
+  const about = { run: null, found: true, running: false, stale: false, when: "", work: "inference" };
+  const lists = { inputs: [], verdict: [], machine: [], notes: [], configurations: [], history: [] };
+  return { ...texts, ...about, ...lists, profiles, comparison: null, ...changes };
+}
+
+const test = base.extend({
+  /** `draw(page)` sends what the extension sends. */
+  draw: async ({ page }, use) => {
+    const errors = [];
+    page.on("pageerror", (error) => errors.push(error));
+    await page.addInitScript(() => {
+      const host = { postMessage: () => {}, getState: () => undefined, setState: () => {} };
+      globalThis.acquireVsCodeApi = () => host;
+    });
+    await page.goto("about:blank");
+    await page.addStyleTag({ path: path.join(root, "extension/media/bench.css") });
+    await page.addScriptTag({ path: path.join(root, "extension/dist/bench.js") });
+    const of = { uri: "file:///w/net.py", target: "Net", run: null, with: null };
+    await use((data) =>
+      page.evaluate((message) => window.postMessage(message, "*"), { type: "draw", of, page: data }),
+    );
+    expect(errors).toEqual([]);
+  },
+});
+
+const chartOf = (page, name) => page.getByRole("application", { name });
+/** Which line the arrow keys are at, and its time. */
+const told = (page, line, time) => page.getByText(new RegExp(`^net\\.py:${line + 1}\\. .*${time}`));
+/** As VS Code tells of another theme. */
+const changeTheme = (page, name) =>
+  page.evaluate((theme) => {
+    document.body.className = theme;
+  }, name);
+
+test("a chart's keys go on where they were when the theme is another", async ({ page, draw }) => {
+  await draw(measured({ default: details([30, 20, 10]) }));
+  const chart = chartOf(page, /^Chart: Time by line/);
+  await chart.focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  await expect(told(page, 1, "20 us")).toBeVisible();
+  await chart.blur(); // as where a theme is chosen in a list
+  await changeTheme(page, "vscode-high-contrast");
+  await chart.focus();
+  await expect(told(page, 1, "20 us")).toBeVisible();
+  await page.keyboard.press("ArrowDown");
+  await expect(told(page, 2, "10 us")).toBeVisible();
+});
+
+test("a chart's keys go on at the same line when there are new times", async ({ page, draw }) => {
+  await draw(measured({ default: details([30, 20, 10]) }, { running: true }));
+  const chart = chartOf(page, /^Chart: Time by line/);
+  await chart.focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  await expect(told(page, 1, "20 us")).toBeVisible();
+  const after = { default: details([30, 45, 10, 1].slice(0, 3)), dynamic: details([1, 2, 3]) };
+  await draw(measured(after, { running: true }));
+  await expect(told(page, 1, "45 us")).toBeVisible();
+  await expect(chart).toBeFocused();
+  await page.keyboard.press("ArrowDown");
+  await expect(told(page, 0, "30 us")).toBeVisible();
+});
+
+test("a chart's keys go on where they were when the focus comes back", async ({ page, draw }) => {
+  await draw(measured({ default: details([30, 20, 10]) }));
+  await chartOf(page, /^Chart: Time by line/).focus();
+  await page.keyboard.press("End");
+  await expect(told(page, 2, "10 us")).toBeVisible();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Shift+Tab");
+  await page.keyboard.press("ArrowUp");
+  await expect(told(page, 1, "20 us")).toBeVisible();
+});
+
+test("what was zoomed in on stays in sight", async ({ page, draw }) => {
+  const profiles = { default: details([30, 20, 10]) };
+  await draw(measured(profiles));
+  const chart = chartOf(page, /^Chart: Phases of the cold compile/);
+  const picture = () => chart.locator("canvas").evaluate((canvas) => canvas.toDataURL());
+  const whole = await picture();
+  await chart.focus();
+  await page.keyboard.press("+");
+  await page.keyboard.press("+");
+  await expect.poll(picture).not.toBe(whole);
+  const zoomed = await picture();
+  await changeTheme(page, "drawn-anew");
+  await expect.poll(picture).toBe(zoomed);
+  await draw(measured(profiles, { notes: ["something else is known"] }));
+  await expect(page.getByText("something else is known")).toBeVisible();
+  await expect.poll(picture).toBe(zoomed);
+  await page.keyboard.press("0");
+  await expect.poll(picture).toBe(whole);
+});

@@ -129,7 +129,7 @@ def _measured(
         path.write_text(_source(model, asked), encoding="utf-8")
         plan = MeasurePlan(
             configurations, seconds=asked.seconds, limit_seconds=limit, cold_cache=True, device=asked.device,
-            keep_caches=keep_caches,
+            keep_caches=keep_caches, bisect=False,
         )  # fmt: skip
         return asyncio.run(_run(path, plan))
 

@@ -38,6 +38,7 @@ class Played:
     name: str
     log: list[str]
     fails: dict[str, Failure] = field(default_factory=dict)
+    wrong: bool = False
     row: MeasuredConfiguration = field(init=False)
     ended: int = 0
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -74,14 +75,20 @@ class Played:
             self.row = replace(self.row, second_us=1100.0)
         elif what == "round":
             self.row = replace(self.row, wall=TIMED)
-        elif what == "judge":
-            assert details == {"float64": "float64.pt", "eager": "eager.pt", "varies": ""}
-            self.row = replace(self.row, accuracy=Accuracy(passed=True))
+        elif what in {"judge", "search"}:
+            self.row = replace(self.row, accuracy=self.judged(what, details))
         elif what == "read":
             self.row = replace(self.row, profile=Profile("CUPTI", 1, 10.0, 9.0, 9.0, 9.0))
         if what == "first" or details.get("look"):
             said["machine"] = encode(Machine("a device", notes=(what,)))
         return {**said, "row": encode(self.row), "seconds": 0.5}
+
+    def judged(self, what: str, details: dict[str, Any]) -> Accuracy:
+        if what == "search":
+            assert details == {"seconds": 300.0}
+            return Accuracy(passed=False, first_operator="torch.relu")
+        assert details == {"float64": "float64.pt", "eager": "eager.pt", "varies": ""}
+        return Accuracy(passed=False, why="it differs") if self.wrong else Accuracy(passed=True)
 
     def end(self) -> None:
         self.ended += 1
@@ -92,6 +99,8 @@ class Processes:
     """All processes of one benchmark."""
 
     fails: dict[str, list[dict[str, Failure]]] = field(default_factory=dict)
+    wrong: tuple[str, ...] = ()
+    """Names of those whose results differ from eager's."""
     log: list[str] = field(default_factory=list)
     processes: list[Played] = field(default_factory=list)
     kept: list[Measured] = field(default_factory=list)
@@ -102,7 +111,8 @@ class Processes:
     def start(self, name: str) -> Played:
         self.started.append((name, tuple(self.log)))
         waiting = self.fails.get(name, [])
-        self.processes.append(Played(name, self.log, waiting.pop(0) if waiting else {}))
+        fails = waiting.pop(0) if waiting else {}
+        self.processes.append(Played(name, self.log, fails, name in self.wrong))
         return self.processes[-1]
 
     def measure(self, *names: str, **plan: Any) -> Measured:
@@ -140,6 +150,36 @@ def test_kernels_alone_are_timed_with_nothing_beside_them() -> None:
     assert log[log.index("default read") :] == [
         "default read", "default isolate", "default judge", "eager finish", "default finish"
     ]  # fmt: skip
+
+
+def test_the_first_line_that_differs_is_looked_for_behind_all_else() -> None:
+    played = Processes(wrong=("default",))
+    measured = played.measure("default", "max-autotune", rounds=3)
+    log = alone(played.log)
+    assert log[log.index("eager finish") :] == [
+        "eager finish", "default finish", "max-autotune finish", "default search"
+    ]  # fmt: skip
+    found = measured.configurations[1].accuracy
+    assert found is not None
+    assert found.first_operator == "torch.relu"
+
+
+def test_without_bisection_no_line_is_looked_for() -> None:
+    played = Processes(wrong=("default",))
+    played.measure("default", bisect=False)
+    assert "default search" not in played.log
+
+
+def test_what_was_measured_stays_where_the_search_for_a_line_does_not_end() -> None:
+    played = Processes({"default": [{"search": failure("timeout")}]}, wrong=("default",))
+    default = played.measure("default").configurations[1]
+    assert default.failure is None
+    assert default.wall == TIMED
+    assert default.accuracy == Accuracy(
+        passed=False,
+        why="it differs; the first line that differs is not known: timeout in measure",
+    )
+    assert all(process.ended for process in played.processes)
 
 
 def alone(log: list[str]) -> list[str]:

@@ -135,8 +135,15 @@ def test_the_trials_end_and_it_says_so() -> None:
         found = bisected(build, backend, trials=trials)[1]
         assert found.trials == trials
         assert found.words.startswith("the first line that differs is the ")
-        assert found.words.endswith(f"the bisection ended after {trials} trials, at its limit")
+        assert found.words.endswith(
+            f"the bisection ended after {trials} trials, at its limit of {trials} trials"
+        )
         assert not found.stack
+    found = bisected(build, backend, seconds=100.0, first_seconds=795.0)[1]
+    assert found.words == (
+        "the first line that differs is not known: the bisection ended after 0 trials, "
+        "at its limit of 100 s, as the next one would take some 795 s"
+    )
     found = bisected(build, backend, trials=full.trials - 1)[1]
     assert (found.stack, found.operator) == (full.stack, full.operator)
     assert found.words.endswith("there was no time to compile it by itself")

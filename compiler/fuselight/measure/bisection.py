@@ -18,7 +18,7 @@ import torch
 
 from fuselight import torch_api
 from fuselight.measure.cutting import Backend, Captured, Operator, compile_stretch, read_captured
-from fuselight.measure.narrowing import Narrowed, SpentError, kernel_of, narrow
+from fuselight.measure.narrowing import SECONDS, Narrowed, SpentError, kernel_of, narrow
 from fuselight.measure.results import Results
 from fuselight.report import Accuracy, GeneratedGraph, Stack
 
@@ -46,15 +46,18 @@ def find_first(
     judge: Callable[[Results], Accuracy],
     *,
     trials: int = 40,
-    seconds: float = 300.0,
+    seconds: float = SECONDS,
+    first_seconds: float = 0.0,
 ) -> First:
-    """Bisect a failure. `run` is called `trials` times at most, and not any more once `seconds` are over.
+    """Bisect a failure. `run` is called `trials` times at most, and not any more once `seconds` would be over.
+
+    How long a call takes is known by the one before; the first takes `first_seconds`, as the cold compile did.
 
     Every call begins with `torch.compiler.reset()`: what was compiled before is gone, so that it comes behind all that
     is measured. What `run` raises in a trial leaves that trial open. A `run` that has several suspects, as a source
     with several torch.compile has, calls the backend with `suspect=` that one.
     """
-    trying = _Trying(run, suspect, judge, trials=trials, until=time.monotonic() + seconds)
+    trying = _Trying(run, suspect, judge, trials=trials, seconds=seconds, takes=first_seconds)
     try:
         found = _find(trying)
     finally:
@@ -92,10 +95,18 @@ class _Trying:
     """Trials: calls with some of the captured graphs, and a stretch of one of them, compiled by the suspect."""
 
     def __init__(
-        self, run: Run, suspect: Backend, judge: Callable[[Results], Accuracy], *, trials: int, until: float
+        self,
+        run: Run,
+        suspect: Backend,
+        judge: Callable[[Results], Accuracy],
+        *,
+        trials: int,
+        seconds: float,
+        takes: float,
     ) -> None:
         self._run, self._suspect, self._judge = run, suspect, judge
-        self._left, self._until = trials, until
+        self._most, self._seconds, self._until = trials, seconds, time.monotonic() + seconds
+        self._takes = takes
         self._graphs: range | None = range(0)
         self._stretch: _Stretch | None = None
         self._seen = 0
@@ -106,7 +117,8 @@ class _Trying:
 
     def fails(self, graphs: range | None, stretch: _Stretch | None = None) -> bool | None:
         """Whether the results differ with these graphs (None: all) and this stretch compiled; None: it raised."""
-        if self.made >= self._left or time.monotonic() > self._until:
+        began = time.monotonic()
+        if self.made >= self._most or began + self._takes > self._until:
             raise SpentError
         self.made += 1
         self._graphs, self._stretch, self._seen = graphs, stretch, 0
@@ -117,6 +129,15 @@ class _Trying:
             first = next(iter(str(error).strip().splitlines()), "")
             self.error = f"{type(error).__name__}: {first}"[:_WORDS]
             return None
+        finally:
+            self._takes = time.monotonic() - began
+
+    @property
+    def limit(self) -> str:
+        """Which limit ended it, in words."""
+        if self.made >= self._most:
+            return f"its limit of {self._most} trials"
+        return f"its limit of {self._seconds:.0f} s, as the next one would take some {self._takes:.0f} s"
 
     def __call__(
         self,
@@ -270,4 +291,4 @@ def _open(trying: _Trying, found: Narrowed, where: str) -> str:
 
 
 def _gave_up(trying: _Trying, words: str) -> str:
-    return f"{words}: the bisection ended after {trying.made} trials, at its limit"
+    return f"{words}: the bisection ended after {trying.made} trials, at {trying.limit}"

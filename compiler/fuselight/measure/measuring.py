@@ -14,10 +14,13 @@ from typing import Any
 from fuselight.codec import decode
 from fuselight.configurations import EAGER
 from fuselight.measure import steady
+from fuselight.measure.narrowing import SECONDS
 from fuselight.measure.other import EndedError, Other
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Culprit, Failure, Machine, Measured, MeasuredConfiguration, Work
 
+_MORE_SECONDS = 30.0
+"""That a trial of a bisection may take longer than the one before let expect."""
 FLOAT64 = "float64"
 """The process that makes the reference; it is no configuration."""
 
@@ -260,10 +263,7 @@ class Measuring:
         for name in names:
             self._look_into(name)
         self._read([name for name in names if name in self._rows])
-        for name in names:
-            if name in self._rows:
-                self._close(name)
-        self._known()
+        self._close(names)
 
     def _look_into(self, name: str) -> None:
         """Weigh and profile a call, alone on the machine."""
@@ -291,11 +291,33 @@ class Measuring:
                 self._order(name, "isolate")
         self._together({name: one for name, one in judging.items() if name in self._rows})
 
-    def _close(self, name: str) -> None:
-        if self._order(name, "finish") is not None:
-            row = self._rows.pop(name)
+    def _close(self, names: Sequence[str]) -> None:
+        """Take what they learnt of the compile, and have them search for errors; then each process ends."""
+        for name in names:
+            if name in self._rows:
+                self._order(name, "finish")
+        self._known()
+        for name in [name for name in names if name in self._rows]:
+            row = self._rows[name]
+            self._search(row)
             row.other.end()
-            self._done[name] = row.measured
+            self._done[name] = self._rows.pop(name).measured
+        self._known()
+
+    def _search(self, row: _Row) -> None:
+        """Look for the first line that differs, where results do. Whatever comes of it, what was measured stays."""
+        found = row.measured.accuracy
+        if found is None or found.passed is not False or not self.plan.bisect:
+            return
+        self.tell(f"{row.measured.name}: looking for the first line that differs")
+        seconds = min(filter(None, (row.left, SECONDS)))
+        try:
+            said = row.other.order("search", seconds + _MORE_SECONDS, seconds=seconds)
+        except EndedError as ended:
+            why = f"{found.why}; the first line that differs is not known: {ended.failure.message}"
+            row.measured = replace(row.measured, accuracy=replace(found, why=why))
+        else:
+            row.measured = replace(decode(MeasuredConfiguration, said["row"]), alone=row.measured.alone)
 
     def _alone(self, name: str) -> None:
         """Measure what had no memory beside the others again, now that they are gone."""
@@ -308,9 +330,7 @@ class Measuring:
             self._look_into(name)
         if name in self._rows:
             self._read([name])
-        if name in self._rows:
-            self._close(name)
-        self._known()
+        self._close([name])
 
     def _known(self) -> None:
         self.keep(self.measured())

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from fuselight.report import GeneratedGraph, Phase, Stack
 
+SECONDS = 300.0
+"""That a bisection may take."""
+
 
 class SpentError(Exception):
     """No trial is left."""

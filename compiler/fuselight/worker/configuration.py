@@ -22,15 +22,16 @@ from fuselight import dynamo, torch_api
 from fuselight.codec import encode
 from fuselight.configurations import EAGER, Configuration, parse_configuration
 from fuselight.devices import find
-from fuselight.measure import accuracy, bisection, machine, results
+from fuselight.measure import machine, results
 from fuselight.measure.configured import Compiled, configured
+from fuselight.measure.judging import Judging
 from fuselight.measure.measuring import FLOAT64
 from fuselight.measure.one import One
 from fuselight.measure.reference import Sparing, float64_results, varies
 from fuselight.measure.results import Results
 from fuselight.measure.working import Unit, on_device, work_of
 from fuselight.protocol import MeasurePlan
-from fuselight.report import Accuracy, Call, Culprit, Device, Failure, Work
+from fuselight.report import Call, Culprit, Device, Failure, Work
 from fuselight.target.calls import PlannedCall, Prepared, compiled_form
 from fuselight.target.present import present_device
 from fuselight.target.rungs import Answered
@@ -137,6 +138,7 @@ class Conduct:
                 lambda text: state.tell("measure", f"{self.name}: {text}", None, None),
                 lambda: state.frame_count,
             )
+            judging = Judging(one, lambda: _results_of(build, compiled, plan.work))
             entered.enter_context(unit.mode())
             entered.enter_context(state.recorder.call(0))
             orders.update(
@@ -144,13 +146,12 @@ class Conduct:
                     "first": lambda: self._first(state),
                     "warm": self._warm,
                     "round": self._round,
-                    "judge": functools.partial(
-                        self._judge, state, lambda: self._results_of(build, compiled, plan.work)
-                    ),
+                    "judge": judging.judge,
                     "weigh": one.weigh,
                     "profile": one.profile,
                     "read": functools.partial(self._read, state),
                     "isolate": one.isolate,
+                    "search": judging.search,
                     "finish": lambda: self._learn(state),
                 }
             )
@@ -227,62 +228,6 @@ class Conduct:
     def _round(self, calls: int) -> None:
         self._measured.round(calls)
 
-    def _judge(
-        self,
-        state: RunState,
-        again: Callable[[], Results],
-        *,
-        eager: str | None = None,
-        float64: str | None = None,
-        why: str = "",
-        varies: str = "",
-    ) -> None:
-        """Compare the first call's results with eager's; `again` builds the target anew and makes a first call."""
-        one = self._measured
-        training = one.unit.prepared.options.train
-        if eager is None or one.results is None:
-            one.judged(accuracy.not_compared("eager gave no results to compare with"))
-            return
-        if varies:
-            one.judged(accuracy.varying(varies, training=training))
-            return
-        expected, reference = results.load(eager), results.load(float64) if float64 else None
-
-        def judge(found: Results) -> Accuracy:
-            return accuracy.judge(found, expected, reference, training=training, no_float64=why)
-
-        verdict = judge(one.results)
-        if verdict.passed and one.replayed is not None:
-            replay = judge(one.replayed)
-            if replay.passed is False:  # no line is to blame, and a bisection makes first calls
-                one.judged(
-                    replace(
-                        replay, why=f"the first call is right, a replay of its CUDA graph not: {replay.why}"
-                    )
-                )
-                return
-        suspect = self.compiled.suspect
-        if verdict.passed is False and one.plan.bisect and suspect is not None:
-            one.tell("looking for the first line that differs")
-            self._learn(state)  # now: what is compiled from here on is not the target's own
-            generated = self.compiled.graphs
-            first = bisection.find_first(functools.partial(self._tried, again), suspect, judge)
-            verdict = bisection.with_first(verdict, first, generated)
-        one.judged(verdict)
-
-    def _tried(self, again: Callable[[], Results], backend: Callable[..., Any]) -> Results:
-        with self.compiled.replaced_by(backend):
-            return again()
-
-    @staticmethod
-    def _results_of(
-        build: Callable[[], Prepared],
-        compiled: Callable[[Prepared], Callable[..., Any]],
-        work: Work | None,
-    ) -> Results:
-        prepared = build()
-        return results.of_call(prepared, compiled(prepared), work)
-
     def _read(self, state: RunState, *, look: bool) -> dict[str, Any]:
         """Where the time of a call goes; and how the machine is now, which takes as long."""
         parts = state.recorder.parts()
@@ -329,6 +274,15 @@ def _plan(state: RunState) -> MeasurePlan:
 
 def _planned(answered: Answered, plan: MeasurePlan) -> PlannedCall:
     return answered.calls[min(plan.call, len(answered.calls) - 1)]
+
+
+def _results_of(
+    build: Callable[[], Prepared],
+    compiled: Callable[[Prepared], Callable[..., Any]],
+    work: Work | None,
+) -> Results:
+    prepared = build()
+    return results.of_call(prepared, compiled(prepared), work)
 
 
 def _results(state: RunState) -> str:

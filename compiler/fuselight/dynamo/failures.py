@@ -1,6 +1,7 @@
 """What ended a run, told as a Failure: whose it is, where, and what to do next.
 
-Invariant: the culprit is decided by the type of the exception and by where it was raised, never by guessing from words.
+Invariant: the culprit is decided by the type of the exception and by where it was raised. Words decide in one case, for
+which torch has neither a type nor a place: what a CUDA graph gave was written over.
 """
 
 from __future__ import annotations
@@ -97,6 +98,18 @@ _COMPILER = _Verdict(
     "torch.compile itself failed here, not your code. Put torch.compiler.disable on the function, and report the "
     "traceback to PyTorch.",
 )
+_CUDA_GRAPHS = _Verdict(
+    Culprit.COMPILER,
+    "internal",
+    "torch's own CUDA graphs failed here, not your code. Compile without them, with the mode `default` or "
+    "`max-autotune-no-cudagraphs`, and report the traceback to PyTorch.",
+)
+_OVERWRITTEN = _Verdict(
+    Culprit.USER,
+    "exception",
+    "A CUDA graph writes its results to the same memory in each call. Clone what is kept beyond the next call, or call "
+    "torch.compiler.cudagraph_mark_step_begin() before each call.",
+)
 _BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
     (torch_api.exceptions.Unsupported, _FULLGRAPH),
     (torch_api.exceptions.UncapturedHigherOrderOpError, _HIGHER_ORDER),
@@ -112,13 +125,38 @@ _BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
     (torch_api.guard_on_data(), _COMPILER),
 )
 """First match wins: the base class of Dynamo's exceptions stands behind them."""
+_TOLD_BY_TYPE = (SystemExit, KeyboardInterrupt, MemoryError, torch.OutOfMemoryError, ImportError, SyntaxError)
+"""What says of itself whose it is, wherever it is raised."""
 
 
 def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
     for kind, verdict in _BY_TYPE:
         if isinstance(exc, kind):
             return verdict
+    if torch_api.is_overwritten(exc):
+        return _OVERWRITTEN
+    if not isinstance(exc, (*_TOLD_BY_TYPE, torch_api.accelerator())) and not _raised_by_us(exc):
+        place = _in_inductor(exc)
+        if place is not None:
+            return _CUDA_GRAPHS if torch_api.is_of_cuda_graphs(place) else _COMPILER
     return _Verdict(*_judge_python(exc, roots))
+
+
+def _in_inductor(exc: BaseException) -> str | None:
+    """The innermost file of Inductor's in which an exception was raised; None where code that it runs raised it.
+
+    That is the user's, a library's, or what Inductor has written, which raises for an index that is out of bounds.
+    """
+    found = None
+    entry = exc.__traceback__
+    while entry is not None:
+        path = entry.tb_frame.f_code.co_filename
+        if torch_api.is_of_inductor(path):
+            found = path
+        elif stacks.is_shown(path) or tracebacks.is_graph(path):
+            found = None
+        entry = entry.tb_next
+    return found
 
 
 def _judge_python(  # noqa: PLR0911 - one return a kind of exception

@@ -26,7 +26,7 @@ def from_traceback(error: BaseException) -> Stack:
     entry = error.__traceback__
     while entry is not None:
         code = entry.tb_frame.f_code
-        if code.co_filename.startswith(_GRAPH):
+        if is_graph(code.co_filename):
             inside = _graph_stack(entry.tb_frame, entry.tb_lineno)
             if inside and out and (out[-1].path, out[-1].function) == (inside[0].path, inside[0].function):
                 out.pop()  # the function that calls the graph, on a line that is none of the call's
@@ -35,6 +35,11 @@ def from_traceback(error: BaseException) -> Stack:
             out.append(_location(code, entry.tb_lineno, entry.tb_lasti))
         entry = entry.tb_next
     return tuple(out)
+
+
+def is_graph(path: str) -> bool:
+    """Whether a frame of this file runs a captured graph as it is."""
+    return path.startswith(_GRAPH)
 
 
 def _location(code: CodeType, line: int, offset: int) -> Location:

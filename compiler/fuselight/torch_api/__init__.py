@@ -25,10 +25,14 @@ from fuselight.torch_api.artefacts import (
 from fuselight.torch_api.comparing import same, version_of
 from fuselight.torch_api.devices import leave_driver_alone, use_driver
 from fuselight.torch_api.errors import (
+    accelerator,
     constraint_violation,
     exceptions,
     gb_ids,
     guard_on_data,
+    is_of_cuda_graphs,
+    is_of_inductor,
+    is_overwritten,
     recompile_limit_hit,
     restart,
 )
@@ -68,6 +72,7 @@ __all__ = [
     "Listener",
     "OpOverload",
     "Positions",
+    "accelerator",
     "backend_named",
     "backend_within",
     "cache_folder",
@@ -93,6 +98,9 @@ __all__ = [
     "is_deleted",
     "is_empty_result",
     "is_generated",
+    "is_of_cuda_graphs",
+    "is_of_inductor",
+    "is_overwritten",
     "is_relational",
     "is_symbol",
     "keep_positions",

@@ -7,6 +7,7 @@ Invariant: a type that this torch lacks is answered by one that nobody raises, s
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping
 from types import ModuleType
 
@@ -17,6 +18,12 @@ import torch.fx.experimental.symbolic_shapes
 
 exceptions: ModuleType = torch._dynamo.exc
 """The module of Dynamo's exception types."""
+
+INDUCTOR = os.path.join(os.path.dirname(torch.__file__), "_inductor", "")
+_ASKED = os.path.join(INDUCTOR, "__init__.py")
+"""Functions that users call: what these refuse was asked for."""
+_CUDA_GRAPHS = os.path.join(INDUCTOR, "cudagraph_")
+_OVERWRITTEN = "overwritten by a subsequent run"
 
 
 @functools.cache
@@ -39,6 +46,26 @@ def constraint_violation() -> type[BaseException]:
 def recompile_limit_hit() -> type[BaseException]:
     """What torch raises at the recompile limit where it may not go on in eager."""
     return _exception(torch._dynamo.exc, "FailOnRecompileLimitHit")
+
+
+def is_of_inductor(path: str) -> bool:
+    """Whether a frame of this file is Inductor at work, its CUDA graphs included."""
+    return path.startswith(INDUCTOR) and path != _ASKED
+
+
+def is_of_cuda_graphs(path: str) -> bool:
+    """Whether a frame of this file records or replays CUDA graphs for torch.compile."""
+    return path.startswith(_CUDA_GRAPHS)
+
+
+def is_overwritten(error: BaseException) -> bool:
+    """Whether what a CUDA graph gave was read after a later replay wrote over it: torch has words alone for it."""
+    return isinstance(error, RuntimeError) and _OVERWRITTEN in str(error)
+
+
+def accelerator() -> type[BaseException]:
+    """What the device itself reports, whichever call was waiting for it by then; nothing of the kind before 2.8."""
+    return _exception(torch, "AcceleratorError")
 
 
 def restart() -> type[BaseException]:

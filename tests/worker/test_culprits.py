@@ -1,0 +1,152 @@
+"""Whose a failure of compiled code is: of torch's own machinery where nobody else's code was running below it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pytest
+import torch
+import torch._inductor
+import torch._inductor.cudagraph_trees
+import torch._inductor.output_code
+
+from fuselight import dynamo, torch_api
+from fuselight.report import Culprit, Failure
+
+TREES = torch._inductor.cudagraph_trees
+OUTPUT_CODE = torch._inductor.output_code.__file__
+GENERATED = "/tmp/torchinductor_me/ab/cabc.py"  # noqa: S108 - nothing is written there
+OVERWRITTEN = "Error: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run."
+
+Call = Callable[[Callable[[], Any]], Any]
+
+
+def at(path: str | None) -> Call:
+    """A function whose code lies in a file, and that calls what it is given."""
+    names: dict[str, Any] = {}
+    exec(compile("def run(inner):\n    return inner()\n", str(path), "exec"), names)  # noqa: S102 - of this file
+    run: Call = names["run"]
+    return run
+
+
+def ended(error: BaseException, roots: tuple[str, ...], *paths: str | None) -> Failure:
+    """What is told of an error that was raised below frames of these files, outermost first."""
+
+    def fail() -> None:
+        raise error
+
+    def through(rest: tuple[str | None, ...]) -> None:
+        if rest:
+            at(rest[0])(lambda: through(rest[1:]))
+        else:
+            fail()
+
+    try:
+        through(paths)
+    except Exception as raised:  # noqa: BLE001 - whatever it was given
+        without_own(raised)
+        return dynamo.failure_of(raised, roots=roots)
+    raise AssertionError
+
+
+def without_own(error: BaseException) -> None:
+    """Leave this file's frames out of a traceback: the error is as if the others had called each other."""
+    entry, kept = error.__traceback__, []
+    while entry is not None:
+        if entry.tb_frame.f_code.co_filename != __file__:
+            kept.append(entry)
+        entry = entry.tb_next
+    made: TracebackType | None = None
+    for one in reversed(kept):
+        made = TracebackType(made, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    error.__traceback__ = made
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return str(tmp_path / "model.py")
+
+
+def test_a_failure_of_torchs_cuda_graphs_is_the_compilers(model: str, tmp_path: Path) -> None:
+    error = RuntimeError("Detected 2 tensor(s) in the cudagraph pool not tracked as outputs.")
+    failure = ended(error, (str(tmp_path),), model, OUTPUT_CODE, TREES.__file__, TREES.__file__)
+    assert (failure.culprit, failure.kind) == (Culprit.COMPILER, "internal")
+    assert "`default`" in failure.next_step
+    assert [place.path for place in failure.stack] == [model], "on the line that called it"
+
+
+@pytest.mark.parametrize(
+    ("error", "below"),
+    [
+        (RuntimeError("no such buffer"), OUTPUT_CODE),
+        (AssertionError(), torch._inductor.__file__.replace("__init__", "scheduler")),
+        (KeyError("x"), torch.fx.__file__),  # called from Inductor
+    ],
+)
+def test_a_failure_inside_of_inductor_is_the_compilers(
+    model: str, tmp_path: Path, error: Exception, below: str
+) -> None:
+    failure = ended(error, (str(tmp_path),), model, OUTPUT_CODE, below)
+    assert (failure.culprit, failure.kind) == (Culprit.COMPILER, "internal")
+    assert "torch.compiler.disable" in failure.next_step
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        (OUTPUT_CODE, TREES.__file__, "{model}"),  # the user's, called from there
+        (OUTPUT_CODE, TREES.__file__, "/site-packages/library/layers.py"),
+        (OUTPUT_CODE, GENERATED),  # an index that is out of bounds
+        (OUTPUT_CODE, "<eval_with_key>.3"),
+        (torch._inductor.__file__,),  # a mode that there is not
+        (torch.nn.functional.__file__,),
+    ],
+)
+def test_what_other_code_raises_is_not_the_compilers(
+    model: str, tmp_path: Path, paths: tuple[str, ...]
+) -> None:
+    inside = (path.format(model=model) for path in paths)
+    failure = ended(RuntimeError("bad inputs"), (str(tmp_path),), model, *inside)
+    assert (failure.culprit, failure.kind) == (Culprit.USER, "exception")
+
+
+def test_what_a_device_reports_is_told_as_before_wherever_it_was_waited_for(
+    model: str, tmp_path: Path
+) -> None:
+    error = torch_api.accelerator()("CUDA error: device-side assert triggered")
+    failure = ended(error, (str(tmp_path),), model, OUTPUT_CODE, TREES.__file__)
+    assert failure.culprit is Culprit.USER
+    failure = ended(torch.OutOfMemoryError("no memory"), (str(tmp_path),), model, TREES.__file__)
+    assert (failure.culprit, failure.kind) == (Culprit.USER, "memory")
+
+
+@pytest.mark.parametrize("paths", [(), (OUTPUT_CODE, TREES.__file__)])
+def test_a_result_that_was_kept_and_written_over_is_the_users(
+    model: str, tmp_path: Path, paths: tuple[str, ...]
+) -> None:
+    failure = ended(RuntimeError(OVERWRITTEN), (str(tmp_path),), model, *paths)
+    assert (failure.culprit, failure.kind) == (Culprit.USER, "exception")
+    assert "torch.compiler.cudagraph_mark_step_begin()" in failure.next_step
+    assert "Clone" in failure.next_step
+
+
+def test_torch_has_these_words_and_this_function() -> None:
+    assert callable(torch.compiler.cudagraph_mark_step_begin)
+    assert "overwritten by a subsequent run" in inspect.getsource(TREES).replace('"\n                f"', "")
+    assert torch_api.is_overwritten(RuntimeError(OVERWRITTEN))
+    assert not torch_api.is_overwritten(RuntimeError("another"))
+    assert torch_api.is_of_cuda_graphs(TREES.__file__)
+
+
+def test_a_mode_that_there_is_not_is_the_users_in_fact(tmp_path: Path) -> None:
+    try:
+        torch.compile(lambda x: x, mode="fastest")
+    except RuntimeError as error:
+        failure = dynamo.failure_of(error, roots=(str(tmp_path),))
+        assert failure.culprit is Culprit.USER
+    else:
+        raise AssertionError("torch takes any mode")

@@ -77,7 +77,10 @@ export interface LineTime {
 
 /** A part of the wall time: a kernel, or a kind of time in none. */
 export interface WallPart {
-  /** `kernel`, `kernel_eager`, `kernel_copy`; of time in none: `launch`, `guards`, `sync` and so on; `unknown`. */
+  /**
+   * `kernel`, `kernel_eager`, `kernel_copy`; `kernel_backend` and `backend`, of one that is not Inductor; of time in
+   * none: `launch`, `guards`, `sync` and so on; `unknown`.
+   */
   readonly kind: string;
   /** The kind in words. */
   readonly label: string;
@@ -142,6 +145,8 @@ export interface Details {
   /** Part of the device's time, 0 to 1. */
   readonly joined: number;
   readonly lines: readonly LineTime[];
+  /** Why kernels cannot be on lines, in words; empty where they can. */
+  readonly no_lines: string;
   /** Adds up to `wall_us`. */
   readonly where: readonly WallPart[];
   readonly kernels: readonly KernelRow[];

@@ -128,6 +128,9 @@ describe("Where the wall time goes", () => {
     const colours = [...kinds, "kernel", "kernel_eager", "kernel_copy"].map(colourIndex);
     assert.equal(new Set(colours).size, colours.length);
     assert.ok(!colours.includes(colourIndex("unknown")));
+    for (const kind of ["kernel_backend", "backend"]) {
+      assert.ok(colours.includes(colourIndex(kind)), "of a backend that is not Inductor");
+    }
   });
 });
 

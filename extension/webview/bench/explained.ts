@@ -32,11 +32,13 @@ export function configurationWords(name: string): string {
 const kinds: Readonly<Record<string, string>> = {
   kernel: "the device computes what torch.compile has made",
   kernel_eager: "the device computes what was not compiled, as at a graph break",
+  kernel_backend: "the device computes: what this backend launches cannot be told from what was not compiled",
   kernel_copy: "the device copies or fills memory",
   launch: "a kernel is handed over, and the device has not begun it",
   guards: "torch looks for compiled code that fits this call, and checks that it is valid",
   wrapper: "the processor gets memory and launches kernels; the device has nothing to do meanwhile",
   eager: "the processor prepares an operator that was not compiled",
+  backend: "the processor prepares operators, of this backend or of what was not compiled",
   sync: "the program waits until the device is done, as .item() does",
   copy: "the program waits for data on its way between processor and device",
   host: "your Python code, and whatever else the processor does",

@@ -94,7 +94,8 @@ const known = 0.995;
 
 function whereSection(of: Details, open: Open): Section {
   const without = `The line of ${percent(1 - of.joined)} of that is not known. `;
-  const told = `A call with the profiler on took ${time(of.wall_us)}; kernels, the pieces of work that the device executes, ran for ${time(of.kernel_us)} of it. ${of.joined > 0 && of.joined < known ? without : ""}The profiler (${of.source}) takes time of its own: the table above is without it.`;
+  const joined = of.no_lines === "" && of.joined > 0 && of.joined < known;
+  const told = `A call with the profiler on took ${time(of.wall_us)}; kernels, the pieces of work that the device executes, ran for ${time(of.kernel_us)} of it. ${joined ? without : ""}The profiler (${of.source}) takes time of its own: the table above is without it.`;
   if (of.where.length === 0) {
     return section("Where the wall time goes", [element("p", {}, told)]);
   }
@@ -103,9 +104,10 @@ function whereSection(of: Details, open: Open): Section {
   return section("Where the wall time goes", [element("p", {}, told), chart.root, table], [chart]);
 }
 
-function linesSection({ lines, kernels, kernel_us }: Details, open: Open): Section {
+function linesSection({ lines, no_lines, kernels, kernel_us }: Details, open: Open): Section {
   if (lines.length === 0) {
-    return section("Time by line", [element("p", {}, "The line of no kernel is known.")]);
+    const why = no_lines === "" ? "the line of no kernel is known" : no_lines;
+    return section("Time by line", [element("p", {}, `${sentence(why, [])}.`)]);
   }
   const sum = kernels.reduce((all, { us }) => all + us, 0);
   const apart = `Times by line and by kernel are medians, ${time(sum)} in all, and the bar above is a mean: some of the profiled calls took far longer than others.`;

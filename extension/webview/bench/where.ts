@@ -55,7 +55,10 @@ const known = [
   "unknown",
 ];
 
+/** Of a backend that is not Inductor; the colours of what Inductor has instead. */
+const instead: Readonly<Record<string, string>> = { kernel_backend: "kernel", backend: "eager" };
+
 export function colourIndex(kind: string): number {
-  const at = known.indexOf(kind);
+  const at = known.indexOf(instead[kind] ?? kind);
   return at === -1 ? known.length - 1 : at;
 }

@@ -14,10 +14,10 @@ from fuselight.report import GapKind, LaunchKind, Work
 from fuselight_server.kernels.shares import Place, place_of
 from fuselight_server.kernels.words import line_ranges
 from fuselight_server.measured import words
-from fuselight_server.measured.comparing import Range, change, eager_of
+from fuselight_server.measured.comparing import Range, change, eager_of, is_foreign
 from fuselight_server.measured.lines import kernel_of, main_place, times_by_line, whole_us
 from fuselight_server.measured.rates import rates
-from fuselight_server.measured.where import longest, of_kind
+from fuselight_server.measured.where import FOREIGN, longest, of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -84,9 +84,8 @@ def _breaks(report: Report, one: MeasuredConfiguration) -> Iterator[Statement]:
         return
     place = next((found for broken in report.breaks if (found := place_of(broken.stack, report.roots))), None)
     profile = one.profile
-    eager = (
-        sum(launch.us for launch in profile.launches if launch.kind is LaunchKind.EAGER) if profile else 0.0
-    )
+    launches = profile.launches if profile is not None and not is_foreign(one) else ()
+    eager = sum(launch.us for launch in launches if launch.kind is LaunchKind.EAGER)
     took = f"; what runs in eager there takes {words.time(eager)} on the device" if eager else ""
     if place is None and profile is not None:
         place, _ = longest(profile, GapKind.EAGER, report.roots)
@@ -126,7 +125,10 @@ def _gaps(report: Report, one: MeasuredConfiguration, profile: Profile) -> Itera
 
     yield from told(Cause.GUARDS, "checking guards", GapKind.GUARDS)
     yield from _launches(one, profile)
-    yield from told(Cause.BREAKS, "calls that were not compiled", GapKind.EAGER)
+    if is_foreign(one):
+        yield from told(Cause.HOST, f"calls of {FOREIGN}", GapKind.EAGER)
+    else:
+        yield from told(Cause.BREAKS, "calls that were not compiled", GapKind.EAGER)
     yield from told(Cause.WAITING, "waiting for the device", GapKind.SYNC)
     yield from told(Cause.COPIES, "copies between host and device", GapKind.COPY)
     yield from told(Cause.HOST, "Python, and all else on the host", GapKind.HOST)

@@ -70,6 +70,11 @@ def has_times(measured: Measured | None) -> bool:
     return any(one.wall is not None or one.device is not None for one in rows)
 
 
+def is_foreign(one: MeasuredConfiguration) -> bool:
+    """Whether a backend compiled its graphs that is not Inductor: what runs in them cannot be told from eager work."""
+    return one.name != EAGER and bool(one.compiles) and one.cudagraphs is None
+
+
 def clock_of(measured: Measured) -> Clock:
     """Return the clock that all rows have: the device's, where each that was timed has it."""
     timed = [one for one in measured.configurations if one.wall is not None or one.device is not None]

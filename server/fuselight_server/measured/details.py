@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.report import LaunchKind
 from fuselight_server.kernels.shares import Place
+from fuselight_server.measured.comparing import is_foreign
 from fuselight_server.measured.lines import kernel_of, main_place, times_by_line, whole_us
 from fuselight_server.measured.rates import rates
 from fuselight_server.measured.where import parts
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+NO_LINES = (
+    "kernels of this backend cannot be joined to lines: only Inductor tells of a kernel which line it is of"
+)
+
 
 def details(one: MeasuredConfiguration, report: Report, view: Shows) -> Json:
     """Return what is known of where a configuration's time goes."""
@@ -43,7 +48,8 @@ def details(one: MeasuredConfiguration, report: Report, view: Shows) -> Json:
         "kernel_us": profile.kernel_us if profile is not None else 0.0,
         "joined": _part(profile.joined_us, profile.device_us) if profile is not None else 0.0,
         "lines": list(_lines(one, report, view)),
-        "where": list(_where(profile, report, view)) if profile is not None else [],
+        "no_lines": NO_LINES if profile is not None and is_foreign(one) else "",
+        "where": list(_where(one, profile, report, view)) if profile is not None else [],
         "kernels": [_kernel(one, launch, whole, report, view) for launch in longest],
         "roofline": _roofline(one, report, view),
         "steps": [_step(step, view) for step in one.compile_steps],
@@ -69,8 +75,8 @@ def _lines(one: MeasuredConfiguration, report: Report, view: Shows) -> Iterator[
             }
 
 
-def _where(profile: Profile, report: Report, view: Shows) -> Iterator[Json]:
-    for part in parts(profile, report.roots):
+def _where(one: MeasuredConfiguration, profile: Profile, report: Report, view: Shows) -> Iterator[Json]:
+    for part in parts(profile, report.roots, foreign=is_foreign(one)):
         yield {
             "kind": part.kind,
             "label": part.label,

@@ -38,6 +38,10 @@ GAPS = {
     GapKind.COPY: "copies between host and device",
     GapKind.HOST: "Python, and all else on the host",
 }
+FOREIGN = "operators of this backend, and what was not compiled"
+"""What cannot be told apart where a backend that is not Inductor runs the graphs."""
+_FOREIGN_LAUNCHES = {LaunchKind.EAGER: ("kernel_backend", f"kernels of {FOREIGN}")}
+_FOREIGN_GAPS = {GapKind.EAGER: ("backend", f"calls of {FOREIGN}")}
 
 
 @dataclass(frozen=True)
@@ -45,43 +49,49 @@ class Part:
     """A part of one call's wall time."""
 
     kind: str
-    """`kernel`, `kernel_eager`, `kernel_copy`; a GapKind's word; `unknown`."""
+    """`kernel`, `kernel_eager`, `kernel_copy`, `kernel_backend`; a GapKind's word, `backend`; `unknown`."""
     label: str
     us: float
     place: Place | None = None
     what: str = ""
 
 
-def parts(profile: Profile, roots: Sequence[str]) -> tuple[Part, ...]:
-    """Return kernels by kind, then gaps by kind, longest first within a kind, then what is not told apart."""
-    found = [*_kernels(profile), *_gaps(profile.gaps, roots)]
+def parts(profile: Profile, roots: Sequence[str], *, foreign: bool = False) -> tuple[Part, ...]:
+    """Return kernels by kind, then gaps by kind, longest first within a kind, then what is not told apart.
+
+    `foreign`: the graphs are of a backend that is not Inductor.
+    """
+    found = [*_kernels(profile, foreign=foreign), *_gaps(profile.gaps, roots, foreign=foreign)]
     rest = profile.wall_us - sum(part.us for part in found)
     if rest > _NEGLIGIBLE * profile.wall_us:
         found.append(Part(UNKNOWN, "not told apart", rest))
     return tuple(found)
 
 
-def _kernels(profile: Profile) -> Iterator[Part]:
+def _kernels(profile: Profile, *, foreign: bool) -> Iterator[Part]:
     whole = sum(max(one.us, 0.0) for one in profile.launches)
     if whole <= 0:
         if profile.kernel_us > 0:
             yield Part(KERNEL, "kernels", profile.kernel_us)
         return
-    for kind, (name, label) in LAUNCHES.items():
+    for kind, known in LAUNCHES.items():
+        name, label = _FOREIGN_LAUNCHES.get(kind, known) if foreign else known
         us = sum(max(one.us, 0.0) for one in profile.launches if one.kind is kind)
         if us > 0:
             yield Part(name, label, us * profile.kernel_us / whole)
 
 
-def _gaps(gaps: Sequence[Gap], roots: Sequence[str]) -> Iterator[Part]:
-    for kind, label in GAPS.items():
+def _gaps(gaps: Sequence[Gap], roots: Sequence[str], *, foreign: bool = False) -> Iterator[Part]:
+    for kind, known in GAPS.items():
+        plain = (kind.value, known)
+        name, label = _FOREIGN_GAPS.get(kind, plain) if foreign else plain
         here: dict[tuple[Place | None, str], float] = {}
         for gap in gaps:
             if gap.kind is kind:
                 key = (place_of(gap.stack, roots), gap.what)
                 here[key] = here.get(key, 0.0) + gap.us
         for (place, what), us in sorted(here.items(), key=lambda item: -item[1]):
-            yield Part(kind.value, label, us, place=place, what=what)
+            yield Part(name, label, us, place=place, what=what)
 
 
 def of_kind(profile: Profile, *kinds: GapKind) -> float:

@@ -21,7 +21,7 @@ function details(times) {
   }));
   const steps = [step("compile", 0, 1e6, 0), step("inductor", 2e5, 6e5, 1), step("codegen", 3e5, 2e5, 2)];
   const whole = { source: "CUPTI", wall_us: all, kernel_us: all, joined: 1 };
-  return { ...whole, lines, where, kernels: [], roofline: null, steps };
+  return { ...whole, lines, where, no_lines: "", kernels: [], roofline: null, steps };
 }
 
 function measured(profiles, changes = {}) {

@@ -57,6 +57,14 @@ def benched(*reports: Report, before: Report | None = None) -> Any:
     return [bench.Benched(one, run(one), run(before) if before is not None else None) for one in reports]
 
 
+def test_of_another_backend_it_is_told_once_that_no_kernel_has_a_line() -> None:
+    shown = replace(profile([ran(None, 90.0), ran(None, 10.0)]), joined_us=0.0)
+    text = said(benchmark(row("eager", 100.0), row("backend:aot_eager", 99.0, profile=shown, compiles=1)))
+    assert "joined to no line" not in text
+    assert text.count("kernels of this backend cannot be joined to lines") == 1
+    assert "kernels of operators of this backend, and what was not compiled" in text
+
+
 def test_the_verdict_comes_first_then_rows_lines_and_where_the_time_goes() -> None:
     text = said(benchmark(row("eager", 300.0), DEFAULT))
     lines = text.splitlines()

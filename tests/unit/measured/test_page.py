@@ -17,6 +17,8 @@ import pytest
 from fuselight.codec import DecodeError
 from fuselight.report import CompileStep, Culprit, Device, Failure, GapKind, Problem, TensorError
 from fuselight_server.kernels import Place
+from fuselight_server.measured.causes import Cause, causes
+from fuselight_server.measured.details import NO_LINES
 from fuselight_server.measured.exports import (
     NotBuiltError,
     as_html,
@@ -135,6 +137,23 @@ def test_the_roofline_needs_the_limits_of_the_device() -> None:
     cpu = Device("cpu", "cpu", "cpu", "", 0)
     without = benchmark(row("default", profile=SHOWN, generated=(KERNELS,)), target_device=cpu)
     assert page(without, VIEW)["profiles"]["default"]["roofline"] is None
+
+
+def test_of_a_backend_that_is_not_inductor_no_kernel_is_told_from_eager_work() -> None:
+    shown = profile(
+        [replace(ran(None, 90.0), name="aten::mul")], [gap(GapKind.EAGER, 8.0), gap(GapKind.HOST, 2.0)]
+    )
+    one = row("backend:aot_eager", 100.0, profile=replace(shown, joined_us=0.0), compiles=1, graph_breaks=2)
+    details = page(benchmark(row("eager", 100.0), one), VIEW)["profiles"]["backend:aot_eager"]
+    assert (details["lines"], details["no_lines"]) == ([], NO_LINES)
+    assert [part["kind"] for part in details["where"]] == ["kernel_backend", "backend", "host"]
+    assert not any(part["label"].startswith(("kernels that were", "calls that")) for part in details["where"])
+    breaks = next(cause for cause in causes(benchmark(one), one, faster=True) if cause.cause is Cause.BREAKS)
+    assert "eager there takes" not in breaks.text
+    for other in (replace(one, cudagraphs=False), replace(one, name="eager"), replace(one, compiles=None)):
+        (details,) = page(benchmark(other), VIEW)["profiles"].values()
+        assert details["no_lines"] == ""
+        assert [part["kind"] for part in details["where"]] == ["kernel_eager", "eager", "host"]
 
 
 def test_lines_are_shown_where_they_are_now() -> None:

@@ -144,11 +144,13 @@ def _print_profile(name: str, found: dict[str, Any], console: Console) -> None:
         _print_table([("line", "time", "share", "source"), *rows[:_LINES]], console)
         _print_more(len(rows) - _LINES, "line", console)
     if found["kernels"]:
-        kernels = [_kernel(one) for one in found["kernels"]]
+        kernels = [_kernel(one, is_told=not found["no_lines"]) for one in found["kernels"]]
         console.print(Text(f"\nkernels of {name}", "bold"), soft_wrap=True)
         head = ("time", "alone", "estimate", "of its limit", "count", "kernel")
         _print_table([head, *kernels[:_LINES]], console)
         _print_more(len(kernels) - _LINES, "kernel", console)
+        if found["no_lines"]:
+            console.print(found["no_lines"], soft_wrap=True)
     if found["where"]:
         parts = [
             (words.time(part["us"]), words.percent(part["share"]), _bar(part["share"]), _part(part))
@@ -161,14 +163,14 @@ def _print_profile(name: str, found: dict[str, Any], console: Console) -> None:
     console.print()
 
 
-def _kernel(one: dict[str, Any]) -> tuple[str, ...]:
+def _kernel(one: dict[str, Any], *, is_told: bool) -> tuple[str, ...]:
     return (
         words.time(one["us"]),
         words.time(one["isolated_us"]) if one["isolated_us"] is not None else "-",
         microseconds(one["estimate_us"]) if one["estimate_us"] is not None else "-",
         words.percent(one["of_limit"]) if one["of_limit"] is not None else "-",
         f"{one['count']:g}",
-        one["name"] + ("" if one["joined"] else "  (joined to no line)"),
+        one["name"] + ("" if one["joined"] or not is_told else "  (joined to no line)"),
     )
 
 

@@ -6,13 +6,13 @@ between its events as well.
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.benchmark import Timer
 
 from fuselight.report import Clock
 
@@ -21,10 +21,20 @@ Prepare = Callable[[], Callable[[], object]]
 
 now = time.perf_counter
 """As it is before any user code runs, which may put a clock of its own in its place."""
+_BENCHMARK = "torch.utils.benchmark"
 _FEW = 10
 """Calls of a round, under which each is timed by itself: torch's timer makes some more beforehand."""
 _EMPTIED = 256 * 2**20
 """Bytes written to clear the cache, as Triton's own benchmark does; more where the L2 is larger than half of it."""
+
+
+def load(asked: str) -> None:
+    """Import what times calls on a CPU, if the device that was asked for may be one: it takes its clock with it.
+
+    That comes before any user code, and only where it is needed: it brings setuptools along, some tenths of a second.
+    """
+    if asked.strip().lower() == "cpu" or not torch.cuda.is_available():
+        importlib.import_module(_BENCHMARK)
 
 
 def once(prepare: Prepare, device: torch.device) -> float:
@@ -58,7 +68,9 @@ def round_of(
     if device.type != "cuda":
         if fresh or calls < _FEW:
             return {Clock.WALL: Taken([once(prepare, device) for _ in range(calls)], calls)}
-        timer = Timer("call()", globals={"call": prepare()}, num_threads=torch.get_num_threads())
+        timer = importlib.import_module(_BENCHMARK).Timer(
+            "call()", globals={"call": prepare()}, num_threads=torch.get_num_threads()
+        )
         return {Clock.WALL: Taken([timer.timeit(calls).mean * 1e6], calls)}
     waited = max(1, calls // 4)
     wall = [once(prepare, device) for _ in range(waited)]

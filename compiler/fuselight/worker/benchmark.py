@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from fuselight.codec import DecodeError, decode, encode
 from fuselight.configurations import EAGER, ConfigurationError, parse_configuration
+from fuselight.measure import timing
 from fuselight.measure.measuring import Measuring
 from fuselight.measure.other import EndedError
 from fuselight.protocol import MeasurePlan
@@ -73,6 +74,7 @@ def coordinate(state: RunState) -> None:
 
     def load() -> None:  # seconds; a fork finds it there
         if state.job.forked:
+            timing.load(plan.device)
             importlib.import_module("fuselight.inductor")
 
     benchmark = Measuring(plan, names, start, functools.partial(_say, state), known, load)

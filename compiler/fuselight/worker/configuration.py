@@ -22,7 +22,7 @@ from fuselight import dynamo, torch_api
 from fuselight.codec import encode
 from fuselight.configurations import EAGER, Configuration, parse_configuration
 from fuselight.devices import find
-from fuselight.measure import machine, results
+from fuselight.measure import machine, results, timing
 from fuselight.measure.configured import Compiled, configured
 from fuselight.measure.judging import Judging
 from fuselight.measure.measuring import FLOAT64
@@ -53,6 +53,7 @@ def main(job: Job, name: str, channel: Connection, parent: int) -> None:
     request = replace(request, environment={**request.environment, **{n: os.environ[n] for n in _CACHES}})
     os.environ.update(request.environment)  # before Inductor reads its own
     torch_api.compile_with_all_workers()
+    timing.load(request.measure.device if request.measure is not None else "")
     if hasattr(os, "register_at_fork"):  # a fork of the user's must not hold the channel, nor answer
         os.register_at_fork(after_in_child=channel.close)
     child.run(replace(job, request=request), Conduct(name, channel, identity(channel.fileno())))

@@ -193,6 +193,8 @@ export interface MeasuredPage {
   readonly running: boolean;
   /** The code has changed since. */
   readonly stale: boolean;
+  /** What is shown is not all that was asked for: the benchmark goes on, or ended early. */
+  readonly partial: boolean;
   readonly title: string;
   /** While there is nothing: what to do. While it runs: what it is at. */
   readonly message: string;

@@ -156,7 +156,7 @@ function same(left: BenchTarget, right: BenchTarget): boolean {
 }
 
 function without({ uri, target, run }: BenchShown, message: string): MeasuredPage {
-  const flags = { found: false, running: false, stale: false };
+  const flags = { found: false, running: false, stale: false, partial: false };
   const nothing = { when: "", work: "", inputs: [], verdict: [], machine: [], notes: [], configurations: [] };
   const of = { run, title: target || "__main__", message, target, path: "", uri };
   return { ...flags, ...of, ...nothing, profiles: {}, history: [], comparison: null };

@@ -128,6 +128,8 @@ class Benches:
         part = self._state.measured.get(failed.key)
         if failed.learnt or part is None or part.unfinished != SO_FAR or part.generation != failed.generation:
             return False
+        if not part.learnt:
+            return False  # first calls alone are no benchmark
         part.report = replace(part.report, failures=(*part.report.failures, *failed.report.failures))
         part.unfinished, part.drawn = ENDED, None
         self._face.results_changed(part.paths())
@@ -139,10 +141,14 @@ class Benches:
         Then the benchmark before stands again; where there was none, what there is of this one, and says so.
         """
         if report is None:
-            self._face.results_changed(take_back(self._state.measured, job.key, job.generation, CANCELLED))
+            paths = take_back(self._state.measured, job.key, job.generation, CANCELLED)
+            left = self._state.measured.get(job.key)
+            if left is not None and left.unfinished == CANCELLED and not left.learnt:
+                del self._state.measured[job.key]  # first calls alone are no benchmark
+            self._face.results_changed(paths)
             return
         result = await self._result(job, report)
-        if result.learnt and self._outcomes.catch_up(result, ended=False):
+        if result.has_begun and self._outcomes.catch_up(result, ended=False):
             result.unfinished = SO_FAR
             self._keep(result)
 

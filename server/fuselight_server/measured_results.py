@@ -97,6 +97,17 @@ class MeasuredResult(Moving):
         return has_times(self.report.measured)
 
     @property
+    def seconds(self) -> float:
+        """How long the benchmark had taken when this was known: another number for each part of it."""
+        return self.report.measured.seconds if self.report.measured is not None else 0.0
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything is known of a configuration: its first call, or that it failed."""
+        rows = self.report.measured.configurations if self.report.measured is not None else ()
+        return any(one.first_us is not None or one.failure is not None for one in rows)
+
+    @property
     def failures(self) -> tuple[Failure, ...]:
         """What failed: the target as a whole first, then configurations."""
         measured = self.report.measured
@@ -111,7 +122,9 @@ class MeasuredResult(Moving):
     @property
     def whole(self) -> MeasuredResult | None:
         """The last result that is all of what a benchmark measured, this one or an earlier."""
-        return self if self.learnt and not self.unfinished else self.earlier
+        if self.learnt and not self.unfinished:
+            return self
+        return self.earlier.whole if self.earlier is not None else None
 
     def change(self, path: str, change: Change) -> None:
         """Take in one change of a file's text."""
@@ -124,8 +137,13 @@ class MeasuredResult(Moving):
         self.moves += 1
 
     def follow(self, older: MeasuredResult) -> None:
-        """Come after the result of the run before; the last whole one stays where this is none, or learnt nothing."""
-        if self.unfinished or not self.learnt:
+        """Come after the result of the run before; the last whole one stays where this is none, or learnt nothing.
+
+        So does one that ended early, until there are times again.
+        """
+        if self.unfinished and not self.learnt:
+            self.earlier = older if older.learnt else older.earlier
+        elif self.unfinished or not self.learnt:
             self.earlier = older.whole
 
     @property

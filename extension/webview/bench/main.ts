@@ -85,8 +85,9 @@ function drawHead(shown: MeasuredPage): void {
 
 /** While a benchmark goes on only the words of its progress change, many times. */
 function sameBody(left: MeasuredPage, right: MeasuredPage): boolean {
+  const running = (one: MeasuredPage) => one.running && (!one.found || one.partial);
   const body = (one: MeasuredPage) =>
-    JSON.stringify({ ...one, message: "", running: one.running && !one.found, stale: false });
+    JSON.stringify({ ...one, message: "", running: running(one), stale: false });
   return body(left) === body(right);
 }
 
@@ -103,7 +104,7 @@ function drawBody(shown: MeasuredPage): void {
   const sections: readonly (Section | null)[] = [
     waitingSection(shown),
     verdictSection(shown, open),
-    configurationsSection(shown.configurations, open),
+    configurationsSection(shown, open),
     notesSection(shown),
     comparisonSection(shown, open),
     ...(details === undefined ? [] : [chooseProfile(names, current), ...profileSections(details, open)]),

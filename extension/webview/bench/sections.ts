@@ -4,7 +4,7 @@
  * Invariant: a section says in words what it cannot show, and never draws an empty chart.
  */
 
-import type { Details, MeasuredPage, Place, Row } from "../../src/bench_messages";
+import type { Details, MeasuredPage, Place } from "../../src/bench_messages";
 import { element } from "../dom";
 import { type Chart, createChart } from "./chart";
 import { flameChart } from "./flame_chart";
@@ -44,22 +44,27 @@ export function verdictSection({ verdict, configurations }: MeasuredPage, open: 
   };
 }
 
-/** While nothing is there yet. */
-export function waitingSection({ found, running }: MeasuredPage): Section | null {
-  const text =
+/** Until all is there: that what stands here already is not all, and may change. */
+export function waitingSection(page: MeasuredPage): Section | null {
+  const { found, running, partial } = page;
+  if (!running || (found && !partial)) {
+    return null;
+  }
+  const hasTimes = page.configurations.some(({ us }) => us !== null);
+  const patience =
     "What is measured stands here as soon as it is there. Each configuration runs in a process of its own; most of the time goes into compiling, with empty caches, and you can go on working meanwhile.";
-  return found || !running
-    ? null
-    : { root: element("section", {}, element("p", { class: "told" }, text)), charts: [] };
+  const text = hasTimes ? "Still measuring: what stands here is not all, and may change." : patience;
+  return { root: element("section", {}, element("p", { class: "told" }, text)), charts: [] };
 }
 
-export function configurationsSection(rows: readonly Row[], open: Open): Section | null {
+export function configurationsSection(page: MeasuredPage, open: Open): Section | null {
+  const rows = page.configurations;
   if (rows.length === 0) {
     return null;
   }
   const tensors = tables.tensorsTable(rows);
   const more = tensors === null ? [] : [details("accuracy", "Accuracy, tensor by tensor", tensors)];
-  return section("Configurations", [tables.configurationsTable(rows, open), ...more]);
+  return section("Configurations", [tables.configurationsTable(page, open), ...more]);
 }
 
 export function notesSection(page: MeasuredPage): Section | null {

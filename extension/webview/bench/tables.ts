@@ -9,6 +9,7 @@ import type {
   Details,
   KernelRow,
   LineTime,
+  MeasuredPage,
   Place,
   RooflinePoint,
   Row,
@@ -81,13 +82,14 @@ export function placeCell(place: Place | null, open: Open): Node | string {
   return element("span", { class: "place" }, link, " ", code);
 }
 
-export function configurationsTable(rows: readonly Row[], open: Open): HTMLElement {
+export function configurationsTable(page: MeasuredPage, open: Open): HTMLElement {
+  const rows = page.configurations;
   const caption = "Configurations, times of one call";
   return table<Row>(
     caption,
     [
       { title: "Configuration", cell: nameCell },
-      { title: "Time of one call", isNumber: true, cell: timeCell },
+      { title: "Time of one call", isNumber: true, cell: (row) => timeCell(row, page) },
       { title: "Speed-up", isNumber: true, cell: (row) => words.speedup(row.speedup) },
       { title: "Results", cell: (row) => accuracyCell(row, open) },
       { title: "First call", isNumber: true, cell: firstCell },
@@ -114,12 +116,13 @@ function nameCell({ name }: Row): Cell {
   return [element("span", { class: "place" }, name), sentence(configurationWords(name))];
 }
 
-function timeCell(row: Row): Cell {
+function timeCell(row: Row, page: MeasuredPage): Cell {
+  const instead = words.withoutTime(row, page);
   const clock = row.clock === null ? "" : `${row.clock} clock, ${words.number(row.calls)} calls`;
   const host =
     row.clock === "device" && row.wall_us !== null ? `${words.time(row.wall_us)} by the host's clock` : "";
   return [
-    words.withSpread(row),
+    instead === null ? words.withSpread(row) : element("em", {}, instead),
     ...(row.unsteady ? [element("strong", { class: "doubt" }, " unsteady")] : []),
     ...[clock, host].map(small),
     ...row.notes.map(sentence),

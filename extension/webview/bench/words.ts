@@ -63,6 +63,18 @@ export function withSpread({ us, spread }: Pick<Row, "us" | "spread">): string {
   return us === null || spread === null ? time(us) : `${time(us)} \u00b1${around}`;
 }
 
+/** Of a configuration that has no time and has not failed: why; null of any other. */
+export function withoutTime(
+  { us, failure, first_us }: Pick<Row, "us" | "failure" | "first_us">,
+  { running, partial }: Pick<MeasuredPage, "running" | "partial">,
+): string | null {
+  if (us !== null || failure !== null || !partial) {
+    return null;
+  }
+  const going = first_us === null ? "not yet measured" : "still measuring";
+  return running ? going : "not measured";
+}
+
 /** `1.62x`; what is far slower keeps two digits, `0.0047x`. */
 export function speedup(factor: number | null): string {
   if (factor === null) {
@@ -101,7 +113,8 @@ export function summary(page: MeasuredPage): string {
   const inputs = page.inputs.length > 0 ? ` of ${page.inputs.join(", ")}` : "";
   const device = page.machine.find(({ name }) => name === "device")?.value;
   const isMeasured = page.configurations.some(({ us }) => us !== null);
-  const tried = isMeasured ? `measured${device === undefined ? "" : ` on ${device}`}` : "tried";
+  const begun = page.running && page.partial ? "begun" : "tried";
+  const tried = isMeasured ? `measured${device === undefined ? "" : ` on ${device}`}` : begun;
   const when = page.when === "" ? "" : `${tried}, ${moment(page.when)}`;
   return [page.path, `${page.work}${inputs}`, when].filter((part) => part !== "").join(" \u00b7 ");
 }

@@ -26,7 +26,7 @@ from fuselight_server.measured.comparison import as_json, compare
 from fuselight_server.measured.page import Around, Drawn, Named, body, nothing, of_body, places_of
 from fuselight_server.measured.planning import history_of
 from fuselight_server.measured.view import View
-from fuselight_server.measured_results import CANCELLED, ENDED
+from fuselight_server.measured_results import CANCELLED, ENDED, SO_FAR
 from fuselight_server.plan import MAIN
 from fuselight_server.runs import Key
 from fuselight_server.state import disk_lines, split_text
@@ -207,6 +207,8 @@ async def _page(
         live is not None and live.kept and live.run and live.run.past.id == wanted
     ):
         live = None
+    if live is not None and live.unfinished == SO_FAR and not live.learnt and past:
+        live = None  # the last whole benchmark says more than first calls
     run = live.run if live is not None else await asyncio.to_thread(_read, history, wanted)
     running = server.analysis.runs.in_flight.get(key)
     around = Around(
@@ -300,7 +302,7 @@ def _failure(kept: MeasuredResult) -> str:
 
 def _notes(live: MeasuredResult, kept: MeasuredResult) -> Iterator[str]:
     """Yield what was seen of a benchmark from outside, and that it is not the last one where that failed."""
-    if live is not kept:
+    if live is not kept and not kept.unfinished:
         yield f"the benchmark after this one failed: {_failure(kept)}"
     if live.unfinished in {CANCELLED, ENDED}:
         yield live.unfinished

@@ -23,6 +23,7 @@ from fuselight_server.measured.comparing import (
     speedup,
     timing_of,
 )
+from fuselight_server.measured_results import SO_FAR
 from fuselight_server.runs import Key
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ def summary(result: MeasuredResult) -> str:
     """Say in one line what was measured: `eager 12.3 ms, default 4.1 ms (3.0x) - measured on NVIDIA H200`."""
     shown = result.shown
     failures = result.report.failures
+    if result.unfinished == SO_FAR and not result.learnt:
+        return f"{_first_calls(result)} - still measuring"
     if not shown.learnt or shown.report.measured is None:
         why = result.failures[0].message if result.failures else "nothing was measured"
         return f"no benchmark: {textwrap.shorten(why, 100, placeholder='...')}"
@@ -100,6 +103,18 @@ def summary(result: MeasuredResult) -> str:
     elif failures:
         text += ", failed"
     return text + caveats(shown)
+
+
+def _first_calls(result: MeasuredResult) -> str:
+    """Say what is known before there are times: `first call of eager 109 ms, of default 12 s`."""
+    rows = result.report.measured.configurations if result.report.measured is not None else ()
+    told = [
+        f"of {one.name} failed" if one.first_us is None else f"of {one.name} {words.time(one.first_us)}"
+        for one in rows
+        if one.first_us is not None or one.failure is not None
+    ]
+    more = len(told) - _ROWS - 1
+    return f"first call {', '.join(told[: _ROWS + 1])}" + (f" and {more} more" if more > 0 else "")
 
 
 def _rows(measured: Measured) -> str:

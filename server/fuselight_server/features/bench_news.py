@@ -28,7 +28,7 @@ class BenchNews:
         """Send what differs from what was sent last; return the files whose findings of benchmarks may differ, too."""
         runs = server.analysis.runs
         known = {
-            key: (one.generation, one.unfinished, one.kept, one.shown.stale, one.shown.moves)
+            key: (one.generation, one.unfinished, one.kept, one.shown.stale, one.shown.moves, one.seconds)
             for key, one in server.state.measured.items()
         }
         told: dict[Key, tuple[object, ...]] = {}

@@ -139,7 +139,8 @@ def _after_ignores(
     """
     captured = any(reading.path in one.depends and not one.stale and one.learnt for one in results)
     generated = any(reading.path in one.depends and not one.stale and one.learnt for one in kernels)
-    benchmarked = any(reading.path in one.depends and not one.stale and one.learnt for one in measured)
+    shown = [one.shown for one in measured]
+    benchmarked = any(reading.path in one.depends and not one.stale and one.learnt for one in shown)
 
     def is_known(code: str) -> bool:
         if of_capture(code):

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fuselight.report import MeasuredConfiguration
 from fuselight_server.kernels.shares import Place, place_of
 from fuselight_server.measured import words
 from fuselight_server.measured.comparing import clock_of, has_times, range_of, speedup, spread_of, timing_of
@@ -21,7 +22,7 @@ from fuselight_server.measured.verdict import verdict
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.report import Accuracy, Machine, Measured, MeasuredConfiguration, Report, Stack
+    from fuselight.report import Accuracy, Machine, Measured, Report, Stack
     from fuselight_server.measured.view import Shows, Still
 
 Json = dict[str, Any]
@@ -62,6 +63,7 @@ def nothing(named: Named, view: Shows, around: Around) -> Json:
     return {
         **_head(named, view, around),
         "found": False,
+        "partial": False,
         "when": "",
         "work": "",
         "inputs": [],
@@ -100,7 +102,8 @@ def body(report: Report, view: Shows) -> Json | None:
             "verdict": [{"text": one.text, "place": view.place(one.place)} for one in verdict(report)],
             "machine": machine(measured.machine, report),
             "notes": notes(report, measured),
-            "configurations": [_row(one, measured, report, view) for one in measured.configurations],
+            "partial": not measured.finished,
+            "configurations": [_row(one, measured, report, view) for one in _asked_for(measured)],
             "profiles": {
                 one.name: details(one, report, view)
                 for one in measured.configurations
@@ -192,6 +195,13 @@ def notes(report: Report, measured: Measured) -> list[str]:
 def _lost(report: Report) -> list[str]:
     failed = [words.failed(one) for one in report.failures]
     return [*failed, *(f"not known: {one.what}: {one.why}" for one in report.problems)]
+
+
+def _asked_for(measured: Measured) -> Iterator[MeasuredConfiguration]:
+    """Yield all configurations in their order, those of which nothing is known among them."""
+    known = {one.name: one for one in measured.configurations}
+    for name in dict.fromkeys((*measured.order, *known)):
+        yield known.get(name) or MeasuredConfiguration(name)
 
 
 def _row(one: MeasuredConfiguration, measured: Measured, report: Report, view: Shows) -> Json:

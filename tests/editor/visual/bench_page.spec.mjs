@@ -26,7 +26,15 @@ function details(times) {
 
 function measured(profiles, changes = {}) {
   const texts = { title: "Net", message: "", target: "Net", path: "net.py", uri: "file:///w/net.py" };
-  const about = { run: null, found: true, running: false, stale: false, when: "", work: "inference" };
+  const about = {
+    run: null,
+    found: true,
+    running: false,
+    stale: false,
+    partial: false,
+    when: "2026-01-31T12:00:00Z",
+    work: "inference",
+  };
   const lists = { inputs: [], verdict: [], machine: [], notes: [], configurations: [], history: [] };
   return { ...texts, ...about, ...lists, profiles, comparison: null, ...changes };
 }
@@ -99,6 +107,40 @@ test("a chart's keys go on where they were when the focus comes back", async ({ 
   await page.keyboard.press("Shift+Tab");
   await page.keyboard.press("ArrowUp");
   await expect(told(page, 1, "20 us")).toBeVisible();
+});
+
+const row = (name, known) => {
+  const times = {
+    speedup: null,
+    us: null,
+    spread: null,
+    unsteady: false,
+    clock: null,
+    wall_us: null,
+    calls: 0,
+  };
+  const sizes = { first_us: null, second_us: null, peak_bytes: null, own_bytes: null, graph_breaks: null };
+  const others = { failure: null, accuracy: null, compiles: null, recompiles: null, notes: [] };
+  return { name, ...times, ...sizes, ...others, ...known };
+};
+
+test("what is known before there are times is shown as no more than that", async ({ page, draw }) => {
+  const rows = [row("eager", { first_us: 109e3, second_us: 90e3 }), row("default", {})];
+  const begun = { configurations: rows, partial: true, message: "default: compiling" };
+  await draw(measured({}, { ...begun, running: true }));
+  const cells = (name) => page.getByRole("row", { name });
+  await expect(cells(/^eager .*still measuring .* 109 ms ?second 90 ms/)).toBeVisible();
+  await expect(cells(/^default .*not yet measured/)).toBeVisible();
+  await expect(page.getByText("What is measured stands here as soon as it is there")).toBeVisible();
+  await expect(page.getByText(/begun, 2026-01-31/)).toBeVisible();
+  const timed = [row("eager", { us: 300, spread: 0.01, first_us: 109e3 }), rows[1]];
+  await draw(measured({}, { ...begun, configurations: timed, running: true }));
+  await expect(page.getByText("Still measuring: what stands here is not all")).toBeVisible();
+  await draw(measured({}, { ...begun, configurations: timed, running: false }));
+  await expect(cells(/^default .*not measured/)).toBeVisible();
+  await expect(page.getByText("till measuring")).toHaveCount(0);
+  await draw(measured({}, { configurations: timed }));
+  await expect(cells(/^default .*\u2013/)).toBeVisible();
 });
 
 test("what was zoomed in on stays in sight", async ({ page, draw }) => {

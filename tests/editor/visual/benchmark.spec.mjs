@@ -46,6 +46,8 @@ test("a benchmark, from the lens to its files", async ({ session, page, context 
     await expect(heading).toBeVisible();
     await expect(benchmark.getByRole("button", { name: "Cancel the benchmark" })).toBeVisible();
     await expect(benchmark.getByRole("status").first()).toContainText("Net");
+    await expect(row(/^eager .*still measuring .*second [\d.]+ [um]s/)).toBeVisible(measured);
+    await view.screenshot("benchmark-begun");
   });
 
   await test.step("the table has eager and compiled, measured and held against each other", async () => {

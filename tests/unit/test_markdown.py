@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight_server.features.markdown import code_block, code_span, link, plain
+from fuselight_server.features.markdown import code_block, code_span, link, name_cell, plain
 
 ACTIVE = "\\`*_{}[]()<>#+-!|~&"
 
@@ -29,6 +29,22 @@ ACTIVE = "\\`*_{}[]()<>#+-!|~&"
 )
 def test_text_is_shown_as_it_is(text: str, shown: str) -> None:
     assert plain(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("extern_kernels.mm", r"extern\_kernels.mm"),
+        ("a" * 40, "a" * 40),
+        (
+            "triton_per_fused__to_copy_add_div_mul_pow_12",
+            "triton\\_per\\_fused\\_\\_to\\_copy\\_a\u2026v\\_mul\\_pow\\_12",
+        ),
+        ("op | <b>", r"op / \<b\>"),
+    ],
+)
+def test_a_name_in_a_table_is_short_enough_to_be_seen_with_its_number(name: str, shown: str) -> None:
+    assert name_cell(name) == shown
 
 
 @given(st.text(alphabet=ACTIVE + "ab1. \n:/"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.features.bench_lens import line_words, standing
-from fuselight_server.features.markdown import code_span, plain
+from fuselight_server.features.markdown import code_span, name_cell, plain
 from fuselight_server.kernels.words import microseconds
 from fuselight_server.measured import words
 from fuselight_server.measured.rates import rates
@@ -26,8 +26,8 @@ _COLUMNS = (
     ("estimate", "--:"),
     ("of its limit", "--:"),
     ("count", "--:"),
-    ("kind", "---"),
-    ("kernel", "---"),
+    ("kind", ":--"),
+    ("kernel", ":--"),
 )
 """With how they are aligned; one without an entry is left out."""
 
@@ -72,5 +72,5 @@ def _cells(result: MeasuredResult, launch: MeasuredLaunch, kernel: Kernel | None
         limit,
         f"{launch.count:g}",
         kind,
-        plain(name.replace("|", "/")),
+        name_cell(name),
     ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.features.bench_lens import standing, stands
 from fuselight_server.features.kernel_lens import words
-from fuselight_server.features.markdown import code_span, plain
+from fuselight_server.features.markdown import code_span, name_cell, plain
 from fuselight_server.kernels.words import candidates, microseconds, operations, size
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def _table(name: str, result: KernelResult, row: Row) -> str:
     head = f"{code_span(name)}: {plain(words(result, [row]))}"
     folded: Counter[tuple[str, ...]] = Counter(_cells(graph, kernel) for graph, kernel in row.cost.launches)
     # Names come last: they are long, and a hover cuts off what does not fit.
-    lines = ["| count | estimate | bound | moves | phase | kind | kernel |", "|--:|--:|---|--:|---|---|---|"]
+    lines = ["| count | estimate | bound | moves | phase | kind | kernel |", "|--:|--:|:--|--:|:--|:--|:--|"]
     for (*facts, kernel), count in list(folded.items())[:LISTED]:
-        lines.append("| " + " | ".join([str(count), *facts, plain(kernel)]) + " |")
+        lines.append("| " + " | ".join([str(count), *facts, name_cell(kernel)]) + " |")
     more = len(folded) - LISTED
     parts = [head, "\n".join(lines)]
     if more > 0:
@@ -81,5 +81,5 @@ def _cells(graph: GeneratedGraph, kernel: Kernel) -> tuple[str, ...]:
         ", ".join(work),
         graph.phase.value,
         kernel.kind.value.replace("_", " "),
-        kernel.name.replace("|", "/"),
+        kernel.name,
     )

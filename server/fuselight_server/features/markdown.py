@@ -12,6 +12,10 @@ _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~&])")
 _LISTED = re.compile(r"^(\s*\d+)\.", re.MULTILINE)
 _RUN = re.compile(r"`+")
+_NAME = 40
+"""Letters of a kernel's name in a hover."""
+_TAIL = 12
+"""Of these, from its end, where the number is that tells it from others."""
 
 
 def plain(text: str) -> str:
@@ -28,6 +32,15 @@ def code_span(text: str) -> str:
     fence = "`" * (_longest_run(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def name_cell(name: str) -> str:
+    """Show the name of a kernel in the last column of a hover's table, which is as wide as the editor lets it be.
+
+    A name has no place to be broken at, and what does not fit would be cut off with the numbers at its end.
+    """
+    cut = name if len(name) <= _NAME else f"{name[: _NAME - _TAIL - 1]}\N{HORIZONTAL ELLIPSIS}{name[-_TAIL:]}"
+    return plain(cut.replace("|", "/"))
 
 
 def code_block(text: str, language: str) -> str:

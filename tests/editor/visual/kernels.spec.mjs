@@ -65,6 +65,9 @@ test("kernels stand on their lines, and a kernel is read beside its line", async
     await view.command("Show or Focus Hover");
     await expect(view.hover.filter({ hasText: "triton_poi_fused" }).first()).toBeVisible();
     await expect(view.hover.filter({ hasText: "nothing was launched" }).first()).toBeVisible();
+    const table = view.hover.locator("table").first();
+    const cut = table.evaluate((made) => made.scrollWidth > made.closest(".monaco-hover").clientWidth);
+    expect(await cut, "all columns are seen").toBe(false);
     await view.screenshot("kernel-hover");
     await view.page.keyboard.press("Escape");
   });

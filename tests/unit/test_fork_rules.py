@@ -59,6 +59,16 @@ def test_a_thread_that_stays_breaks_one() -> None:
     assert run(body) == ["('1 new threads',)"]
 
 
+def test_a_thread_that_its_library_starts_again_behind_a_fork_breaks_no_rule() -> None:
+    body = (
+        "thread.start()\n"
+        "with open(f'/proc/self/task/{thread.native_id}/comm', 'w') as file:\n"
+        "    file.write('jemalloc_bg_thd')\n"
+        "print(fork_rules.violations(baseline))\n"
+    )
+    assert run(body) == ["()"]
+
+
 def test_the_baseline_has_no_thread_that_ends_before_a_fork() -> None:
     body = "os.register_at_fork(before=end)\nthread.start()\nprint(fork_rules.baseline().threads)\n"
     assert run(body) == ["1"]

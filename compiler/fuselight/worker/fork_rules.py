@@ -25,6 +25,9 @@ HOST_UNSET = ("TORCH_TRACE", "TORCH_LOGS_OUT")
 """Taken away in the host: every child would write to the log file that the host opened."""
 
 
+_STARTED_AGAIN = frozenset({b"jemalloc_bg_thd"})
+"""Names of threads that a library prepares for a fork, and starts again behind it where it needs them: the one of
+jemalloc, which comes with pyarrow, and so with pandas, scikit-learn and transformers."""
 _EXITING = 0x4
 """The kernel's PF_EXITING, in the flags of a thread's `stat`."""
 
@@ -83,18 +86,21 @@ def _threads_behind_a_fork(expected: int) -> int:
 
 
 def thread_count() -> int:
-    """Count the threads of this process, native ones included, and those not that are ending."""
-    return sum(not _is_ending(name) for name in os.listdir("/proc/self/task"))
+    """Count the threads of this process, native ones included, that a fork would take from somebody."""
+    return sum(_is_needed(name) for name in os.listdir("/proc/self/task"))
 
 
-def _is_ending(thread: str) -> bool:
-    """Say whether a thread has run its last: it can be joined already, and be listed still."""
+def _is_needed(thread: str) -> bool:
+    """Say whether a thread goes on, and is none that comes back by itself.
+
+    One that has run its last can be joined already, and be listed still.
+    """
     try:
         with open(f"/proc/self/task/{thread}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        return bool(int(fields[6]) & _EXITING)
+            name, _, fields = file.read().partition(b"(")[2].rpartition(b")")
+        return name not in _STARTED_AGAIN and not int(fields.split()[6]) & _EXITING
     except OSError:  # it has ended meanwhile
-        return True
+        return False
 
 
 def nvidia_descriptors() -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
     PYTHONPATH=compiler:server python -m benchmarks.gpu.measured [--models bert,gpt2] [--seed] [--out FOLDER]
 
-Each model is measured as `fuselight bench` measures it, by a worker of this interpreter, and then by a process that
-knows nothing of Fuselight (`measured_apart`). What was measured is kept in the folder, one file a model: a later call
+Each model is measured as `fuselight bench` measures it, by a worker of this interpreter, and then by processes that
+know nothing of Fuselight (`measured_apart`): three, for what one process reads differs by percents from what the next
+one reads. What was measured is kept in the folder, one file a model: a later call
 with other models adds to it, and `--only-page` writes the page of what is there. The twelve models and the experiment
 with the large ResNet-50 (`--seed`) take some twenty minutes together; where one command may not take so long, give it
 some models at a time. Needs torch, with Triton on a GPU, and the models' libraries.
@@ -82,6 +83,7 @@ def _asked() -> argparse.Namespace:
         default=0,
         help="times the rows of benchmarks.gpu.models; else as measured_models has it",
     )
+    parser.add_argument("--apart", type=int, default=3, help="independent processes, one after the other")
     parser.add_argument("--seconds", type=float, default=2.0, help="timed calls of a configuration")
     parser.add_argument(
         "--seed", action="store_true", help="measure the large ResNet-50 in four configurations, too"
@@ -109,10 +111,12 @@ def _model(model: str, asked: argparse.Namespace) -> dict[str, Any]:
             model, asked, ("eager", asked.mode), limit=float(APART_SECONDS), keep_caches=caches
         )
         # The same code as was measured: how Inductor's kernels are laid out is decided by timing them, each time anew.
-        apart, why = (
-            _apart(model, asked, Path(caches, asked.mode)) if "configurations" in measured else ({}, "")
-        )
-    return {"measured": measured, "apart": apart, "why": why, "mode": asked.mode, "made": _made(asked)}
+        kept = Path(caches, asked.mode)
+        times = asked.apart if "configurations" in measured else 0
+        readings = [_apart(model, asked, kept) for _ in range(times)]
+    why = next(filter(None, (why for _, why in readings)), "")
+    aparts = [found for found, _ in readings if found]
+    return {"measured": measured, "aparts": aparts, "why": why, "mode": asked.mode, "made": _made(asked)}
 
 
 def _measured(
@@ -303,7 +307,7 @@ def _page(folder: Path) -> str:
             for key, value in found["made"].items():
                 told.setdefault(key, {})[value] = None
             rows.append(
-                measured_table.row_of(path.stem, decode(Measured, measured), found["mode"], found["apart"])
+                measured_table.row_of(path.stem, decode(Measured, measured), found["mode"], found["aparts"])
             )
     made = {key: "<br>".join(values) for key, values in told.items()}
     return measured_table.page(made, rows, seeds, model)

@@ -18,6 +18,8 @@ TWELVE = tuple(MODELS)[:12]
 """A CNN, ViT, BERT, GPT, Llama, T5, ConvNeXt, Mixer, U-Net, experts, recurrent cells, a custom Triton kernel."""
 ROWS = {
     "resnet50": 1024,
+    "bert": 2048,
+    "convnext": 1024,
     "t5": 2048,
     "mixer": 2048,
     "mixtral": 1536,

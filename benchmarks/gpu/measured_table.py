@@ -26,8 +26,14 @@ class Against:
     model: str
     name: str
     us: float
-    other_us: float
+    others_us: tuple[float, ...]
+    """An estimate, or what several processes have read, least first."""
     note: str = ""
+
+    @property
+    def other_us(self) -> float:
+        """What of their range is nearest."""
+        return _nearest(self.us, self.others_us)
 
     @property
     def error(self) -> float:
@@ -44,7 +50,8 @@ class ModelRow:
     us: float | None = None
     spread: float | None = None
     clock: str = ""
-    apart_us: float | None = None
+    apart_us: tuple[float, ...] = ()
+    """By independent processes, least first."""
     joined: float | None = None
     """Part of the device time."""
     whole: float | None = None
@@ -60,21 +67,26 @@ class ModelRow:
 
     @property
     def off(self) -> float | None:
-        """How far the time is from the independent one."""
+        """How far the time is from what independent processes read: 0 within their range."""
         if self.us is None or not self.apart_us:
             return None
-        return abs(self.us - self.apart_us) / self.apart_us
+        other = _nearest(self.us, self.apart_us)
+        return abs(self.us - other) / other
 
 
-def row_of(model: str, measured: Measured, name: str, apart: Mapping[str, Any]) -> ModelRow:
-    """The row of one model: its configuration `name`, and what `measured_apart` read."""
+def _nearest(us: float, others: Sequence[float]) -> float:
+    return min(max(us, others[0]), others[-1])
+
+
+def row_of(model: str, measured: Measured, name: str, aparts: Sequence[Mapping[str, Any]]) -> ModelRow:
+    """The row of one model: its configuration `name`, and what processes of `measured_apart` read."""
     one = next((one for one in measured.configurations if one.name == name), None)
     if one is None or one.failure is not None:
         why = one.failure.message if one is not None and one.failure is not None else "it was not measured"
         return ModelRow(model, failure=why)
     timing = one.device or one.wall
     profile = one.profile
-    read, unread = _read(model, one, apart.get("kernels") or {})
+    read, unread = _read(model, one, [apart.get("kernels") or {} for apart in aparts])
     gaps = sum(gap.us for gap in profile.gaps) if profile is not None else 0.0
     own = measured.seconds - measured.counted_seconds
     return ModelRow(
@@ -82,7 +94,7 @@ def row_of(model: str, measured: Measured, name: str, apart: Mapping[str, Any]) 
         us=timing.median_us if timing is not None else None,
         spread=timing.spread if timing is not None else None,
         clock=_clock(timing),
-        apart_us=apart.get("us"),
+        apart_us=tuple(sorted(apart["us"] for apart in aparts if "us" in apart)),
         joined=profile.joined_us / profile.device_us if profile is not None and profile.device_us else None,
         whole=(profile.kernel_us + gaps) / profile.wall_us
         if profile is not None and profile.wall_us
@@ -108,14 +120,14 @@ def _clock(timing: Timing | None) -> str:
 
 
 def _read(
-    model: str, one: MeasuredConfiguration, kernels: Mapping[str, Mapping[str, float]]
+    model: str, one: MeasuredConfiguration, readings: Sequence[Mapping[str, Mapping[str, float]]]
 ) -> tuple[tuple[Against, ...], int | None]:
     """Kernels by name, as the profiler has it: the sum of a call, here and there.
 
     A library's call that launches several kernels goes by the longest of them: where the counts differ, the two are not
     of the same and are not compared.
     """
-    if not kernels:
+    if not any(readings):
         return (), None
     by_name: dict[str, list[float]] = {}
     for launch in one.profile.launches if one.profile is not None else ():
@@ -124,12 +136,16 @@ def _read(
             total[0] += launch.us
             total[1] += launch.count
     long = {name: total for name, total in by_name.items() if total[1] and total[0] / total[1] > _LONG_US}
-    found = tuple(
-        Against(model, name, us, kernels[name]["us"])
-        for name, (us, count) in long.items()
-        if name in kernels and round(kernels[name].get("count", count)) == round(count)
-    )
-    return found, len(long) - len(found)
+    found = []
+    for name, (us, count) in long.items():
+        same = [
+            kernels[name]["us"]
+            for kernels in readings
+            if name in kernels and round(kernels[name].get("count", count)) == round(count)
+        ]
+        if same:
+            found.append(Against(model, name, us, tuple(sorted(same))))
+    return tuple(found), len(long) - len(found)
 
 
 def _estimates(model: str, one: MeasuredConfiguration) -> Iterable[Against]:
@@ -137,7 +153,7 @@ def _estimates(model: str, one: MeasuredConfiguration) -> Iterable[Against]:
         kernel = _kernel(one, launch.graph, launch.launch)
         if kernel is not None and kernel.estimate_us is not None and launch.us > _ESTIMATED_US:
             note = f"{kernel.kind.value}, bound by {kernel.bound}, {_operators(kernel)}"
-            yield Against(model, kernel.name, launch.us, kernel.estimate_us, note)
+            yield Against(model, kernel.name, launch.us, (kernel.estimate_us,), note)
 
 
 def _kernel(one: MeasuredConfiguration, graph: int | None, launch: int | None) -> Kernel | None:
@@ -252,14 +268,22 @@ def _cells(row: ModelRow) -> tuple[str, ...]:
         return row.model, f"failed: {row.failure}", *["-"] * (len(_HEAD) - 2)
     worst = max((one.error for one in row.kernels), default=None)
     return (
-        row.model, _number(row.us, "{:.1f}"), _number(row.spread, "{:.1%}"), row.clock, _number(row.apart_us, "{:.1f}"),
+        row.model, _number(row.us, "{:.1f}"), _number(row.spread, "{:.1%}"), row.clock, _range(row.apart_us, ".1f"),
         _number(row.off, "{:.1%}"), _number(row.joined, "{:.2%}"), _number(row.whole, "{:.2%}"), str(len(row.kernels)),
         _number(worst, "{:.1%}"), _number(row.unread, "{}"), _number(row.overhead, "{:.1%}"),
     )  # fmt: skip
 
 
 def _against(one: Against) -> tuple[str, ...]:
-    return one.model, f"`{one.name}`", f"{one.us:.2f}", f"{one.other_us:.2f}", f"{one.error:.1%}"
+    return one.model, f"`{one.name}`", f"{one.us:.2f}", _range(one.others_us, ".2f"), f"{one.error:.1%}"
+
+
+def _range(us: Sequence[float], form: str) -> str:
+    """`21.09`, or `21.09 to 23.45` of several processes."""
+    if not us:
+        return "-"
+    low, high = f"{us[0]:{form}}", f"{us[-1]:{form}}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _notes(rows: Sequence[ModelRow]) -> str:

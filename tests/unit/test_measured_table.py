@@ -83,8 +83,8 @@ APART = {"us": 100.0, "kernels": {"triton_a": {"us": 42.0, "count": 1}, "gemm": 
 
 
 def test_a_row_is_read_from_the_report_and_the_reading() -> None:
-    row = row_of("bert", MEASURED, "default", APART)
-    assert (row.us, row.clock, row.apart_us) == (102.0, "device", 100.0)
+    row = row_of("bert", MEASURED, "default", [APART])
+    assert (row.us, row.clock, row.apart_us) == (102.0, "device", (100.0,))
     assert row.off == pytest.approx(0.02)
     assert row.joined == pytest.approx(0.99)
     assert row.whole == pytest.approx(0.99)
@@ -101,17 +101,28 @@ def test_a_row_is_read_from_the_report_and_the_reading() -> None:
 
 
 def test_a_kernel_that_nobody_else_has_is_counted() -> None:
-    row = row_of("bert", MEASURED, "default", {"us": 100.0, "kernels": {"triton_a": {"us": 40.0}}})
+    row = row_of("bert", MEASURED, "default", [{"us": 100.0, "kernels": {"triton_a": {"us": 40.0}}}])
     assert (len(row.kernels), row.unread) == (1, 1)
     several = {"triton_a": {"us": 40.0, "count": 1}, "gemm": {"us": 30.0, "count": 2}}
-    row = row_of("bert", MEASURED, "default", {"us": 100.0, "kernels": several})
+    row = row_of("bert", MEASURED, "default", [{"us": 100.0, "kernels": several}])
     assert ([one.name for one in row.kernels], row.unread) == (["triton_a"], 1)
-    assert row_of("bert", MEASURED, "default", {}).unread is None
+    assert row_of("bert", MEASURED, "default", [{}]).unread is None
+
+
+def test_several_readings_are_a_range_and_what_is_within_it_is_not_off() -> None:
+    others = [{"us": us, "kernels": {"triton_a": {"us": us / 2.5, "count": 1}}} for us in (110.0, 98.0)]
+    row = row_of("bert", MEASURED, "default", others)
+    assert (row.apart_us, row.off) == ((98.0, 110.0), 0.0)
+    (kernel,) = row.kernels
+    assert (kernel.others_us, kernel.error) == ((39.2, 44.0), 0.0)
+    assert "98.0 to 110.0 | 0.0%" in page({}, [row], [])
+    above = row_of("bert", MEASURED, "default", [{"us": 90.0}, {"us": 100.0}])
+    assert above.off == pytest.approx(0.02)
 
 
 def test_what_failed_says_why() -> None:
-    assert row_of("bert", MEASURED, "max-autotune", APART).failure == "not done after 400 s"
-    assert row_of("bert", MEASURED, "reduce-overhead", APART).failure == "it was not measured"
+    assert row_of("bert", MEASURED, "max-autotune", [APART]).failure == "not done after 400 s"
+    assert row_of("bert", MEASURED, "reduce-overhead", [APART]).failure == "it was not measured"
     assert "| bert | failed: not done | - |" in page({}, [ModelRow("bert", "not done")], [], "tiny")
 
 
@@ -122,7 +133,7 @@ def _promises(text: str) -> dict[str, list[str]]:
 
 
 def test_promises_are_kept_or_not() -> None:
-    row = row_of("bert", MEASURED, "default", APART)
+    row = row_of("bert", MEASURED, "default", [APART])
     told = _promises(page({}, [row], seed_rows(MEASURED), "tiny"))
     kept = {what: cells[-1] for what, cells in told.items()}
     assert kept["time of a call against an independent one"] == "yes"
@@ -141,7 +152,7 @@ def test_promises_are_kept_or_not() -> None:
 
 
 def test_one_model_without_a_number_leaves_the_promise_open() -> None:
-    row = row_of("bert", MEASURED, "default", APART)
+    row = row_of("bert", MEASURED, "default", [APART])
     told = _promises(page({}, [row, ModelRow("gpt2", failure="no memory")], [], "tiny"))
     assert told["time of a call against an independent one"][-1] == "not measured"
 
@@ -158,7 +169,7 @@ def test_the_large_models_rows() -> None:
 
 
 def test_the_worst_estimates_are_told_with_what_they_are() -> None:
-    row = row_of("bert", MEASURED, "default", APART)
+    row = row_of("bert", MEASURED, "default", [APART])
     text = page({}, [replace(row, estimates=row.estimates * 9)], [], "tiny")
     section = text.partition("## Estimates")[2].partition("## tiny")[0]
     lines = [line for line in section.splitlines() if line.startswith("| bert")]

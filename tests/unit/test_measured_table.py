@@ -115,7 +115,7 @@ def test_several_readings_are_a_range_and_what_is_within_it_is_not_off() -> None
     assert (row.apart_us, row.off) == ((98.0, 110.0), 0.0)
     (kernel,) = row.kernels
     assert (kernel.others_us, kernel.error) == ((39.2, 44.0), 0.0)
-    assert "98.0 to 110.0 | 0.0%" in page({}, [row], [])
+    assert "98.0 to 110.0 | 0.0%" in page({}, [row], [], "resnet50_large")
     above = row_of("bert", MEASURED, "default", [{"us": 90.0}, {"us": 100.0}])
     assert above.off == pytest.approx(0.02)
 

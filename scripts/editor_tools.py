@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from node_tools import CACHE, ROOT, Node, Unavailable, ensure_node, npm_ci
@@ -72,14 +73,19 @@ def ensure_code_server() -> Editor:
 
 
 def ensure_browser() -> Browser:
-    """The system's Chromium, else Playwright's own, else the one that npm carries, else apt's when we are root."""
+    """The system's Chromium, else Playwright's own, else the one that npm carries, else apt's when we are root.
+
+    What is here comes before what would be fetched: where Playwright's server is out of reach, that takes seconds to
+    show, each time.
+    """
     reasons: list[str] = []
-    for rung in (_system_browser, _playwright_browser, _npm_browser, _apt_browser):
+    here = (_system_browser, partial(_playwright_browser, fetch=False), partial(_npm_browser, fetch=False))
+    for rung in (*here, _playwright_browser, _npm_browser, _apt_browser):
         try:
             return rung()
         except Unavailable as why:
             reasons.append(str(why))
-    raise Unavailable("no Chromium: " + "; ".join(reasons))
+    raise Unavailable("no Chromium: " + "; ".join(dict.fromkeys(reasons)))
 
 
 def ensure_editor_tests() -> Node:
@@ -144,7 +150,7 @@ def _system_browser() -> Browser:
     raise Unavailable("none installed")
 
 
-def _playwright_browser() -> Browser:
+def _playwright_browser(*, fetch: bool = True) -> Browser:
     if not (EDITOR_TESTS / "package-lock.json").is_file():
         raise Unavailable("Playwright is not part of this checkout")
     node = ensure_editor_tests()
@@ -153,6 +159,8 @@ def _playwright_browser() -> Browser:
     environment["PLAYWRIGHT_BROWSERS_PATH"] = str(CACHE / "playwright")
     try:
         executable = _ask(node, ask, EDITOR_TESTS, environment, timeout=30)
+        if not executable.is_file() and not fetch:
+            raise Unavailable("Playwright's own is not here")
         if not executable.is_file():
             cli = EDITOR_TESTS / "node_modules" / "playwright-core" / "cli.js"
             # 30 seconds without a connection, five minutes with one: its server is not reachable everywhere.
@@ -171,12 +179,14 @@ def _playwright_browser() -> Browser:
     return Browser(executable, _flags(), "Playwright's")
 
 
-def _npm_browser() -> Browser:
+def _npm_browser(*, fetch: bool = True) -> Browser:
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         raise Unavailable("npm carries one for Linux x86_64 only")
     node = ensure_node()
     home = CACHE / f"sparticuz-chromium-{SPARTICUZ_VERSION}"
     if not (home / "node_modules").is_dir():
+        if not fetch:
+            raise Unavailable("npm's is not here")
         home.mkdir(parents=True, exist_ok=True)
         (home / "package.json").write_text('{"private":true}', encoding="ascii")
         node.run_npm(

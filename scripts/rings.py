@@ -29,10 +29,12 @@ _PLUGINS = ("pytest_timeout", "pytest_asyncio.plugin", "_hypothesis_pytestplugin
 """Named one by one, since the interpreter whose torch is borrowed may have plugins of its own."""
 _SECOND_TRIES = 3
 """So many failed tests are run once more, alone, on a machine that does nothing else; more are no accident."""
-_PROCESSES = min((os.cpu_count() or 1) + 1, 4)
+_CORES = min(os.cpu_count() or 1, 3)
 """Tests run beside each other, one more than there are cores, since they wait for a quarter of their time and more.
 Those of the worker are trees of processes with a torch in each: a machine of many cores need not have their memory.
 """
+_YIELDS = 5
+"""How much rings beside another one are nicer than it: deadlines of an editor and a browser are kept that way."""
 
 
 _UNITS = """\
@@ -54,6 +56,10 @@ class Outcome:
     skipped: int = 0
     seconds: float = 0.0
     left_out: str | None = None
+    suspects: tuple[str, ...] = ()
+    """What failed and is to be tried once more, alone: tests of pytest's, or kinds of a script's tests."""
+    script: Path | None = None
+    """What ran them, where that was not pytest."""
     second_try: tuple[str, ...] = ()
     """Tests that failed beside the others and passed alone: each has a fault to be looked for, in it or in ours."""
 
@@ -75,36 +81,54 @@ def pytest_ring(
     paths: Sequence[Path],
     *,
     options: Sequence[str] = (),
-    processes: int = _PROCESSES,
+    processes: int | None = None,
     by_file: bool = False,
+    beside: bool = False,
 ) -> Outcome:
     """Run pytest on `paths` in so many processes (0: its own), its output shown as it comes.
 
-    With `by_file`, the tests of a file run in one process: what its fixtures make is made once.
+    With `by_file`, the tests of a file run in one process: what its fixtures make is made once. With `beside` another
+    ring goes on, which comes first: there are fewer processes, and they are nicer.
     """
     present = [str(path.relative_to(ROOT)) for path in paths if path.exists()]
     if not present:  # pytest without a path would run everything
         return Outcome(ring, failed=1, left_out="its tests are missing")
     # In the order that is given; by itself xdist takes the files with the most tests first.
     how = ("loadfile", "--no-loadscope-reorder") if by_file else ("worksteal",)
+    if processes is None:
+        processes = _CORES if beside else _CORES + 1
     spread = ("-n", str(processes), "--dist", *how)
-    first = _pytest(ring, environment, [*spread, *options, *present], ring)
+    done = _pytest(ring, environment, [*spread, *options, *present], ring, nicer=_YIELDS if beside else 0)
     failed = failed_tests(ARTIFACTS / "junit" / f"{ring}.xml")
-    if not 0 < first.failed == len(failed) <= _SECOND_TRIES:
-        return first
-    print(f"{ring}: once more, alone: {', '.join(failed)}", flush=True)
-    again = _pytest(ring, environment, ["-n", "0", *options, *failed], f"{ring}-again")
-    still = failed_tests(ARTIFACTS / "junit" / f"{ring}-again.xml") if again.passed else failed
+    few = 0 < done.failed == len(failed) <= _SECOND_TRIES
+    return replace(done, suspects=failed) if few else done
+
+
+def try_alone(outcome: Outcome, environment: Environment) -> Outcome:
+    """The outcome after another try of its suspects, for which nothing else may run."""
+    if not outcome.suspects:
+        return outcome
+    ring = outcome.ring
+    print(f"\n== {ring}, once more, alone: {', '.join(outcome.suspects)}", flush=True)
+    if outcome.script is not None:
+        tried = script_ring(ring, environment, outcome.script, only=outcome.suspects)
+        passed = () if tried.failed else outcome.suspects
+        return replace(tried, seconds=outcome.seconds + tried.seconds, second_try=passed)
+    tried = _pytest(ring, environment, ["-n", "0", *outcome.suspects], f"{ring}-again")
+    still = failed_tests(ARTIFACTS / "junit" / f"{ring}-again.xml") if tried.passed else outcome.suspects
     return replace(
-        first,
-        passed=first.passed + len(failed) - len(still),
+        outcome,
+        passed=outcome.passed + len(outcome.suspects) - len(still),
         failed=len(still),
-        seconds=first.seconds + again.seconds,
-        second_try=tuple(name for name in failed if name not in still),
+        seconds=outcome.seconds + tried.seconds,
+        suspects=(),
+        second_try=tuple(name for name in outcome.suspects if name not in still),
     )
 
 
-def _pytest(ring: str, environment: Environment, arguments: Sequence[str], file: str) -> Outcome:
+def _pytest(
+    ring: str, environment: Environment, arguments: Sequence[str], file: str, *, nicer: int = 0
+) -> Outcome:
     results = ARTIFACTS / "junit" / f"{file}.xml"
     results.parent.mkdir(parents=True, exist_ok=True)
     results.unlink(missing_ok=True)
@@ -122,8 +146,11 @@ def _pytest(ring: str, environment: Environment, arguments: Sequence[str], file:
         *arguments,
     ]
     started = time.monotonic()
-    done = subprocess.run(command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, check=False)
-    return read_junit(ring, results, code=done.returncode, seconds=time.monotonic() - started)
+    with subprocess.Popen(command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL) as process:
+        if nicer and hasattr(os, "setpriority"):
+            os.setpriority(os.PRIO_PROCESS, process.pid, nicer)  # before it has children, which are as nice
+        code = process.wait()
+    return read_junit(ring, results, code=code, seconds=time.monotonic() - started)
 
 
 def node_ring(ring: str, node: Node, files: Sequence[Path]) -> Outcome:
@@ -146,35 +173,68 @@ def node_ring(ring: str, node: Node, files: Sequence[Path]) -> Outcome:
     return read_junit(ring, results, code=done.returncode, seconds=time.monotonic() - started)
 
 
-def script_ring(ring: str, environment: Environment, script: Path) -> Outcome:
+def script_ring(
+    ring: str,
+    environment: Environment,
+    script: Path,
+    *,
+    only: Sequence[str] = (),
+    beside: bool = False,
+) -> Outcome:
     """Run a script that drives other test runners, given the Python that has torch.
 
-    It leaves `artifacts/junit/<ring>-*.xml`, one file a runner, or ends with LEFT_OUT and one line that says why.
+    It leaves `artifacts/junit/<ring>-*.xml`, one file a runner, and `<ring>.failed`, the kinds of tests that failed, a
+    line each; or it ends with LEFT_OUT and one line that says why. `only` are kinds to be run once more. What it says
+    `beside` another ring is shown when it has ended, and lies in `artifacts/<ring>.log` until then.
     """
-    pattern = f"{ring}-*.xml"
     folder = ARTIFACTS / "junit"
-    for old in folder.glob(pattern):
-        old.unlink()
+    folder.mkdir(parents=True, exist_ok=True)
+    told = folder / f"{ring}.failed"
+    for old in [] if only else [told, *folder.glob(f"{ring}-*.xml")]:
+        old.unlink(missing_ok=True)
+    kinds = [word for kind in only for word in ("--only", kind)]
+    command = [str(environment.python), str(script), str(environment.python), *kinds]
     started = time.monotonic()
-    done = subprocess.run(
-        [str(environment.python), str(script), str(environment.python)],
-        cwd=ROOT,
-        env=environment.variables(),
-        stdin=subprocess.DEVNULL,
-        check=False,
+    code = (
+        _shown_at_the_end(command, environment, ARTIFACTS / f"{ring}.log")
+        if beside
+        else _shown(command, environment)
     )
     seconds = time.monotonic() - started
-    if done.returncode == LEFT_OUT:
+    if code == LEFT_OUT:
         return Outcome(ring, seconds=seconds, left_out="the line above says what this machine lacks")
-    parts = [read_junit(ring, results, code=0, seconds=0) for results in sorted(folder.glob(pattern))]
+    results = sorted(folder.glob(f"{ring}-*.xml"))
+    parts = [read_junit(ring, one, code=0, seconds=0) for one in results]
     failed = sum(part.failed for part in parts)
     return Outcome(
         ring,
         passed=sum(part.passed for part in parts),
-        failed=max(failed, 1) if done.returncode != 0 or not parts else failed,
+        failed=max(failed, 1) if code != 0 or not parts else failed,
         skipped=sum(part.skipped for part in parts),
         seconds=seconds,
+        suspects=tuple(told.read_text(encoding="utf-8").split()) if beside and told.is_file() else (),
+        script=script,
     )
+
+
+def _shown(command: Sequence[str], environment: Environment) -> int:
+    variables = environment.variables()
+    return subprocess.run(command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, check=False).returncode
+
+
+def _shown_at_the_end(command: Sequence[str], environment: Environment, log: Path) -> int:
+    with log.open("wb") as file:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=environment.variables(),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    print(f"\n{log.read_text(encoding='utf-8', errors='replace')}", flush=True)
+    return done.returncode
 
 
 def read_junit(ring: str, results: Path, *, code: int, seconds: float) -> Outcome:

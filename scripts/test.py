@@ -10,15 +10,25 @@ import os
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bootstrap import ensure_environment
 from editor_tools import ensure_browser, ensure_code_server, ensure_editor_tests
 from node_tools import ROOT, Unavailable, npm_ci
-from rings import Outcome, has_gpu, keep_bytecode, node_ring, pytest_ring, script_ring, vector_units
+from rings import (
+    Outcome,
+    has_gpu,
+    keep_bytecode,
+    node_ring,
+    pytest_ring,
+    script_ring,
+    try_alone,
+    vector_units,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from bootstrap import Environment
 
@@ -42,35 +52,27 @@ LONGEST = (
 """Files of the worker ring that begin first: of one that begins last, the end is waited for with nothing beside it."""
 
 
-def unit(environment: Environment) -> Outcome:
+def unit(environment: Environment, *, beside: bool = False) -> Outcome:
     """Pure: no torch, no process."""
-    return pytest_ring("unit", environment, [*sorted(TESTS.glob("test_*.py")), TESTS / "unit"])
+    return pytest_ring("unit", environment, [*sorted(TESTS.glob("test_*.py")), TESTS / "unit"], beside=beside)
 
 
-def worker(environment: Environment) -> Outcome:
+def worker(environment: Environment, *, beside: bool = False) -> Outcome:
     """Real torch in the real worker, the annotated cases included."""
     if environment.no_torch:
         return Outcome("worker", left_out=environment.no_torch)
     files = sorted((TESTS / "worker").glob("test_*.py"))
     first = [TESTS / "worker" / f"test_{name}.py" for name in LONGEST]
-    return pytest_ring(
-        "worker", environment, [*first, *(one for one in files if one not in first)], by_file=True
-    )
+    files = [*first, *(one for one in files if one not in first)]
+    return pytest_ring("worker", environment, files, by_file=True, beside=beside)
 
 
-def server(environment: Environment) -> Outcome:
+def server(environment: Environment, *, beside: bool = False) -> Outcome:
     """The real server over stdio."""
     if environment.no_torch:
         outcome = pytest_ring("server", environment, [TESTS / "server"], options=["-m", "not torch"])
-        return Outcome(
-            "server",
-            passed=outcome.passed,
-            failed=outcome.failed,
-            skipped=outcome.skipped,
-            seconds=outcome.seconds,
-            left_out=f"its tests that run a model: {environment.no_torch}",
-        )
-    return pytest_ring("server", environment, [TESTS / "server"])
+        return replace(outcome, left_out=f"its tests that run a model: {environment.no_torch}")
+    return pytest_ring("server", environment, [TESTS / "server"], beside=beside)
 
 
 def fetch_editor() -> None:
@@ -81,21 +83,23 @@ def fetch_editor() -> None:
     ensure_editor_tests()
 
 
-def extension(_: Environment) -> Outcome:
+def extension(_: Environment, *, beside: bool = False) -> Outcome:
     """The extension's pure parts, in Node."""
+    del beside  # seconds
     return node_ring("extension", npm_ci(ROOT), sorted(ROOT.glob("extension/test/*.test.ts")))
 
 
-def editor(environment: Environment) -> Outcome:
+def editor(environment: Environment, *, beside: bool = False) -> Outcome:
     """A real VS Code. Its programs are fetched first, so that a machine that cannot have them says so."""
     if environment.no_torch:
         return Outcome("editor", left_out=environment.no_torch)
     fetch_editor()
-    return script_ring("editor", environment, TESTS / "editor" / "run.py")
+    return script_ring("editor", environment, TESTS / "editor" / "run.py", beside=beside)
 
 
-def gpu(environment: Environment) -> Outcome:
+def gpu(environment: Environment, *, beside: bool = False) -> Outcome:
     """Capture on a real device."""
+    del beside  # it comes last, and alone
     if environment.no_torch:
         return Outcome("gpu", left_out=environment.no_torch)
     if not has_gpu(environment):
@@ -104,7 +108,7 @@ def gpu(environment: Environment) -> Outcome:
 
 
 IN_NODE = frozenset({"extension", "editor"})
-RINGS: dict[str, Callable[[Environment], Outcome]] = {
+RINGS: dict[str, Callable[..., Outcome]] = {
     "unit": unit,
     "worker": worker,
     "server": server,
@@ -123,35 +127,64 @@ def main() -> int:
     if unknown:
         parser.error(f"no ring {', '.join(unknown)}; there are {', '.join(RINGS)}")
     started = time.monotonic()
-    outcomes = []
-    with ThreadPoolExecutor(2) as aside:
-        # From the start: it waits for the network, and unpacks while pip uses one processor.
-        fetching = aside.submit(fetch_editor) if "editor" in names else None
-        with_torch = names != ["unit"]
-        try:
-            environment = ensure_environment(torch=with_torch)
-        except Unavailable as why:
-            print(why, file=sys.stderr)
-            return 1
-        units = aside.submit(vector_units, environment) if with_torch and not environment.no_torch else None
-        keep_bytecode(environment)
-        for name in names:
-            print(f"\n== {name}", flush=True)
-            if name != "unit" and units is not None:
-                os.environ.update(units.result())
-            outcomes.append(run(name, environment, fetching if name in IN_NODE else None))
-            print(outcomes[-1], flush=True)
+    try:
+        outcomes = run_all(names)
+    except Unavailable as why:
+        print(why, file=sys.stderr)
+        return 1
     return conclude(outcomes, time.monotonic() - started)
 
 
-def run(name: str, environment: Environment, fetching: Future[None] | None) -> Outcome:
+def run_all(names: Sequence[str]) -> list[Outcome]:
+    """Run these rings, what waits beside what computes; returns how each ended, in their order. Raises Unavailable.
+
+    The pure ring needs no torch, and runs while that is installed. The editor's has one browser and one editor, which
+    are waited for half of the time: it goes beside the others. What failed then is tried again when all is quiet.
+    """
+    done: dict[str, Outcome] = {}
+    with ThreadPoolExecutor(3) as aside:
+        # From the start: it waits for the network, and unpacks while pip uses one processor.
+        fetching = aside.submit(fetch_editor) if "editor" in names else None
+        environment = ensure_environment(torch=False)
+        keep_bytecode(environment)
+        early = None
+        if "unit" in names:
+            print("\n== unit", flush=True)
+            early = aside.submit(run, "unit", environment, None, beside=names != ["unit"])
+        if names != ["unit"]:
+            environment = ensure_environment()
+            if not environment.no_torch:
+                os.environ.update(vector_units(environment))
+        if early is not None:
+            done["unit"] = early.result()
+            print(done["unit"], flush=True)
+        beside = None
+        if "editor" in names and {"worker", "server"} & set(names):
+            print("\n== editor, beside the next; what it says comes when it has ended", flush=True)
+            beside = aside.submit(run, "editor", environment, fetching, beside=True)
+        for name in names:
+            if name in done or (name == "editor" and beside is not None):
+                continue
+            if name == "gpu" and beside is not None:
+                wait([beside])
+            print(f"\n== {name}", flush=True)
+            others = beside is not None and not beside.done()
+            done[name] = run(name, environment, fetching if name in IN_NODE else None, beside=others)
+            print(done[name], flush=True)
+        if beside is not None:
+            done["editor"] = beside.result()
+            print(done["editor"], flush=True)
+    return [try_alone(done[name], environment) for name in names]
+
+
+def run(name: str, environment: Environment, fetching: Future[None] | None, *, beside: bool) -> Outcome:
     """Run one ring, once what is being fetched is there: two installations would get into each other's way."""
     try:
         if fetching is not None:
             wait([fetching])
             if name == "editor":
                 fetching.result()
-        return RINGS[name](environment)
+        return RINGS[name](environment, beside=beside)
     except Unavailable as why:
         return Outcome(name, left_out=str(why))
 

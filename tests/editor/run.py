@@ -2,9 +2,10 @@
 
 The package itself is tried first, with every Python that is here.
 
-Usage: `run.py PYTHON [--pictures] [--only package|host|visual]`, where PYTHON has torch. Each suite leaves its results
-in `artifacts/junit/editor-<suite>.xml`. Invariant: the exit code is 0 only if every test passed; a machine that cannot
-have an editor or a browser ends with 3 and one line that says why.
+Usage: `run.py PYTHON [--pictures] [--only package|host|visual]...`, where PYTHON has torch. Each suite leaves its
+results in `artifacts/junit/editor-<suite>.xml`, and `editor.failed` there has the kinds that failed.
+Invariant: the exit code is 0 only if every test passed; a machine that cannot have an editor or a browser ends with 3
+and one line that says why.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -56,7 +61,7 @@ def _python_without_torch(python: str) -> Path:
     return bare
 
 
-def run_editor_tests(python: str, *, pictures: bool = False, only: str | None = None) -> int:
+def run_editor_tests(python: str, *, pictures: bool = False, only: Sequence[str] = ()) -> int:
     """Package the extension and run each kind of test; returns the exit code. Raises Unavailable."""
     variables = editor_environment(python, pictures=pictures)
     results = ROOT / "artifacts" / "junit"
@@ -70,15 +75,17 @@ def run_editor_tests(python: str, *, pictures: bool = False, only: str | None = 
         "host": [str(tools / f"vscode-test{suffix}")],
         "visual": [str(tools / f"playwright{suffix}"), "test"],
     }
-    codes = [
-        subprocess.run(
+    codes = {
+        kind: subprocess.run(
             commands[kind], cwd=ROOT if kind == "package" else EDITOR_TESTS, env=variables, check=False
-        )
+        ).returncode
         for kind in KINDS
-        if only in {None, kind}
-    ]
+        if not only or kind in only
+    }
+    failed = [kind for kind, code in codes.items() if code]
+    (results / "editor.failed").write_text("\n".join(failed), encoding="utf-8")
     # A runner's own code may count its failures: 3 of them are not LEFT_OUT.
-    return int(any(done.returncode for done in codes))
+    return int(bool(failed))
 
 
 def main() -> int:
@@ -86,7 +93,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("python", help="an interpreter with torch")
     parser.add_argument("--pictures", action="store_true", help="make the pictures of the README anew")
-    parser.add_argument("--only", choices=KINDS, help="one kind of test")
+    parser.add_argument("--only", choices=KINDS, action="append", default=[], help="one kind of test")
     options = parser.parse_args()
     try:
         # Absolute, links kept: the editors have working directories of their own, and a venv's python is a link.

@@ -58,9 +58,14 @@ const foreign = [
 
 /**
  * Start one. `settings` go to the machine's file as well, which is where a remote workbench reads settings of
- * machine scope. `beside` are folders of further extensions. `trusted: false` leaves workspace trust on, so that the folder counts as a stranger's.
+ * machine scope. `extensions` is a folder that `install` has made, `beside` are folders of extensions as they lie. `trusted: false` leaves workspace trust on, so that the folder counts as a stranger's.
  */
-export async function startCodeServer({ vsix = null, beside = [], settings = {}, trusted = true } = {}) {
+export async function startCodeServer({
+  extensions = null,
+  beside = [],
+  settings = {},
+  trusted = true,
+} = {}) {
   const home = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-editor-"));
   const profile = path.join(home, "user-data");
   const all = { ...quiet, "security.workspace.trust.enabled": !trusted, ...settings };
@@ -69,21 +74,9 @@ export async function startCodeServer({ vsix = null, beside = [], settings = {},
     fs.writeFileSync(path.join(profile, scope, "settings.json"), JSON.stringify(all, null, 2));
   }
   fs.writeFileSync(path.join(home, "config.yaml"), "auth: none\n");
-  const env = { ...process.env, XDG_DATA_HOME: home, XDG_CONFIG_HOME: home };
-  // Without an address of its own every page asks the public gallery.
-  env.EXTENSIONS_GALLERY = JSON.stringify({ serviceUrl: "http://127.0.0.1:9/none" });
-  for (const name of foreign) {
-    delete env[name];
-  }
+  const env = environmentOf(home);
   const common = ["--config", path.join(home, "config.yaml"), "--user-data-dir", profile];
-  common.push("--extensions-dir", path.join(home, "extensions"));
-  if (vsix) {
-    const arguments_ = [tools.entry, ...common, "--install-extension", vsix, "--force"];
-    const installed = spawnSync(tools.node, arguments_, { env, encoding: "utf8" });
-    if (installed.status !== 0) {
-      throw new Error(`${vsix} was not installed: ${installed.stdout}${installed.stderr}`);
-    }
-  }
+  common.push("--extensions-dir", extensions ?? path.join(home, "extensions"));
   for (const folder of beside) {
     const { publisher, name, version } = JSON.parse(
       fs.readFileSync(path.join(folder, "package.json"), "utf8"),
@@ -136,6 +129,32 @@ export async function startCodeServer({ vsix = null, beside = [], settings = {},
       }
     },
   };
+}
+
+/** A new folder of extensions with this package in it, installed as a user does. */
+export function install(vsix) {
+  const home = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-extensions-"));
+  const scratch = path.join(home, ".scratch");
+  fs.mkdirSync(scratch);
+  fs.writeFileSync(path.join(scratch, "config.yaml"), "auth: none\n");
+  const places = ["--config", path.join(scratch, "config.yaml"), "--user-data-dir", scratch];
+  const told = [tools.entry, ...places, "--extensions-dir", home, "--install-extension", vsix, "--force"];
+  const installed = spawnSync(tools.node, told, { env: environmentOf(scratch), encoding: "utf8" });
+  fs.rmSync(scratch, { recursive: true, force: true });
+  if (installed.status !== 0) {
+    throw new Error(`${vsix} was not installed: ${installed.stdout}${installed.stderr}`);
+  }
+  return home;
+}
+
+function environmentOf(home) {
+  const env = { ...process.env, XDG_DATA_HOME: home, XDG_CONFIG_HOME: home };
+  // Without an address of its own every page asks the public gallery.
+  env.EXTENSIONS_GALLERY = JSON.stringify({ serviceUrl: "http://127.0.0.1:9/none" });
+  for (const name of foreign) {
+    delete env[name];
+  }
+  return env;
 }
 
 async function untilHealthy(base, child, logFile) {

@@ -1,5 +1,5 @@
 /**
- * One test's editor: a new workspace, a new profile with the packaged extension in it, a page on both.
+ * One test's editor: a new workspace, a new profile with the packaged extension beside it, a page on both.
  *
  * Invariant: a failure leaves a screenshot and the server's log in `artifacts/editor`; nothing else outlives a test.
  */
@@ -8,14 +8,24 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { test as base } from "@playwright/test";
-import { startCodeServer, tools } from "./code_server.mjs";
+import { install, startCodeServer, tools } from "./code_server.mjs";
 import { workbench } from "./workbench.mjs";
 
 export const root = path.resolve(import.meta.dirname, "../../..");
 
 export const test = base.extend({
+  /** The folder of extensions that all editors of a process have: the package is installed in it once. */
+  extensions: [
+    // biome-ignore lint/correctness/noEmptyPattern: Playwright reads which fixtures it needs out of the pattern
+    async ({}, use) => {
+      const installed = install(path.join(root, "fuselight.vsix"));
+      await use(installed);
+      fs.rmSync(installed, { recursive: true, force: true });
+    },
+    { scope: "worker" },
+  ],
   /** `session({ files, links, settings, trusted })` opens the first of `files` in a workspace that holds them all. */
-  session: async ({ page }, use, info) => {
+  session: async ({ page, extensions }, use, info) => {
     const undo = [];
     await use(async ({ files, links = {}, settings = {}, trusted = true }) => {
       const folder = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-workspace-"));
@@ -28,11 +38,7 @@ export const test = base.extend({
         fs.symlinkSync(target, path.join(folder, name));
       }
       const all = { "fuselight.interpreter": tools.python, ...settings };
-      const server = await startCodeServer({
-        vsix: path.join(root, "fuselight.vsix"),
-        settings: all,
-        trusted,
-      });
+      const server = await startCodeServer({ extensions, settings: all, trusted });
       undo.push(() => server.stop());
       const file = path.join(folder, Object.keys(files)[0]);
       const view = workbench(page);

@@ -109,7 +109,13 @@ ROOMS = (
     Room(("fuselight.worker.wire",), SHARED),
     Room(
         ("fuselight.doctor",),
-        ("fuselight.codec", "fuselight.devices", "fuselight.environment", "fuselight.torch_api"),
+        (
+            "fuselight.codec",
+            "fuselight.devices",
+            "fuselight.environment",
+            "fuselight.torch_api",
+            "fuselight.triton_api",
+        ),
         ("torch",),
     ),
     Room(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fuselight.doctor import Check, Status, checks, gpus, tools, versions
+from fuselight.doctor import Check, Status, assembler, checks, gpus, tools, versions
 from fuselight_server import doctor
 from fuselight_server.worker_start import Interpreter
 
@@ -147,6 +147,40 @@ def test_a_gpu_that_triton_does_not_serve(monkeypatch: pytest.MonkeyPatch) -> No
     (check,) = gpus.devices()
     assert check.status is Status.FAILED
     assert "capability 6.0" in check.found
+
+
+def _gpu(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int]) -> None:
+    """A GPU of that capability."""
+    cuda = types.SimpleNamespace(is_available=lambda: True, get_device_capability=lambda: capability)
+    _torch(monkeypatch, "2.11.0", cuda="13.0")
+    monkeypatch.setattr(sys.modules["torch"], "cuda", cuda, raising=False)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an assembler is played by a script of the shell")
+def test_two_assemblers_are_told_with_the_variable_that_makes_them_one(
+    toolchain: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What is told is their versions: two copies of the same are one to Triton."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for path, version in ((ours, "12.8"), (theirs, "13.0")):
+        path.write_text(f"#!/bin/sh\necho Cuda compilation tools, release {version}, V{version}.1\n")
+        path.chmod(0o755)
+    triton_api = types.SimpleNamespace(ptxas=lambda: str(ours))
+    monkeypatch.setitem(sys.modules, "fuselight.triton_api", triton_api)
+    monkeypatch.setattr("fuselight.triton_api", triton_api, raising=False)
+    _gpu(monkeypatch, (9, 0))
+    toolchain.workers_assembler = lambda: str(theirs)
+    check = assembler.one_assembler()
+    assert check.status is Status.WARNING
+    assert "ours (CUDA 12.8)" in check.found
+    assert "theirs (CUDA 13.0)" in check.found
+    assert check.mend.startswith(f"Set TRITON_PTXAS_PATH={theirs}")
+    theirs.write_text(ours.read_text())
+    assert assembler.one_assembler().status is Status.OK
+    toolchain.workers_assembler = lambda: None
+    assert assembler.one_assembler().status is Status.OK
+    _gpu(monkeypatch, (10, 0))
+    assert assembler.one_assembler().status is Status.SKIPPED
 
 
 def test_variables_that_switch_the_compiler_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -225,3 +225,17 @@ def test_what_inductor_would_compile_with(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     assert torch_api.cache_folder() == str(tmp_path / "cache")
     assert torch_api.driver_version() is None or torch.version.cuda is not None
+
+
+def test_the_assembler_of_the_compile_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name is there; asking leaves no variable behind, and one of the user's holds for all."""
+    tasks = importlib.import_module("torch._inductor.runtime.compile_tasks")
+    assert callable(tasks._set_triton_ptxas_path)
+    monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)
+    monkeypatch.setattr(
+        tasks, "_set_triton_ptxas_path", lambda: os.environ.update(TRITON_PTXAS_PATH="/of/torch/ptxas")
+    )
+    assert torch_api.workers_assembler() == "/of/torch/ptxas"
+    assert "TRITON_PTXAS_PATH" not in os.environ
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/of/mine/ptxas")
+    assert torch_api.workers_assembler() is None

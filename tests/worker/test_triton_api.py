@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from pathlib import Path
 
@@ -17,6 +18,7 @@ pytest.importorskip("triton", reason=NO_TRITON)
 
 from torch._inductor.runtime import hints, triton_heuristics
 
+from fuselight import triton_api
 from fuselight.triton_api import assemble, compiling, names, store
 
 pytestmark = pytest.mark.torch
@@ -267,3 +269,10 @@ def test_contract_inductors_triton_runtime() -> None:
 def test_contract_inductors_smaller_blocks() -> None:
     for name in ("_iter_rblock_scale_candidates", "_could_rblock_scale"):
         assert hasattr(triton_heuristics.CachingAutotuner, name)
+
+
+def test_the_assembler_of_a_program() -> None:
+    """Triton's name for it, which the doctor asks for."""
+    path = triton_api.ptxas()
+    assert path is not None
+    assert os.access(path, os.X_OK)

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
-from fuselight.doctor import gpus, tools, versions
+from fuselight.doctor import assembler, gpus, tools, versions
 from fuselight.doctor.check import Check, Status
 
 _OFF = {
@@ -39,6 +39,7 @@ def quick() -> Iterator[Check]:
     yield _guarded("cache", "Cache folder", tools.cache)
     yield _guarded("driver", "GPU driver", gpus.driver)
     yield from gpus.devices()
+    yield _guarded("assembler", "Assembler", assembler.one_assembler)
     yield _guarded("variables", "Variables", _variables)
     yield _guarded("fork", "Worker", _fork)
 

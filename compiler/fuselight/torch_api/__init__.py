@@ -64,7 +64,7 @@ from fuselight.torch_api.targets import (
     replaced_compile,
     skip_frames,
 )
-from fuselight.torch_api.toolchain import cache_folder, cpp_compiler, driver_version
+from fuselight.torch_api.toolchain import cache_folder, cpp_compiler, driver_version, workers_assembler
 
 __all__ = [
     "LINE_EVERY",
@@ -130,4 +130,5 @@ __all__ = [
     "user_stack",
     "version_of",
     "warm_up",
+    "workers_assembler",
 ]

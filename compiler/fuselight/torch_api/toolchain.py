@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import inspect
+import os
 import sys
+import warnings
 from typing import Any
 
 import torch
+
+ASSEMBLER = "TRITON_PTXAS_PATH"
+"""The variable that names the ptxas of all of them."""
 
 
 def cpp_compiler() -> str | None:
@@ -48,6 +54,21 @@ def driver_version() -> str | None:
         return None
     served = version.value
     return f"{served // 1000}.{served % 1000 // 10}" if served else None
+
+
+def workers_assembler() -> str | None:
+    """The ptxas that Inductor's compile workers choose by themselves; None where they take what the program takes."""
+    tasks = _module("torch._inductor.runtime.compile_tasks")
+    choose = getattr(tasks, "_set_triton_ptxas_path", None)
+    if choose is None or ASSEMBLER in os.environ:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of one that does not start: the workers warn of it
+            inspect.unwrap(choose)()  # it may answer once in a process
+        return os.environ.get(ASSEMBLER)
+    finally:
+        os.environ.pop(ASSEMBLER, None)
 
 
 def _module(name: str) -> Any:

@@ -7,5 +7,6 @@ Invariant: nothing outside this package imports Triton or names the private part
 
 from fuselight.report import Assembled
 from fuselight.triton_api.assembling import assemble
+from fuselight.triton_api.names import ptxas
 
-__all__ = ["Assembled", "assemble"]
+__all__ = ["Assembled", "assemble", "ptxas"]

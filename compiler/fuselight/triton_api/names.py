@@ -48,6 +48,14 @@ def nvidia_compiler() -> Any:
     return importlib.import_module("triton.backends.nvidia.compiler")
 
 
+def ptxas() -> str | None:
+    """The assembler of a program's own kernels, below capability 10.0; None where this Triton names none."""
+    try:
+        return str(knobs().nvidia.ptxas.path)
+    except (ImportError, AttributeError, RuntimeError):  # the last: it is not there
+        return None
+
+
 def compilation_error() -> Any:
     """What Triton raises for a source that it does not take: `node`, `error_message`, and the cause."""
     return importlib.import_module("triton.compiler.errors").CompilationError

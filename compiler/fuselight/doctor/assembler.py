@@ -1,0 +1,62 @@
+"""Whether Inductor's compile workers and the program assemble GPU kernels with the same ptxas.
+
+With another one, what the workers have compiled is not found in Triton's cache, whose keys have its version in them.
+Nothing fails: the kernels that max-autotune tries are compiled a second time, one after the other.
+
+Invariant: nothing is compiled here.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from fuselight.doctor.check import Check, Status
+
+_SECONDS = 20.0
+"""For an assembler to say its version."""
+_RELEASE = re.compile(r"release (\d+\.\d+)")
+_NEWER = (10, 0)
+"""Capabilities for which Triton has another assembler, which the workers do not change."""
+_KEY, _TITLE = "assembler", "Assembler"
+_MEANING = (
+    "kernels that max-autotune tries are compiled by Inductor's workers, side by side; the program finds them only if "
+    "it assembles with the same ptxas"
+)
+
+
+def one_assembler() -> Check:
+    """Check that both would call an assembler of the same version, on a GPU that is there."""
+    import torch  # noqa: PLC0415 - checked before
+
+    from fuselight import torch_api, triton_api  # noqa: PLC0415 - need torch
+
+    if torch.version.cuda is None or not torch.cuda.is_available():
+        return Check(_KEY, _TITLE, Status.SKIPPED, "there is no NVIDIA GPU to assemble for", _MEANING)
+    if torch.cuda.get_device_capability() >= _NEWER:
+        return Check(_KEY, _TITLE, Status.SKIPPED, "Triton has one of its own for this GPU", _MEANING)
+    program, workers = triton_api.ptxas(), torch_api.workers_assembler()
+    if program is None:
+        return Check(_KEY, _TITLE, Status.SKIPPED, "this Triton names none", _MEANING)
+    said = _version(program)
+    if workers is None or said == _version(workers):
+        return Check(_KEY, _TITLE, Status.OK, f"one for all: {program}{_release(said)}", _MEANING)
+    found = (
+        f"the workers take {workers}{_release(_version(workers))}, the program {program}{_release(said)}: "
+        "max-autotune compiles each kernel that it tries twice, the second time one after the other"
+    )
+    mend = f"Set TRITON_PTXAS_PATH={workers}, where your editor or terminal is started"
+    return Check(_KEY, _TITLE, Status.WARNING, found, _MEANING, mend)
+
+
+def _version(path: str) -> str:
+    """All that it says of its version, as Triton's keys have it."""
+    told = subprocess.run(  # noqa: S603 - the assembler that torch would start, too
+        [path, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=True
+    )
+    return told.stdout
+
+
+def _release(said: str) -> str:
+    found = _RELEASE.search(said)
+    return f" (CUDA {found[1]})" if found is not None else ""

@@ -59,7 +59,8 @@ def main() -> int:
         _keep(asked.out / f"{model}.json", _model(model, asked))
     if asked.seed and not asked.only_page:
         measured = _measured(asked.seed_model, asked, SEED, limit=asked.seed_limit)
-        _keep(asked.out / f"{SEED_FILE}.json", {"measured": measured, "model": asked.seed_model})
+        kept = {"measured": measured, "model": asked.seed_model, "made": _made(asked)}
+        _keep(asked.out / f"{SEED_FILE}.json", kept)
     text = _page(asked.out)
     asked.page.parent.mkdir(parents=True, exist_ok=True)
     asked.page.write_text(text, encoding="utf-8")
@@ -261,8 +262,18 @@ def _made(asked: argparse.Namespace) -> dict[str, str]:
         if not asked.rows
         else f"{asked.dtype}, {asked.rows} times the rows of benchmarks/gpu/models.py; inference",
         "cache": "L2 cleared before each timed call, here and there" if asked.device != "cpu" else "as it is",
-        "command": f"PYTHONPATH=compiler:server python -m benchmarks.gpu.measured {shlex.join(_said())}".strip(),
+        "command": " ".join([*_variables(), "python -m benchmarks.gpu.measured", *map(shlex.quote, _said())]),
     }
+
+
+def _variables() -> list[str]:
+    """What was set for the command, among the variables that change a compile; no folders of this machine."""
+    told = {
+        name: value.rpartition("site-packages/")[2]
+        for name, value in sorted(os.environ.items())
+        if name.startswith(("TORCHINDUCTOR_", "TRITON_"))
+    }
+    return [f"{name}={value}" for name, value in {"PYTHONPATH": "compiler:server", **told}.items()]
 
 
 def _said() -> list[str]:
@@ -294,15 +305,15 @@ def _keep(path: Path, found: Mapping[str, Any]) -> None:
 def _page(folder: Path) -> str:
     """The page of all that is in the folder."""
     told: dict[str, dict[str, None]] = {}
-    rows, seeds, model = [], [], "resnet50_large"
+    rows, seed = [], None
     for path in sorted(folder.glob("*.json")):
         found = json.loads(path.read_text(encoding="utf-8"))
         measured = found["measured"]
         if "configurations" not in measured:
             rows.append(measured_table.ModelRow(path.stem, failure=measured["failure"]))
         elif path.stem == SEED_FILE:
-            seeds = measured_table.seed_rows(decode(Measured, measured))
-            model = found["model"]
+            command = found["made"]["command"]
+            seed = measured_table.Seed(found["model"], decode(Measured, measured), command)
         else:
             for key, value in found["made"].items():
                 told.setdefault(key, {})[value] = None
@@ -310,7 +321,7 @@ def _page(folder: Path) -> str:
                 measured_table.row_of(path.stem, decode(Measured, measured), found["mode"], found["aparts"])
             )
     made = {key: "<br>".join(values) for key, values in told.items()}
-    return measured_table.page(made, rows, seeds, model)
+    return measured_table.page(made, rows, seed)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.gpu import measured_table
-from benchmarks.gpu.measured_table import ModelRow, page, row_of, seed_rows
+from benchmarks.gpu.measured_table import ModelRow, Seed, page, row_of, seed_rows
 from fuselight.report import (
     Accuracy,
     Clock,
@@ -115,7 +115,7 @@ def test_several_readings_are_a_range_and_what_is_within_it_is_not_off() -> None
     assert (row.apart_us, row.off) == ((98.0, 110.0), 0.0)
     (kernel,) = row.kernels
     assert (kernel.others_us, kernel.error) == ((39.2, 44.0), 0.0)
-    assert "98.0 to 110.0 | 0.0%" in page({}, [row], [], "resnet50_large")
+    assert "98.0 to 110.0 | 0.0%" in page({}, [row], None)
     above = row_of("bert", MEASURED, "default", [{"us": 90.0}, {"us": 100.0}])
     assert above.off == pytest.approx(0.02)
 
@@ -123,7 +123,7 @@ def test_several_readings_are_a_range_and_what_is_within_it_is_not_off() -> None
 def test_what_failed_says_why() -> None:
     assert row_of("bert", MEASURED, "max-autotune", [APART]).failure == "not done after 400 s"
     assert row_of("bert", MEASURED, "reduce-overhead", [APART]).failure == "it was not measured"
-    assert "| bert | failed: not done | - |" in page({}, [ModelRow("bert", "not done")], [], "tiny")
+    assert "| bert | failed: not done | - |" in page({}, [ModelRow("bert", "not done")], None)
 
 
 def _promises(text: str) -> dict[str, list[str]]:
@@ -134,44 +134,47 @@ def _promises(text: str) -> dict[str, list[str]]:
 
 def test_promises_are_kept_or_not() -> None:
     row = row_of("bert", MEASURED, "default", [APART])
-    told = _promises(page({}, [row], seed_rows(MEASURED), "tiny"))
+    told = _promises(page({}, [row], Seed("tiny", MEASURED)))
     kept = {what: cells[-1] for what, cells in told.items()}
     assert kept["time of a call against an independent one"] == "yes"
     assert kept["kernels of more than 10 us against another reading"] == "yes"
     assert kept["device time that is not joined"] == "yes"
     assert kept["kernels and gaps against wall"] == "yes"
     assert kept["estimates of kernels of more than 5 us, median error"] == "yes"
-    assert kept["overhead of a benchmark"] == "yes"
+    assert kept["overhead of a benchmark: two configurations"] == "yes"
+    assert kept["overhead of a benchmark: the large model"] == "yes"
     # A configuration without a similarity keeps no promise, however good the others are.
     assert kept["results of the large model: 1 - similarity"] == "not measured"
     worse = replace(row, us=103.0, joined=0.98, whole=1.04, overhead=0.21)
-    told = _promises(page({}, [row, worse], [], "tiny"))
+    told = _promises(page({}, [row, worse], None))
     assert [cells[-1] for cells in told.values()] == [
-        "**no**", "yes", "**no**", "**no**", "yes", "not measured", "**no**",
+        "**no**", "yes", "**no**", "**no**", "yes", "not measured", "**no**", "not measured",
     ]  # fmt: skip
 
 
 def test_one_model_without_a_number_leaves_the_promise_open() -> None:
     row = row_of("bert", MEASURED, "default", [APART])
-    told = _promises(page({}, [row, ModelRow("gpt2", failure="no memory")], [], "tiny"))
+    told = _promises(page({}, [row, ModelRow("gpt2", failure="no memory")], None))
     assert told["time of a call against an independent one"][-1] == "not measured"
 
 
 def test_the_large_models_rows() -> None:
     eager, default, autotuned = seed_rows(MEASURED)
-    assert eager == ("eager", "0.200", "1.0%", "-", "-", "")
-    assert default == ("default", "0.102", "1.0%", "0.500000", "2.5", "")
-    assert autotuned == ("max-autotune", "-", "-", "-", "-", "not done after 400 s")
-    text = page({"device": "NVIDIA H200"}, [], seed_rows(MEASURED), "resnet50_large")
-    assert "| max-autotune | - | - | - | - | not done after 400 s |" in text
+    assert eager == ("eager", "0.200", "1.0%", "-", "-", "-")
+    assert default == ("default", "0.102", "1.0%", "0.500000", "passed", "2.5")
+    assert autotuned == ("max-autotune", "-", "-", "-", "not done after 400 s", "-")
+    text = page({"device": "NVIDIA H200"}, [], Seed("resnet50_large", MEASURED, "X=1 python -m it"))
+    assert "| max-autotune | - | - | - | not done after 400 s | - |" in text
+    assert "`X=1 python -m it`" in text
+    assert "own time: 10.0% of its compiles and calls" in text
     assert "| device | NVIDIA H200 |" in text
     assert "## ResNet-50 on one image, 1x3x1024x1024" in text
 
 
 def test_the_worst_estimates_are_told_with_what_they_are() -> None:
     row = row_of("bert", MEASURED, "default", [APART])
-    text = page({}, [replace(row, estimates=row.estimates * 9)], [], "tiny")
-    section = text.partition("## Estimates")[2].partition("## tiny")[0]
+    text = page({}, [replace(row, estimates=row.estimates * 9)], None)
+    section = text.partition("## Estimates")[2].partition("## What")[0]
     lines = [line for line in section.splitlines() if line.startswith("| bert")]
     assert len(lines) == measured_table._WORST
     assert lines[0] == "| bert | `small` | 6.00 | 0.70 | 88.3% | triton, bound by launch, add |"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import statistics
 from pathlib import Path
 
 import pytest
 
 from benchmarks.gpu.kept_profiles import FOLDER, KeptProfile, read
 from fuselight.measure.joining import read_profile
+from fuselight.measure.recording import EventKind
 from fuselight.report import GapKind, LaunchKind, Profile
 
 KEPT = sorted(FOLDER.glob("*.json.gz"))
@@ -74,6 +76,33 @@ def test_all_work_of_the_device_is_in_the_list(path: Path) -> None:
     else:
         assert not work
         assert listed >= profile.calls
+
+
+ON_A_GPU = [path for path in KEPT if not path.name.startswith("cpu-")]
+
+
+@pytest.mark.parametrize("path", ON_A_GPU, ids=lambda path: path.name)
+def test_kernels_take_what_cupti_says_read_by_hand(path: Path) -> None:
+    """By name and call, from the events alone: the median over the calls.
+
+    A library's call that launches several kernels is one row, by the name of the longest: those are not compared.
+    """
+    kept, profile = _kept(path), _profile(path)
+    calls = len(kept.recording.windows)
+    by_hand: dict[str, list[list[float]]] = {}
+    for event in kept.recording.events:
+        if event.kind is EventKind.KERNEL:
+            at = sum(window.start_ns <= event.start_ns for window in kept.recording.windows) - 1
+            by_hand.setdefault(event.name, [[] for _ in range(calls)])[at].append(event.ns / 1e3)
+    compared = 0
+    for name, times in by_hand.items():
+        rows = [row for row in profile.launches if row.name == name]
+        count = sum(row.count for row in rows)
+        if count and {len(call) for call in times} == {count}:
+            by_call = statistics.median(sum(call) for call in times)
+            assert sum(row.us for row in rows) == pytest.approx(by_call, rel=0.05), name
+            compared += 1
+    assert compared >= len(by_hand) / 2
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -21,6 +22,47 @@ def interpreter(*args: str, executable: str = sys.executable) -> Json:
 
 def settings(**changes: Any) -> Json:
     return {"resolvedInterpreter": interpreter(), **changes}
+
+
+SHARED = settings(device="h200")
+"""Of the server that tests share."""
+
+
+@pytest.fixture(scope="session")
+def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Path]]:
+    """A server on a workspace, for the tests that ask for no other: its worker has torch imported already.
+
+    That takes a worker 5 seconds of a processor; what a run does beside is done in one.
+    """
+    workspace = tmp_path_factory.mktemp("workspace")
+    client = Client(settings=SHARED)
+    client.start(workspace, options={"clientCommands": ["fuselight.showDetails", "fuselight.showKernel"]})
+    client.idle(0)
+    yield client, workspace
+    children = psutil.Process(client.process.pid).children(recursive=True)
+    assert client.stop() == 0, client.transcript()
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert not alive, [process.cmdline() for process in alive]
+
+
+@pytest.fixture
+def client(one_server: tuple[Client, Path]) -> Iterator[Client]:
+    """The server that tests share, as if it had just been started. Their files belong into `folder`."""
+    client, _ = one_server
+    client.begin_anew()
+    yield client
+    for uri in client.opened:
+        client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+    client.opened.clear()
+
+
+@pytest.fixture
+def folder(one_server: tuple[Client, Path]) -> Path:
+    """A project of the test's own in the workspace of the shared server."""
+    made = one_server[1] / f"{len(list(one_server[1].iterdir()))}"
+    made.mkdir()
+    (made / "pyproject.toml").touch()
+    return made
 
 
 @pytest.fixture

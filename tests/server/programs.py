@@ -49,6 +49,11 @@ def write(folder: Path, text: str = SOURCE, name: str = "model.py") -> Path:
 def saved(client: Client, folder: Path, text: str = SOURCE) -> str:
     """Start in `folder`, open a program in it and save that; returns its URI."""
     client.start(folder)
+    return run_in(client, folder, text)
+
+
+def run_in(client: Client, folder: Path, text: str = SOURCE) -> str:
+    """Open a program in `folder` and save it, for a server that has begun; returns its URI."""
     uri = client.open(write(folder, text))
     client.save(uri)
     return uri
@@ -56,7 +61,13 @@ def saved(client: Client, folder: Path, text: str = SOURCE) -> str:
 
 def caught(client: Client, folder: Path) -> tuple[Path, str]:
     """Start a run in `folder` that waits in the user's file until `let_go`; returns the file and its URI."""
-    uri = saved(client, folder, WAITING)
+    client.start(folder)
+    return caught_in(client, folder)
+
+
+def caught_in(client: Client, folder: Path) -> tuple[Path, str]:
+    """The same with a server that has begun."""
+    uri = run_in(client, folder, WAITING)
     wait_for_call(client)
     return folder / "model.py", uri
 

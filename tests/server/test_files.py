@@ -130,15 +130,13 @@ def test_the_last_run_is_there_at_the_start_and_damage_in_its_place_is_nothing(
     )
 
 
-def test_a_renamed_file_takes_its_findings_along(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    client.start(tmp_path)
-    old = write(tmp_path)
+def test_a_renamed_file_takes_its_findings_along(client: Client, folder: Path) -> None:
+    old = write(folder)
     uri = client.open(old)
     client.save(uri)
     client.idle(1)
     assert breaks(client, uri)
-    new = tmp_path / "renamed.py"
+    new = folder / "renamed.py"
     old.rename(new)
     client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
     new_uri = client.open(new)
@@ -148,32 +146,28 @@ def test_a_renamed_file_takes_its_findings_along(connect: Start, tmp_path: Path)
     assert len(breaks(client, new_uri)) == 1
 
 
-def test_a_renamed_folder_takes_the_findings_of_its_files_along(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    capabilities = client.start(tmp_path)["capabilities"]
-    filters = capabilities["workspace"]["fileOperations"]["didRename"]["filters"]
+def test_a_renamed_folder_takes_the_findings_of_its_files_along(client: Client, folder: Path) -> None:
+    filters = client.capabilities["workspace"]["fileOperations"]["didRename"]["filters"]
     assert {one["pattern"]["matches"] for one in filters} == {"file", "folder"}
-    folder = tmp_path / "old"
-    folder.mkdir()
-    uri = client.open(write(folder))
+    old, new = folder / "old", folder / "new"
+    old.mkdir()
+    uri = client.open(write(old))
     client.save(uri)
     client.idle(1)
     assert breaks(client, uri)
-    folder.rename(tmp_path / "new")
+    old.rename(new)
     client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
-    new_uri = client.open(tmp_path / "new" / "model.py")
-    files = [{"oldUri": folder.as_uri(), "newUri": (tmp_path / "new").as_uri()}]
+    new_uri = client.open(new / "model.py")
+    files = [{"oldUri": old.as_uri(), "newUri": new.as_uri()}]
     client.notify("workspace/didRenameFiles", {"files": files})
     client.idle(2)
     assert codes(client, uri) == []
     assert len(breaks(client, new_uri)) == 1
 
 
-def test_a_deleted_module_takes_the_findings_in_it_along(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    client.start(tmp_path)
-    part = write(tmp_path, PART, "part.py")
-    uri = client.open(write(tmp_path, IMPORTED))
+def test_a_deleted_module_takes_the_findings_in_it_along(client: Client, folder: Path) -> None:
+    part = write(folder, PART, "part.py")
+    uri = client.open(write(folder, IMPORTED))
     client.save(uri)
     client.idle(1)
     assert len(breaks(client, part.as_uri())) == 1, "a break shows in the module where it is"
@@ -232,11 +226,9 @@ def test_a_report_that_came_with_a_folder_waits_for_trust_and_is_shown_as_text(
 
 
 def test_findings_of_a_buffer_that_is_thrown_away_go_back_to_the_lines_of_the_file(
-    connect: Start, tmp_path: Path
+    client: Client, folder: Path
 ) -> None:
-    client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path))
+    uri = client.open(write(folder))
     client.save(uri)
     client.idle(1)
     (before,) = breaks(client, uri)
@@ -248,10 +240,8 @@ def test_findings_of_a_buffer_that_is_thrown_away_go_back_to_the_lines_of_the_fi
     assert [one["range"] for one in breaks(client, uri)] == [before["range"]]
 
 
-def test_what_the_program_prints_is_left_out_of_a_problem_report(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path, "import os\nos.write(2, b'password 1234\\n')\n" + SOURCE))
+def test_what_the_program_prints_is_left_out_of_a_problem_report(client: Client, folder: Path) -> None:
+    uri = client.open(write(folder, "import os\nos.write(2, b'password 1234\\n')\n" + SOURCE))
     client.save(uri)
     client.idle(1)
     report = client.command("fuselight.server.problemReport")

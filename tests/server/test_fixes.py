@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pygls import uris
 
-from tests.server.programs import PRINT, breaks, codes, saved, write
+from tests.server.programs import PRINT, breaks, codes, run_in, write
 
 if TYPE_CHECKING:
     from tests.server.conftest import Start
@@ -49,9 +49,8 @@ def fix(client: Client, uri: str, line: int, title: str) -> Json:
     return one
 
 
-def test_marking_a_dimension_dynamic_ends_the_recompilation(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    uri = saved(client, tmp_path, TWO_SIZES)
+def test_marking_a_dimension_dynamic_ends_the_recompilation(client: Client, folder: Path) -> None:
+    uri = run_in(client, folder, TWO_SIZES)
     client.idle(1)
     (found,) = [one for one in client.diagnostics(uri) if one["code"] == "FL201"]
     action = fix(client, uri, found["range"]["start"]["line"], "Mark dimension 0 of x as dynamic")
@@ -66,9 +65,8 @@ def test_marking_a_dimension_dynamic_ends_the_recompilation(connect: Start, tmp_
     assert (inputs["label"], inputs["description"]) == ("Inputs", "inputs from the __main__ block")
 
 
-def test_an_ignored_finding_is_gone_and_an_idle_ignore_can_be_removed(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    uri = saved(client, tmp_path)
+def test_an_ignored_finding_is_gone_and_an_idle_ignore_can_be_removed(client: Client, folder: Path) -> None:
+    uri = run_in(client, folder)
     client.idle(1)
     (found,) = breaks(client, uri)
     client.apply(fix(client, uri, PRINT, f"Ignore {found['code']} on this line")["edit"])
@@ -87,10 +85,8 @@ def test_an_ignored_finding_is_gone_and_an_idle_ignore_can_be_removed(connect: S
     assert codes(client, uri) == []
 
 
-def test_inserted_inputs_can_be_run(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path, NO_INPUTS))
+def test_inserted_inputs_can_be_run(client: Client, folder: Path) -> None:
+    uri = client.open(write(folder, NO_INPUTS))
     client.lenses(uri)
     assert codes(client, uri) == ["FL502"]
     client.apply(fix(client, uri, 4, "Insert a line with inputs for f")["edit"])
@@ -116,10 +112,9 @@ def test_the_page_of_a_finding_can_be_opened_by_an_editor_that_has_our_extension
             assert Path(uris.to_fs_path(page) or "").read_text().startswith("# FL502")
 
 
-def test_no_fix_is_offered_where_none_can_be_made(connect: Start, tmp_path: Path) -> None:
+def test_no_fix_is_offered_where_none_can_be_made(client: Client, folder: Path) -> None:
     text = TWO_SIZES.replace("        f(x)", "        f(torch.ones(rows, 8))")
-    client = connect()
-    uri = saved(client, tmp_path, text)
+    uri = run_in(client, folder, text)
     client.idle(1)
     (found,) = [one for one in client.diagnostics(uri) if one["code"] == "FL201"]
     titles = [one["title"] for one in client.actions(uri, found["range"]["start"]["line"])]

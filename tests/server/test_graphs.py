@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.conftest import settings
 from tests.server.programs import write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.server.conftest import Start
     from tests.support.lsp_client import Client, Json
 
 pytestmark = pytest.mark.torch
@@ -46,16 +44,14 @@ def graphs(client: Client, uri: str, target: str | None) -> Json:
 
 
 def run(client: Client, folder: Path) -> str:
-    client.start(folder)
     uri = client.open(write(folder, SOURCE))
     client.command("fuselight.server.run", {"uri": uri, "target": None})
     client.idle(1)
     return uri
 
 
-def test_the_picture_of_a_target(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    uri = run(client, tmp_path)
+def test_the_picture_of_a_target(client: Client, folder: Path) -> None:
+    uri = run(client, folder)
     made = graphs(client, uri, "f")
     assert (made["found"], made["title"]) == (True, "f")
     assert made["description"].startswith("2 graphs, 1 break, 2 recompilations")
@@ -92,10 +88,8 @@ def test_the_picture_of_a_target(connect: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="this environment has no Triton")
-def test_kernels_are_told_in_their_graphs(connect: Start, tmp_path: Path) -> None:
-    client = connect(settings=settings(device="h200"))
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path, SOURCE))
+def test_kernels_are_told_in_their_graphs(client: Client, folder: Path) -> None:
+    uri = client.open(write(folder, SOURCE))
     client.command("fuselight.server.kernels", {"uri": uri, "target": "f"})
     client.idle(1)
     alone = graphs(client, uri, "f")
@@ -112,9 +106,8 @@ def test_kernels_are_told_in_their_graphs(connect: Start, tmp_path: Path) -> Non
     assert stale.endswith(" us (before your edit)")
 
 
-def test_targets_to_choose_from(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    uri = run(client, tmp_path)
+def test_targets_to_choose_from(client: Client, folder: Path) -> None:
+    uri = run(client, folder)
     made = graphs(client, uri, None)
     assert made["targets"] == [{"uri": uri, "target": name, "label": name} for name in ("f", "g")]
     assert not made["found"], "there are two, and none is named"
@@ -123,10 +116,8 @@ def test_targets_to_choose_from(connect: Start, tmp_path: Path) -> None:
     assert [node["target"] for node in nodes] == [{"uri": uri, "target": name} for name in ("f", "g")]
 
 
-def test_what_was_not_run_says_what_to_do(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path, SOURCE))
+def test_what_was_not_run_says_what_to_do(client: Client, folder: Path) -> None:
+    uri = client.open(write(folder, SOURCE))
     for target, name in (("f", "f"), ("__main__", "__main__"), (None, "any target")):
         made = graphs(client, uri, target)
         assert (made["found"], made["boxes"], made["arrows"]) == (False, [], [])

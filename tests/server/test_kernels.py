@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.conftest import settings
+from tests.server.conftest import SHARED, settings
 from tests.server.programs import write
 
 if TYPE_CHECKING:
@@ -64,9 +64,8 @@ def hover(client: Client, uri: str, line: int) -> str:
     return str(answer["contents"]["value"]) if answer else ""
 
 
-def test_a_command_puts_kernels_on_their_lines(connect: Start, tmp_path: Path) -> None:
-    client = connect(settings=settings(device="h200"))
-    uri = opened(client, tmp_path)
+def test_a_command_puts_kernels_on_their_lines(client: Client, folder: Path) -> None:
+    uri = client.open(write(folder, SOURCE))
     client.until(lambda: by_line(client, uri) != {}, "lenses")
     assert by_line(client, uri) == {6: ["inputs from line 5", "Run", "Kernels", "Benchmark"]}
     client.command(ASKED, {"uri": uri, "target": "f"})
@@ -95,9 +94,8 @@ def test_a_command_puts_kernels_on_their_lines(connect: Start, tmp_path: Path) -
     assert moved[6][2].endswith("(before your edit)")
 
 
-def test_the_texts_of_a_kernel_and_their_lines(connect: Start, tmp_path: Path) -> None:
-    client = connect(settings=settings(device="h200"))
-    uri = opened(client, tmp_path)
+def test_the_texts_of_a_kernel_and_their_lines(client: Client, folder: Path) -> None:
+    uri = client.open(write(folder, SOURCE))
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.idle(1)
     show = [lens for lens in lenses_of(client, uri) if lens["command"]["title"] == "Show"]
@@ -185,9 +183,8 @@ TARGET, FIRST, SECOND = 14, 15, 17
 """0-based lines of the function and of its two graphs; the second is captured when the awaited file is there."""
 
 
-def test_what_is_generated_already_is_shown_while_the_run_goes_on(connect: Start, tmp_path: Path) -> None:
-    client = connect(settings=settings(device="h200"))
-    uri = opened(client, tmp_path, TWO_GRAPHS)
+def test_what_is_generated_already_is_shown_while_the_run_goes_on(client: Client, folder: Path) -> None:
+    uri = client.open(write(folder, TWO_GRAPHS))
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.notified("fuselight/reportChanged", lambda told: told["uri"] == uri)
     lenses = by_line(client, uri)
@@ -203,7 +200,7 @@ def test_what_is_generated_already_is_shown_while_the_run_goes_on(connect: Start
     client.idle(1)
     assert by_line(client, uri)[FIRST][0].endswith(" (cancelled: not all was generated)")
 
-    (tmp_path / "model.py.go").touch()
+    (folder / "model.py.go").touch()
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.idle(2)
     lenses = by_line(client, uri)
@@ -237,23 +234,34 @@ def test_a_new_run_says_what_changed(connect: Start, tmp_path: Path) -> None:
     assert re.search(r"kernels of f: line \d+: \d+( -> \d+)? kernels, ~", report)
 
 
-@pytest.mark.parametrize(("how", "lines"), [("function", [6, 6]), ("off", [])])
-def test_lenses_as_set(connect: Start, tmp_path: Path, how: str, lines: list[int]) -> None:
-    client = connect(settings=settings(device="h200", kernels={"lens": how}))
-    uri = opened(client, tmp_path)
+def test_lenses_as_set(client: Client, folder: Path) -> None:
+    uri = client.open(write(folder, SOURCE))
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.idle(1)
-    told = [
-        lens
-        for lens in lenses_of(client, uri)
-        if "%)" in lens["command"]["title"] or lens["command"]["title"] == "Show"
-    ]
-    assert [lens["range"]["start"]["line"] for lens in told] == lines
+
+    def told() -> list[int]:
+        """Lines of the lenses that speak of kernels."""
+        titles = [
+            (lens["range"]["start"]["line"], lens["command"]["title"]) for lens in lenses_of(client, uri)
+        ]
+        return [line for line, title in titles if "%)" in title or title == "Show"]
+
+    def set_to(chosen: Json, lines: list[int]) -> None:
+        client.settings = chosen
+        client.notify("workspace/didChangeConfiguration", {"settings": None})
+        client.until(lambda: told() == lines, f"lenses on lines {lines}")
+
+    everywhere = told()
+    assert {GELU, DOUBLE} <= set(everywhere)
+    try:
+        set_to(settings(device="h200", kernels={"lens": "function"}), [6, 6])
+        set_to(settings(device="h200", kernels={"lens": "off"}), [])
+    finally:
+        set_to(SHARED, everywhere)
 
 
-def test_a_target_that_fails_says_so_and_the_kernels_of_before_stand(connect: Start, tmp_path: Path) -> None:
-    client = connect(settings=settings(device="h200"))
-    uri = opened(client, tmp_path)
+def test_a_target_that_fails_says_so_and_the_kernels_of_before_stand(client: Client, folder: Path) -> None:
+    uri = client.open(write(folder, SOURCE))
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.idle(1)
     client.edit(uri, (MATMUL, 0), (MATMUL, 13), "    raise ValueError('no')")

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.server.conftest import interpreter, settings
-from tests.server.programs import PRINT, breaks, caught, codes, let_go, saved, write
+from tests.server.programs import PRINT, breaks, caught, caught_in, codes, let_go, run_in, saved, write
 from tests.support.lsp_client import DEADLINE, Client, Json
 
 if TYPE_CHECKING:
@@ -28,9 +28,8 @@ def worker_pid(client: Client) -> int:
     return int(found[1])
 
 
-def test_a_save_brings_findings_to_their_lines(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    uri = saved(client, tmp_path)
+def test_a_save_brings_findings_to_their_lines(client: Client, folder: Path) -> None:
+    uri = run_in(client, folder)
     status = client.idle(1)
     assert status["torch"]
     (found,) = breaks(client, uri)
@@ -60,9 +59,8 @@ def test_a_save_brings_findings_to_their_lines(connect: Start, tmp_path: Path) -
     assert (broken["uri"], broken["range"]["start"]["line"]) == (uri, PRINT)
 
 
-def test_the_lenses_are_asked_for_before_the_status_says_ready(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    uri = saved(client, tmp_path)
+def test_the_lenses_are_asked_for_before_the_status_says_ready(client: Client, folder: Path) -> None:
+    uri = run_in(client, folder)
     ready = client.idle(1)
     methods = [(one.get("method"), one.get("params")) for one in client.messages]
     found = methods.index(("fuselight/reportChanged", {"uri": uri}))
@@ -83,9 +81,8 @@ def f(x):
 """
 
 
-def test_a_hover_and_the_report_tell_the_parts_of_a_function(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    uri = saved(client, tmp_path, TWICE)
+def test_a_hover_and_the_report_tell_the_parts_of_a_function(client: Client, folder: Path) -> None:
+    uri = run_in(client, folder, TWICE)
     client.idle(1)
     assert client.lenses(uri)[0] == "2 graphs, 1 break, 2 recompilations - inputs from lines 4-5"
     client.edit(uri, (0, 0), (0, 0), "import math\n")
@@ -118,9 +115,8 @@ def f(x):
 """
 
 
-def test_the_report_tells_a_recompilation_as_its_finding_does(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    uri = saved(client, tmp_path, CARRIED)
+def test_the_report_tells_a_recompilation_as_its_finding_does(client: Client, folder: Path) -> None:
+    uri = run_in(client, folder, CARRIED)
     client.idle(1)
     found = [one for one in client.diagnostics(uri) if one["code"] == "FL201"]
     assert any("the value of `x.sum().item()`" in one["message"] for one in found), found
@@ -151,9 +147,8 @@ def progress(client: Client) -> list[Json]:
     return [one["params"]["value"] for one in client.messages if one.get("method") == "$/progress"]
 
 
-def test_progress_is_begun_moved_on_and_ended(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    saved(client, tmp_path)
+def test_progress_is_begun_moved_on_and_ended(client: Client, folder: Path) -> None:
+    run_in(client, folder)
     client.idle(1)
     begin, *reports, end = progress(client)
     assert (begin["kind"], begin["message"], begin["cancellable"]) == ("begin", "starting f", True)
@@ -165,9 +160,8 @@ def test_progress_is_begun_moved_on_and_ended(connect: Start, tmp_path: Path) ->
     assert not [one for one in (begin, *reports) if "percentage" in one], "nobody knows how much is left"
 
 
-def test_what_is_fixed_is_cleared_by_the_next_run(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    uri = saved(client, tmp_path)
+def test_what_is_fixed_is_cleared_by_the_next_run(client: Client, folder: Path) -> None:
+    uri = run_in(client, folder)
     client.idle(1)
     assert breaks(client, uri)
     client.edit(uri, (PRINT, 4), (PRINT, 18), "y = x.sum()")
@@ -182,9 +176,8 @@ def test_what_is_fixed_is_cleared_by_the_next_run(connect: Start, tmp_path: Path
     assert not client.lenses(uri)[0].endswith("(before your edit)")
 
 
-def test_findings_of_a_run_land_where_edits_have_moved_their_lines(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    path, uri = caught(client, tmp_path)
+def test_findings_of_a_run_land_where_edits_have_moved_their_lines(client: Client, folder: Path) -> None:
+    path, uri = caught_in(client, folder)
     client.edit(uri, (0, 0), (0, 0), "# one\n# two\n# three\n")
     let_go(path)
     client.idle(1)
@@ -194,9 +187,8 @@ def test_findings_of_a_run_land_where_edits_have_moved_their_lines(connect: Star
     assert client.lenses(uri)[0].endswith("(before your edit)")
 
 
-def test_a_cancelled_run_ends_and_the_next_one_works(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    path, uri = caught(client, tmp_path)
+def test_a_cancelled_run_ends_and_the_next_one_works(client: Client, folder: Path) -> None:
+    path, uri = caught_in(client, folder)
     assert "Cancel" in client.lenses(uri)
     client.command("fuselight.server.cancel", {"uri": uri})
     client.idle(1)
@@ -207,35 +199,33 @@ def test_a_cancelled_run_ends_and_the_next_one_works(connect: Start, tmp_path: P
     assert len(breaks(client, uri)) == 1
 
 
-def test_progress_has_a_cancel_button_that_cancels(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    caught(client, tmp_path)
+def test_progress_has_a_cancel_button_that_cancels(client: Client, folder: Path) -> None:
+    caught_in(client, folder)
     begun = client.notified("$/progress", lambda params: params["value"]["kind"] == "begin")
     client.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
     client.idle(1)
     assert [one["kind"] for one in progress(client)].count("end") == 1
 
 
-def test_saves_during_a_run_leave_one_run_behind(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    path, uri = caught(client, tmp_path)
+def test_saves_during_a_run_leave_one_run_behind(client: Client, folder: Path) -> None:
+    path, uri = caught_in(client, folder)
     for number in range(4):
         client.edit(uri, (13, 16), (13, 16), f" + {number}")
         client.save(uri)
     let_go(path)
     client.idle(5)
     lines = [one["params"]["message"] for one in client.messages if one.get("method") == "window/logMessage"]
-    took = [line for line in lines if re.fullmatch(r"run \d of f took [\d.]+ s", line)]
-    assert [line[:5] for line in took] == ["run 5"], lines
+    took = [line for line in lines if re.fullmatch(r"run \d+ of f took [\d.]+ s", line)]
+    assert [line.split()[1] for line in took] == [str(client.before + 5)], lines
     assert len(breaks(client, uri)) == 1
 
 
-def test_a_newer_save_supersedes_the_run_in_flight(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    path, uri = caught(client, tmp_path)
+def test_a_newer_save_supersedes_the_run_in_flight(client: Client, folder: Path) -> None:
+    path, uri = caught_in(client, folder)
     client.edit(uri, (12, 4), (12, 18), "y = x.sum()")
     client.save(uri)
-    client.notified("window/logMessage", lambda params: params["message"] == "run 1 of f cancelled")
+    first = f"run {client.before + 1} of f cancelled"
+    client.notified("window/logMessage", lambda params: params["message"] == first)
     let_go(path)
     client.idle(2)
     assert breaks(client, uri) == []
@@ -255,9 +245,8 @@ def test_a_killed_worker_is_a_finding_and_the_next_run_works(connect: Start, tmp
     assert not any(code.startswith("FL4") for code in codes(client, uri))
 
 
-def test_a_failed_run_lets_earlier_findings_stand(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    uri = saved(client, tmp_path)
+def test_a_failed_run_lets_earlier_findings_stand(client: Client, folder: Path) -> None:
+    uri = run_in(client, folder)
     client.idle(1)
     client.edit(uri, (0, 0), (0, 0), "1 / 0\n")
     client.save(uri)
@@ -348,10 +337,8 @@ def test_manual_runs_wait_for_the_command(connect: Start, tmp_path: Path) -> Non
     assert len(breaks(client, uri)) == 1
 
 
-def test_automatic_saves_are_not_a_run_each(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    client.start(tmp_path)
-    uri = client.open(write(tmp_path))
+def test_automatic_saves_are_not_a_run_each(client: Client, folder: Path) -> None:
+    uri = client.open(write(folder))
     client.save(uri, reason=2)
     client.idle(1)
     mark = client.mark()
@@ -404,10 +391,8 @@ def test_a_worker_that_answers_nonsense_ends_the_run_and_not_the_server(
     assert client.lenses(uri)[-1] == "Details"
 
 
-def test_a_deleted_file_takes_its_findings_along(connect: Start, tmp_path: Path) -> None:
-    client = connect()
-    client.start(tmp_path)
-    path = write(tmp_path)
+def test_a_deleted_file_takes_its_findings_along(client: Client, folder: Path) -> None:
+    path = write(folder)
     uri = client.open(path)
     client.save(uri)
     client.idle(1)

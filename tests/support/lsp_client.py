@@ -65,6 +65,11 @@ class Client:
         self.confirm = confirm
         self.messages: list[Json] = []
         self.stderr = bytearray()
+        self.capabilities: Json = {}
+        """Of the server, once it is initialized."""
+        self.opened: set[str] = set()
+        self.before = 0
+        """Runs that were there before the test that has this server now; `idle` counts from there."""
         self._next = 0
         self._seen = threading.Condition()
         self._closed = False
@@ -147,10 +152,20 @@ class Client:
             "fuselight/status",
             lambda status: (
                 status["state"] in {"idle", "noInterpreter", "untrusted"}
-                and status["generation"] >= generation
+                and status["generation"] >= self.before + generation
             ),
             deadline=deadline,
         )
+
+    def begin_anew(self) -> None:
+        """Forget what has come, for a server that another test had; no run may be on."""
+        self.request("fuselight/reportTree", {"uri": None})  # what is answered before it has come then
+        with self._seen:
+            told = [one["params"] for one in self.messages if one.get("method") == "fuselight/status"]
+            if told:
+                assert told[-1]["state"] != "running", self.transcript()
+                self.before = max(self.before, told[-1]["generation"])
+            self.messages.clear()
 
     def until(self, happened: Callable[[], bool], what: str, *, deadline: float = DEADLINE) -> None:
         """Ask until it is so; each asking is a round trip to the server."""
@@ -203,6 +218,7 @@ class Client:
                 },
             },
         )
+        self.capabilities = result["capabilities"]
         self.notify("initialized", {})
         return result
 
@@ -211,6 +227,7 @@ class Client:
         text = path.read_text(encoding="utf-8") if text is None else text
         item = {"uri": uri, "languageId": "python", "version": 1, "text": text}
         self.notify("textDocument/didOpen", {"textDocument": item})
+        self.opened.add(uri)
         return uri
 
     def edit(

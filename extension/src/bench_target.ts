@@ -20,6 +20,12 @@ export function benchShownIn(value: unknown): BenchShown | null {
   return of && { ...of, run: idIn(run), with: idIn(other) };
 }
 
+/** Where a file is after a rename of `from`, itself or a folder around it, to `to`; null if that is another one. */
+export function renamedUri(uri: string, from: string, to: string): string | null {
+  const isInside = uri.startsWith(`${from}/`);
+  return uri === from || isInside ? `${to}${uri.slice(from.length)}` : null;
+}
+
 /** As the server is asked for it. */
 export function measuredAt({ uri, target, run, with: other }: BenchShown): MeasuredAt {
   return { uri, target, ...(run === null ? {} : { run }), ...(other === null ? {} : { with: other }) };

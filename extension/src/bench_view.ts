@@ -19,7 +19,7 @@ import type {
   Place,
 } from "./bench_messages";
 import { benchPage } from "./bench_page";
-import { benchShownIn, benchTitleOf, pageMessageIn } from "./bench_target";
+import { benchShownIn, benchTitleOf, pageMessageIn, renamedUri } from "./bench_target";
 import { oneAtATime } from "./one_at_a_time";
 
 export interface BenchView extends vscode.Disposable {
@@ -121,6 +121,20 @@ export function createBenchView({ extension, fetch, exported, benchmark, cancel 
     },
   });
 
+  /** The server moves what is kept of it, and then says that something has changed. */
+  const renames = vscode.workspace.onDidRenameFiles(({ files }) => {
+    for (const one of open) {
+      for (const { oldUri, newUri } of files) {
+        const uri = renamedUri(textOf(one.of.uri), oldUri.toString(), newUri.toString());
+        if (uri !== null) {
+          one.of = { ...one.of, uri };
+          one.panel.title = benchTitleOf(one.of);
+          void one.draw();
+        }
+      }
+    }
+  });
+
   return {
     async show(of) {
       const there = [...open].find((one) => same(one.of, of));
@@ -143,7 +157,7 @@ export function createBenchView({ extension, fetch, exported, benchmark, cancel 
       await Promise.all(wanted.map((one) => one.draw()));
     },
     dispose() {
-      for (const one of [serializer, ...[...open].map(({ panel }) => panel)]) {
+      for (const one of [serializer, renames, ...[...open].map(({ panel }) => panel)]) {
         one.dispose();
       }
     },
@@ -151,8 +165,12 @@ export function createBenchView({ extension, fetch, exported, benchmark, cancel 
 }
 
 function same(left: BenchTarget, right: BenchTarget): boolean {
-  const uri = (one: BenchTarget) => vscode.Uri.parse(one.uri).toString();
-  return left.target === right.target && uri(left) === uri(right);
+  return left.target === right.target && textOf(left.uri) === textOf(right.uri);
+}
+
+/** As VS Code writes it: the server may write the same otherwise. */
+function textOf(uri: string): string {
+  return vscode.Uri.parse(uri).toString();
 }
 
 function without({ uri, target, run }: BenchShown, message: string): MeasuredPage {

@@ -12,6 +12,7 @@ import {
   measuredAt,
   pageMessageIn,
   pictureIn,
+  renamedUri,
   startedIn,
 } from "../src/bench_target.ts";
 import { oneAtATime } from "../src/one_at_a_time.ts";
@@ -26,6 +27,16 @@ const place = { uri, path: "model.py", line: 11, text: "x = self.up(x)" };
 function step(name: string, start_us: number, us: number, depth: number): Step {
   return { name, start_us, us, depth, place: null, compile_id: null, sampled: false };
 }
+
+describe("A renamed file", () => {
+  it("is known under its new name, itself or a folder around it", () => {
+    assert.equal(renamedUri(uri, uri, "file:///w/net.py"), "file:///w/net.py");
+    assert.equal(renamedUri(uri, "file:///w", "file:///v"), "file:///v/model.py");
+    for (const other of ["file:///w/model", "file:///w/model.p", "file:///w/model.py/x", "file:///"]) {
+      assert.equal(renamedUri(uri, other, "file:///v"), null);
+    }
+  });
+});
 
 describe("The flame chart", () => {
   const steps = [

@@ -17,19 +17,20 @@ from fuselight.configurations import ConfigurationError
 from fuselight.report import Tier
 from fuselight_server import convert
 from fuselight_server.bench_runs import is_stale, plan_of
+from fuselight_server.features.bench_texts import Texts
 from fuselight_server.features.commands import argument
 from fuselight_server.features.protocol import Written, written
 from fuselight_server.features.status import describe
 from fuselight_server.kernels import Place
 from fuselight_server.measured import exports, tables, words
 from fuselight_server.measured.comparison import as_json, compare
+from fuselight_server.measured.gone import read, runs_of_gone
 from fuselight_server.measured.page import Around, Drawn, Named, body, nothing, of_body, places_of
 from fuselight_server.measured.planning import history_of
 from fuselight_server.measured.view import View
 from fuselight_server.measured_results import CANCELLED, ENDED, SO_FAR
 from fuselight_server.plan import MAIN
 from fuselight_server.runs import Key
-from fuselight_server.state import disk_lines, split_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,10 +38,9 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams
     from fuselight_server.features.server import Server
-    from fuselight_server.measured.history import History, Run
+    from fuselight_server.measured.history import History, Past, Run
     from fuselight_server.measured_results import MeasuredResult
     from fuselight_server.runs import Running
-    from fuselight_server.state import State
     from fuselight_server.static.reading import Reading
 
 WORK = frozenset({"inference", "forward_backward", "training_step"})
@@ -201,6 +201,7 @@ async def _page(
     key = bench_key(path, target)
     history = history_of(path, key.name) if server.state.trusted else None
     past = await asyncio.to_thread(history.runs) if history is not None else ()
+    gone = await _gone(server, history) if history is not None else ()
     kept = server.state.measured.get(key)
     live = kept.shown if kept is not None else None
     if wanted is not None and not (
@@ -215,7 +216,8 @@ async def _page(
         running=running is not None or key in server.analysis.runs.queue.waiting,
         message=_message(server, key, running, kept),
         history=tuple(
-            {"id": one.id, "when": one.when, "device": one.device, "label": one.label} for one in past
+            {"id": one.id, "when": one.when, "device": one.device, "label": one.label}
+            for one in (*past, *gone)
         ),
     )
     if live is not None and kept is not None:
@@ -230,9 +232,9 @@ async def _page(
         around = replace(around, stale=stale)
     else:
         view = _view(server, None, None)
-        gone = "That run is not kept any more: choose another." if wanted is not None else ""
-        return nothing(Named(path, key.name), view, replace(around, message=gone or around.message)), None
-    against = await asyncio.to_thread(history.read, other) if history is not None and other else None
+        lost = "That run is not kept any more: choose another." if wanted is not None else ""
+        return nothing(Named(path, key.name), view, replace(around, message=lost or around.message)), None
+    against = await asyncio.to_thread(read, history, other) if history is not None and other else None
     return await _drawn(server, found, against, replace(around, run=found.identity)), run
 
 
@@ -280,7 +282,16 @@ def _told(report: Report) -> frozenset[Place]:
 def _read(history: History | None, wanted: str | None) -> Run | None:
     if history is None:
         return None
-    return history.read(wanted) if wanted else history.newest()
+    return read(history, wanted) if wanted else history.newest()
+
+
+async def _gone(server: Server, history: History) -> tuple[Past, ...]:
+    """Return the runs of targets that the file does not have any more, as far as it can be read."""
+    reading = server.analysis.reading(history.path)
+    if reading is None:
+        return ()
+    names = {*(one.name for one in reading.targets), *([""] if reading.main_line is not None else [])}
+    return await asyncio.to_thread(runs_of_gone, history, names)
 
 
 def _message(server: Server, key: Key, running: Running | None, kept: MeasuredResult | None) -> str:
@@ -311,39 +322,12 @@ def _notes(live: MeasuredResult, kept: MeasuredResult) -> Iterator[str]:
 
 def _view(server: Server, live: MeasuredResult | None, run: Run | None) -> View:
     """Show lines where edits have moved them; those of an earlier run, where their text stands now."""
-    texts = _Texts(server.state)
+    texts = Texts(server.state)
 
     def now(place: Place) -> Place | None:
         return live.now(place) if live is not None else texts.nearest(place, run)
 
     return View(server.uri_of, server.state.read_line, lambda path: _shown(server, path), now)
-
-
-class _Texts:
-    """Files as they are now, by the text of their lines: each is read once."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._files: dict[str, dict[str, list[int]]] = {}
-
-    def nearest(self, place: Place, run: Run | None) -> Place:
-        """Find the line that has the text of then, the nearest of several; the same number where none has."""
-        text = run.line(place.path, place.line) if run is not None else None
-        if text is None:
-            return place
-        if place.path not in self._files:
-            self._files[place.path] = self._index(place.path)
-        lines = self._files[place.path].get(text.strip(), [])
-        nearest = min(lines, key=lambda number: abs(number - place.line), default=place.line)
-        return Place(place.path, nearest)
-
-    def _index(self, path: str) -> dict[str, list[int]]:
-        document = self._state.at(path)
-        lines = split_text(document.source.text) if document is not None else disk_lines(path)
-        found: dict[str, list[int]] = {}
-        for number, line in enumerate(lines, 1):
-            found.setdefault(line.strip(), []).append(number)
-        return found
 
 
 def _shown(server: Server, path: str) -> str:

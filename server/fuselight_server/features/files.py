@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fuselight_server import convert
+from fuselight_server.features.protocol import MEASURED_CHANGED
+from fuselight_server.measured.moved import take_along
 from fuselight_server.state import within
 from fuselight_server.store import FOLDER, REPORT, Store
 
@@ -45,16 +48,32 @@ def watched_changed(server: Server, params: types.DidChangeWatchedFilesParams) -
 
 
 def renamed(server: Server, params: types.RenameFilesParams) -> None:
-    """Answer `workspace/didRenameFiles`: what was found under the old name is run again under the new one."""
+    """Answer `workspace/didRenameFiles`: what was found under the old name is run again under the new one.
+
+    What was measured is not: it goes along.
+    """
     for file in params.files:
         old, new = convert.path(file.old_uri), convert.path(file.new_uri)
         if old is not None:
             server.analysis.gone(old)
         if new is None:
             continue
+        if old is not None and server.state.trusted:
+            server.spawn(_take_benchmarks_along(server, old, new), "moving benchmarks")
         for document in list(server.state.documents.values()):
             if within(document.path, new):
                 server.analysis.saved(document.path, automatic=True)
+
+
+async def _take_benchmarks_along(server: Server, old: str, new: str) -> None:
+    try:
+        moved = await asyncio.to_thread(lambda: list(take_along(old, new)))
+    except OSError as error:
+        server.state.log(f"benchmarks of {old} stay under its old name: {error.strerror or error}")
+        return
+    for one in moved:
+        where = {"uri": server.uri_of(one.path), "target": one.target}
+        server.protocol.notify(MEASURED_CHANGED, where)
 
 
 def deleted(server: Server, params: types.DeleteFilesParams) -> None:

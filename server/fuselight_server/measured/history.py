@@ -26,7 +26,7 @@ from fuselight_server.measured.lines import times_by_line
 from fuselight_server.store import Store, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 KEPT = 20
 """Runs of one target."""
@@ -36,10 +36,14 @@ KEPT_BYTES = 256 * 1024 * 1024
 """Of all runs in one workspace, as they lie on the disk: the oldest go."""
 _MAX_BYTES = 256 * 1024 * 1024
 """Of one run, unpacked."""
-_ENDING = ".json.gz"
+ENDING = ".json.gz"
+"""Of the file of a run."""
+_OWNER = "target.json"
+"""In the folder of a target: which one it is. The folder's name does not tell."""
 _SCHEMA = 1
 _HEAD = "fuselight benchmark"
-_UNREADABLE = (OSError, EOFError, zlib.error, ValueError, DecodeError, RecursionError)
+UNREADABLE = (OSError, EOFError, zlib.error, ValueError, DecodeError, RecursionError)
+"""What the file of a run is read with that is damaged, or gone."""
 
 
 class NotKeptError(Exception):
@@ -137,6 +141,37 @@ def branch(root: Path) -> str:
 
 
 @dataclass(frozen=True)
+class Owner:
+    """Whose runs lie in a folder."""
+
+    path: str
+    """Of the file, below the project's root, with `/`."""
+    target: str
+
+
+def relative(store: Store, path: str) -> str:
+    """Return a file's path below the root of a store's project."""
+    return Path(os.path.relpath(os.path.realpath(path), store.folder.parent)).as_posix()
+
+
+def owners(store: Store) -> Iterator[tuple[Path, Owner]]:
+    """Yield the folders of a store in which runs lie, and whose each is; one that does not tell is left out."""
+    benches = _benches(store)
+    for folder in sorted(benches.iterdir()) if benches.is_dir() else ():
+        try:
+            yield folder, decode(Owner, json.loads((folder / _OWNER).read_bytes()))
+        except UNREADABLE:
+            continue
+
+
+def read_text(path: Path) -> str | None:
+    """Return the text of a run's file; None where it is too large. Raises OSError, EOFError, zlib.error, ValueError."""
+    with gzip.open(path, "rb") as file:
+        text = file.read(_MAX_BYTES + 1)  # of a small file a great deal can come
+    return text.decode() if len(text) <= _MAX_BYTES else None
+
+
+@dataclass(frozen=True)
 class History:
     """The runs of one target. Nothing is created before one is kept."""
 
@@ -145,10 +180,14 @@ class History:
     target: str
 
     @property
+    def owner(self) -> Owner:
+        """Whose runs they are."""
+        return Owner(relative(self.store, self.path), self.target)
+
+    @property
     def folder(self) -> Path:
         """Where they lie: by the file's path below the project, so that they move with it."""
-        relative = os.path.relpath(os.path.realpath(self.path), self.store.folder.parent)
-        key = data_key(f"{Path(relative).as_posix()}\0{self.target}".encode("utf-8", "surrogatepass"))
+        key = data_key(f"{self.owner.path}\0{self.target}".encode("utf-8", "surrogatepass"))
         return _benches(self.store) / key
 
     def keep(self, run: Run) -> Run | None:
@@ -165,13 +204,19 @@ class History:
             raise NotKeptError(f"a benchmark of {len(text):,} bytes is too large to be kept")
         try:
             self.store.prepare()
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self.folder / f"{run.past.id}{_ENDING}", gzip.compress(text, 1))
+            self.claim()
+            write_whole(self.folder / f"{run.past.id}{ENDING}", gzip.compress(text, 1))
             self._drop_oldest()
         except OSError as error:
             why = error.strerror or error
             raise NotKeptError(f"benchmarks cannot be kept in {self.folder}: {why}") from None
         return run
+
+    def claim(self) -> None:
+        """Make the folder, which says whose it is. Raises OSError."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (self.folder / _OWNER).exists():
+            write_whole(self.folder / _OWNER, json.dumps(encode(self.owner)).encode())
 
     def _free(self, identity: str) -> str:
         """Return the id itself, or, where a run of the same second has it, with a number behind it."""
@@ -186,14 +231,13 @@ class History:
 
     def read(self, identity: str) -> Run | None:
         """Return a run; None where there is none of this id that can be read."""
-        path = next((one for one in self._files() if one.name == f"{identity}{_ENDING}"), None)
+        path = next((one for one in self._files() if one.name == f"{identity}{ENDING}"), None)
         if path is None:
             return None
         try:
-            with gzip.open(path, "rb") as file:
-                text = file.read(_MAX_BYTES + 1)  # of a small file a great deal can come
-            return load(text.decode()) if len(text) <= _MAX_BYTES else None
-        except _UNREADABLE:
+            text = read_text(path)
+            return load(text) if text is not None else None
+        except UNREADABLE:
             return None
 
     def newest(self) -> Run | None:
@@ -201,18 +245,18 @@ class History:
         return next((run for past in self.runs() if (run := self.read(past.id)) is not None), None)
 
     def _files(self) -> list[Path]:
-        return list(self.folder.glob(f"*{_ENDING}"))
+        return list(self.folder.glob(f"*{ENDING}"))
 
     def _drop_oldest(self) -> None:
-        kept = {f"{past.id}{_ENDING}" for past in self.runs()[:KEPT]}
+        kept = {f"{past.id}{ENDING}" for past in self.runs()[:KEPT]}
         for path in self._files():
             if path.name not in kept:
                 path.unlink(missing_ok=True)
         folders = sorted(_benches(self.store).iterdir(), key=_age, reverse=True)
         for folder in folders[KEPT_TARGETS:]:
-            _remove(folder)
+            remove(folder)
         left = KEPT_BYTES
-        for path in sorted(_benches(self.store).glob(f"*/*{_ENDING}"), key=_age_of, reverse=True):
+        for path in sorted(_benches(self.store).glob(f"*/*{ENDING}"), key=_age_of, reverse=True):
             left -= _stat(path)[1]
             if left < 0:
                 path.unlink(missing_ok=True)
@@ -223,7 +267,7 @@ def forget(store: Store) -> None:
     folder = _benches(store)
     if folder.is_dir():
         for one in folder.iterdir():
-            _remove(one)
+            remove(one)
         with contextlib.suppress(OSError):
             folder.rmdir()
 
@@ -255,9 +299,9 @@ def _past(path: Path) -> Past | None:
             head = json.loads(file.readline(1 << 16))
         _check(head)
         past: Past = decode(Past, head)
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
-    return past if past.id == path.name.removesuffix(_ENDING) else None
+    return past if past.id == path.name.removesuffix(ENDING) else None
 
 
 def _benches(store: Store) -> Path:
@@ -265,7 +309,7 @@ def _benches(store: Store) -> Path:
 
 
 def _age(folder: Path) -> float:
-    return max(map(_age_of, folder.glob(f"*{_ENDING}")), default=0.0)
+    return max(map(_age_of, folder.glob(f"*{ENDING}")), default=0.0)
 
 
 def _age_of(path: Path) -> float:
@@ -281,8 +325,11 @@ def _stat(path: Path) -> tuple[float, int]:
     return found.st_mtime, found.st_size
 
 
-def _remove(folder: Path) -> None:
-    for path in folder.glob(f"*{_ENDING}*"):
+def remove(folder: Path, *, only_empty: bool = False) -> None:
+    """Remove a target's folder with its runs; `only_empty`: if there is none in it."""
+    if only_empty and any(folder.glob(f"*{ENDING}")):
+        return
+    for path in (*folder.glob(f"*{ENDING}*"), *folder.glob(f"{_OWNER}*")):
         path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()

@@ -167,6 +167,24 @@ test("a benchmark, from the lens to its files", async ({ session, page, context 
     await expect(view.tab("Benchmark: Net")).toHaveCount(1);
   });
 
+  await test.step("a renamed file takes the page and what was measured along", async () => {
+    await page.keyboard.press("Control+b");
+    await expect(page.getByRole("treeitem", { name: /\.png$/ })).toBeVisible(); // the last one that moves the others
+    const file = page.getByRole("treeitem", { name: "model.py" });
+    await expect(async () => {
+      await file.click();
+      await page.keyboard.press("F2");
+      const named = page.getByRole("textbox", { name: /file name/i });
+      await expect(named).toHaveValue("model.py", { timeout: 2000 });
+    }).toPass();
+    await page.keyboard.type("net"); // in the place of what stands before the dot
+    await page.keyboard.press("Enter");
+    await view.tab(/^Benchmark: Net \(net\.py\)/).click();
+    await expect(benchmark.getByRole("button", { name: /^Go to net\.py:/ }).first()).toBeVisible();
+    await expect(row(/^default .*[\d.]+ [um]s/)).toBeVisible();
+    await page.keyboard.press("Control+b");
+  });
+
   for (const [name, theme] of [
     ["light", "Default Light Modern"],
     ["high-contrast", "Default High Contrast"],

@@ -117,8 +117,8 @@ def test_runs_are_kept_closed_to_others_and_read_again(tmp_path: Path) -> None:
     assert run is not None
     assert run.line(FILE, 42) == text(42)
     assert run.report.measured == timed((42, 100.0)).measured
-    (path,) = here.folder.iterdir()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert {path.name for path in here.folder.iterdir()} == {"target.json", "20260101T120000Z.json.gz"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in here.folder.iterdir()} == {0o600}
     assert stat.S_IMODE(here.folder.stat().st_mode) == 0o700
     assert (tmp_path / ".fuselight/.gitignore").read_text() == "*\n"
     assert History(here.store, here.path, "Other").runs() == ()

@@ -68,11 +68,11 @@ export function withoutTime(
   { us, failure, first_us }: Pick<Row, "us" | "failure" | "first_us">,
   { running, partial }: Pick<MeasuredPage, "running" | "partial">,
 ): string | null {
-  if (us !== null || failure !== null || !partial) {
+  if (us !== null || failure !== null) {
     return null;
   }
   const going = first_us === null ? "not yet measured" : "still measuring";
-  return running ? going : "not measured";
+  return running && partial ? going : "not measured";
 }
 
 /** `1.62x`; what is far slower keeps two digits, `0.0047x`. */

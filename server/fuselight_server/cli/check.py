@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from fuselight.protocol import Limits
-from fuselight.report import Problem
 from fuselight_server.cli import baseline as baselines
 from fuselight_server.cli.formats import Format
 from fuselight_server.cli.outcome import Outcome
 from fuselight_server.cli.progress import shown_progress
-from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.started import StartedWorker
-from fuselight_server.cli.targets import planned_jobs, readings_of, texts_of, turns
+from fuselight_server.cli.targets import planned_jobs, readings_of, texts_of, turns, unparsed
 from fuselight_server.findings import Thresholds, apply_ignores, findings, static_findings
 from fuselight_server.interpreters import NoInterpreterError
 
@@ -157,11 +155,7 @@ async def analyse(options: CheckOptions, say: Callable[[str], None]) -> Outcome:
             if (one.span.path, one.span.line, one.code) not in said
             and not (one.code == "FL502" and reading.syntax_error is not None)
         ]
-        if reading.syntax_error is not None:
-            what = f"{shown_path(reading.path)}:{reading.syntax_error.line}"
-            outcome.problems.append(
-                Problem("source", what, "it does not parse, so nothing in this file was run")
-            )
+    outcome.problems.extend(unparsed(readings.values()))
     kept = apply_ignores(_without_repeats(found), readings)
     outcome.findings = sorted(
         kept, key=lambda one: (one.span.path, one.span.line, one.span.column or 0, one.code)

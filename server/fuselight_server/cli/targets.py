@@ -62,6 +62,7 @@ async def report_each(
     outcome = Outcome(interpreter=worker.choice.executable, why=worker.choice.why)
     try:
         outcome.readings = await asyncio.to_thread(read_sources, paths, outcome)
+        outcome.problems.extend(unparsed(outcome.readings.values()))
         jobs = planned_jobs(outcome.readings, outcome, targets=targets, limits=limits)
         for turn in turns(jobs, await worker.ready(), worker.choice, say):
             outcome.reports.append(await report_of(turn, outcome))
@@ -106,6 +107,14 @@ def readings_of(texts: dict[str, str]) -> dict[str, Reading]:
     from fuselight_server.static.document import read_source  # noqa: PLC0415 - while the worker starts
 
     return {path: read_source(path, text) for path, text in texts.items()}
+
+
+def unparsed(readings: Iterable[Reading]) -> Iterator[Problem]:
+    """Yield a problem for each file of which nothing is run, as it is no Python."""
+    for reading in readings:
+        if reading.syntax_error is not None:
+            what = f"{shown_path(reading.path)}:{reading.syntax_error.line}"
+            yield Problem("source", what, "it does not parse, so nothing in this file was run")
 
 
 def planned_jobs(

@@ -139,8 +139,6 @@ test("what is known before there are times is shown as no more than that", async
   await draw(measured({}, { ...begun, configurations: timed, running: false }));
   await expect(cells(/^default .*not measured/)).toBeVisible();
   await expect(page.getByText("till measuring")).toHaveCount(0);
-  await draw(measured({}, { configurations: timed }));
-  await expect(cells(/^default .*\u2013/)).toBeVisible();
 });
 
 test("what was zoomed in on stays in sight", async ({ page, draw }) => {

@@ -22,7 +22,7 @@ from fuselight_server.cli import app
 from fuselight_server.cli.formats.bench_data import as_csv, as_json
 from fuselight_server.cli.formats.bench_text import print_benchmarks
 from fuselight_server.cli.outcome import Outcome
-from fuselight_server.cli.targets import Turn
+from fuselight_server.cli.targets import Turn, read_sources, unparsed
 from fuselight_server.interpreters import Choice
 from fuselight_server.measured.exports import from_json
 from fuselight_server.measured.history import run_of
@@ -93,6 +93,33 @@ def test_the_verdict_comes_first_then_rows_lines_and_where_the_time_goes() -> No
     assert re.search(r"10 us +- +- +- +1 +triton_7  \(joined to no line\)$", text, re.MULTILINE)
     assert re.search(r"100 us +50% +#{10} +waiting for the device \(aten::item\)", text)
     assert "where one call of default goes: 200 us, with the profiler on (CUPTI)" in text
+
+
+def test_what_ended_all_of_it_is_told_once_on_its_line() -> None:
+    failure = Failure(Culprit.USER, "exception", "shapes differ", "mend the line", stack=(at(14),))
+    rows = (row("eager", None, failure=failure), row("written", None, failure=failure))
+    text = said(benchmark(*rows, failures=(failure,)))
+    assert f"failed: shapes differ. Mend the line ({FILE}:14)" in text
+    assert text.count("shapes differ") == 1
+    assert "configuration" not in text
+    both = said(benchmark(rows[0], row("written", None, failure=FAILURE), failures=(failure,)))
+    assert both.count("shapes differ") == 1
+    assert "written: failed: out of memory. Give it smaller inputs." in both
+
+
+def test_a_configuration_that_was_not_begun_is_none_that_failed() -> None:
+    text = said(benchmark(row("eager", 300.0), of={"order": ("eager", "written"), "finished": False}))
+    assert re.search(r"^written +not measured +- ", text, re.MULTILINE)
+    assert "\nwritten: as the source compiles it\n" in text
+
+
+@pytest.mark.parametrize("name", ["half.py", "README.md"])
+def test_a_file_that_is_no_python_is_told(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("one = 1\ndef f(:\n")
+    (problem,) = unparsed(read_sources([path], Outcome()).values())
+    assert problem.what.endswith(f"{name}:2")
+    assert problem.why == "it does not parse, so nothing in this file was run"
 
 
 def test_what_failed_and_what_is_wrong_is_told_in_its_row() -> None:

@@ -12,9 +12,10 @@ from rich.text import Text
 from fuselight_server.cli.formats.bench_data import page_of
 from fuselight_server.cli.formats.json import severity_word
 from fuselight_server.cli.sources import shown_path
+from fuselight_server.kernels.shares import place_of
 from fuselight_server.kernels.words import microseconds, size
 from fuselight_server.measured import words
-from fuselight_server.measured.comparing import clock_of, has_times, shown_of
+from fuselight_server.measured.comparing import WRITTEN, clock_of, has_times, shown_of
 from fuselight_server.measured.comparison import compare, label, said
 
 if TYPE_CHECKING:
@@ -53,15 +54,19 @@ def _print_target(one: Benched, outcome: Outcome, console: Console) -> None:
         clock = words.CLOCK[clock_of(measured)]
         where = f" - {made['work']}, measured on {words.device(measured.machine)} by {clock}"
     console.print(Text.assemble((name, "bold"), where), soft_wrap=True)
-    for failure in report.failures:
-        console.print(Text(f"failed: {words.failed(failure)}", "bold red"), soft_wrap=True)
+    failed = [words.failed(failure) for failure in report.failures]
+    for failure, text in zip(report.failures, failed, strict=True):
+        at = place_of(failure.stack, report.roots)
+        line = f" ({shown_path(at.path)}:{at.line})" if at is not None else ""
+        console.print(Text(f"failed: {text}{line}", "bold red"), soft_wrap=True)
     for text in made["inputs"]:
         console.print(Text(f"inputs: {text}", "dim"), soft_wrap=True)
     if measured is None:
         console.print()
         return
-    _print_verdict(made, console)
-    _print_rows(made, console)
+    if has_times(measured):
+        _print_verdict(made, console)
+    _print_rows(made, console, said=failed)
     shown = shown_of(measured)
     if shown is not None:
         _print_profile(shown.name, made["profiles"][shown.name], console)
@@ -70,7 +75,8 @@ def _print_target(one: Benched, outcome: Outcome, console: Console) -> None:
         console.print(f"{severity_word(finding)}[{finding.code}] {place}: {finding.title}", soft_wrap=True)
     _print_comparison(one, console)
     for note in made["notes"]:
-        console.print(f"note: {note}", soft_wrap=True)
+        if note not in failed:
+            console.print(f"note: {note}", soft_wrap=True)
     console.print(
         Text(", ".join(f"{fact['name']} {fact['value']}" for fact in made["machine"]), "dim"), soft_wrap=True
     )
@@ -88,7 +94,10 @@ def _place(place: dict[str, Any]) -> str:
     return f"{place['path']}:{place['line'] + 1}"
 
 
-def _print_rows(made: dict[str, Any], console: Console) -> None:
+def _print_rows(made: dict[str, Any], console: Console, *, said: Sequence[str]) -> None:
+    """Print the configurations beside each other, and of those that failed why, if that is not `said`."""
+    if all(row["us"] is None and row["failure"] in {None, *said} for row in made["configurations"]):
+        return
     table = [
         ("configuration", "time", "", "speed-up", "accuracy", "memory", "first call", "breaks", "recompiles")
     ]
@@ -98,7 +107,7 @@ def _print_rows(made: dict[str, Any], console: Console) -> None:
         spread = words.spread(row["spread"]) if row["spread"] is not None else ""
         table.append((
             row["name"],
-            words.time(row["us"]) if row["us"] is not None else "failed" if row["failure"] else "-",
+            words.time(row["us"]) if row["us"] is not None else "failed" if row["failure"] else "not measured",
             f"{spread} unsteady" if row["unsteady"] else spread,
             words.times(row["speedup"]) if row["speedup"] is not None else "-",
             "-" if accuracy is None else passed[accuracy["passed"]],
@@ -109,8 +118,11 @@ def _print_rows(made: dict[str, Any], console: Console) -> None:
         ))  # fmt: skip
     console.print()
     _print_table(table, console)
+    if any(row["name"] == WRITTEN for row in made["configurations"]):
+        console.print(Text(f"{WRITTEN}: as the source compiles it", "dim"), soft_wrap=True)
     for row in made["configurations"]:
-        for text in ([f"failed: {row['failure']}"] if row["failure"] else []) + row["notes"]:
+        why = [f"failed: {row['failure']}"] if row["failure"] and row["failure"] not in said else []
+        for text in why + row["notes"]:
             console.print(f"{row['name']}: {text}", soft_wrap=True)
         if row["accuracy"] is not None and row["accuracy"]["passed"] is not True:
             _print_accuracy(row, console)

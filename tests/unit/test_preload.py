@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from fuselight.worker import preload as ahead
+from fuselight.worker.fork_rules import Baseline
 from fuselight.worker.preload import Preload
 
 
@@ -21,3 +24,25 @@ def test_what_cannot_be_read_is_left_alone(tmp_path: Path, left: object) -> None
     idle = preload.patience()
     preload.want(str(path))
     assert preload.patience() == idle
+
+
+def test_a_long_import_leaves_room_for_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two modules of 60 ms each fill a step; the loop is asked again at once."""
+    clock = [0.0]
+    imported: list[str] = []
+
+    def import_(name: str, _: object) -> bool:
+        clock[0] += 0.06
+        imported.append(name)
+        return name != "broken"
+
+    monkeypatch.setattr(ahead, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(ahead, "_imported", import_)
+    preload = Preload(str(tmp_path))
+    preload._good = ["first", "broken", "third"]
+    assert preload.go_on(Baseline(10_000), ()) == []
+    assert imported == ["first", "broken"]
+    assert preload.patience() == 0.0
+    lines = preload.go_on(Baseline(10_000), ())
+    assert lines[0] == "imported 2 modules ahead of the next run, in 0.2 s"
+    assert preload.patience() > 0.0

@@ -30,6 +30,8 @@ _LIMIT = 120.0
 _IDLE = 30.0
 """Seconds that the host's loop may sleep when there is nothing to do."""
 _SOON = 0.05
+_STEP = 0.1
+"""Seconds of importing, behind which the host looks whether it is asked for anything."""
 _MOST = 20_000
 """Names, and files, that the host hears of: far more than torch and its friends have. The rest is left to the runs."""
 
@@ -49,6 +51,8 @@ class Preload:
         self._base = base
         self._wanted: list[str] = []
         self._good: list[str] = []
+        self._imported, self._importing = 0, 0.0
+        """Of these, how many have been imported by now, and the seconds that it took."""
         self._files: dict[str, bool] = {}
         """Installed files whose functions are to be listed, and whether they have been."""
         self._bad: dict[str, str] = {}
@@ -87,6 +91,8 @@ class Preload:
 
     def patience(self) -> float:
         """Return how long the loop may sleep, in seconds."""
+        if self._imported:  # on the way
+            return 0.0
         return (
             _SOON
             if self._news or self._good or self._unlisted() or (self._wanted and self._trial is None)
@@ -178,11 +184,16 @@ class Preload:
         return _Trial(pid, tuple(names), directory, time.monotonic())
 
     def _import_good(self, baseline: fork_rules.Baseline) -> list[str]:
-        names, self._good = self._good, []
+        """Import for a moment: a request that comes meanwhile waits. Returns lines when all is imported."""
         start = time.monotonic()
-        imported = sum(_imported(name, self._places) for name in names)
+        while self._good and time.monotonic() - start < _STEP:
+            self._imported += _imported(self._good.pop(0), self._places)
+        self._importing += time.monotonic() - start
+        if self._good:
+            return []
         gc.freeze()  # as after the warm-up
-        lines = [f"imported {imported} modules ahead of the next run, in {time.monotonic() - start:.1f} s"]
+        lines = [f"imported {self._imported} modules ahead of the next run, in {self._importing:.1f} s"]
+        self._imported, self._importing = 0, 0.0
         lines += [f"fork rule broken after that import: {rule}" for rule in fork_rules.violations(baseline)]
         return lines
 

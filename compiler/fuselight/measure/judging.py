@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+
 from fuselight.measure import accuracy, bisection, results
 from fuselight.measure.one import One
 from fuselight.measure.results import Results
@@ -50,6 +52,8 @@ class Judging:
         verdict = judge(one.results)
         if verdict.passed is False:
             self._judge = judge
+            coarse = of_tf32(one.device, one.results)
+            verdict = replace(verdict, why="; ".join(filter(None, (verdict.why, coarse))))
         elif verdict.passed and one.replayed is not None:
             replay = judge(one.replayed)
             if replay.passed is False:  # no line is to blame, and a bisection makes first calls
@@ -76,3 +80,21 @@ class Judging:
     def _tried(self, backend: Callable[..., Any]) -> Results:
         with self.one.compiled.replaced_by(backend):
             return self.again()
+
+
+def of_tf32(device: torch.device, given: Results) -> str:
+    """What is to be known of float32 results of a GPU that may round to TF32; empty where it may not."""
+    if device.type != "cuda" or not any(one.dtype == "torch.float32" for one in given.values):
+        return ""
+    matmul, convolution = torch.backends.cuda.matmul, torch.backends.cudnn
+    try:
+        allowed = matmul.allow_tf32 or convolution.allow_tf32
+    except RuntimeError:  # the program uses torch's newer names for it
+        return ""
+    if not allowed:
+        return ""
+    return (
+        "TF32 is allowed here, which rounds what is multiplied to 10 bits, and not every kernel uses it: compare "
+        "without it to see whether it is that (torch.backends.cudnn.allow_tf32 and torch.backends.cuda.matmul.allow_tf32 "
+        "= False)"
+    )

@@ -1,0 +1,35 @@
+"""What a verdict says besides torch's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from fuselight.measure.judging import of_tf32
+from fuselight.measure.results import Results, Value
+
+CUDA = torch.device("cuda")
+
+
+def given(dtype: str) -> Results:
+    return Results((Value("output", torch.ones(1), dtype, (1,)),), device="cuda")
+
+
+@pytest.fixture
+def allowed() -> Iterator[None]:
+    """What is allowed is as it was behind the test."""
+    was = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    yield
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = was
+
+
+@pytest.mark.usefixtures("allowed")
+def test_tf32_is_told_where_it_may_be_what_differs() -> None:
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = False, True
+    assert of_tf32(CUDA, given("torch.float32")).startswith("TF32 is allowed here")
+    assert not of_tf32(CUDA, given("torch.bfloat16"))
+    assert not of_tf32(torch.device("cpu"), given("torch.float32"))
+    torch.backends.cudnn.allow_tf32 = False
+    assert not of_tf32(CUDA, given("torch.float32"))

@@ -95,6 +95,6 @@ def of_tf32(device: torch.device, given: Results) -> str:
         return ""
     return (
         "TF32 is allowed here, which rounds what is multiplied to 10 bits, and not every kernel uses it: compare "
-        "without it to see whether it is that (torch.backends.cudnn.allow_tf32 and torch.backends.cuda.matmul.allow_tf32 "
-        "= False)"
+        "without it to see whether it is that (torch.backends.cudnn.allow_tf32 = False, and the same for "
+        "torch.backends.cuda.matmul)"
     )

@@ -238,6 +238,7 @@ export type PageMessage =
   | { readonly type: "open"; readonly place: Place }
   | { readonly type: "benchmark" }
   | { readonly type: "cancel" }
+  | { readonly type: "forget"; readonly run: string }
   | { readonly type: "choose"; readonly run: string | null; readonly with: string | null }
   | { readonly type: "export"; readonly format: ExportFormat }
   /** `data` is a data URL of a PNG. */

@@ -61,6 +61,10 @@ export function pageMessageIn(value: unknown): PageMessage | null {
     }
     case "choose":
       return { type: "choose", run: idIn(message["run"]), with: idIn(message["with"]) };
+    case "forget": {
+      const run = idIn(message["run"]);
+      return run === null ? null : { type: "forget", run };
+    }
     case "export":
       return formats.has(message["format"])
         ? { type: "export", format: message["format"] as ExportFormat }

@@ -35,6 +35,8 @@ export interface BenchParts {
   readonly exported: (of: BenchShown, format: ExportFormat) => Promise<Exported | null>;
   readonly benchmark: (of: BenchTarget) => unknown;
   readonly cancel: (of: BenchTarget) => unknown;
+  /** Removes a run from the history. */
+  readonly forget: (of: BenchTarget, run: string) => unknown;
 }
 
 interface Shown {
@@ -46,7 +48,8 @@ interface Shown {
 
 export const benchViewType = "fuselight.benchmark";
 
-export function createBenchView({ extension, fetch, exported, benchmark, cancel }: BenchParts): BenchView {
+export function createBenchView(parts: BenchParts): BenchView {
+  const { extension, fetch, exported, benchmark, cancel, forget } = parts;
   const open = new Set<Shown>();
   const folders = ["dist", "media"].map((name) => vscode.Uri.joinPath(extension, "extension", name));
   const options: vscode.WebviewOptions = { enableScripts: true, localResourceRoots: folders };
@@ -99,6 +102,15 @@ export function createBenchView({ extension, fetch, exported, benchmark, cancel 
       case "cancel":
         await cancel({ uri: one.of.uri, target: one.of.target });
         return;
+      case "forget": {
+        const text = "Remove this benchmark from the history? That cannot be undone.";
+        if ((await vscode.window.showWarningMessage(text, { modal: true }, "Remove")) === "Remove") {
+          await forget({ uri: one.of.uri, target: one.of.target }, message.run);
+          one.of = { ...one.of, run: null };
+          await one.draw();
+        }
+        return;
+      }
       case "choose":
         one.of = { ...one.of, run: message.run, with: message.with };
         return one.draw();

@@ -130,6 +130,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     },
     benchmark: (of) => vscode.commands.executeCommand("fuselight.benchmark", of),
     cancel: (of) => vscode.commands.executeCommand("fuselight.cancelBenchmark", of),
+    forget: (of, run) => vscode.commands.executeCommand(serverCommand.forgetBench, { ...of, run }),
   });
   kernelsChanged = (uri) => {
     void graphs.changed(uri);

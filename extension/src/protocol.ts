@@ -189,6 +189,7 @@ export const serverCommand = {
   problemReport: "fuselight.server.problemReport",
   bench: "fuselight.bench",
   cancelBench: "fuselight.cancelBench",
+  forgetBench: "fuselight.forgetBench",
 } as const;
 
 /** Commands of benchmarks that the server puts into lenses. */

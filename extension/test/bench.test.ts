@@ -248,6 +248,7 @@ describe("The benchmark that is meant", () => {
       { type: "cancel" },
       { type: "open", place },
       { type: "choose", run: "a", with: null },
+      { type: "forget", run: "a" },
       { type: "export", format: "csv" },
       picture,
     ];
@@ -265,6 +266,8 @@ describe("The benchmark that is meant", () => {
       line({ line: -1 }),
       line({ line: 0.5 }),
       line({ line: "1" }),
+      { type: "forget" },
+      { type: "forget", run: "" },
       { type: "export", format: "exe" },
       { ...picture, name: "../../a.png" },
       { ...picture, name: "a.exe" },

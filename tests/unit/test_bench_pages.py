@@ -7,14 +7,12 @@ import json
 import threading
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from lsprotocol import types
 
 from fuselight.report import CompileStep, GapKind, data_key
-from fuselight_server.features import bench, files
+from fuselight_server.features import bench
 from fuselight_server.features.bench_news import BenchNews
 from fuselight_server.features.commands import clear_caches
 from fuselight_server.features.diagnostics import findings_of
@@ -38,13 +36,6 @@ def desk(tmp_path: Path) -> Desk:
 
 def write(desk: Desk, text: str | bytes) -> None:
     Path(desk.path).write_bytes(text if isinstance(text, bytes) else text.encode())
-
-
-def renamed(desk: Desk, name: str) -> tuple[Path, Path]:
-    """Give the file another name, as the editor does before it tells of it."""
-    old, new = Path(desk.path), Path(desk.path).with_name(name)
-    old.rename(new)
-    return old, new
 
 
 async def exported(desk: Desk, ending: str, run: str | None = None, with_: str | None = None) -> Any:
@@ -152,53 +143,6 @@ async def test_a_benchmark_that_fails_makes_no_edit_of_the_one_before(desk: Desk
     assert not (await desk.page())["stale"]
     desk.edit()
     assert (await desk.page())["stale"]
-    await desk.analysis.close()
-
-
-@pytest.mark.asyncio
-async def test_a_renamed_file_keeps_its_benchmarks_and_says_when_they_are_there(desk: Desk) -> None:
-    await measured(desk, found(desk))
-    assert desk.state.close(desk.uri) is not None
-    old, new = renamed(desk, "renamed.py")
-    tasks: list[Any] = []
-    server: Any = SimpleNamespace(
-        **vars(desk), uri_of=desk.uri_of, spawn=lambda work, _what: tasks.append(work)
-    )
-    files.renamed(server, types.RenameFilesParams([types.FileRename(old.as_uri(), new.as_uri())]))
-    assert desk.state.measured == {}
-    await asyncio.gather(*tasks)
-    assert desk.notified == ["f"]
-    desk.path, desk.uri = str(new), new.as_uri()
-    page = await desk.page()
-    assert (page["found"], page["run"], page["stale"]) == (True, FIRST, False)
-    assert page["profiles"]["default"]["lines"][0]["place"]["uri"] == new.as_uri()
-    await desk.analysis.close()
-
-
-@pytest.mark.asyncio
-async def test_a_target_that_was_renamed_is_compared_with_what_it_was(desk: Desk) -> None:
-    await measured(desk, found(desk))
-    document = desk.state.at(desk.path)
-    assert document is not None
-    write(desk, TEXT.replace("f(", "g("))
-    document.source.replace(TEXT.replace("f(", "g("))
-    desk.state.measured.clear()
-    after = replace(found(desk, 50.0, day=2), target=replace(found(desk).target, name="g"))
-    run = run_of(after, str(Path(desk.path).parent), lambda _path, _line: "    return x + 1")
-    assert run is not None
-    assert history_of(desk.path, "g").keep(run) is not None
-
-    async def page(**named: str) -> dict[str, Any]:
-        return await bench.measured(desk, MeasuredParams(desk.uri, "g", **named))  # type: ignore[arg-type]
-
-    own, gone = (await page())["history"]
-    assert own["id"] == SECOND
-    assert gone["label"].startswith("f, which is not in this file any more: ")
-    compared = (await page(with_=gone["id"]))["comparison"]
-    assert "target: f then, g now" in compared["differs"]
-    assert [one["change"] for one in compared["lines"]] == [pytest.approx(-0.5)]
-    shown = await page(run=gone["id"])
-    assert (shown["found"], shown["run"], shown["title"]) == (True, gone["id"], "f")
     await desk.analysis.close()
 
 

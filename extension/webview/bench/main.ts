@@ -201,6 +201,13 @@ function tools(shown: MeasuredPage): readonly HTMLElement[] {
           ),
         ]
       : []),
+    ...(current === null
+      ? []
+      : [
+          button("Remove", "Remove this benchmark from the history", () =>
+            host.postMessage({ type: "forget", run: current }),
+          ),
+        ]),
     ...(shown.found ? [exports(["json", "csv", "html"])] : []),
   ];
 }

@@ -17,6 +17,7 @@ from fuselight.configurations import ConfigurationError
 from fuselight.report import Tier
 from fuselight_server import convert
 from fuselight_server.bench_runs import is_stale, plan_of
+from fuselight_server.features.bench_history import bench_key, forget, gone_runs
 from fuselight_server.features.bench_texts import Texts
 from fuselight_server.features.commands import argument
 from fuselight_server.features.protocol import Written, written
@@ -24,7 +25,7 @@ from fuselight_server.features.status import describe
 from fuselight_server.kernels import Place
 from fuselight_server.measured import exports, tables, words
 from fuselight_server.measured.comparison import as_json, compare
-from fuselight_server.measured.gone import read, runs_of_gone
+from fuselight_server.measured.gone import read
 from fuselight_server.measured.page import Around, Drawn, Named, body, nothing, of_body, places_of
 from fuselight_server.measured.planning import history_of
 from fuselight_server.measured.view import View
@@ -38,17 +39,12 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams
     from fuselight_server.features.server import Server
-    from fuselight_server.measured.history import History, Past, Run
+    from fuselight_server.measured.history import History, Run
     from fuselight_server.measured_results import MeasuredResult
     from fuselight_server.runs import Running
     from fuselight_server.static.reading import Reading
 
 WORK = frozenset({"inference", "forward_backward", "training_step"})
-
-
-def bench_key(path: str, target: str) -> Key:
-    """Name the benchmarks of a target; empty, or `__main__`, for the file's own block."""
-    return Key(path, "" if target == MAIN else target, Tier.MEASURED)
 
 
 # Commands
@@ -149,7 +145,7 @@ def cancel(server: Server, arguments: tuple[Any, ...]) -> None:
         runs.cancel([bench_key(path, target)])
 
 
-COMMANDS = {"fuselight.bench": start, "fuselight.cancelBench": cancel}
+COMMANDS = {"fuselight.bench": start, "fuselight.cancelBench": cancel, "fuselight.forgetBench": forget}
 
 
 # The page
@@ -201,7 +197,7 @@ async def _page(
     key = bench_key(path, target)
     history = history_of(path, key.name) if server.state.trusted else None
     past = await asyncio.to_thread(history.runs) if history is not None else ()
-    gone = await _gone(server, history) if history is not None else ()
+    gone = await gone_runs(server, history) if history is not None else ()
     kept = server.state.measured.get(key)
     live = kept.shown if kept is not None else None
     if wanted is not None and not (
@@ -283,15 +279,6 @@ def _read(history: History | None, wanted: str | None) -> Run | None:
     if history is None:
         return None
     return read(history, wanted) if wanted else history.newest()
-
-
-async def _gone(server: Server, history: History) -> tuple[Past, ...]:
-    """Return the runs of targets that the file does not have any more, as far as it can be read."""
-    reading = server.analysis.reading(history.path)
-    if reading is None:
-        return ()
-    names = {*(one.name for one in reading.targets), *([""] if reading.main_line is not None else [])}
-    return await asyncio.to_thread(runs_of_gone, history, names)
 
 
 def _message(server: Server, key: Key, running: Running | None, kept: MeasuredResult | None) -> str:

@@ -29,14 +29,30 @@ def runs_of_gone(history: History, names: Collection[str]) -> tuple[Past, ...]:
 
 def read(history: History, identity: str) -> Run | None:
     """Return a run of the target's own, or of one that is gone; None where there is none of this id."""
+    found = _resolved(history, identity)
+    if found is None:
+        return None
+    there, own = found
+    run = there.read(own)
+    if run is None or own == identity:
+        return run
+    return replace(run, past=replace(run.past, id=identity, label=_label(there.target, run.past)))
+
+
+def remove(history: History, identity: str) -> bool:
+    """Remove a run of the target's own, or of one that is gone; whether there was one. Raises OSError."""
+    found = _resolved(history, identity)
+    return found is not None and found[0].remove(found[1])
+
+
+def _resolved(history: History, identity: str) -> tuple[History, str] | None:
+    """Return in whose history a run is, and its id there."""
     folder, separator, own = identity.rpartition("/")
     if not separator:
-        return history.read(identity)
+        return history, identity
     for path, owner in owners(history.store):
         if path.name == folder and owner.path == history.owner.path:
-            run = replace(history, target=owner.target).read(own)
-            past = replace(run.past, id=identity, label=_label(owner.target, run.past)) if run else None
-            return replace(run, past=past) if run is not None and past is not None else None
+            return replace(history, target=owner.target), own
     return None
 
 

@@ -240,6 +240,14 @@ class History:
         except UNREADABLE:
             return None
 
+    def remove(self, identity: str) -> bool:
+        """Remove a run; whether there was one of this id. Raises OSError."""
+        there = [one for one in self._files() if one.name == f"{identity}{ENDING}"]
+        for path in there:
+            path.unlink(missing_ok=True)
+        remove(self.folder, only_empty=True)
+        return bool(there)
+
     def newest(self) -> Run | None:
         """Return the last run that can be read."""
         return next((run for past in self.runs() if (run := self.read(past.id)) is not None), None)

@@ -45,7 +45,12 @@ const test = base.extend({
     const errors = [];
     page.on("pageerror", (error) => errors.push(error));
     await page.addInitScript(() => {
-      const host = { postMessage: () => {}, getState: () => undefined, setState: () => {} };
+      globalThis.sent = [];
+      const host = {
+        postMessage: (one) => globalThis.sent.push(one),
+        getState: () => undefined,
+        setState: () => {},
+      };
       globalThis.acquireVsCodeApi = () => host;
     });
     await page.goto("about:blank");
@@ -139,6 +144,17 @@ test("what is known before there are times is shown as no more than that", async
   await draw(measured({}, { ...begun, configurations: timed, running: false }));
   await expect(cells(/^default .*not measured/)).toBeVisible();
   await expect(page.getByText("till measuring")).toHaveCount(0);
+});
+
+test("a run that is kept can be removed, and no other", async ({ page, draw }) => {
+  const remove = page.getByRole("button", { name: "Remove this benchmark from the history" });
+  await draw(measured({}, { run: "20260131T120000Z" }));
+  await remove.click();
+  const sent = await page.evaluate(() => globalThis.sent.at(-1));
+  expect(sent).toEqual({ type: "forget", run: "20260131T120000Z" });
+  await draw(measured({}, { notes: ["not kept"] }));
+  await expect(page.getByText("not kept")).toBeVisible();
+  await expect(remove).toHaveCount(0);
 });
 
 test("what was zoomed in on stays in sight", async ({ page, draw }) => {

@@ -205,6 +205,17 @@ test("a benchmark, from the lens to its files", async ({ session, page, context 
     await expect(heading).toBeVisible();
     await expect(row(/^default .*[\d.]+ [um]s/)).toBeVisible();
   });
+
+  await test.step("it is removed once that is agreed to", async () => {
+    const remove = benchmark.getByRole("button", { name: "Remove this benchmark from the history" });
+    const dialog = page.getByRole("dialog");
+    await remove.click();
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await expect(row(/^default .*[\d.]+ [um]s/)).toBeVisible();
+    await remove.click();
+    await dialog.getByRole("button", { name: "Remove" }).click();
+    await expect(benchmark.getByText("Press Benchmark above Net to measure it.")).toBeVisible();
+  });
 });
 
 /** How many colours are on a canvas: an empty one has one. */

@@ -13,7 +13,7 @@ import pytest
 from fuselight.codec import decode, encode
 from fuselight.report import Report, TargetRef
 from fuselight_server.measured.comparison import compare
-from fuselight_server.measured.gone import read, runs_of_gone
+from fuselight_server.measured.gone import read, remove, runs_of_gone
 from fuselight_server.measured.history import ENDING, History, Run, run_of
 from fuselight_server.measured.moved import take_along
 from fuselight_server.store import Store
@@ -155,5 +155,11 @@ def test_runs_of_a_target_that_is_gone_are_offered_as_such(project: Path) -> Non
     run = read(own, "20260105T120000Z")
     assert run is not None
     assert run.report.target.name == "Net"
+    assert remove(own, found[1].id)
+    assert [one.id for one in runs_of_gone(own, {"Net", "Other"})] == [found[0].id]
+    assert not (own.folder.parent / found[1].id.partition("/")[0]).exists(), "nothing is left of the target"
+    assert remove(own, "20260105T120000Z")
+    assert own.runs() == ()
     for wrong in ("../x", "x/20260101T120000Z", f"{found[0].id}x", "/", ""):
         assert read(own, wrong) is None
+        assert not remove(own, wrong)

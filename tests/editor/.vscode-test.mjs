@@ -17,7 +17,7 @@ function suite(label, { workspace = "host/workspace", env = {} } = {}) {
     env,
     mocha: {
       ui: "bdd",
-      timeout: 60_000,
+      timeout: 180_000, // a deadline for a busy machine; the slowest needs 30 seconds on a quiet one
       reporter: path.resolve(here, "harness/junit_reporter.cjs"),
       reporterOptions: {
         output: path.resolve(process.env.FUSELIGHT_ARTIFACTS, `../junit/editor-${label}.xml`),

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +22,8 @@ from tests.support.live_worker import GOOD, LiveWorker, make_request, replace, w
 ENDLESS = "import time\nprint('imported')\nwhile True: time.sleep(0.01)\n"
 
 
-@pytest.fixture
-def live(folder: Path) -> Iterator[LiveWorker]:
+def test_cancel_close_and_states(folder: Path) -> None:
     live = LiveWorker(folder)
-    yield live
-    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
-    live.close()
-
-
-def test_cancel_close_and_states(live: LiveWorker) -> None:
     request = live.request(ENDLESS)
 
     async def cancelled() -> None:
@@ -60,6 +52,8 @@ def test_cancel_close_and_states(live: LiveWorker) -> None:
     assert answer.reason == "cancelled"
     assert live.worker.state is WorkerState.CLOSED
     wait_gone(pid)
+    print("\n".join(live.lines))  # noqa: T201 - shown when a test fails
+    live.close()
 
 
 def test_a_cancel_ends_the_code_that_runs(live: LiveWorker, tmp_path: Path) -> None:

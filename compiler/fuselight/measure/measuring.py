@@ -6,6 +6,7 @@ the others go on; what is known is handed to `keep` after each step, so that an 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,27 +16,14 @@ from fuselight.codec import decode
 from fuselight.configurations import EAGER
 from fuselight.measure import steady
 from fuselight.measure.narrowing import SECONDS
-from fuselight.measure.other import EndedError, Other
+from fuselight.measure.other import EndedError, Other, Row
 from fuselight.protocol import MeasurePlan
-from fuselight.report import Culprit, Failure, Machine, Measured, MeasuredConfiguration, Work
+from fuselight.report import Accuracy, Culprit, Failure, Machine, Measured, MeasuredConfiguration, Work
 
 _MORE_SECONDS = 30.0
 """That a trial of a bisection may take longer than the one before let expect."""
 FLOAT64 = "float64"
 """The process that makes the reference; it is no configuration."""
-
-
-@dataclass
-class _Row:
-    """One configuration and its process."""
-
-    other: Other
-    measured: MeasuredConfiguration
-    us: float = 0.0
-    left: float = 0.0
-    """Seconds that it may still take; 0 where there is no limit."""
-    imported: bool = False
-    """Whether it waits for its first order."""
 
 
 @dataclass
@@ -53,10 +41,9 @@ class Measuring:
     """Takes what is known so far."""
     ahead: Callable[[], object] = lambda: None
     """Does what all processes but the reference's would else do, each for itself, while the reference is made."""
-    _waiting: dict[str, _Row] = field(default_factory=dict)
+    _waiting: dict[str, Row] = field(default_factory=dict)
     """Started, and not yet begun with."""
-    _launched: float = 0.0
-    _rows: dict[str, _Row] = field(default_factory=dict)
+    _rows: dict[str, Row] = field(default_factory=dict)
     _done: dict[str, MeasuredConfiguration] = field(default_factory=dict)
     _machine: Machine = field(default_factory=lambda: Machine("?"))
     _work: Work = Work.INFERENCE
@@ -145,21 +132,21 @@ class Measuring:
 
     def _start(self, name: str, *, alone: bool = False) -> None:
         measured = MeasuredConfiguration(name, alone=alone)
-        self._launched = time.perf_counter()
         try:
-            self._waiting[name] = _Row(self.start(name), measured, left=self.plan.limit_seconds)
+            row = self._waiting[name] = Row(self.start(name), measured, left=self.plan.limit_seconds)
         except OSError as error:
             self._done[name] = replace(measured, failure=_no_process(error))
+            return
+        with contextlib.suppress(EndedError):  # it tells why when it is to answer
+            row.ask("ready", {})
 
     def _await_imports(self) -> None:
         """Wait until no process imports any more: from here on one thing is done at a time."""
         for name, row in list(self._waiting.items()):
             if row.imported:
                 continue
-            if row.left:  # it has had the time that the reference took
-                row.left = max(1.0, row.left - (time.perf_counter() - self._launched))
             try:
-                row.other.order("ready", row.left)
+                row.answer("ready")
                 row.imported = True
             except EndedError as ended:
                 self._waiting.pop(name).other.end()
@@ -205,24 +192,18 @@ class Measuring:
 
     def _ask(self, name: str, what: str, details: Mapping[str, Any]) -> bool:
         try:
-            self._rows[name].other.ask(what, **details)
+            self._rows[name].ask(what, details)
         except EndedError as ended:
             self._ended(name, ended.failure)
             return False
         return True
 
     def _answer(self, name: str, what: str) -> dict[str, Any] | None:
-        row = self._rows[name]
-        started = time.perf_counter()
         try:
-            said = row.other.answer(what, row.left)
+            said = self._rows[name].answer(what)
         except EndedError as ended:
             self._ended(name, ended.failure)
             return None
-        if row.left:
-            row.left = max(1.0, row.left - (time.perf_counter() - started))
-        if "row" in said:
-            row.measured = replace(decode(MeasuredConfiguration, said["row"]), alone=row.measured.alone)
         if "machine" in said and name == self._looks:
             self._machine = decode(Machine, said["machine"])
         self._counted += said.get("seconds", 0.0)
@@ -259,10 +240,13 @@ class Measuring:
 
     def _conclude(self) -> None:
         """Behind the timed rounds: memory, profiles, accuracy; then each process ends."""
-        names = list(self._rows)
-        for name in names:
+        for name in list(self._rows):
             self._look_into(name)
-        self._read([name for name in names if name in self._rows])
+        names = list(self._rows)
+        if names and self._looks not in names:  # it has failed: another one has seen the machine before, too
+            self._looks = names[0]
+        self._read(names)
+        self._isolate(names)
         self._close(names)
 
     def _look_into(self, name: str) -> None:
@@ -274,22 +258,30 @@ class Measuring:
             self._order(name, "profile")
 
     def _read(self, names: Sequence[str]) -> None:
-        """Have them read their profiles and compare their results beside each other: nothing is timed any more."""
-        self.tell("reading profiles and comparing results")
-        orders = {name: [("read", {"look": name == self._looks})] for name in names}
-        judging = {
-            name: [("judge", {**self._compared, "varies": self._varies})]
-            for name in names
-            if self.plan.accuracy and name != EAGER
-        }
+        """Have them compare their results and read their profiles beside each other, where no call is timed."""
+        compares = self.plan.accuracy and any(name != EAGER for name in names)
+        told = [*["comparing results"] * compares, *["reading profiles"] * self.plan.profile]
+        if told:
+            self.tell(" and ".join(told))
+        judge = ("judge", {**self._compared, "varies": self._varies})
+        looks = "" if self.plan.isolated else self._looks
+        self._together(
+            {  # the long answer behind the short one: it may fill the pipe, and is waited for in turn
+                name: [*[judge] * (compares and name != EAGER), ("read", {"look": name == looks})]
+                for name in names
+            }
+        )
+
+    def _isolate(self, names: Sequence[str]) -> None:
+        """Time each kernel alone, where that is asked for, with nothing beside it; then the machine is looked at."""
         if not self.plan.isolated:
-            self._together({name: [*orders[name], *judging.get(name, ())] for name in names})
             return
-        self._together(orders)
-        for name in names:  # before a bisection compiles anything
+        self._known()
+        for name in names:
             if name != EAGER and name in self._rows:
                 self._order(name, "isolate")
-        self._together({name: one for name, one in judging.items() if name in self._rows})
+        if self._looks in names and self._looks in self._rows:
+            self._order(self._looks, "read", look=True)
 
     def _close(self, names: Sequence[str]) -> None:
         """Take what they learnt of the compile, and have them search for errors; then each process ends."""
@@ -297,27 +289,32 @@ class Measuring:
             if name in self._rows:
                 self._order(name, "finish")
         self._known()
-        for name in [name for name in names if name in self._rows]:
+        wrong = {name: row.measured.accuracy for name, row in self._rows.items() if self._is_wrong(row)}
+        for name in sorted(self._rows, key=wrong.__contains__):  # the others go first, and leave their memory
             row = self._rows[name]
-            self._search(row)
+            found = wrong.get(name)
+            if found is not None:
+                self._search(row, found)
             row.other.end()
             self._done[name] = self._rows.pop(name).measured
-        self._known()
+            if found is not None:
+                self._known()
 
-    def _search(self, row: _Row) -> None:
-        """Look for the first line that differs, where results do. Whatever comes of it, what was measured stays."""
+    def _is_wrong(self, row: Row) -> bool:
+        """Whether its results differ, and the first line where they do is to be looked for."""
         found = row.measured.accuracy
-        if found is None or found.passed is not False or not self.plan.bisect:
-            return
+        return self.plan.bisect and found is not None and found.passed is False
+
+    def _search(self, row: Row, found: Accuracy) -> None:
+        """Look for the first line that differs. Whatever comes of it, what was measured stays."""
         self.tell(f"{row.measured.name}: looking for the first line that differs")
         seconds = min(filter(None, (row.left, SECONDS)))
         try:
-            said = row.other.order("search", seconds + _MORE_SECONDS, seconds=seconds)
+            row.other.ask("search", seconds=seconds)
+            row.take(row.other.answer("search", seconds + _MORE_SECONDS))
         except EndedError as ended:
             why = f"{found.why}; the first line that differs is not known: {ended.failure.message}"
             row.measured = replace(row.measured, accuracy=replace(found, why=why))
-        else:
-            row.measured = replace(decode(MeasuredConfiguration, said["row"]), alone=row.measured.alone)
 
     def _alone(self, name: str) -> None:
         """Measure what had no memory beside the others again, now that they are gone."""
@@ -330,6 +327,7 @@ class Measuring:
             self._look_into(name)
         if name in self._rows:
             self._read([name])
+            self._isolate([name])
         self._close([name])
 
     def _known(self) -> None:

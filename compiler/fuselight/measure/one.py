@@ -34,8 +34,6 @@ from fuselight.target.tensors import SEED, set_seeds
 
 _WARM_UP = 0.5
 """Part of `MeasurePlan.seconds` that the warm-up may take, at the most."""
-
-
 _PROFILED_LEAST = 3
 _PROFILED_MOST = 30
 _PROFILED_FRESH = 5

@@ -198,20 +198,15 @@ class Process:
         with theirs:
             self._process = start(job, self.name, theirs)
 
-    def order(self, what: str, seconds: float, /, **details: Any) -> dict[str, Any]:
-        """Have it do something and wait for its answer. Raises EndedError."""
-        self.ask(what, **details)
-        return self.answer(what, seconds)
-
     def ask(self, what: str, /, **details: Any) -> None:
-        """Have it do something. Raises EndedError."""
+        """As measure.other.Other."""
         try:
             self._channel.send_bytes(wire.dump({"do": what, **details}))
         except OSError:
             raise EndedError(self._why()) from None
 
     def answer(self, what: str, seconds: float, /) -> dict[str, Any]:
-        """Wait for its answer to what it was asked. Raises EndedError."""
+        """As measure.other.Other."""
         due = time.monotonic() + seconds if seconds else None
         try:
             self._wait(what, seconds, due)
@@ -257,9 +252,9 @@ class Process:
             stack = faults.read_stack(file.read())
         place = faults.innermost_in(stack, self.job.request.roots)
         plan = self.job.request.measure
-        # Of the limit, `seconds` were left.
-        limit = plan.limit_seconds if plan is not None and plan.limit_seconds else seconds
-        failure = endings.timeout_failure(limit, (place,) if place else (), "measure", None)
+        if phase != "search" and plan is not None and plan.limit_seconds:
+            seconds = plan.limit_seconds  # of which so many were left; a search has a limit of its own
+        failure = endings.timeout_failure(seconds, (place,) if place else (), "measure", None)
         return replace(failure, phase=phase, next_step=_MORE_TIME)
 
     def _why(self) -> Failure:

@@ -1,0 +1,163 @@
+"""Processes of a benchmark's configurations that are played, for its coordinator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fuselight.codec import encode
+from fuselight.measure.measuring import Measuring
+from fuselight.measure.other import EndedError
+from fuselight.protocol import MeasurePlan
+from fuselight.report import (
+    Accuracy,
+    Clock,
+    Culprit,
+    Failure,
+    Machine,
+    Measured,
+    MeasuredConfiguration,
+    Profile,
+    Timing,
+)
+
+TIMED = Timing(Clock.WALL, 100.0, 99.0, 101.0, 10, (100.0,))
+
+
+def failure(kind: str = "exception", phase: str = "measure") -> Failure:
+    return Failure(Culprit.USER, kind, f"{kind} in {phase}", "mend it", phase=phase)
+
+
+@dataclass
+class Ticking:
+    """What time it is, in seconds."""
+
+    now: float = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def wait_until(self, then: float, seconds: float) -> None:
+        """Wait, for so many seconds at the most (0: for ever)."""
+        if seconds and then > self.now + seconds:
+            self.now += seconds
+            raise EndedError(failure("timeout"))
+        self.now = max(self.now, then)
+
+
+@dataclass
+class Played:
+    """A process of one configuration; `fails` says at which order it ends, and how."""
+
+    name: str
+    log: list[str]
+    clock: Ticking
+    fails: dict[str, Failure] = field(default_factory=dict)
+    wrong: bool = False
+    takes: dict[str, float] = field(default_factory=dict)
+    """Seconds for an order, from when it is asked."""
+    row: MeasuredConfiguration = field(init=False)
+    ended: int = 0
+    told: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    asked: list[tuple[str, dict[str, Any], float]] = field(default_factory=list)
+    waited: list[tuple[str, float]] = field(default_factory=list)
+    """Orders, and the seconds for which their answers would have been waited for."""
+
+    def __post_init__(self) -> None:
+        self.row = MeasuredConfiguration(self.name)
+
+    def ask(self, what: str, /, **details: Any) -> None:
+        assert not self.ended
+        self.log.append(f"{self.name} {what}?")
+        self.told.append((what, details))
+        self.asked.append((what, details, self.clock.now))
+
+    def answer(self, what: str, seconds: float, /) -> dict[str, Any]:
+        self.log.append(f"{self.name} {what}")
+        asked, details, began = self.asked.pop(0)
+        assert what == asked, "answers come in the order of the questions"
+        self.waited.append((what, seconds))
+        self.clock.wait_until(began + self.takes.get(what, 0.0), seconds)
+        if what in self.fails:
+            raise EndedError(self.fails[what])
+        if what == "reference":
+            return {"varies": "", "float64": "float64.pt"}
+        said: dict[str, Any] = {}
+        if what == "first":
+            said = {"fresh": False, "work": "inference", "device": "cpu"}
+            if self.name == "eager":
+                said["results"] = "eager.pt"
+            self.row = replace(self.row, first_us=5e6)
+        elif what == "warm":
+            said = {"us": 1000.0}
+            self.row = replace(self.row, second_us=1100.0)
+        elif what == "round":
+            self.row = replace(self.row, wall=TIMED)
+        elif what in {"judge", "search"}:
+            self.row = replace(self.row, accuracy=self.judged(what, details))
+        elif what == "read":
+            self.row = replace(self.row, profile=Profile("CUPTI", 1, 10.0, 9.0, 9.0, 9.0))
+        if what == "first" or details.get("look"):
+            said["machine"] = encode(Machine("a device", notes=(what,)))
+        return {**said, "row": encode(self.row), "seconds": 0.5}
+
+    def judged(self, what: str, details: dict[str, Any]) -> Accuracy:
+        if what == "search":
+            assert details["seconds"] <= 300.0
+            return Accuracy(passed=False, first_operator="torch.relu")
+        assert details == {"float64": "float64.pt", "eager": "eager.pt", "varies": ""}
+        return Accuracy(passed=False, why="it differs") if self.wrong else Accuracy(passed=True)
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+@dataclass
+class Processes:
+    """All processes of one benchmark."""
+
+    fails: dict[str, list[dict[str, Failure]]] = field(default_factory=dict)
+    wrong: tuple[str, ...] = ()
+    """Names of those whose results differ from eager's."""
+    takes: dict[str, dict[str, float]] = field(default_factory=dict)
+    clock: Ticking = field(default_factory=Ticking)
+    log: list[str] = field(default_factory=list)
+    processes: list[Played] = field(default_factory=list)
+    kept: list[Measured] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    started: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    """Names, and what had been ordered by then."""
+
+    def start(self, name: str) -> Played:
+        self.started.append((name, tuple(self.log)))
+        waiting = self.fails.get(name, [])
+        fails = waiting.pop(0) if waiting else {}
+        self.processes.append(
+            Played(name, self.log, self.clock, fails, name in self.wrong, self.takes.get(name, {}))
+        )
+        return self.processes[-1]
+
+    def measure(self, *names: str, **plan: Any) -> Measured:
+        made = Measuring(
+            MeasurePlan(**plan), ("eager", *names), self.start, self.said.append, self.kept.append
+        )
+        return made.run()
+
+    def told(self, name: str) -> list[tuple[str, dict[str, Any]]]:
+        """What a process was told to do."""
+        return [order for process in self.processes if process.name == name for order in process.told]
+
+    def waited(self, name: str, what: str) -> float:
+        """For how many seconds a process would have been waited for."""
+        (found,) = [
+            seconds
+            for process in self.processes
+            for order, seconds in process.waited
+            if (process.name, order) == (name, what)
+        ]
+        return found
+
+
+def alone(log: list[str]) -> list[str]:
+    """The log, without questions that are answered before anything else is asked."""
+    return [line for line, later in zip(log, [*log[1:], ""], strict=True) if line != f"{later}?"]

@@ -59,7 +59,7 @@ def test_a_thread_that_stays_breaks_one() -> None:
     assert run(body) == ["('1 new threads',)"]
 
 
-def test_a_thread_that_its_library_starts_again_behind_a_fork_breaks_no_rule() -> None:
+def test_a_thread_that_its_library_does_without_in_a_fork_breaks_no_rule() -> None:
     body = (
         "thread.start()\n"
         "with open(f'/proc/self/task/{thread.native_id}/comm', 'w') as file:\n"

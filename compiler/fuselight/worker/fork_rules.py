@@ -24,10 +24,10 @@ HOST_VARIABLES = {
 HOST_UNSET = ("TORCH_TRACE", "TORCH_LOGS_OUT")
 """Taken away in the host: every child would write to the log file that the host opened."""
 
-
-_STARTED_AGAIN = frozenset({b"jemalloc_bg_thd"})
-"""Names of threads that a library prepares for a fork, and starts again behind it where it needs them: the one of
-jemalloc, which comes with pyarrow, and so with pandas, scikit-learn and transformers."""
+_DISPENSABLE = frozenset({b"jemalloc_bg_thd"})
+"""Names of threads without which a library does in a fork: jemalloc, which comes with pyarrow, and so with pandas,
+scikit-learn and transformers, has none there, and gives back its memory in the threads that use it
+(background_thread_postfork_child)."""
 _EXITING = 0x4
 """The kernel's PF_EXITING, in the flags of a thread's `stat`."""
 
@@ -91,14 +91,14 @@ def thread_count() -> int:
 
 
 def _is_needed(thread: str) -> bool:
-    """Say whether a thread goes on, and is none that comes back by itself.
+    """Say whether a thread goes on, and is none that a fork can do without.
 
     One that has run its last can be joined already, and be listed still.
     """
     try:
         with open(f"/proc/self/task/{thread}/stat", "rb") as file:
             name, _, fields = file.read().partition(b"(")[2].rpartition(b")")
-        return name not in _STARTED_AGAIN and not int(fields.split()[6]) & _EXITING
+        return name not in _DISPENSABLE and not int(fields.split()[6]) & _EXITING
     except OSError:  # it has ended meanwhile
         return False
 

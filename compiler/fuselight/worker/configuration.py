@@ -53,7 +53,6 @@ def main(job: Job, name: str, channel: Connection, parent: int) -> None:
     request = replace(request, environment={**request.environment, **{n: os.environ[n] for n in _CACHES}})
     os.environ.update(request.environment)  # before Inductor reads its own
     torch_api.compile_with_all_workers()
-    timing.load(request.measure.device if request.measure is not None else "")
     if hasattr(os, "register_at_fork"):  # a fork of the user's must not hold the channel, nor answer
         os.register_at_fork(after_in_child=channel.close)
     child.run(replace(job, request=request), Conduct(name, channel, identity(channel.fileno())))
@@ -82,6 +81,7 @@ class Conduct:
     def compiling(self, state: RunState) -> Iterator[dynamo.CompileCalls]:
         """Choose the device, and have torch.compile do as the configuration says."""
         self.device = machine.choose(_plan(state).device)
+        timing.load(self.device.type)
         target: Device | None = None
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)

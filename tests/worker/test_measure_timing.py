@@ -1,0 +1,32 @@
+"""What times calls on a CPU is there before any user code is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from fuselight.measure import machine, timing
+from fuselight.protocol import MeasurePlan
+from fuselight.worker.configuration import Conduct
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_timer_is_imported_for_the_device_that_was_chosen(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU may be there and not be the one: as where it was asked for the CPU, or where no driver answers."""
+    imported: list[str] = []
+    monkeypatch.setattr(machine, "choose", lambda _: torch.device(device))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+    monkeypatch.setattr("fuselight.worker.configuration.present_device", lambda _: None)
+    monkeypatch.setattr(timing, "importlib", SimpleNamespace(import_module=imported.append))
+    state: Any = SimpleNamespace(job=SimpleNamespace(request=SimpleNamespace(measure=MeasurePlan())))
+    channel: Any = None
+    with Conduct("eager", channel, None).compiling(state):
+        assert imported == (["torch.utils.benchmark"] if device == "cpu" else [])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import difflib
 import functools
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     from fuselight_server.interpreters import Choice
     from fuselight_server.static.reading import Reading
     from fuselight_server.worker_process import Worker
+
+NO_TARGET = (
+    "no target: name one with --target, or write above it how to call it, as `# fuselight: Net()(f32[8, 16])` does: "
+    "docs/inputs.md"
+)
+"""What to do where there is nothing to run."""
 
 Job = tuple[PlannedRun, RunOptions]
 """A run, and what is the same for every run of its project."""
@@ -147,5 +154,13 @@ def planned_jobs(
     for name in targets:
         if name not in there | ran:
             where = ", ".join(map(shown_path, readings))
-            outcome.problems.append(Problem("targets", name, f"no class or function of this name in {where}"))
+            why = f"no class or function of this name in {where}{_alike(name, there | ran)}"
+            outcome.problems.append(Problem("targets", name, why))
     return jobs
+
+
+def _alike(name: str, there: Iterable[str]) -> str:
+    """Offer the name that was probably meant."""
+    lowered = {one.lower(): one for one in sorted(there)}
+    close = difflib.get_close_matches(name.lower(), lowered, n=1)
+    return f"; there is {lowered[close[0]]}" if close else ""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+OTHERWISE = 2.0
+"""A call that takes more than so many times as long with the profiler on, or without, is told of."""
+
 
 @dataclass(frozen=True)
 class Around:
@@ -184,12 +187,28 @@ def machine(one: Machine, report: Report) -> list[dict[str, str]]:
 def notes(report: Report, measured: Measured) -> list[str]:
     """Return what makes the numbers doubtful, and what was not done."""
     said = {
-        "the benchmark is not at its end: what is here is what was measured so far": not measured.finished,
+        "the benchmark is not at its end: what is here is what was measured so far": (
+            not measured.finished and has_times(measured)
+        ),
         "the device's L2 cache was cleared before each timed call": measured.cold_cache,
         "each call got copies of its inputs, as the target changes them": measured.fresh_inputs,
         "eager itself gives other results each time": measured.random is True,
     }
-    return [*(text for text, is_so in said.items() if is_so), *measured.machine.notes, *_lost(report)]
+    told = [text for text, is_so in said.items() if is_so]
+    return [*told, *_profiled_otherwise(measured), *measured.machine.notes, *_lost(report)]
+
+
+def _profiled_otherwise(measured: Measured) -> Iterator[str]:
+    """Yield a note for each profile whose calls took a very different time from the timed ones."""
+    for one in measured.configurations:
+        profile, wall = one.profile, one.wall
+        if profile is None or wall is None or profile.wall_us <= 0 or wall.median_us <= 0:
+            continue
+        if max(profile.wall_us / wall.median_us, wall.median_us / profile.wall_us) > OTHERWISE:
+            yield (
+                f"a call of {one.name} took {words.time(profile.wall_us)} with the profiler on, and "
+                f"{words.time(wall.median_us)} without: lines, kernels and where the time goes are of the former"
+            )
 
 
 def _lost(report: Report) -> list[str]:
@@ -243,7 +262,8 @@ def accuracy_words(accuracy: Accuracy) -> str:
     if accuracy.passed:
         return f"as eager{tolerance}{many}"
     why = f": {accuracy.why}" if accuracy.why else ""
-    first = f"; first differs in {accuracy.first_operator}" if accuracy.first_operator else ""
+    is_new = accuracy.first_operator and accuracy.first_operator not in accuracy.why
+    first = f"; first differs in {accuracy.first_operator}" if is_new else ""
     return f"not as eager{tolerance}{many}{why}{first}"
 
 

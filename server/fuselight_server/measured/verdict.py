@@ -123,11 +123,11 @@ def _compared(
         yield Statement(
             Cause.UNSTEADY,
             f"whether {best.name} is faster than eager cannot be said, as the times of {which} vary too much: "
-            f"{_median(mine)} and {_median(base)}",
+            f"{_median(mine)} and {_median(base)}{but}",
         )
     else:
         yield Statement(
-            Cause.EVEN, f"{best.name} is no faster than eager: {numbers}, which is within the spread"
+            Cause.EVEN, f"{best.name} is no faster than eager: {numbers}, which is within the spread{but}"
         )
     if part is not None or not (mine.unsteady or base.unsteady):
         yield from _compile(best, report, faster=part is not None and part < 0)

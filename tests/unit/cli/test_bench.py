@@ -16,13 +16,13 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from fuselight.protocol import Analyse, InputsPlan, MeasurePlan, Target
+from fuselight.protocol import Analyse, InputsPlan, Limits, MeasurePlan, Target
 from fuselight.report import Culprit, Failure, GapKind, Problem, Report, Tier
 from fuselight_server.cli import app
 from fuselight_server.cli.formats.bench_data import as_csv, as_json
 from fuselight_server.cli.formats.bench_text import print_benchmarks
 from fuselight_server.cli.outcome import Outcome
-from fuselight_server.cli.targets import Turn, read_sources, unparsed
+from fuselight_server.cli.targets import Turn, planned_jobs, read_sources, readings_of, unparsed
 from fuselight_server.interpreters import Choice
 from fuselight_server.measured.exports import from_json
 from fuselight_server.measured.history import run_of
@@ -81,7 +81,6 @@ def test_the_verdict_comes_first_then_rows_lines_and_where_the_time_goes() -> No
         "+-",
         "1%",
         "3.0x",
-        "-",
         "12.6",
         "MB",
         "2",
@@ -90,9 +89,18 @@ def test_the_verdict_comes_first_then_rows_lines_and_where_the_time_goes() -> No
         "0",
     ]
     assert re.search(rf"{FILE}:9 +60 us +60%$", text, re.MULTILINE)
-    assert re.search(r"10 us +- +- +- +1 +triton_7  \(joined to no line\)$", text, re.MULTILINE)
+    assert re.search(r"10 us +- +- +1 +triton_7  \(joined to no line\)$", text, re.MULTILINE)
+    assert re.search(r"^time +estimate +of the limit +count +kernel$", text, re.MULTILINE)
+    assert "estimate: what it was thought to take before it ran; of the limit: " in text
+    assert "alone" not in text
     assert re.search(r"100 us +50% +#{10} +waiting for the device \(aten::item\)", text)
     assert "where one call of default goes: 200 us, with the profiler on (CUPTI)" in text
+
+
+def test_of_several_configurations_it_is_told_which_one_the_verdict_is_about() -> None:
+    slow = row("max-autotune", 290.0)
+    assert "\n  to be seen of default:\n  - " in said(benchmark(row("eager", 300.0), DEFAULT, slow))
+    assert "to be seen of" not in said(benchmark(row("eager", 300.0), DEFAULT))
 
 
 def test_what_ended_all_of_it_is_told_once_on_its_line() -> None:
@@ -120,6 +128,17 @@ def test_a_file_that_is_no_python_is_told(tmp_path: Path, name: str) -> None:
     (problem,) = unparsed(read_sources([path], Outcome()).values())
     assert problem.what.endswith(f"{name}:2")
     assert problem.why == "it does not parse, so nothing in this file was run"
+
+
+@pytest.mark.parametrize(
+    ("name", "offered"), [("mixer", "; there is Mixer"), ("Mixr", "; there is Mixer"), ("nothing", "")]
+)
+def test_a_name_that_is_nearly_there_is_offered(name: str, offered: str) -> None:
+    outcome = Outcome()
+    readings = readings_of({FILE: "from torch import nn\nclass Mixer(nn.Module): ...\n"})
+    assert planned_jobs(readings, outcome, targets=(name,), limits=Limits()) == []
+    (problem,) = outcome.problems
+    assert (problem.what, problem.why.endswith(f".py{offered}")) == (name, True)
 
 
 def test_what_failed_and_what_is_wrong_is_told_in_its_row() -> None:

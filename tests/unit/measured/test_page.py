@@ -112,6 +112,29 @@ def test_a_row_has_its_speedup_its_spread_and_what_failed() -> None:
     assert accuracy["place"] == {"uri": f"file://{FILE}", "path": "model.py", "line": 3, "text": "line 4"}
 
 
+def test_the_first_operator_that_differs_is_named_once() -> None:
+    why = "output differs; the first operator that differs is torch.relu at model.py:4"
+    accuracy = wrong(first=(at(4),), first_operator="torch.relu", why=why)
+    text = page(benchmark(row("default", accuracy=accuracy)), VIEW)["configurations"][0]["accuracy"]["text"]
+    assert text.endswith(f": {why}")
+
+
+@pytest.mark.parametrize(("us", "is_told"), [(90.0, True), (150.0, False), (390.0, False), (41_000.0, True)])
+def test_a_profile_of_calls_unlike_the_timed_ones_is_told_of(us: float, is_told: bool) -> None:  # noqa: FBT001
+    told = page(benchmark(row("eager"), row("default", us, profile=SHOWN)), VIEW)["notes"]
+    about = [
+        note for note in told if note.startswith("a call of default took 200 us with the profiler on, and ")
+    ]
+    assert len(told) == len(about) == int(is_told)
+
+
+def test_what_has_no_times_yet_says_nothing_of_what_was_measured() -> None:
+    unfinished = {"finished": False}
+    assert page(benchmark(row("eager", None), of=unfinished), VIEW)["notes"] == []
+    (note,) = page(benchmark(row("eager"), of=unfinished), VIEW)["notes"]
+    assert note.startswith("the benchmark is not at its end")
+
+
 def test_a_profile_adds_up_and_lists_what_is_not_joined() -> None:
     details = made()["profiles"]["default"]
     assert sum(part["us"] for part in details["where"]) == pytest.approx(details["wall_us"])

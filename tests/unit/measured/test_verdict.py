@@ -176,6 +176,12 @@ def test_what_failed_is_told_last_and_eager_first() -> None:
     assert time.text == "default takes 100 us +- 1%"
 
 
+@pytest.mark.parametrize(("us", "unsteady"), [(100.0, False), (100.0, True), (300.0, False), (20.0, False)])
+def test_a_headline_of_results_that_are_wrong_says_so(us: float, unsteady: bool) -> None:  # noqa: FBT001
+    fast = row("default", wall=timing(us, 0.01, unsteady=unsteady), accuracy=wrong())
+    assert said(row("eager", 100.0), fast)[0].text.endswith(", but its results are not eager's")
+
+
 def test_slower_is_a_claim_that_the_spread_carries() -> None:
     assert slower(benchmark(row("eager", 100.0), row("default", 150.0))) is not None
     assert slower(benchmark(row("eager", 100.0, spread=0.5), row("default", 150.0))) is None

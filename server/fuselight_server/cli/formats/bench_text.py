@@ -12,10 +12,11 @@ from rich.text import Text
 from fuselight_server.cli.formats.bench_data import page_of
 from fuselight_server.cli.formats.json import severity_word
 from fuselight_server.cli.sources import shown_path
+from fuselight_server.cli.targets import NO_TARGET
 from fuselight_server.kernels.shares import place_of
 from fuselight_server.kernels.words import microseconds, size
 from fuselight_server.measured import words
-from fuselight_server.measured.comparing import WRITTEN, clock_of, has_times, shown_of
+from fuselight_server.measured.comparing import EAGER, WRITTEN, clock_of, has_times, shown_of
 from fuselight_server.measured.comparison import compare, label, said
 
 if TYPE_CHECKING:
@@ -26,7 +27,16 @@ if TYPE_CHECKING:
     from fuselight_server.cli.bench import Benched
     from fuselight_server.cli.outcome import Outcome
 
-NO_TARGET = "no target: name one with --target, or write a `# fuselight:` line above it"
+ROWS = (
+    "time: the median of one call, +- half of what lies between its quartiles; unsteady: it varies too much to rely "
+    "on; memory: the most that one call has in use, parameters and inputs included; first call: with its compile"
+)
+KERNELS = {
+    "alone": "the kernel launched by itself, over and over",
+    "estimate": "what it was thought to take before it ran",
+    "of the limit": "how near it comes to what the device can do at best",
+}
+"""What is known of few kernels, and what it means."""
 _LINES = 25
 """Lines and kernels told of one target; the rest is one line that says how many."""
 _PARTS = 12
@@ -84,7 +94,12 @@ def _print_target(one: Benched, outcome: Outcome, console: Console) -> None:
 
 
 def _print_verdict(made: dict[str, Any], console: Console) -> None:
+    names = [row["name"] for row in made["configurations"]]
+    headline = made["verdict"][0]["text"] if made["verdict"] else ""
+    about = [name for name in names if name != EAGER and f" {name} " in f" {headline} "]
     for index, statement in enumerate(made["verdict"]):
+        if index == 1 and len(names) > 2 and about:  # noqa: PLR2004 - with eager and one other it is clear
+            console.print(f"  to be seen of {max(about, key=len)}:", soft_wrap=True)
         place = f" ({_place(statement['place'])})" if statement["place"] else ""
         lead = "" if index == 0 else "  - "
         console.print(Text(f"{lead}{statement['text']}{place}", "bold" if index == 0 else ""), soft_wrap=True)
@@ -118,6 +133,7 @@ def _print_rows(made: dict[str, Any], console: Console, *, said: Sequence[str]) 
         ))  # fmt: skip
     console.print()
     _print_table(table, console)
+    console.print(Text(ROWS, "dim"), soft_wrap=True)
     if any(row["name"] == WRITTEN for row in made["configurations"]):
         console.print(Text(f"{WRITTEN}: as the source compiles it", "dim"), soft_wrap=True)
     for row in made["configurations"]:
@@ -158,9 +174,12 @@ def _print_profile(name: str, found: dict[str, Any], console: Console) -> None:
     if found["kernels"]:
         kernels = [_kernel(one, is_told=not found["no_lines"]) for one in found["kernels"]]
         console.print(Text(f"\nkernels of {name}", "bold"), soft_wrap=True)
-        head = ("time", "alone", "estimate", "of its limit", "count", "kernel")
-        _print_table([head, *kernels[:_LINES]], console)
+        head = ("time", *KERNELS, "count", "kernel")
+        shown = _print_table([head, *kernels[:_LINES]], console)
         _print_more(len(kernels) - _LINES, "kernel", console)
+        meant = [f"{name}: {meaning}" for name, meaning in KERNELS.items() if name in shown]
+        if meant:
+            console.print(Text("; ".join(meant), "dim"), soft_wrap=True)
         if found["no_lines"]:
             console.print(found["no_lines"], soft_wrap=True)
     if found["where"]:
@@ -215,8 +234,14 @@ def _print_more(count: int, noun: str, console: Console) -> None:
         console.print(f"... and {words.counted(count, f'more {noun}')}: --format json has them all")
 
 
-def _print_table(rows: Sequence[tuple[str, ...]], console: Console, *, head: bool = True) -> None:
-    """Print columns: the first and the last to the left, figures to the right."""
+def _print_table(rows: Sequence[tuple[str, ...]], console: Console, *, head: bool = True) -> tuple[str, ...]:
+    """Print columns: the first and the last to the left, figures to the right. Return the first row as it is shown.
+
+    Under a head, a column of which nothing is known is left out.
+    """
+    if head:
+        known = [any(row[column] != "-" for row in rows[1:]) for column in range(len(rows[0]))]
+        rows = [tuple(cell for cell, is_known in zip(row, known, strict=True) if is_known) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     last = len(widths) - 1
     for index, row in enumerate(rows):
@@ -225,3 +250,4 @@ def _print_table(rows: Sequence[tuple[str, ...]], console: Console, *, head: boo
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         console.print(Text("  ".join(cells).rstrip(), "bold" if head and index == 0 else ""), soft_wrap=True)
+    return rows[0]

@@ -13,6 +13,7 @@ from rich.text import Text
 from fuselight_server.cli.formats.json import severity_word
 from fuselight_server.cli.outcome import NO_DETAILS
 from fuselight_server.cli.sources import shown_path
+from fuselight_server.cli.targets import NO_TARGET
 from fuselight_server.findings.text import counted
 from fuselight_server.kernels import Place, costs_by_line, fold, place_of
 from fuselight_server.kernels.fusion import sentence, why
@@ -58,9 +59,7 @@ def print_kernels(
     for problem in outcome.problems:
         console.print(f"cannot analyse {problem.what}: {problem.why}", soft_wrap=True)
     if not outcome.reports and not outcome.problems:
-        console.print(
-            "no target: name one with --target, or write a `# fuselight:` line above it", soft_wrap=True
-        )
+        console.print(NO_TARGET, soft_wrap=True)
 
 
 def _print_target(report: Report, outcome: Outcome, console: Console, details: Details) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from fuselight_server.cli.sources import shown_path
+from fuselight_server.cli.targets import NO_TARGET
 from fuselight_server.kernels import place_of
 from fuselight_server.kernels.operators import LEVELS, counts, lacks, operators_at, short
 
@@ -34,9 +35,7 @@ def print_operators(outcome: Outcome, console: Console, opset: str | None) -> No
     for problem in outcome.problems:
         console.print(f"cannot analyse {problem.what}: {problem.why}", soft_wrap=True)
     if not outcome.reports and not outcome.problems:
-        console.print(
-            "no target: name one with --target, or write a `# fuselight:` line above it", soft_wrap=True
-        )
+        console.print(NO_TARGET, soft_wrap=True)
 
 
 def _print_target(report: Report, outcome: Outcome, console: Console, opset: str | None) -> None:

@@ -21,7 +21,7 @@ from fuselight.report import Culprit, Failure, Work
 from fuselight_server.cli.progress import shown_progress
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.started import StartedWorker
-from fuselight_server.cli.targets import report_each
+from fuselight_server.cli.targets import NO_TARGET, report_each
 from fuselight_server.finding import Severity
 from fuselight_server.findings.refusals import refused_report
 from fuselight_server.interpreters import NoInterpreterError
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 LAST = "last"
 """Names the newest run before this one."""
+STOPPED = "stopped: what has come to its end lies in the history, the rest was not kept"
 
 
 class BenchFormat(str, enum.Enum):
@@ -160,6 +161,9 @@ def bench(  # noqa: PLR0917 - the parameters are the command's options, given by
     except (AgainstError, NoInterpreterError, NotBuiltError, OSError) as error:
         typer.echo(f"fuselight: {error}", err=True)
         raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        typer.echo(f"fuselight: {STOPPED}", err=True)
+        raise typer.Exit(130) from None  # as a shell tells of Ctrl-C
     raise typer.Exit(exit_code(outcome))
 
 
@@ -279,4 +283,4 @@ def _print(outcome: Outcome, benched: list[Benched], output_format: BenchFormat)
     for problem in outcome.problems:
         typer.echo(f"fuselight: cannot measure {problem.what}: {problem.why}", err=True)
     if not benched and not outcome.problems:
-        typer.echo(f"fuselight: {bench_text.NO_TARGET}", err=True)
+        typer.echo(f"fuselight: {NO_TARGET}", err=True)

@@ -92,6 +92,16 @@ def test_no_target_is_told_in_every_format(told: Told, output: str) -> None:
     assert "no target: name one with --target" in result.stderr
 
 
+def test_ctrl_c_says_what_becomes_of_what_was_measured(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def interrupted(_options: Any, _say: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "measure", interrupted)
+    result = told.run()
+    assert result.exit_code == 130
+    assert "stopped: what has come to its end lies in the history" in result.stderr
+
+
 def test_a_page_that_is_not_built_is_told_before_anything_is_measured(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -264,7 +264,9 @@ class Process:
         if report is not None and report.failures:
             return _in_their_kind(report.failures[-1])
         phase = "measure"
-        if status is not None and status < 0:
+        if status is None:  # it goes on, without the channel
+            return _in_their_kind(endings.descriptors_failure(self.job.request, phase, None, ()))
+        if status < 0:
             return endings.signal_failure(-status, (), phase, None)
         if status == endings.OUT_OF_MEMORY:
             return endings.memory_failure(self.job.request.limits.memory_mb, (), phase, None)

@@ -1,0 +1,89 @@
+"""Real processes of a benchmark that are asked at the same time: each way in which one can end leaves the others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuselight.codec import encode
+from fuselight.measure.measuring import Measuring
+from fuselight.protocol import Analyse, InputsPlan, Limits, MeasurePlan, Target
+from fuselight.report import Machine, MeasuredConfiguration
+from fuselight.worker import benchmark, configuration, wire
+from fuselight.worker.state import Job
+from tests.support.live_worker import wait_gone
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="nothing is forked elsewhere"),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),  # these forks run Python alone
+]
+LONG = "told at length " * 200_000
+"""More than a pipe holds."""
+
+
+def play(job: Job, name: str, channel: Connection, parent: int) -> None:
+    """Stands for `configuration.main`: answers orders, at length where two are asked at once."""
+    del job, parent
+    row = MeasuredConfiguration(name)
+    while True:
+        try:
+            what = wire.load(channel.recv_bytes())["do"]
+        except EOFError:
+            os._exit(0)
+        end(what, name, channel)
+        if what == "read" or (what == "judge" and name == "talks"):
+            row = MeasuredConfiguration(name, notes=(LONG,))
+        told: dict[str, Any] = {"row": encode(row)}
+        if what == "reference":
+            told = {"varies": "", "why": "it is played"}
+        elif what == "first":
+            told |= {"fresh": False, "work": "inference", "device": "cpu", "machine": encode(Machine("?"))}
+        elif what == "warm":
+            told["us"] = 1.0
+        channel.send_bytes(wire.dump(told))
+
+
+def end(what: str, name: str, channel: Connection) -> None:
+    """End as the name says."""
+    if (what, name) == ("judge", "dies"):
+        os._exit(3)
+    if (what, name) == ("judge", "closes"):
+        channel.close()
+    while (what, name) in {("judge", "closes"), ("read", "hangs")}:
+        signal.pause()
+
+
+def test_however_one_ends_the_others_answers_are_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configuration, "main", play)
+    monkeypatch.setattr(benchmark, "_LEAVES", 1.0)
+    plan = MeasurePlan(limit_seconds=5.0, rounds=2, seconds=0.1)
+    request = Analyse(
+        id=1, generation=1, target=Target(str(tmp_path / "model.py"), "f", "function", 1, compiled=False),
+        inputs=InputsPlan(), roots=(str(tmp_path),), limits=Limits(seconds=0, memory_mb=0), measure=plan,
+    )  # fmt: skip
+    job = Job(request, str(tmp_path), frozenset(), progress=-1, threads=1)
+    started: list[benchmark.Process] = []
+
+    def start(name: str) -> benchmark.Process:
+        started.append(benchmark.Process(job, name))
+        return started[-1]
+
+    names = ("eager", "closes", "dies", "hangs", "talks")
+    measured = Measuring(plan, names, start, lambda _: None, lambda _: None).run()
+    ends = {one.name: one.failure.kind if one.failure else "" for one in measured.configurations}
+    assert ends == {
+        "eager": "", "closes": "descriptors", "dies": "internal", "hangs": "timeout", "talks": "",
+    }  # fmt: skip
+    told = {one.name: one.notes for one in measured.configurations}
+    assert told["eager"] == told["talks"] == (LONG,)
+    assert len(started) == len(names) + 1
+    for process in started:
+        wait_gone(process._process.pid)

@@ -1,5 +1,5 @@
 /**
- * A benchmark's page as files: the server makes the text, the page the picture, the user says where to.
+ * A benchmark's page as files: the server makes the text, the page the picture, the user says where to; and back.
  *
  * Invariant: nothing is written that the user has not named a place for.
  */
@@ -20,6 +20,17 @@ export async function saveExported(of: BenchTarget, made: Exported | null): Prom
   await save(of, made.name, Buffer.from(made.text, "utf8"));
 }
 
+/** The path of an exported benchmark that the user chooses; null for none. */
+export async function chooseExported(of: BenchTarget): Promise<string | null> {
+  const chosen = await vscode.window.showOpenDialog({
+    title: "Compare with an Exported Benchmark",
+    openLabel: "Compare",
+    defaultUri: folderOf(of),
+    filters: { JSON: ["json"] },
+  });
+  return chosen?.[0]?.fsPath ?? null;
+}
+
 export async function savePicture(
   of: BenchTarget,
   { name, data }: { readonly name: string; readonly data: string },
@@ -33,12 +44,10 @@ export async function savePicture(
 }
 
 async function save(of: BenchTarget, name: string, bytes: Uint8Array): Promise<void> {
-  const source = vscode.Uri.parse(of.uri);
-  const folder = vscode.workspace.getWorkspaceFolder(source)?.uri ?? vscode.Uri.joinPath(source, "..");
   const ending = name.slice(name.lastIndexOf(".") + 1);
   const target = await vscode.window.showSaveDialog({
     title: "Export the Benchmark",
-    defaultUri: vscode.Uri.joinPath(folder, name),
+    defaultUri: vscode.Uri.joinPath(folderOf(of), name),
     filters: { [kinds[ending] ?? ending]: [ending] },
   });
   if (target === undefined) {
@@ -53,4 +62,9 @@ async function save(of: BenchTarget, name: string, bytes: Uint8Array): Promise<v
   if (chosen === open) {
     await vscode.commands.executeCommand("vscode.open", target);
   }
+}
+
+function folderOf(of: BenchTarget): vscode.Uri {
+  const source = vscode.Uri.parse(of.uri);
+  return vscode.workspace.getWorkspaceFolder(source)?.uri ?? vscode.Uri.joinPath(source, "..");
 }

@@ -240,6 +240,8 @@ export type PageMessage =
   | { readonly type: "cancel" }
   | { readonly type: "forget"; readonly run: string }
   | { readonly type: "choose"; readonly run: string | null; readonly with: string | null }
+  /** Asks for an exported file to compare with. */
+  | { readonly type: "chooseFile" }
   | { readonly type: "export"; readonly format: ExportFormat }
   /** `data` is a data URL of a PNG. */
   | { readonly type: "picture"; readonly name: string; readonly data: string };

@@ -54,6 +54,7 @@ export function pageMessageIn(value: unknown): PageMessage | null {
     case "ready":
     case "benchmark":
     case "cancel":
+    case "chooseFile":
       return { type: message["type"] };
     case "open": {
       const place = placeIn(message["place"]);

@@ -8,7 +8,7 @@
 
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
-import { saveExported, savePicture } from "./bench_export";
+import { chooseExported, saveExported, savePicture } from "./bench_export";
 import type {
   BenchShown,
   BenchTarget,
@@ -114,6 +114,11 @@ export function createBenchView(parts: BenchParts): BenchView {
       case "choose":
         one.of = { ...one.of, run: message.run, with: message.with };
         return one.draw();
+      case "chooseFile": {
+        const file = await chooseExported(one.of);
+        one.of = { ...one.of, with: file ?? one.of.with };
+        return one.draw(); // also where none was chosen: the page shows what is compared
+      }
       case "export":
         return saveExported(one.of, await exported(one.of, message.format));
       case "picture":

@@ -67,6 +67,15 @@ def told_whole(page: Json) -> None:
     assert details["steps"], "the phases of the cold compile"
 
 
+def assert_a_file_is_compared_with(client: Client, uri: str, file: Path, exported: str, same: Any) -> None:
+    file.write_text(exported, encoding="utf-8")
+    assert page_of(client, uri, **{"with": str(file)})["comparison"] == same
+    file.write_text("{}", encoding="utf-8")
+    refused = page_of(client, uri, **{"with": str(file)})
+    assert refused["comparison"] is None
+    assert any(f"{file} cannot be compared with: no benchmark is in it" in one for one in refused["notes"])
+
+
 def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path: Path) -> None:
     client = connect(settings=settings(bench=QUICK))
     client.start(tmp_path, options=CLIENT)
@@ -103,6 +112,7 @@ def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path
     assert [one["change"] for one in same["configurations"]] == [None, None]
     exported = client.request("fuselight/measuredExport", {"uri": uri, "target": "f", "format": "json"})
     assert json.loads(exported["text"])["run"]["report"]["measured"]["finished"] is True
+    assert_a_file_is_compared_with(client, uri, tmp_path / "elsewhere.json", exported["text"], same)
 
     since = client.mark()
     client.edit(uri, (EXP, 0), (EXP, 0), "    x = x.contiguous()\n")

@@ -37,6 +37,9 @@ interface Host {
   setState(state: PageState): void;
 }
 
+/** In the place of a run's id. */
+const anotherFile = "file";
+
 declare function acquireVsCodeApi(): Host;
 
 const host = typeof acquireVsCodeApi === "undefined" ? null : acquireVsCodeApi();
@@ -178,6 +181,12 @@ function chooseProfile(names: readonly string[], current: string | null): Sectio
   return { root, charts: [] };
 }
 
+function redrawTools(): void {
+  if (page !== null) {
+    toolbar.replaceChildren(...tools(page));
+  }
+}
+
 function tools(shown: MeasuredPage): readonly HTMLElement[] {
   if (host === null) {
     return shown.found ? [exports([])] : [];
@@ -194,13 +203,9 @@ function tools(shown: MeasuredPage): readonly HTMLElement[] {
   return [
     element("div", { class: "group" }, again, cancel),
     ...(unkept.length + runs.length > 1
-      ? [
-          choice("Run", [...unkept, ...runs], current ?? "", (run) => choose(run || null, of?.with ?? null)),
-          choice("Compare with", [{ id: "", label: "nothing" }, ...others], of?.with ?? "", (other) =>
-            choose(of?.run ?? null, other || null),
-          ),
-        ]
+      ? [choice("Run", [...unkept, ...runs], current ?? "", (run) => choose(run || null, of?.with ?? null))]
       : []),
+    ...(shown.found ? [compareWith(others, (other) => choose(of?.run ?? null, other))] : []),
     ...(current === null
       ? []
       : [
@@ -210,6 +215,30 @@ function tools(shown: MeasuredPage): readonly HTMLElement[] {
         ]),
     ...(shown.found ? [exports(["json", "csv", "html"])] : []),
   ];
+}
+
+/** Another run, or an exported file: one that is chosen has its own place in the list. */
+function compareWith(
+  others: readonly { readonly id: string; readonly label: string }[],
+  choose: (other: string | null) => void,
+): HTMLElement {
+  const chosen = of?.with ?? "";
+  const isFile = /^([/\\]|[A-Za-z]:)/.test(chosen);
+  const files = isFile ? [{ id: chosen, label: chosen.replace(/^.*[\\/]/, "") }] : [];
+  const options = [
+    { id: "", label: "nothing" },
+    ...others,
+    ...files,
+    { id: anotherFile, label: "an exported file..." },
+  ];
+  return choice("Compare with", options, chosen, (other) => {
+    if (other === anotherFile) {
+      host?.postMessage({ type: "chooseFile" });
+      redrawTools(); // the list says what is compared until a file is chosen
+    } else {
+      choose(other || null);
+    }
+  });
 }
 
 function exports(formats: readonly ExportFormat[]): HTMLElement {

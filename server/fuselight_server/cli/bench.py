@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from fuselight.codec import DecodeError
 from fuselight.configurations import ConfigurationError, names_in
 from fuselight.protocol import Limits, MeasurePlan
 from fuselight.report import Culprit, Failure, Work
@@ -25,7 +24,14 @@ from fuselight_server.cli.targets import NO_TARGET, report_each
 from fuselight_server.finding import Severity
 from fuselight_server.findings.refusals import refused_report
 from fuselight_server.interpreters import NoInterpreterError
-from fuselight_server.measured.exports import NotBuiltError, OtherTargetError, from_json, page_parts
+from fuselight_server.measured.exports import (
+    NotBuiltError,
+    NotReadError,
+    OtherTargetError,
+    from_json,
+    page_parts,
+    text_of,
+)
 from fuselight_server.measured.history import NotKeptError, run_of
 from fuselight_server.measured.planning import configurations, history_of, measure_request
 
@@ -229,12 +235,9 @@ def _exported(against: str | None) -> str | None:
     if against is None or not against.endswith(".json"):
         return None
     try:
-        text = Path(against).read_text(encoding="utf-8")
-        from_json(text)
-    except (OSError, ValueError, DecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise AgainstError(f"{against} cannot be compared with: {reason}") from None
-    return text
+        return text_of(against)
+    except NotReadError as error:
+        raise AgainstError(str(error)) from None
 
 
 def _before(against: str | None, exported: str | None, path: str, target: str) -> Run | None:

@@ -17,7 +17,7 @@ from fuselight.configurations import ConfigurationError
 from fuselight.report import Tier
 from fuselight_server import convert
 from fuselight_server.bench_runs import is_stale, plan_of
-from fuselight_server.features.bench_history import bench_key, forget, gone_runs
+from fuselight_server.features.bench_history import bench_key, forget, gone_runs, other_run
 from fuselight_server.features.bench_texts import Texts
 from fuselight_server.features.commands import argument
 from fuselight_server.features.protocol import Written, written
@@ -230,8 +230,11 @@ async def _page(
         view = _view(server, None, None)
         lost = "That run is not kept any more: choose another." if wanted is not None else ""
         return nothing(Named(path, key.name), view, replace(around, message=lost or around.message)), None
-    against = await asyncio.to_thread(read, history, other) if history is not None and other else None
-    return await _drawn(server, found, against, replace(around, run=found.identity)), run
+    against, lost = None, ""
+    if history is not None and other:
+        against, lost = await asyncio.to_thread(other_run, history, other)
+    around = replace(around, run=found.identity, notes=(*around.notes, *filter(None, [lost])))
+    return await _drawn(server, found, against, around), run
 
 
 @dataclass(frozen=True)

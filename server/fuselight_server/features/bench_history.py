@@ -6,19 +6,21 @@ Invariant: a run is removed only where it is named, in a folder that is trusted;
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight.report import Tier
 from fuselight_server import convert
 from fuselight_server.features.commands import argument
-from fuselight_server.measured.gone import remove, runs_of_gone
+from fuselight_server.measured import exports
+from fuselight_server.measured.gone import read, remove, runs_of_gone
 from fuselight_server.measured.planning import history_of
 from fuselight_server.plan import MAIN
 from fuselight_server.runs import Key
 
 if TYPE_CHECKING:
     from fuselight_server.features.server import Server
-    from fuselight_server.measured.history import History, Past
+    from fuselight_server.measured.history import History, Past, Run
 
 
 def bench_key(path: str, target: str) -> Key:
@@ -33,6 +35,18 @@ async def gone_runs(server: Server, history: History) -> tuple[Past, ...]:
         return ()
     names = {*(one.name for one in reading.targets), *([""] if reading.main_line is not None else [])}
     return await asyncio.to_thread(runs_of_gone, history, names)
+
+
+def other_run(history: History, other: str) -> tuple[Run | None, str]:
+    """Return what to compare with: a run of the history, or the export at a path. Where there is none, why not."""
+    if not Path(other).is_absolute():
+        return read(history, other), ""
+    try:
+        return exports.from_json(exports.text_of(other), history.target, history.path), ""
+    except exports.OtherTargetError as error:
+        return None, f"{other}: {error}"
+    except exports.NotReadError as error:
+        return None, str(error)
 
 
 def forget(server: Server, arguments: tuple[Any, ...]) -> bool:

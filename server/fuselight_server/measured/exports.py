@@ -19,6 +19,8 @@ from fuselight_server.measured.history import Run
 
 SCHEMA = 1
 FORMATS = ("json", "csv", "html")
+_MOST_BYTES = 2**28
+"""Of an export: a benchmark of thousands of kernels is a tenth of it."""
 BUILD = "npm ci && npm run build"
 _SCRIPT, _STYLE = Path("dist", "bench.js"), Path("media", "bench.css")
 
@@ -32,6 +34,25 @@ def as_json(page: dict[str, Any], run: Run | None) -> str:
     return json.dumps(
         {"schema": SCHEMA, "page": page, "run": encode(run) if run is not None else None}, indent=1
     )
+
+
+class NotReadError(ValueError):
+    """A file is no export of a benchmark; says why."""
+
+
+def text_of(path: str) -> str:
+    """Return the text of an export. Raises NotReadError."""
+    try:
+        if Path(path).stat().st_size > _MOST_BYTES:
+            raise NotReadError(f"{path} cannot be compared with: it is larger than any benchmark")
+        text = Path(path).read_text(encoding="utf-8")
+        from_json(text)
+    except (OSError, ValueError, DecodeError) as error:
+        if isinstance(error, NotReadError):
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise NotReadError(f"{path} cannot be compared with: {reason}") from None
+    return text
 
 
 class OtherTargetError(ValueError):

@@ -176,3 +176,16 @@ test("what was zoomed in on stays in sight", async ({ page, draw }) => {
   await page.keyboard.press("0");
   await expect.poll(picture).toBe(whole);
 });
+
+test("an exported file can be compared with, and is named where it is", async ({ page, draw }) => {
+  const of = { uri: "file:///w/net.py", target: "Net", run: null, with: null };
+  await draw(measured({ default: details([30, 20, 10]) }));
+  const list = page.getByRole("combobox", { name: "Compare with" });
+  await list.selectOption("an exported file...");
+  await expect(list).toHaveValue("");
+  expect(await page.evaluate(() => globalThis.sent.at(-1))).toEqual({ type: "chooseFile" });
+  const shown = measured({ default: details([30, 20, 10]) }, { notes: ["compared"] });
+  const message = { type: "draw", of: { ...of, with: "/tmp/other/net-json.json" }, page: shown };
+  await page.evaluate((one) => window.postMessage(one, "*"), message);
+  await expect(list.locator("option:checked")).toHaveText("net-json.json");
+});

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import type { MeasuredPage, Row } from "../src/bench_messages.ts";
-import { configurationWords, kernelName, kindWords } from "../webview/bench/explained.ts";
+import { configurationWords, kernelKind, kernelName, kindWords } from "../webview/bench/explained.ts";
 import * as words from "../webview/bench/words.ts";
 
 const uri = "file:///w/model.py";
@@ -117,6 +117,23 @@ describe("What terms mean", () => {
     for (const kind of [...kinds, "kernel", "kernel_eager", "kernel_copy", "unknown"]) {
       assert.notEqual(kindWords(kind), "", kind);
     }
+  });
+
+  it("is said of each kind of kernel", () => {
+    const read = (name: string) =>
+      readFileSync(new URL(`../../compiler/fuselight/report/${name}.py`, import.meta.url), "utf8");
+    const members = (text: string, name: string) =>
+      [
+        ...(new RegExp(`class ${name}[\\s\\S]*?\\n\\n\\n`).exec(text)?.[0] ?? "").matchAll(
+          /^ {4}[A-Z_]+ = "(\w+)"/gm,
+        ),
+      ].map((match) => match[1] ?? "");
+    const kinds = [...members(read("kernels"), "KernelKind"), ...members(read("measured"), "LaunchKind")];
+    assert.ok(kinds.length >= 10);
+    for (const kind of kinds) {
+      assert.notEqual(kernelKind(kind), kind);
+    }
+    assert.equal(kernelKind("of_tomorrow"), "of tomorrow");
   });
 
   it("reads the names of kernels", () => {

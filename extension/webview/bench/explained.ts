@@ -49,6 +49,24 @@ export function kindWords(kind: string): string {
   return kinds[kind] ?? "";
 }
 
+/** Of the kernels in a profile: who made them. */
+const kernelKinds: Readonly<Record<string, string>> = {
+  triton: "generated Triton",
+  cpp: "generated C++",
+  template: "from a template",
+  user_triton: "your own Triton",
+  extern: "a library's",
+  fallback: "PyTorch's own",
+  kernel: "compiled",
+  eager: "not compiled",
+  copy: "copy or fill",
+  inputs: "makes inputs",
+};
+
+export function kernelKind(kind: string): string {
+  return kernelKinds[kind] ?? kind.replaceAll("_", " ");
+}
+
 /** A library's kernel as people call it: C++ that was encoded as a symbol is read as far as its name goes. */
 export function kernelName(name: string): string {
   const encoded = /^_ZN?K?(?=\d)/.exec(name);

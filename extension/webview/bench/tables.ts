@@ -18,7 +18,7 @@ import type {
   WallPart,
 } from "../../src/bench_messages";
 import { button, element } from "../dom";
-import { configurationWords, kernelName, kindWords } from "./explained";
+import { configurationWords, kernelKind, kernelName, kindWords } from "./explained";
 import * as words from "./words";
 
 /** Null where there are no lines to go to: a page that stands alone. */
@@ -234,7 +234,7 @@ export function kernelsTable(kernels: readonly KernelRow[], open: Open): HTMLEle
       { title: "Share", isNumber: true, cell: ({ share }) => words.percent(share) },
       { title: "Line", cell: ({ place, joined }) => (joined ? placeCell(place, open) : "not known") },
       { title: "Launches", isNumber: true, cell: ({ count }) => words.number(count) },
-      { title: "Kind", cell: ({ kind }) => kind.replaceAll("_", " ") },
+      { title: "Kind", cell: ({ kind }) => kernelKind(kind) },
       { title: "Phase", isKnown: ({ phase }) => phase !== "", cell: ({ phase }) => phase },
       known("Estimate", ({ estimate_us }) => estimate_us, estimate),
       known("Alone", ({ isolated_us }) => isolated_us, words.time),

@@ -6,7 +6,7 @@ import { axis, type ChartSpec, legend } from "./chart";
 import { kindWords } from "./explained";
 import { colourOf, readableOn, type Theme } from "./theme";
 import { colourIndex, kindsOf, type Segment, segmentsOf } from "./where";
-import { partWords, percent, time } from "./words";
+import { partWords, percent, sentence, time } from "./words";
 
 const [barHeight, axisHeight] = [44, 52];
 /** Below this part of all, a kind is not in the legend. */
@@ -106,7 +106,7 @@ function nameOf({ parts }: Segment): string {
 
 function wordsOf({ parts, start, end }: Segment, total: number): readonly string[] {
   const [first] = parts;
-  const about = kindWords(first?.kind ?? "");
+  const about = sentence(kindWords(first?.kind ?? ""), []);
   const meaning = about === "" ? [] : [about];
   if (parts.length === 1 && first !== undefined) {
     return [...partWords(first), ...meaning];

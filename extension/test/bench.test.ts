@@ -246,6 +246,7 @@ describe("The benchmark that is meant", () => {
       { type: "ready" },
       { type: "benchmark" },
       { type: "cancel" },
+      { type: "chooseFile" },
       { type: "open", place },
       { type: "choose", run: "a", with: null },
       { type: "forget", run: "a" },

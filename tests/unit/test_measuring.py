@@ -132,6 +132,13 @@ def test_one_without_memory_beside_the_others_is_measured_again_when_they_are_go
     assert played.log.index("eager finish") < len(played.log) - 1 - played.log[::-1].index("default first")
 
 
+def test_all_that_had_no_memory_beside_each_other_are_measured_again() -> None:
+    played = Processes({name: [{"read": failure("memory")}] for name in ("eager", "default")})
+    measured = played.measure("default")
+    assert [(row.alone, row.failure) for row in measured.configurations] == [(True, None)] * 2
+    assert all(process.ended for process in played.processes)
+
+
 def test_one_without_memory_even_alone_is_not_tried_for_ever() -> None:
     played = Processes({"default": [{"first": failure("memory")}, {"first": failure("memory")}]})
     measured = played.measure("default")

@@ -181,39 +181,40 @@ class Measuring:
 
     def _together(self, asked: Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]) -> None:
         """Have several work off their orders beside each other, where nothing is timed."""
+        beside = len(self._rows) > 1
         for name, orders in asked.items():
             for what, details in orders:
                 if name in self._rows:
-                    self._ask(name, what, details)
+                    self._ask(name, what, details, beside=beside)
         for name, orders in asked.items():
             for what, _ in orders:
                 if name in self._rows:
-                    self._answer(name, what)
+                    self._answer(name, what, beside=beside)
 
-    def _ask(self, name: str, what: str, details: Mapping[str, Any]) -> bool:
+    def _ask(self, name: str, what: str, details: Mapping[str, Any], *, beside: bool = False) -> bool:
         try:
             self._rows[name].ask(what, details)
         except EndedError as ended:
-            self._ended(name, ended.failure)
+            self._ended(name, ended.failure, beside=beside)
             return False
         return True
 
-    def _answer(self, name: str, what: str) -> dict[str, Any] | None:
+    def _answer(self, name: str, what: str, *, beside: bool = False) -> dict[str, Any] | None:
         try:
             said = self._rows[name].answer(what)
         except EndedError as ended:
-            self._ended(name, ended.failure)
+            self._ended(name, ended.failure, beside=beside)
             return None
         if "machine" in said and name == self._looks:
             self._machine = decode(Machine, said["machine"])
         self._counted += said.get("seconds", 0.0)
         return said
 
-    def _ended(self, name: str, failure: Failure) -> None:
-        """Take note that a configuration is over."""
+    def _ended(self, name: str, failure: Failure, *, beside: bool) -> None:
+        """Take note that a configuration is over; `beside`: others were at work with it, though they may be gone."""
         row = self._rows.pop(name)
         row.other.end()
-        if failure.kind == "memory" and len(self._rows) > 0 and not row.measured.alone:
+        if failure.kind == "memory" and (beside or self._rows) and not row.measured.alone:
             self._retry.append(name)
         self._done[name] = replace(row.measured, failure=failure)
         self._known()

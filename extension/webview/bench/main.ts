@@ -209,7 +209,7 @@ function tools(shown: MeasuredPage): readonly HTMLElement[] {
     ...(current === null
       ? []
       : [
-          button("Remove", "Remove this benchmark from the history", () =>
+          button("Remove this benchmark", "Remove this benchmark from the history", () =>
             host.postMessage({ type: "forget", run: current }),
           ),
         ]),

@@ -31,12 +31,18 @@ export function verdictSection({ verdict, configurations }: MeasuredPage, open: 
     return null;
   }
   const about = names.length > 2 ? namedIn(headline.text, names) : null;
-  const rest = others.map(({ text, place }) => element("li", {}, ...said(text, place)));
+  // What is said of another one must not stand below the name of this one.
+  const isOfOther = ({ text }: { readonly text: string }) =>
+    about !== null && names.some((name) => text.startsWith(`${name} `));
+  const item = ({ text, place }: (typeof others)[number]) => element("li", {}, ...said(text, place));
+  const ofOthers = others.filter(isOfOther).map(item);
+  const rest = others.filter((one) => !isOfOther(one)).map(item);
   return {
     root: element(
       "section",
       { class: "verdict", "aria-label": "Verdict" },
       element("p", { class: "headline" }, ...said(headline.text, headline.place)),
+      ...(ofOthers.length > 0 ? [element("ul", {}, ...ofOthers)] : []),
       ...(rest.length > 0 && about !== null ? [element("p", {}, `What is to be seen of ${about}:`)] : []),
       ...(rest.length > 0 ? [element("ul", {}, ...rest)] : []),
     ),

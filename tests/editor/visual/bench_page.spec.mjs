@@ -146,6 +146,19 @@ test("what is known before there are times is shown as no more than that", async
   await expect(page.getByText("till measuring")).toHaveCount(0);
 });
 
+test("what is said of another configuration does not stand below the name of this one", async ({
+  page,
+  draw,
+}) => {
+  const configurations = ["eager", "default", "max-autotune"].map((name) => row(name, { us: 300 }));
+  const texts = ["default is 3.0x as fast as eager", "50% of a call goes into guards", "max-autotune failed"];
+  const verdict = texts.map((text) => ({ text, place: null }));
+  await draw(measured({}, { configurations, verdict }));
+  const said = page.getByRole("region", { name: "Verdict" }).locator("p, li");
+  const about = "What is to be seen of default:";
+  await expect(said).toHaveText([texts[0], texts[2], about, texts[1]]);
+});
+
 test("a run that is kept can be removed, and no other", async ({ page, draw }) => {
   const remove = page.getByRole("button", { name: "Remove this benchmark from the history" });
   await draw(measured({}, { run: "20260131T120000Z" }));

@@ -101,6 +101,15 @@ def test_of_several_configurations_it_is_told_which_one_the_verdict_is_about() -
     slow = row("max-autotune", 290.0)
     assert "\n  to be seen of default:\n  - " in said(benchmark(row("eager", 300.0), DEFAULT, slow))
     assert "to be seen of" not in said(benchmark(row("eager", 300.0), DEFAULT))
+    failed = said(benchmark(row("eager", 300.0), DEFAULT, row("max-autotune", None, failure=FAILURE)))
+    assert "\n  - max-autotune could not be measured: out of memory\n  to be seen of default:\n  - " in failed
+
+
+def test_medians_that_are_far_from_the_mean_are_told_of() -> None:
+    uneven = replace(SHOWN, kernel_us=600.0, wall_us=700.0)
+    text = said(benchmark(row("eager", 300.0), replace(DEFAULT, profile=uneven)))
+    assert "medians, 100 us in all, and these are means: some of the profiled calls took far longer" in text
+    assert "are medians" not in said(benchmark(row("eager", 300.0), DEFAULT))
 
 
 def test_what_ended_all_of_it_is_told_once_on_its_line() -> None:
@@ -151,8 +160,11 @@ def test_what_failed_and_what_is_wrong_is_told_in_its_row() -> None:
     )
     assert "max-autotune: failed: out of memory. Give it smaller inputs." in text
     assert (
-        f"default: not as eager within a tolerance of 0.0001 (1 tensor against float64) ({FILE}:14)" in text
+        f"default: not as eager within a tolerance of 0.0001 (1 tensor against float64) ({FILE}:14)\n" in text
     )
+    why = f"the first operator that differs is torch.relu at {FILE}:14"
+    told = said(benchmark(row("eager", 300.0), replace(DEFAULT, accuracy=wrong(first=(at(14),), why=why))))
+    assert f": {why}\n" in told
     assert "    output: cosine 0.5, largest error 1, relative 2" in text
     assert f"error[FL801] {FILE}:14: compiled as `default`, results differ from eager's" in text
 

@@ -37,6 +37,9 @@ KERNELS = {
     "of the limit": "how near it comes to what the device can do at best",
 }
 """What is known of few kernels, and what it means."""
+UNEQUAL = "some of the profiled calls took far longer than others"
+_STEADY = 0.75
+"""Medians below this part of the mean are of calls that took very different times; the page has the same."""
 _LINES = 25
 """Lines and kernels told of one target; the rest is one line that says how many."""
 _PARTS = 12
@@ -94,15 +97,26 @@ def _print_target(one: Benched, outcome: Outcome, console: Console) -> None:
 
 
 def _print_verdict(made: dict[str, Any], console: Console) -> None:
+    if not made["verdict"]:
+        return
     names = [row["name"] for row in made["configurations"]]
-    headline = made["verdict"][0]["text"] if made["verdict"] else ""
-    about = [name for name in names if name != EAGER and f" {name} " in f" {headline} "]
-    for index, statement in enumerate(made["verdict"]):
-        if index == 1 and len(names) > 2 and about:  # noqa: PLR2004 - with eager and one other it is clear
+    headline, *others = made["verdict"]
+    about = [name for name in names if name != EAGER and f" {name} " in f" {headline['text']} "]
+    console.print(Text(_stated(headline), "bold"), soft_wrap=True)
+    if len(names) > 2 and about:  # noqa: PLR2004 - with eager and one other it is clear
+        named = [one for one in others if any(one["text"].startswith(f"{name} ") for name in names)]
+        for one in named:
+            console.print(f"  - {_stated(one)}", soft_wrap=True)
+        others = [one for one in others if one not in named]
+        if others:
             console.print(f"  to be seen of {max(about, key=len)}:", soft_wrap=True)
-        place = f" ({_place(statement['place'])})" if statement["place"] else ""
-        lead = "" if index == 0 else "  - "
-        console.print(Text(f"{lead}{statement['text']}{place}", "bold" if index == 0 else ""), soft_wrap=True)
+    for one in others:
+        console.print(f"  - {_stated(one)}", soft_wrap=True)
+
+
+def _stated(statement: dict[str, Any]) -> str:
+    place = f" ({_place(statement['place'])})" if statement["place"] else ""
+    return f"{statement['text']}{place}"
 
 
 def _place(place: dict[str, Any]) -> str:
@@ -150,8 +164,9 @@ def _number(value: int | None) -> str:
 
 def _print_accuracy(row: dict[str, Any], console: Console) -> None:
     accuracy = row["accuracy"]
-    place = f" ({_place(accuracy['place'])})" if accuracy["place"] else ""
-    console.print(f"{row['name']}: {accuracy['text']}{place}", soft_wrap=True)
+    place = _place(accuracy["place"]) if accuracy["place"] else ""
+    at = f" ({place})" if place not in accuracy["text"] else ""
+    console.print(f"{row['name']}: {accuracy['text']}{at}", soft_wrap=True)
     for tensor in [one for one in accuracy["tensors"] if not one["passed"]][:_TENSORS]:
         figures = ", ".join(
             f"{name} {tensor[key]:.6g}"
@@ -191,6 +206,12 @@ def _print_profile(name: str, found: dict[str, Any], console: Console) -> None:
         console.print(Text(f"\nwhere one call of {name} goes: {whole}", "bold"), soft_wrap=True)
         _print_table(parts[:_PARTS], console, head=False)
         _print_more(len(parts) - _PARTS, "part", console)
+        medians = sum(one["us"] for one in found["kernels"])
+        if medians < _STEADY * found["kernel_us"]:
+            text = (
+                f"times by line and by kernel are medians, {words.time(medians)} in all, and these are means"
+            )
+            console.print(Text(f"{text}: {UNEQUAL}", "dim"), soft_wrap=True)
     console.print()
 
 

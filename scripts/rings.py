@@ -285,15 +285,25 @@ def vector_units(environment: Environment) -> dict[str, str]:
 def keep_bytecode(environment: Environment) -> None:
     """Have our modules compiled, for the images that forbid Python to keep what it compiles itself.
 
-    Hundreds of processes import them, each of which would take a tenth longer to start.
+    Hundreds of processes import them, each of which would take a tenth longer to start. pytest writes the modules of
+    tests anew, and those of each plugin's package: in each of a dozen processes it would take seconds, kept or not.
     """
-    subprocess.run(
-        [str(environment.python), "-m", "compileall", "-qq", "compiler", "server", "tests/support"],
-        cwd=ROOT,
-        env=environment.variables(),
-        stdin=subprocess.DEVNULL,
-        check=False,  # they run without as well
-    )
+    variables = environment.variables()
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    variables["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    plugins = [word for plugin in _PLUGINS for word in ("-p", plugin)]
+    for arguments in (
+        ["compileall", "-qq", "compiler", "server", "tests/support"],
+        ["pytest", "-q", "--collect-only", *plugins, "tests/unit", "tests/server"],
+    ):
+        subprocess.run(
+            [str(environment.python), "-m", *arguments],
+            cwd=ROOT,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,  # they run without as well
+        )
 
 
 def has_gpu(environment: Environment) -> bool:

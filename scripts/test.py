@@ -146,15 +146,16 @@ def run_all(names: Sequence[str]) -> list[Outcome]:
         # From the start: it waits for the network, and unpacks while pip uses one processor.
         fetching = aside.submit(fetch_editor) if "editor" in names else None
         environment = ensure_environment(torch=False)
-        keep_bytecode(environment)
+        kept = aside.submit(keep_bytecode, environment)
         early = None
         if "unit" in names:
             print("\n== unit", flush=True)
-            early = aside.submit(run, "unit", environment, None, beside=names != ["unit"])
+            early = aside.submit(run, "unit", environment, kept, beside=names != ["unit"])
         if names != ["unit"]:
             environment = ensure_environment()
             if not environment.no_torch:
                 os.environ.update(vector_units(environment))
+        wait([kept])
         if early is not None:
             done["unit"] = early.result()
             print(done["unit"], flush=True)
@@ -177,13 +178,13 @@ def run_all(names: Sequence[str]) -> list[Outcome]:
     return [try_alone(done[name], environment) for name in names]
 
 
-def run(name: str, environment: Environment, fetching: Future[None] | None, *, beside: bool) -> Outcome:
-    """Run one ring, once what is being fetched is there: two installations would get into each other's way."""
+def run(name: str, environment: Environment, before: Future[None] | None, *, beside: bool) -> Outcome:
+    """Run one ring once `before` is done: two installations of what it needs would get into each other's way."""
     try:
-        if fetching is not None:
-            wait([fetching])
+        if before is not None:
+            wait([before])
             if name == "editor":
-                fetching.result()
+                before.result()
         return RINGS[name](environment, beside=beside)
     except Unavailable as why:
         return Outcome(name, left_out=str(why))

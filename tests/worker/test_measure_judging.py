@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 from fuselight.measure.judging import of_tf32
 from fuselight.measure.results import Results, Value
 
+pytestmark = pytest.mark.torch
 CUDA = torch.device("cuda")
 
 
@@ -33,3 +35,18 @@ def test_tf32_is_told_where_it_may_be_what_differs() -> None:
     assert not of_tf32(torch.device("cpu"), given("torch.float32"))
     torch.backends.cudnn.allow_tf32 = False
     assert not of_tf32(CUDA, given("torch.float32"))
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="before torch 2.9")
+def test_tf32_is_told_by_torchs_newer_names_as_well() -> None:
+    """Once they are used, torch raises for the older ones where the two do not say the same."""
+    matmul: Any = torch.backends.cuda.matmul
+    was = matmul.fp32_precision
+    matmul.fp32_precision = "tf32"
+    try:
+        with pytest.raises(RuntimeError):
+            _ = matmul.allow_tf32
+        told = of_tf32(CUDA, given("torch.float32"))
+    finally:
+        matmul.fp32_precision = was
+    assert 'torch.backends.cudnn.conv.fp32_precision = "ieee"' in told

@@ -86,15 +86,16 @@ def of_tf32(device: torch.device, given: Results) -> str:
     """What is to be known of float32 results of a GPU that may round to TF32; empty where it may not."""
     if device.type != "cuda" or not any(one.dtype == "torch.float32" for one in given.values):
         return ""
-    matmul, convolution = torch.backends.cuda.matmul, torch.backends.cudnn
+    backends: Any = torch.backends
     try:
-        allowed = matmul.allow_tf32 or convolution.allow_tf32
-    except RuntimeError:  # the program uses torch's newer names for it
-        return ""
+        allowed = backends.cuda.matmul.allow_tf32 or backends.cudnn.allow_tf32
+        without = "torch.backends.cudnn.allow_tf32 = False"
+    except RuntimeError:  # the program uses torch's newer names for it, since 2.9
+        allowed = "tf32" in (backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision)
+        without = 'torch.backends.cudnn.conv.fp32_precision = "ieee"'
     if not allowed:
         return ""
     return (
         "TF32 is allowed here, which rounds what is multiplied to 10 bits, and not every kernel uses it: compare "
-        "without it to see whether it is that (torch.backends.cudnn.allow_tf32 = False, and the same for "
-        "torch.backends.cuda.matmul)"
+        f"without it to see whether it is that ({without}, and the same for torch.backends.cuda.matmul)"
     )

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fuselight.protocol import Analyse, InputsPlan, MeasurePlan, Progress, Refused, Target
-from fuselight.report import Culprit, Failure, Problem, Report
+from fuselight.report import Culprit, Failure, GapKind, Problem, Report
 from fuselight_server.cli import app
 from fuselight_server.cli.outcome import Outcome
 from fuselight_server.cli.started import run_once
@@ -21,7 +21,7 @@ from fuselight_server.cli.targets import Turn
 from fuselight_server.interpreters import Choice
 from fuselight_server.measured import exports
 from fuselight_server.measured.exports import NotBuiltError
-from tests.support.measured import benchmark, row
+from tests.support.measured import benchmark, gap, profile, ran, row
 from tests.support.reports import report
 
 bench: Any = importlib.import_module("fuselight_server.cli.bench")
@@ -90,6 +90,16 @@ def test_no_target_is_told_in_every_format(told: Told, output: str) -> None:
     result = told.run("--format", output)
     assert result.exit_code == 2
     assert "no target: name one with --target" in result.stderr
+
+
+def test_parts_of_a_call_that_are_left_out_are_the_small_ones(told: Told) -> None:
+    small = [gap(GapKind.EAGER, 1.0 + line, line, f"aten::op{line}") for line in range(1, 16)]
+    shown = profile([ran(None, 100.0)], [*small, gap(GapKind.HOST, 50.0)])
+    told.reports = [benchmark(row("eager", 300.0), row("default", 100.0, profile=shown))]
+    text = told.run("--format", "text").stdout
+    assert "Python, and all else on the host" in text
+    assert "... and 5 more parts" in text
+    assert [f"(aten::op{line})" in text for line in (5, 6, 15)] == [False, True, True]
 
 
 def test_ctrl_c_says_what_becomes_of_what_was_measured(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:

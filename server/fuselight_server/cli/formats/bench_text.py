@@ -43,6 +43,7 @@ _STEADY = 0.75
 _LINES = 25
 """Lines and kernels told of one target; the rest is one line that says how many."""
 _PARTS = 12
+"""Parts of a call that are told of, the longest."""
 _TENSORS = 5
 _BAR = 20
 """Characters of a bar of the whole."""
@@ -200,12 +201,12 @@ def _print_profile(name: str, found: dict[str, Any], console: Console) -> None:
     if found["where"]:
         parts = [
             (words.time(part["us"]), words.percent(part["share"]), _bar(part["share"]), _part(part))
-            for part in found["where"]
+            for part in _largest(found["where"])
         ]
         whole = f"{words.time(found['wall_us'])}, with the profiler on ({found['source']})"
         console.print(Text(f"\nwhere one call of {name} goes: {whole}", "bold"), soft_wrap=True)
-        _print_table(parts[:_PARTS], console, head=False)
-        _print_more(len(parts) - _PARTS, "part", console)
+        _print_table(parts, console, head=False)
+        _print_more(len(found["where"]) - _PARTS, "part", console)
         medians = sum(one["us"] for one in found["kernels"])
         if medians < _STEADY * found["kernel_us"]:
             text = (
@@ -213,6 +214,12 @@ def _print_profile(name: str, found: dict[str, Any], console: Console) -> None:
             )
             console.print(Text(f"{text}: {UNEQUAL}", "dim"), soft_wrap=True)
     console.print()
+
+
+def _largest(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the longest parts, in their order: what is left out is small, whatever its kind."""
+    longest = sorted(range(len(parts)), key=lambda index: -parts[index]["us"])[:_PARTS]
+    return [parts[index] for index in sorted(longest)]
 
 
 def _kernel(one: dict[str, Any], *, is_told: bool) -> tuple[str, ...]:

@@ -259,7 +259,7 @@ class Conduct:
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Inside, nothing looks for garbage: it would look a third of the time, at events that are all needed."""
+    """Inside, no garbage is looked for: that takes a third of the time, and the events are all needed."""
     was = gc.isenabled()
     gc.disable()
     try:

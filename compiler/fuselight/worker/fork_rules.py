@@ -3,7 +3,8 @@
 A parallel operator, a large backward or an Inductor compile leaves a thread pool behind, and a child forked after
 that hangs at its first parallel operator; a parent that has initialised CUDA poisons CUDA in every child. Invariant:
 `violations` is empty in the host at each fork. What counts is what is there behind a fork: OpenBLAS, for one, ends its
-threads before a fork and starts them again when it needs them. Linux only, as forking is.
+threads before a fork and starts them again when it needs them; jemalloc does without its own. Linux only, as forking
+is.
 """
 
 from __future__ import annotations

@@ -199,16 +199,18 @@ def notes(report: Report, measured: Measured) -> list[str]:
 
 
 def _profiled_otherwise(measured: Measured) -> Iterator[str]:
-    """Yield a note for each profile whose calls took a very different time from the timed ones."""
+    """Yield a note where profiled calls took a very different time from the timed ones."""
+    found = []
     for one in measured.configurations:
         profile, wall = one.profile, one.wall
         if profile is None or wall is None or profile.wall_us <= 0 or wall.median_us <= 0:
             continue
         if max(profile.wall_us / wall.median_us, wall.median_us / profile.wall_us) > OTHERWISE:
-            yield (
-                f"a call of {one.name} took {words.time(profile.wall_us)} with the profiler on, and "
-                f"{words.time(wall.median_us)} without: lines, kernels and where the time goes are of the former"
-            )
+            without = f"{words.time(wall.median_us)} without"
+            found.append(f"{words.time(profile.wall_us)} as {one.name} ({without})")
+    if found:
+        whose = "lines, kernels and where the time goes are of such calls"
+        yield f"with the profiler on, a call took {words.listed(found)}: {whose}"
 
 
 def _lost(report: Report) -> list[str]:

@@ -122,10 +122,14 @@ def test_the_first_operator_that_differs_is_named_once() -> None:
 @pytest.mark.parametrize(("us", "is_told"), [(90.0, True), (150.0, False), (390.0, False), (41_000.0, True)])
 def test_a_profile_of_calls_unlike_the_timed_ones_is_told_of(us: float, is_told: bool) -> None:  # noqa: FBT001
     told = page(benchmark(row("eager"), row("default", us, profile=SHOWN)), VIEW)["notes"]
-    about = [
-        note for note in told if note.startswith("a call of default took 200 us with the profiler on, and ")
-    ]
-    assert len(told) == len(about) == int(is_told)
+    about = "with the profiler on, a call took 200 us as default ("
+    assert [note.startswith(about) for note in told] == [True] * is_told
+
+
+def test_profiles_of_other_calls_are_told_of_in_one_note() -> None:
+    rows = [row(name, 41.0, profile=SHOWN) for name in ("eager", "default")]
+    (note,) = page(benchmark(*rows), VIEW)["notes"]
+    assert "200 us as eager (41 us without) and 200 us as default (41 us without): lines, " in note
 
 
 def test_what_has_no_times_yet_says_nothing_of_what_was_measured() -> None:

@@ -60,20 +60,23 @@ class Node:
             name = Path(arguments[0]).name
             raise Unavailable(f"{name} ended with {done.returncode} in {directory}:\n{done.stdout[-2000:]}")
 
-    def run_npm(self, *arguments: str, directory: Path) -> None:
+    def run_npm(self, *arguments: str, directory: Path, variables: Mapping[str, str] | None = None) -> None:
         """Run npm; its output is shown only when it fails, since a good run has nothing to say."""
-        done = self._captured([self.npm, "--no-fund", "--no-audit", "--no-progress", *arguments], directory)
+        quiet = ("--no-fund", "--no-audit", "--no-progress")
+        done = self._captured([self.npm, *quiet, *arguments], directory, variables)
         if done.returncode != 0:
             # npm says what is wrong first, then how its commands are used, at length.
             errors = [line for line in done.stdout.splitlines() if line.startswith("npm error")][:20]
             said = "\n".join(errors) or done.stdout[-2000:]
             raise Unavailable(f"`npm {' '.join(arguments)}` failed in {directory}:\n{said}")
 
-    def _captured(self, arguments: Sequence[str | Path], directory: Path) -> subprocess.CompletedProcess[str]:
+    def _captured(
+        self, arguments: Sequence[str | Path], directory: Path, variables: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(self.executable), *map(str, arguments)],
             cwd=directory,
-            env=self.environment(),
+            env={**self.environment(), **(variables or {})},
             check=False,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -47,6 +47,8 @@ SEED = ("eager", "default", "reduce-overhead", "max-autotune")
 SEED_FILE = "seed"
 _PROVIDER = "example_inputs"
 _PATHS = ("--out", "--page")
+_FOLDERS = ("_DIR", "_HOME")
+"""How the names of variables end that say where something is kept: torch sets that of its cache when it is imported."""
 _BEGAN = time.monotonic()
 
 
@@ -271,7 +273,7 @@ def _variables() -> list[str]:
     told = {
         name: value.rpartition("site-packages/")[2]
         for name, value in sorted(os.environ.items())
-        if name.startswith(("TORCHINDUCTOR_", "TRITON_"))
+        if name.startswith(("TORCHINDUCTOR_", "TRITON_")) and not name.endswith(_FOLDERS)
     }
     return [f"{name}={value}" for name, value in {"PYTHONPATH": "compiler:server", **told}.items()]
 

@@ -16,6 +16,8 @@ TIME, KERNEL, JOINED, WHOLE, ESTIMATE, OVERHEAD, COSINE = 0.02, 0.05, 0.99, 0.03
 """The promises, in the order of the issue's table."""
 _LONG_US, _ESTIMATED_US = 10.0, 5.0
 """Kernels shorter than these are not compared with a reading, and with an estimate."""
+_APART = 0.25
+"""Of the least: readings that differ by more than that agree on nothing that could be held against them."""
 _WORST = 10
 
 
@@ -61,17 +63,21 @@ class ModelRow:
     kernels: tuple[Against, ...] = ()
     """Against the independent reading, those of more than 10 us a launch."""
     unread: int | None = None
-    """Kernels of more than 10 us that the independent reading has not, by that name and so often; None: it has none."""
+    """Kernels of more than 10 us that no reading has so often, or on which they do not agree; None: no readings."""
     estimates: tuple[Against, ...] = ()
     notes: tuple[str, ...] = field(default_factory=tuple)
 
     @property
     def off(self) -> float | None:
-        """How far the time is from what independent processes read: 0 within their range."""
-        if self.us is None or not self.apart_us:
+        """How far the time is from what independent processes read: 0 within their range, None if they do not agree."""
+        if self.us is None or not _agree(self.apart_us):
             return None
         other = _nearest(self.us, self.apart_us)
         return abs(self.us - other) / other
+
+
+def _agree(others: Sequence[float]) -> bool:
+    return bool(others) and max(others) <= (1 + _APART) * min(others)
 
 
 def _nearest(us: float, others: Sequence[float]) -> float:
@@ -142,7 +148,7 @@ def _read(
             for kernels in readings
             if name in kernels and round(kernels[name].get("count", count)) == round(count)
         ]
-        if same:
+        if _agree(same):
             found.append(Against(model, name, us, tuple(sorted(same))))
     return tuple(found), len(long) - len(found)
 
@@ -265,9 +271,7 @@ def _promises(
     joined, whole = [row.joined for row in rows], [row.whole for row in rows]
     overhead = [row.overhead for row in rows]
     aside = [None if one is None else abs(one - 1) for one in whole]
-    compiled = (
-        [one for one in seed.measured.configurations if one.name != "eager"] if seed is not None else []
-    )
+    compiled = [one for one in seed.measured.configurations if one.name != "eager"] if seed else []
     cosines = [cosine_of(one) for one in compiled]
     median = statistics.median(one.error for one in estimates) if estimates else None
     return [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from benchmarks.gpu import measured_table
+from benchmarks.gpu import measured, measured_table
 from benchmarks.gpu.measured_table import ModelRow, Seed, page, row_of, seed_rows
 from fuselight.report import (
     Accuracy,
@@ -118,6 +119,25 @@ def test_several_readings_are_a_range_and_what_is_within_it_is_not_off() -> None
     assert "98.0 to 110.0 | 0.0%" in page({}, [row], None)
     above = row_of("bert", MEASURED, "default", [{"us": 90.0}, {"us": 100.0}])
     assert above.off == pytest.approx(0.02)
+
+
+def test_readings_that_agree_on_nothing_keep_no_promise() -> None:
+    others = [{"us": us, "kernels": {"triton_a": {"us": us / 2.5, "count": 1}}} for us in (60.0, 110.0)]
+    row = row_of("bert", MEASURED, "default", others)
+    assert (row.off, row.kernels, row.unread) == (None, (), 2)
+    text = page({}, [row], None)
+    assert "60.0 to 110.0 | - |" in text
+    assert _promises(text)["time of a call against an independent one"][-1] == "not measured"
+
+
+def test_the_command_has_what_changes_a_compile_and_no_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("TORCHINDUCTOR_", "TRITON_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/home/me/cache")
+    monkeypatch.setenv("TRITON_HOME", "/home/me")
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/venv/lib/site-packages/torch/bin/ptxas")
+    assert measured._variables() == ["PYTHONPATH=compiler:server", "TRITON_PTXAS_PATH=torch/bin/ptxas"]
 
 
 def test_what_failed_says_why() -> None:

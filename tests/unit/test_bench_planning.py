@@ -23,8 +23,8 @@ from tests.support.bench_desk import TEXT
 
 def test_bounds_grow_with_the_processes() -> None:
     plan = MeasurePlan(configurations=("eager", "default", "max-autotune"), limit_seconds=100.0)
-    assert scaled(Limits(memory_mb=1000), plan) == Limits(seconds=400.0, memory_mb=4000)
-    assert scaled(Limits(memory_mb=1000), replace(plan, accuracy=False)).seconds == 300.0
+    assert scaled(Limits(memory_mb=1000), plan) == Limits(seconds=560.0, memory_mb=4000)
+    assert scaled(Limits(memory_mb=1000), replace(plan, accuracy=False)).seconds == 460.0
     endless = scaled(Limits(memory_mb=0), replace(plan, limit_seconds=0.0))
     assert (endless.seconds, endless.memory_mb) == (0.0, 0)
 

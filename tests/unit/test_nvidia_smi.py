@@ -132,7 +132,7 @@ def test_clocks_in_words() -> None:
         GpuState(sm_mhz=1980, memory_mhz=2619, highest_mhz=1980),
     )
     assert clocks(before, behind) == (
-        "SM 345 MHz before, 1980 MHz behind; memory 2619 MHz before, 2619 MHz behind; SM 1980 MHz at the most"
+        "SM 345 MHz before, 1980 MHz after; memory 2619 MHz before, 2619 MHz after; SM 1980 MHz at the most"
     )
     assert clocks(before, GpuState(highest_mhz=1980)) == ""
     assert clocks(None, behind) == ""

@@ -59,7 +59,7 @@ def test_what_is_not_known_leaves_no_doubt() -> None:
     assert list(doubts(nothing, replace(nothing, at=10.0))) == []
     assert processor.clocks(nothing, nothing) == ""
     assert processor.clocks(replace(nothing, mhz=800.0), replace(nothing, mhz=3100.4)) == (
-        "800 MHz before, 3100 MHz behind, mean of the cores"
+        "800 MHz before, 3100 MHz after, mean of the cores"
     )
 
 

@@ -128,7 +128,7 @@ def test_a_gpu_is_told(gpus: types.SimpleNamespace, monkeypatch: pytest.MonkeyPa
     told = machine_of(*_looks(before, replace(before, sm_mhz=1755, reasons=0x4)))
     assert (told.device, told.index, told.visible, told.uuid) == ("NVIDIA H200", 1, "3,4", UUID)
     assert (told.mig, told.driver, told.cuda) == (False, "570.86.15", "12.6")
-    assert told.clocks.startswith("SM 345 MHz before, 1755 MHz behind")
+    assert told.clocks.startswith("SM 345 MHz before, 1755 MHz after")
     assert told.notes[0] == "its power limit held its clocks down before or behind"
 
 

@@ -166,7 +166,7 @@ def clocks(before: GpuState | None, behind: GpuState | None) -> str:
     ):
         first, last = pair
         if first is not None and last is not None:
-            found.append(f"{name} {first} MHz before, {last} MHz behind")
+            found.append(f"{name} {first} MHz before, {last} MHz after")
     highest = behind and behind.highest_mhz
     return "; ".join(found) + (f"; SM {highest} MHz at the most" if found and highest else "")
 

@@ -97,7 +97,7 @@ def clocks(before: ProcessorState, behind: ProcessorState) -> str:
     """Its clock before and behind, in words; empty where that is not known."""
     if before.mhz is None or behind.mhz is None:
         return ""
-    return f"{before.mhz:.0f} MHz before, {behind.mhz:.0f} MHz behind, mean of the cores"
+    return f"{before.mhz:.0f} MHz before, {behind.mhz:.0f} MHz after, mean of the cores"
 
 
 def doubts(before: ProcessorState, behind: ProcessorState) -> Iterator[str]:

@@ -63,7 +63,9 @@ def _failure(running: Running, status: int) -> Failure:
     stopped = _stopped(running)
     call = stopped.call if stopped else None
     if running.ending == "timeout":
-        return replace(endings.timeout_failure(limits.seconds, stack, phase, last), call=call)
+        measured = running.request.measure is not None
+        failure = endings.timeout_failure(limits.seconds, stack, phase, last, measured=measured)
+        return replace(failure, call=call)
     if running.ending == "memory":
         return replace(endings.memory_failure(limits.memory_mb, stack, phase, last), call=call)
     if os.WIFSIGNALED(status):

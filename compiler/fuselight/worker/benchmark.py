@@ -36,7 +36,6 @@ _LOOKS = 0.2
 _PAUSE = 0.005
 _SAYS = 0.3
 """Seconds that a process has to write down where it is."""
-_MORE_TIME = "use smaller inputs, or raise the setting fuselight.bench.timeLimit (--time-limit)"
 _OF_MEMORY = "OutOfMemoryError"
 _NO_COMPILER = "InvalidCxxCompiler"
 _EXAMINE = "mend the C++ compiler: `fuselight doctor` (Fuselight: Check the Environment) says how"
@@ -254,8 +253,8 @@ class Process:
         plan = self.job.request.measure
         if phase != "search" and plan is not None and plan.limit_seconds:
             seconds = plan.limit_seconds  # of which so many were left; a search has a limit of its own
-        failure = endings.timeout_failure(seconds, (place,) if place else (), "measure", None)
-        return replace(failure, phase=phase, next_step=_MORE_TIME)
+        failure = endings.timeout_failure(seconds, (place,) if place else (), "measure", None, measured=True)
+        return replace(failure, phase=phase)
 
     def _why(self) -> Failure:
         """Why it is gone, as it says itself, else as its end shows."""

@@ -212,9 +212,12 @@ def signal_failure(number: int, stack: Stack, phase: str | None, last: Location 
     return _ended("signal", f"the process died of {name}", step, stack=stack, phase=phase, last=last)
 
 
-def timeout_failure(seconds: float, stack: Stack, phase: str | None, last: Location | None) -> Failure:
+def timeout_failure(
+    seconds: float, stack: Stack, phase: str | None, last: Location | None, *, measured: bool = False
+) -> Failure:
     """Describe a run that took longer than it may. `last` is where it was last heard of."""
-    step = "use smaller inputs, or raise the setting fuselight.limits.seconds"
+    limit = "fuselight.bench.timeLimit (--time-limit)" if measured else "fuselight.limits.seconds"
+    step = f"use smaller inputs, or raise the setting {limit}"
     return _ended(
         "timeout", f"killed after {round(seconds, 1):g} s", step, stack=stack, phase=phase, last=last
     )

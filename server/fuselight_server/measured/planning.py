@@ -27,10 +27,18 @@ def configurations(names: Iterable[str], *, compiled: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.name for one in found))
 
 
+_OWN_SECONDS = 60.0
+"""Of a benchmark, besides those of its configurations."""
+
+
 def scaled(limits: Limits, plan: MeasurePlan) -> Limits:
-    """Return the bounds of a benchmark: those of a run for each of its processes, which are there together."""
+    """Return the bounds of a benchmark: those of a run for each of its processes, which are there together.
+
+    It has some more time than these: what takes too long is a configuration, and ends as a row that says so.
+    """
     processes = len(plan.configurations) + (1 if plan.accuracy else 0)  # that of the reference in float64
-    return replace(limits, seconds=plan.limit_seconds * processes, memory_mb=limits.memory_mb * processes)
+    seconds = plan.limit_seconds * (processes + 1) + _OWN_SECONDS if plan.limit_seconds else 0.0
+    return replace(limits, seconds=seconds, memory_mb=limits.memory_mb * processes)
 
 
 def measure_request(request: Analyse, plan: MeasurePlan) -> Analyse:

@@ -218,3 +218,11 @@ def test_the_lines_show_what_the_source_compiles_then_default() -> None:
     assert name("eager", "max-autotune", "default") == "default"
     assert name("eager", "max-autotune") == "max-autotune"
     assert name("eager") is None
+
+
+def test_one_that_is_wrong_stands_on_lines_only_where_there_is_no_other() -> None:
+    some = profile([ran(0, 1.0)])
+    bad = row("default", profile=some, accuracy=wrong())
+    right = row("reduce-overhead", profile=some)
+    assert shown_of(measured(row("eager"), bad, right)) == right
+    assert shown_of(measured(row("eager"), bad)) == bad

@@ -98,6 +98,7 @@ def test_the_texts_of_a_kernel_and_their_lines(client: Client, folder: Path) -> 
     uri = client.open(write(folder, SOURCE))
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.idle(1)
+    client.until(lambda: "Show" in by_line(client, uri).get(DOUBLE, ()), "the kernels of a line")
     show = [lens for lens in lenses_of(client, uri) if lens["command"]["title"] == "Show"]
     (argument,) = next(lens for lens in show if lens["range"]["start"]["line"] == DOUBLE)["command"][
         "arguments"

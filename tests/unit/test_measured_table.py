@@ -134,8 +134,8 @@ def test_the_command_has_what_changes_a_compile_and_no_folders(monkeypatch: pyte
     for name in list(os.environ):
         if name.startswith(("TORCHINDUCTOR_", "TRITON_")):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/home/me/cache")
-    monkeypatch.setenv("TRITON_HOME", "/home/me")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/mine/cache")
+    monkeypatch.setenv("TRITON_HOME", "/mine")
     monkeypatch.setenv("TRITON_PTXAS_PATH", "/venv/lib/site-packages/torch/bin/ptxas")
     assert measured._variables() == ["PYTHONPATH=compiler:server", "TRITON_PTXAS_PATH=torch/bin/ptxas"]
 

@@ -1,10 +1,11 @@
-# Every target sets up what it needs under .cache/ (once) and runs one script, so that Windows, which has no make,
-# can call `python scripts/test.py` all the same.
+# Each target sets up what it needs under .cache/ (once) and runs one script, so that Windows, which has no make,
+# can call `python scripts/test.py` instead.
 PYTHON ?= python3
 
 .PHONY: demo test lint bench package lock
 demo: ; @$(PYTHON) scripts/demo.py
-test: ; @$(PYTHON) scripts/test.py
+# make test TORCH=2.14.1: what relies on torch, on that version of it
+test: ; @$(PYTHON) scripts/test.py $(if $(TORCH),--torch $(TORCH))
 lint: ; @$(PYTHON) scripts/lint.py
 bench: ; @$(PYTHON) scripts/bench.py
 package: ; @$(PYTHON) scripts/bundle.py

@@ -4,7 +4,7 @@
 
 For each architecture, in eval and in train mode and with fullgraph=True, one fresh process runs the model under the
 Recorder and under TORCH_TRACE at once: same inputs, grad mode, settings and calls. The Recorder has
-torch write true lines for code behind breaks (`fuselight/torch_api/places.py`), in these records too. The universes are
+torch write true lines for code after breaks (`fuselight/torch_api/line_numbers.py`), here too. The universes are
 the distinct (file, line, first id) of the `dynamo_graph_break_reason` records that say "Graph break in user code at",
 the frames for which `compilation_metrics` records a failure, and (file, line, id) of the `dynamo_error` records.
 Prints recall and precision per model, of the Report's facts and, where the server is importable, of the findings made
@@ -71,7 +71,7 @@ def recorded(folder: Path) -> dict[str, set[Key]]:
     """The universes: what the logs in the folder say."""
     from fuselight.dynamo.stacks import from_text, user_function  # noqa: PLC0415 - torch, where it is needed
     from fuselight.trace import Stats, open_log, read_events  # noqa: PLC0415
-    from fuselight.trace.events import Errored, GraphBroke, Measured  # noqa: PLC0415
+    from fuselight.trace.events import CompileMetrics, Errored, GraphBroke  # noqa: PLC0415
     from fuselight.trace.reasons import read_reasons  # noqa: PLC0415
 
     out: dict[str, set[Key]] = {"breaks": set(), "refusals": set(), "errors": set()}
@@ -81,7 +81,7 @@ def recorded(folder: Path) -> dict[str, set[Key]]:
             fact = event.fact
             if isinstance(fact, GraphBroke):
                 out["breaks"].add((fact.where.path, fact.where.line, fact.chain[0].gb_id))
-            elif isinstance(fact, Measured) and fact.fail_type is not None:
+            elif isinstance(fact, CompileMetrics) and fact.fail_type is not None:
                 out["refusals"].add((fact.path or "", 0, user_function(fact.function or "")))
             elif isinstance(fact, Errored):
                 where = from_text(fact.text)

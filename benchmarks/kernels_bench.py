@@ -11,7 +11,6 @@ import json
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from benchmarks.save_to_diagnostics import Baseline
 from benchmarks.table import Row, median, times_faster
 from fuselight.codec import encode
 from fuselight.devices import find
+from fuselight.protocol import GenerateRequest
 from fuselight.report import (
     FusedOperator,
     GeneratedGraph,
@@ -32,17 +32,17 @@ from fuselight.report import (
     Tier,
     Versions,
 )
-from fuselight_server.features.kernel_lens import line_lenses
-from fuselight_server.kernel_cache import KernelCache
-from fuselight_server.kernel_results import KernelResult, kernel_result_of
+from fuselight_server.features.kernels.lens import line_lenses
 from fuselight_server.kernels import fold
-from fuselight_server.runs import Key
-from fuselight_server.state import Document, State
+from fuselight_server.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.runs.kernel_cache import KernelCache
+from fuselight_server.runs.keys import Key
+from fuselight_server.session.state import Document, State
 from fuselight_server.static.document import SourceDocument
 from tests.support.live_worker import LiveWorker
 
 if TYPE_CHECKING:
-    from fuselight.protocol import Analyse
+    from fuselight.protocol import RunRequest
 
 ROUNDS = 3
 DEADLINE = 600.0
@@ -54,7 +54,8 @@ import os, sys, tempfile, time
 import torch._dynamo, torch._inductor.compile_fx
 import transformers.models.gpt2.modeling_gpt2
 from fuselight.devices import find
-from fuselight.torch_api.generation import generate
+from fuselight.protocol import GenerateRequest
+from fuselight.virtual_gpu import generate
 torch.set_num_threads(1)
 torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
 threads = int(sys.argv[1])
@@ -87,12 +88,12 @@ for job in sys.stdin:
 """
 
 
-def _request(live: LiveWorker, source: str) -> Analyse:
+def _request(live: LiveWorker, source: str) -> RunRequest:
     request = live.request(source, "Model", file="gpt2_model.py", seconds=DEADLINE, memory_mb=0)
-    return replace(request, tier=Tier.KERNELS, device=find("h100"))
+    return request.of_kind(GenerateRequest, device=find("h100"))
 
 
-def _run(live: LiveWorker, request: Analyse) -> tuple[float, float, Report]:
+def _run(live: LiveWorker, request: RunRequest) -> tuple[float, float, Report]:
     """Seconds until the first kernels are there, and until all are; and the report."""
     first: list[float] = []
     started = time.perf_counter()
@@ -141,7 +142,7 @@ def _measured(folder: Path) -> list[Row]:
     ]  # fmt: skip
 
 
-def _cached(folder: Path, request: Analyse, report: Report) -> float:
+def _cached(folder: Path, request: RunRequest, report: Report) -> float:
     cache = KernelCache(folder / "kept")
     cache.keep(request, report)
     taken = []
@@ -177,10 +178,10 @@ def _lenses(result: KernelResult) -> float:
     text = "".join(f"x{number} = {number}\n" for number in range(220))
     document = Document(uri, "/w/model.py", 1, SourceDocument("/w/model.py", text), runnable=True)
     state.open(document)
-    state.keep_kernels(result)
+    state.accept(result)
     taken = []
     for _ in range(ROUNDS):
-        state.change("/w/model.py", document.source.edit((1, 0), (1, 0), "new = 1\n"))
+        state.edit("/w/model.py", document.source.edit((1, 0), (1, 0), "new = 1\n"))
         started = time.perf_counter()
         snapshot = state.snapshot(uri, {})
         if snapshot is None or len(list(line_lenses(snapshot))) < 200:  # noqa: PLR2004 - lines that have kernels

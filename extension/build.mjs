@@ -1,5 +1,5 @@
-// Bundles the extension, the window with graphs and a benchmark's page, into one file each: `node extension/build.mjs [--release]`.
-// The licences of what is bundled are collected beside them, for they travel with it.
+// Bundles the extension, the page of graphs and the page of a benchmark, one file each: `node extension/build.mjs [--release]`.
+// LICENSES.txt next to them has the licenses of the bundled packages.
 import fs from "node:fs";
 import path from "node:path";
 import { build } from "esbuild";
@@ -9,7 +9,7 @@ const common = {
   bundle: true,
   minify: release,
   sourcemap: release ? false : "linked",
-  legalComments: "none", // whole licences are collected below
+  legalComments: "none", // whole licenses are collected below
   logLevel: "warning",
   metafile: true,
 };
@@ -31,7 +31,7 @@ const made = await Promise.all([
   build({
     ...common,
     ...page,
-    entryPoints: ["extension/webview/main.ts"],
+    entryPoints: ["extension/webview/graphs/main.ts"],
     outfile: "extension/dist/graphs.js",
   }),
   build({
@@ -39,24 +39,24 @@ const made = await Promise.all([
     ...page,
     entryPoints: ["extension/webview/bench/main.ts"],
     outfile: "extension/dist/bench.js",
-    // An exported page carries this script away from the extension, and from the licences beside it.
-    banner: { js: `/*\n${licencesOf(["node_modules/echarts"]).replaceAll("*/", "* /")}*/` },
+    // An exported page has this script without LICENSES.txt.
+    banner: { js: `/*\n${licensesOf(["node_modules/echarts"]).replaceAll("*/", "* /")}*/` },
   }),
 ]);
 
 const bundled = made
   .flatMap(({ metafile }) => Object.keys(metafile.inputs))
   .flatMap((file) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0] ?? []);
-fs.writeFileSync("extension/dist/LICENSES.txt", licencesOf(bundled));
+fs.writeFileSync("extension/dist/LICENSES.txt", licensesOf(bundled));
 
-function licencesOf(folders) {
+function licensesOf(folders) {
   return [...withDependencies(folders)]
     .toSorted()
-    .map(licenceOf)
+    .map(licenseOf)
     .join(`\n${"-".repeat(80)}\n\n`);
 }
 
-/** A package may have others in it that it was bundled from. */
+/** A package may contain the packages that it was bundled from. */
 function withDependencies(folders, found = new Set()) {
   for (const folder of folders.filter((one) => !found.has(one))) {
     found.add(folder);
@@ -71,17 +71,17 @@ function withDependencies(folders, found = new Set()) {
   return found;
 }
 
-function licenceOf(folder) {
+function licenseOf(folder) {
   const { name, version, license } = manifestOf(folder);
   const files = fs.readdirSync(folder);
-  const licence = files.find((one) => /^licen[cs]e/i.test(one));
-  if (licence === undefined) {
-    throw new Error(`${name} has no licence to take along`);
+  const file = files.find((one) => /^licen[cs]e/i.test(one));
+  if (file === undefined) {
+    throw new Error(`${name} has no license file`);
   }
-  const notice = files.filter((one) => one === "NOTICE"); // Apache's licence asks for it
+  const notice = files.filter((one) => one === "NOTICE"); // the Apache license requires it
   // A browser reads an inline script with line feeds alone, and its hash is of what was read.
   const read = (one) => fs.readFileSync(path.join(folder, one), "utf8").replaceAll("\r\n", "\n").trim();
-  const texts = [licence, ...notice].map(read);
+  const texts = [file, ...notice].map(read);
   return [`${name} ${version} (${license})`, ...texts].join("\n\n").concat("\n");
 }
 

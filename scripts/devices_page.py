@@ -29,10 +29,10 @@ TEXT = """\
 
 <!-- Written by scripts/devices_page.py from compiler/fuselight/devices/: change that, then run the script. -->
 
-The device that kernels are generated for and estimated on need not be there. `fuselight.device` names it, by the key
-below, the name on the box or the driver's name, in any case and spacing; **Fuselight: Choose Target Device** lists them
-all. `auto` is the GPU that is there, else `{fallback}`. Of a GPU that is there the driver's own figures are used; rates
-are always the published ones.
+Fuselight generates and estimates kernels for a target device, which this machine need not have. `fuselight.device`
+selects it by the key below, the product name or the driver's name; case and spaces do not matter. **Fuselight: Choose
+Target Device** lists all devices. `auto` is this machine's GPU, or `{fallback}` if there is none. For a GPU of this
+machine, Fuselight uses the driver's figures; rates are always the published ones.
 
 | key | the driver's name | arch | SMs | clock, MHz | memory, GB | GB/s | L2, MB |
 |---|---|---|---|---|---|---|---|
@@ -65,10 +65,10 @@ An estimate, marked with `~`, is the likely time of one launch in microseconds:
 {launch} + sqrt((memory / {bandwidth})² + (compute / {rate:.2f})²)
 ```
 
-`memory` is the kernel's bytes, read and written, by the memory bandwidth; `compute` its FLOPs by the rate of its dtype.
-Loads and arithmetic overlap in part, so the two together take longer than the longer one and less than their sum. What
-is not known is left out; without any figure there is no estimate, as on `cpu`. What most of the time goes to is said
-with it: `memory`, `compute`, or `launch` where neither takes longer than {launch} microseconds at those parts.
+`memory` is the bytes read and written divided by the memory bandwidth; `compute` is the FLOPs divided by the dtype's
+rate. Loads and arithmetic overlap in part, so the total is longer than the longer of the two and less than their sum.
+Unknown figures are left out; without any figure there is no estimate, as on `cpu`. The estimate also names what
+limits the kernel: `memory`, `compute`, or `launch` if neither takes longer than {launch} microseconds.
 
 The figures are of kernels measured on an H200 with torch 2.11: large kernels reach about {bandwidth:.0%} of its
 bandwidth and {rate:.0%} of its rates, and the shortest kernel takes {launch} microseconds in a CUDA graph. Of 288
@@ -84,7 +84,7 @@ What an estimate is not:
   and reductions that loop. Kernels that find their data in the cache can be faster.
 - **Not the host's time.** Launching from Python costs more than the kernel, unless CUDA graphs are used.
 
-[`fuselight bench`](bench.md) measures what the device that is there takes.
+[`fuselight bench`](bench.md) measures the real times on this machine's device.
 
 ## A device of your own
 

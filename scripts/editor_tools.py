@@ -210,7 +210,7 @@ def _npm_browser(*, fetch: bool = True) -> Browser:
 
 
 def _ask(node: Node, question: str, folder: Path, environment: dict[str, str], *, timeout: float) -> Path:
-    """The path that a line of JavaScript prints, with the packages of `folder` at hand."""
+    """Return the path that a line of JavaScript prints, with `folder`'s packages available."""
     asked = subprocess.run(
         [str(node.executable), "-e", question],
         cwd=folder,

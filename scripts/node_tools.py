@@ -33,7 +33,7 @@ _PACKAGES = {
 
 
 class Unavailable(Exception):  # noqa: N818 - a rung that this machine lacks, which callers report and go around
-    """A tool that this machine cannot have. The text says what is missing and what would mend it."""
+    """A tool that this machine lacks. The text says what is missing and how to fix it."""
 
 
 @dataclass(frozen=True)

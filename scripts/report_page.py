@@ -25,8 +25,9 @@ INTRODUCTION = """\
 ## Reading one
 
 * It is JSON: a dataclass is an object with the field names below, a tuple is a list, an enum is its value.
-* A field that is not there has the default given here; a field that is not known is passed over. So an older
-  reader takes a newer report of the same `schema`, and the other way round. This page describes schema {schema}.
+* A field that is not there has the default given here; readers ignore fields that they do not
+  know. So an older reader can read a newer report of the same `schema`, and a newer reader an older report. This page
+  describes schema {schema}.
 * `fuselight run` keeps its last report in the workspace's `.fuselight/` folder. It holds paths and source lines of
   yours: treat it like the source.
 * `fuselight check --format json` prints [findings](#the-json-of-check), which are made from a report.
@@ -40,7 +41,7 @@ CHECK = """\
 
 `fuselight check --format json` prints one object: `schema` (1; within it no key is renamed or taken away), `findings`,
 `targets` and `problems`. Lines and columns are 1-based and count characters, unlike those of a report; the end column
-is the one behind the last character. What is not known is null.
+is the one after the last character. What is not known is null.
 
 | in `findings` | |
 |---|---|
@@ -64,7 +65,7 @@ is the one behind the last character. What is not known is null.
 | `python`, `torch` | the versions of the interpreter that ran it |
 | `seconds` | by phase |
 
-A problem has `stage`, `what` could not be learnt, `why`, and the `target` it was met in.
+A problem has `stage`, `what` could not be determined, `why`, and the `target` it was met in.
 """
 
 

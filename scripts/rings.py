@@ -1,7 +1,6 @@
 """The rings of tests, by boundary, and what each needs of the machine.
 
-Invariant: a ring ends as passed, failed, or left out with one line that says what is missing and why; none is
-ever dropped in silence.
+Invariant: a ring passes, fails, or is skipped with one line that names what is missing; no ring disappears silently.
 """
 
 from __future__ import annotations
@@ -23,18 +22,20 @@ if TYPE_CHECKING:
     from node_tools import Node
 
 ARTIFACTS = ROOT / "artifacts"
-LEFT_OUT = 3
-"""How a script ends that could run none of its tests on this machine."""
+NOTHING_RAN = 3
+"""Exit code of a script that could run none of its tests on this machine."""
 _PLUGINS = ("pytest_timeout", "pytest_asyncio.plugin", "_hypothesis_pytestplugin", "xdist.plugin")
-"""Named one by one, since the interpreter whose torch is borrowed may have plugins of its own."""
+"""Listed by name: an interpreter whose torch is borrowed may have plugins of its own."""
+SLOWEST = 15
+"""Tests listed at the end of a run."""
 _SECOND_TRIES = 3
-"""So many failed tests are run once more, alone, on a machine that does nothing else; more are no accident."""
+"""Up to this many failed tests run again, alone, on an idle machine. Each that then passes is reported as a fault."""
 _CORES = min(os.cpu_count() or 1, 3)
-"""Tests run beside each other, one more than there are cores, since they wait for a quarter of their time and more.
-Those of the worker are trees of processes with a torch in each: a machine of many cores need not have their memory.
+"""Processes of pytest, plus one: tests wait for a quarter of their time. Each worker test is a tree of processes with
+a torch in each, so that a machine with many cores may still lack the memory for more.
 """
-_YIELDS = 5
-"""How much rings beside another one are nicer than it: deadlines of an editor and a browser are kept that way."""
+_NICENESS = 5
+"""Added to a ring that shares the machine with the editor ring, whose deadlines are real ones."""
 
 
 _UNITS = """\
@@ -48,31 +49,33 @@ print(tried == cpu_vec_isa.valid_vec_isa_list())
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a ring ended. `left_out` is the reason why it, or a part of it, did not run."""
+    """Result of a ring. `skipped_because` says why the ring, or a part of it, did not run."""
 
     ring: str
     passed: int = 0
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
-    left_out: str | None = None
+    skipped_because: str | None = None
     suspects: tuple[str, ...] = ()
-    """What failed and is to be tried once more, alone: tests of pytest's, or kinds of a script's tests."""
+    """Failures to run once more, alone: pytest node ids, or the kinds of a script's tests."""
     script: Path | None = None
-    """What ran them, where that was not pytest."""
+    """The script that ran the tests, if pytest did not."""
     second_try: tuple[str, ...] = ()
-    """Tests that failed beside the others and passed alone: each has a fault to be looked for, in it or in ours."""
+    """Tests that failed first and passed alone: each has a fault, in the test or in the product."""
+    slowest: tuple[tuple[float, str], ...] = ()
+    """(seconds, test) of the slowest tests, slowest first."""
 
     def __str__(self) -> str:
         if not (self.passed or self.failed):
-            return f"{self.ring}: left out: {self.left_out}"
+            return f"{self.ring}: skipped: {self.skipped_because}"
         text = f"{self.ring}: {self.passed} passed, {self.failed} failed"
         if self.skipped:
             text += f", {self.skipped} skipped"
         text += f" in {self.seconds:.0f} s"
         if self.second_try:
-            text += f"; passed only at a second try, alone: {', '.join(self.second_try)}"
-        return f"{text}; left out: {self.left_out}" if self.left_out else text
+            text += f"; PASSED ONLY ON A SECOND TRY: {', '.join(self.second_try)}"
+        return f"{text}; skipped: {self.skipped_because}" if self.skipped_because else text
 
 
 def pytest_ring(
@@ -83,33 +86,35 @@ def pytest_ring(
     options: Sequence[str] = (),
     processes: int | None = None,
     by_file: bool = False,
-    beside: bool = False,
+    shares_machine: bool = False,
 ) -> Outcome:
-    """Run pytest on `paths` in so many processes (0: its own), its output shown as it comes.
+    """Run pytest on `paths` in `processes` processes (0: pytest's own) and show its output as it comes.
 
-    With `by_file`, the tests of a file run in one process: what its fixtures make is made once. With `beside` another
-    ring goes on, which comes first: there are fewer processes, and they are nicer.
+    With `by_file`, one process runs all tests of a file, so that its fixtures are made once. With `shares_machine`,
+    another ring runs in parallel and has priority: fewer processes, at a lower priority.
     """
     present = [str(path.relative_to(ROOT)) for path in paths if path.exists()]
     if not present:  # pytest without a path would run everything
-        return Outcome(ring, failed=1, left_out="its tests are missing")
-    # In the order that is given; by itself xdist takes the files with the most tests first.
+        return Outcome(ring, failed=1, skipped_because="its tests are missing")
+    # In the given order: xdist alone starts with the files that have the most tests.
     how = ("loadfile", "--no-loadscope-reorder") if by_file else ("worksteal",)
     if processes is None:
-        processes = _CORES if beside else _CORES + 1
+        processes = _CORES if shares_machine else _CORES + 1
     spread = ("-n", str(processes), "--dist", *how)
-    done = _pytest(ring, environment, [*spread, *options, *present], ring, nicer=_YIELDS if beside else 0)
+    done = _pytest(
+        ring, environment, [*spread, *options, *present], ring, nicer=_NICENESS if shares_machine else 0
+    )
     failed = failed_tests(ARTIFACTS / "junit" / f"{ring}.xml")
     few = 0 < done.failed == len(failed) <= _SECOND_TRIES
     return replace(done, suspects=failed) if few else done
 
 
 def try_alone(outcome: Outcome, environment: Environment) -> Outcome:
-    """The outcome after another try of its suspects, for which nothing else may run."""
+    """Run the suspects again, alone, and return the outcome."""
     if not outcome.suspects:
         return outcome
     ring = outcome.ring
-    print(f"\n== {ring}, once more, alone: {', '.join(outcome.suspects)}", flush=True)
+    print(f"\n== {ring}, second try, alone: {', '.join(outcome.suspects)}", flush=True)
     if outcome.script is not None:
         tried = script_ring(ring, environment, outcome.script, only=outcome.suspects)
         passed = () if tried.failed else outcome.suspects
@@ -148,7 +153,7 @@ def _pytest(
     started = time.monotonic()
     with subprocess.Popen(command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL) as process:
         if nicer and hasattr(os, "setpriority"):
-            os.setpriority(os.PRIO_PROCESS, process.pid, nicer)  # before it has children, which are as nice
+            os.setpriority(os.PRIO_PROCESS, process.pid, nicer)  # children inherit it
         code = process.wait()
     return read_junit(ring, results, code=code, seconds=time.monotonic() - started)
 
@@ -179,30 +184,30 @@ def script_ring(
     script: Path,
     *,
     only: Sequence[str] = (),
-    beside: bool = False,
+    shares_machine: bool = False,
 ) -> Outcome:
     """Run a script that drives other test runners, given the Python that has torch.
 
-    It leaves `artifacts/junit/<ring>-*.xml`, one file a runner, and `<ring>.failed`, the kinds of tests that failed, a
-    line each; or it ends with LEFT_OUT and one line that says why. `only` are kinds to be run once more. What it says
-    `beside` another ring is shown when it has ended, and lies in `artifacts/<ring>.log` until then.
+    The script writes `artifacts/junit/<ring>-*.xml`, one per runner, and `<ring>.failed`, one failed kind per line; or
+    it exits with NOTHING_RAN after one line that says why. `only` names kinds to run again. With `shares_machine`, its
+    output goes to `artifacts/<ring>.log` and is shown at the end.
     """
     folder = ARTIFACTS / "junit"
     folder.mkdir(parents=True, exist_ok=True)
-    told = folder / f"{ring}.failed"
-    for old in [] if only else [told, *folder.glob(f"{ring}-*.xml")]:
+    failed_kinds = folder / f"{ring}.failed"
+    for old in [] if only else [failed_kinds, *folder.glob(f"{ring}-*.xml")]:
         old.unlink(missing_ok=True)
     kinds = [word for kind in only for word in ("--only", kind)]
     command = [str(environment.python), str(script), str(environment.python), *kinds]
     started = time.monotonic()
     code = (
         _shown_at_the_end(command, environment, ARTIFACTS / f"{ring}.log")
-        if beside
+        if shares_machine
         else _shown(command, environment)
     )
     seconds = time.monotonic() - started
-    if code == LEFT_OUT:
-        return Outcome(ring, seconds=seconds, left_out="the line above says what this machine lacks")
+    if code == NOTHING_RAN:
+        return Outcome(ring, seconds=seconds, skipped_because="the line above says what is missing")
     results = sorted(folder.glob(f"{ring}-*.xml"))
     parts = [read_junit(ring, one, code=0, seconds=0) for one in results]
     failed = sum(part.failed for part in parts)
@@ -212,7 +217,10 @@ def script_ring(
         failed=max(failed, 1) if code != 0 or not parts else failed,
         skipped=sum(part.skipped for part in parts),
         seconds=seconds,
-        suspects=tuple(told.read_text(encoding="utf-8").split()) if beside and told.is_file() else (),
+        slowest=tuple(sorted((time for part in parts for time in part.slowest), reverse=True)[:SLOWEST]),
+        suspects=tuple(failed_kinds.read_text(encoding="utf-8").split())
+        if shares_machine and failed_kinds.is_file()
+        else (),
         script=script,
     )
 
@@ -238,7 +246,7 @@ def _shown_at_the_end(command: Sequence[str], environment: Environment, log: Pat
 
 
 def read_junit(ring: str, results: Path, *, code: int, seconds: float) -> Outcome:
-    """The outcome in a JUnit file; a run that left none, or failed without naming a test, counts as one failure."""
+    """The outcome in a JUnit file. A run without a file, or one that failed without naming a test, is one failure."""
     if not results.is_file():
         return Outcome(ring, failed=1, seconds=seconds)
     try:
@@ -250,11 +258,22 @@ def read_junit(ring: str, results: Path, *, code: int, seconds: float) -> Outcom
     passed = len(cases) - failed - skipped
     if code != 0 and failed == 0:
         failed = 1
-    return Outcome(ring, passed=passed, failed=failed, skipped=skipped, seconds=seconds)
+    times = sorted(((float(case.get("time") or 0), _name(case)) for case in cases), reverse=True)
+    slowest = tuple(times[:SLOWEST])
+    return Outcome(ring, passed=passed, failed=failed, skipped=skipped, seconds=seconds, slowest=slowest)
+
+
+def _name(case: ET.Element) -> str:
+    file, name = case.get("classname", ""), case.get("name", "")
+    return (
+        f"{file.replace('.', '/')}.py::{name}"
+        if file.startswith("tests.")
+        else " > ".join(filter(None, (file, name)))
+    )
 
 
 def failed_tests(results: Path) -> tuple[str, ...]:
-    """What pytest would run again of a JUnit file of its own: `tests/unit/test_wire.py::test_frames[3]`."""
+    """Node ids of the failures in a JUnit file of pytest: `tests/unit/test_wire.py::test_frames[3]`."""
     if not results.is_file():
         return ()
     try:
@@ -268,9 +287,9 @@ def failed_tests(results: Path) -> tuple[str, ...]:
 
 
 def vector_units(environment: Environment) -> dict[str, str]:
-    """The variable that spares Inductor to try the CPU's vector units, where all that the CPU names work.
+    """The variable that makes Inductor trust the CPU's vector units, if all that the CPU reports work.
 
-    In each empty cache folder it compiles and loads a small program for each of them, which takes 8 to 10 seconds.
+    Without it, Inductor compiles a test program for each unit in each empty cache folder: 8 to 10 seconds.
     """
     asked = subprocess.run(
         [str(environment.python), "-c", _UNITS],
@@ -283,10 +302,10 @@ def vector_units(environment: Environment) -> dict[str, str]:
 
 
 def keep_bytecode(environment: Environment) -> None:
-    """Have our modules compiled, for the images that forbid Python to keep what it compiles itself.
+    """Compile our modules and pytest's rewritten test modules once, for all processes.
 
-    Hundreds of processes import them, each of which would take a tenth longer to start. pytest writes the modules of
-    tests anew, and those of each plugin's package: in each of a dozen processes it would take seconds, kept or not.
+    Some images set PYTHONDONTWRITEBYTECODE: hundreds of processes would each start a tenth slower, and each of a dozen
+    pytest processes would spend seconds on rewriting assertions.
     """
     variables = environment.variables()
     variables.pop("PYTHONDONTWRITEBYTECODE", None)

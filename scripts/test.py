@@ -1,6 +1,7 @@
 """`make test`: every ring of tests that this machine can run, and a closing line `N passed, N failed`.
 
-Invariant: the exit code is 0 only if every ring that could run passed; what could not run has a line of its own.
+Invariant: the exit code is 0 only if every ring that could run passed; a ring that could not run has a line that says
+why.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bootstrap import ensure_environment
+from bootstrap import ensure_environment, environment_of
 from editor_tools import ensure_browser, ensure_code_server, ensure_editor_tests
 from node_tools import ROOT, Unavailable, npm_ci
 from rings import (
+    SLOWEST,
     Outcome,
     has_gpu,
     keep_bytecode,
@@ -49,61 +51,73 @@ LONGEST = (
     "kernel_costs",
     "measure_bisection",
 )
-"""Files of the worker ring that begin first: of one that begins last, the end is waited for with nothing beside it."""
+"""Files of the worker ring that start first: a long file that starts last would run with nothing next to it."""
+CONTRACT = (
+    "torch_api*",
+    "generation_contract",
+    "cases",
+    "kernel_cases",
+    "breaks",
+    "recompiles",
+    "operators",
+    "trace*",
+)
+"""Files of the worker ring that hold what Fuselight relies on in torch: they run on each torch that users have."""
 
 
-def unit(environment: Environment, *, beside: bool = False) -> Outcome:
-    """Pure: no torch, no process."""
-    return pytest_ring("unit", environment, [*sorted(TESTS.glob("test_*.py")), TESTS / "unit"], beside=beside)
+def unit(environment: Environment, *, shares_machine: bool = False) -> Outcome:
+    """Pure code: no torch, no process."""
+    files = [*sorted(TESTS.glob("test_*.py")), TESTS / "unit"]
+    return pytest_ring("unit", environment, files, shares_machine=shares_machine)
 
 
-def worker(environment: Environment, *, beside: bool = False) -> Outcome:
+def worker(environment: Environment, *, shares_machine: bool = False) -> Outcome:
     """Real torch in the real worker, the annotated cases included."""
     if environment.no_torch:
-        return Outcome("worker", left_out=environment.no_torch)
+        return Outcome("worker", skipped_because=environment.no_torch)
     files = sorted((TESTS / "worker").glob("test_*.py"))
-    first = [TESTS / "worker" / f"test_{name}.py" for name in LONGEST]
-    files = [*first, *(one for one in files if one not in first)]
-    return pytest_ring("worker", environment, files, by_file=True, beside=beside)
+    first = [path for name in LONGEST if (path := TESTS / "worker" / f"test_{name}.py").is_file()]
+    files = [*first, *(path for path in files if path not in first)]
+    return pytest_ring("worker", environment, files, by_file=True, shares_machine=shares_machine)
 
 
-def server(environment: Environment, *, beside: bool = False) -> Outcome:
+def server(environment: Environment, *, shares_machine: bool = False) -> Outcome:
     """The real server over stdio."""
     if environment.no_torch:
         outcome = pytest_ring("server", environment, [TESTS / "server"], options=["-m", "not torch"])
-        return replace(outcome, left_out=f"its tests that run a model: {environment.no_torch}")
-    return pytest_ring("server", environment, [TESTS / "server"], beside=beside)
+        return replace(outcome, skipped_because=f"tests that run a model: {environment.no_torch}")
+    return pytest_ring("server", environment, [TESTS / "server"], shares_machine=shares_machine)
 
 
 def fetch_editor() -> None:
-    """What the editor ring, and the extension's, need, unless it is there. Raises Unavailable."""
+    """Install what the editor ring and the extension ring need. Raises Unavailable."""
     npm_ci(ROOT)
     ensure_code_server()
     ensure_browser()
     ensure_editor_tests()
 
 
-def extension(_: Environment, *, beside: bool = False) -> Outcome:
+def extension(_: Environment, *, shares_machine: bool = False) -> Outcome:
     """The extension's pure parts, in Node."""
-    del beside  # seconds
+    del shares_machine  # it takes seconds
     return node_ring("extension", npm_ci(ROOT), sorted(ROOT.glob("extension/test/*.test.ts")))
 
 
-def editor(environment: Environment, *, beside: bool = False) -> Outcome:
-    """A real VS Code. Its programs are fetched first, so that a machine that cannot have them says so."""
+def editor(environment: Environment, *, shares_machine: bool = False) -> Outcome:
+    """A real VS Code. Its programs are fetched first, so that a machine without them says so."""
     if environment.no_torch:
-        return Outcome("editor", left_out=environment.no_torch)
+        return Outcome("editor", skipped_because=environment.no_torch)
     fetch_editor()
-    return script_ring("editor", environment, TESTS / "editor" / "run.py", beside=beside)
+    return script_ring("editor", environment, TESTS / "editor" / "run.py", shares_machine=shares_machine)
 
 
-def gpu(environment: Environment, *, beside: bool = False) -> Outcome:
-    """Capture on a real device."""
-    del beside  # it comes last, and alone
+def gpu(environment: Environment, *, shares_machine: bool = False) -> Outcome:
+    """Capture, kernels and benchmarks on a real device."""
+    del shares_machine  # it runs last, and alone
     if environment.no_torch:
-        return Outcome("gpu", left_out=environment.no_torch)
+        return Outcome("gpu", skipped_because=environment.no_torch)
     if not has_gpu(environment):
-        return Outcome("gpu", left_out="torch sees no CUDA device on this machine")
+        return Outcome("gpu", skipped_because="torch sees no CUDA device on this machine")
     return pytest_ring("gpu", environment, [TESTS / "gpu"], processes=0)
 
 
@@ -122,35 +136,57 @@ def main() -> int:
     """Run the rings named on the command line, by default all; returns the exit code."""
     parser = argparse.ArgumentParser(description="Run every ring of tests that this machine can run.")
     parser.add_argument("rings", nargs="*", metavar="RING", help=f"one or more of {', '.join(RINGS)}")
-    names = parser.parse_args().rings or list(RINGS)
+    parser.add_argument(
+        "--torch",
+        metavar="VERSION",
+        help="instead, run the contract tests, annotated cases and recordings on this torch, which is installed",
+    )
+    options = parser.parse_args()
+    names = options.rings or list(RINGS)
     unknown = [name for name in names if name not in RINGS]
     if unknown:
-        parser.error(f"no ring {', '.join(unknown)}; there are {', '.join(RINGS)}")
+        parser.error(f"no ring {', '.join(unknown)}; the rings are {', '.join(RINGS)}")
     started = time.monotonic()
     try:
-        outcomes = run_all(names)
+        outcomes = [on_torch(options.torch)] if options.torch else run_all(names)
     except Unavailable as why:
         print(why, file=sys.stderr)
         return 1
     return conclude(outcomes, time.monotonic() - started)
 
 
-def run_all(names: Sequence[str]) -> list[Outcome]:
-    """Run these rings, what waits beside what computes; returns how each ended, in their order. Raises Unavailable.
+def on_torch(version: str) -> Outcome:
+    """Run what relies on torch on another version of it, in an environment of its own. Raises Unavailable."""
+    ring = f"torch-{version}"
+    environment = environment_of(version)
+    if environment.no_torch:
+        return Outcome(ring, failed=1, skipped_because=environment.no_torch)
+    keep_bytecode(environment)
+    os.environ.update(vector_units(environment))
+    files = [path for name in CONTRACT for path in sorted((TESTS / "worker").glob(f"test_{name}.py"))]
+    print(f"\n== {ring}", flush=True)
+    outcome = pytest_ring(ring, environment, [*files, TESTS / "unit" / "test_trace.py"], by_file=True)
+    print(outcome, flush=True)
+    return outcome
 
-    The pure ring needs no torch, and runs while that is installed. The editor's has one browser and one editor, which
-    are waited for half of the time: it goes beside the others. What failed then is tried again when all is quiet.
+
+def run_all(names: Sequence[str]) -> list[Outcome]:
+    """Run these rings, the ones that wait in parallel with the ones that compute; outcomes in the order of `names`.
+
+    The unit ring needs no torch and runs while torch is installed. The editor ring has one browser and one editor and
+    waits half of its time, so it runs in parallel with the others. Failures run again once everything else has ended.
+    Raises Unavailable.
     """
     done: dict[str, Outcome] = {}
-    with ThreadPoolExecutor(3) as aside:
-        # From the start: it waits for the network, and unpacks while pip uses one processor.
-        fetching = aside.submit(fetch_editor) if "editor" in names else None
+    with ThreadPoolExecutor(3) as background:
+        # From the start: it waits for the network, and unpacks while pip uses one core.
+        fetching = background.submit(fetch_editor) if "editor" in names else None
         environment = ensure_environment(torch=False)
-        kept = aside.submit(keep_bytecode, environment)
+        kept = background.submit(keep_bytecode, environment)
         early = None
         if "unit" in names:
             print("\n== unit", flush=True)
-            early = aside.submit(run, "unit", environment, kept, beside=names != ["unit"])
+            early = background.submit(run, "unit", environment, kept, shares_machine=names != ["unit"])
         if names != ["unit"]:
             environment = ensure_environment()
             if not environment.no_torch:
@@ -159,39 +195,45 @@ def run_all(names: Sequence[str]) -> list[Outcome]:
         if early is not None:
             done["unit"] = early.result()
             print(done["unit"], flush=True)
-        beside = None
+        editing = None
         if "editor" in names and {"worker", "server"} & set(names):
-            print("\n== editor, beside the next; what it says comes when it has ended", flush=True)
-            beside = aside.submit(run, "editor", environment, fetching, beside=True)
+            print("\n== editor, in parallel with the next rings; its output follows at its end", flush=True)
+            editing = background.submit(run, "editor", environment, fetching, shares_machine=True)
         for name in names:
-            if name in done or (name == "editor" and beside is not None):
+            if name in done or (name == "editor" and editing is not None):
                 continue
-            if name == "gpu" and beside is not None:
-                wait([beside])
+            if name == "gpu" and editing is not None:
+                wait([editing])
             print(f"\n== {name}", flush=True)
-            others = beside is not None and not beside.done()
-            done[name] = run(name, environment, fetching if name in IN_NODE else None, beside=others)
+            shares = editing is not None and not editing.done()
+            done[name] = run(name, environment, fetching if name in IN_NODE else None, shares_machine=shares)
             print(done[name], flush=True)
-        if beside is not None:
-            done["editor"] = beside.result()
+        if editing is not None:
+            done["editor"] = editing.result()
             print(done["editor"], flush=True)
     return [try_alone(done[name], environment) for name in names]
 
 
-def run(name: str, environment: Environment, before: Future[None] | None, *, beside: bool) -> Outcome:
-    """Run one ring once `before` is done: two installations of what it needs would get into each other's way."""
+def run(name: str, environment: Environment, before: Future[None] | None, *, shares_machine: bool) -> Outcome:
+    """Run one ring after `before`, which installs what the ring needs."""
     try:
         if before is not None:
             wait([before])
             if name == "editor":
                 before.result()
-        return RINGS[name](environment, beside=beside)
+        return RINGS[name](environment, shares_machine=shares_machine)
     except Unavailable as why:
-        return Outcome(name, left_out=str(why))
+        return Outcome(name, skipped_because=str(why))
 
 
 def conclude(outcomes: list[Outcome], seconds: float) -> int:
-    """Print the summary; returns the exit code."""
+    """Print where the time went, slowest first, and the summary; returns the exit code."""
+    slowest = sorted((time for outcome in outcomes for time in outcome.slowest), reverse=True)[:SLOWEST]
+    print("\n== where the time went, slowest first")
+    for outcome in sorted(outcomes, key=lambda one: one.seconds, reverse=True):
+        print(f"{outcome.seconds:7.1f} s  the {outcome.ring} ring")
+    for took, name in slowest:
+        print(f"{took:7.1f} s  {name}")
     print(f"\n== summary, {seconds / 60:.1f} minutes")
     for outcome in outcomes:
         print(outcome)

@@ -14,7 +14,8 @@ from types import ModuleType
 import pytest
 
 from fuselight import configurations, report
-from fuselight.measure import nvidia_smi, steady
+from fuselight.measure import steady_state
+from fuselight.measure.machine import nvidia_smi
 from fuselight.protocol import MeasurePlan
 
 ROOT = Path(__file__).parent.parent
@@ -69,7 +70,7 @@ def test_the_page_of_kernels_names_every_key_of_its_json() -> None:
     section = (
         (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8").partition("## The JSON of kernels")[2]
     )
-    source = (ROOT / "server" / "fuselight_server" / "cli" / "formats" / "kernels_json.py").read_text(
+    source = (ROOT / "server" / "fuselight_server" / "cli" / "formats" / "kernels.py").read_text(
         encoding="utf-8"
     )
     nodes = list(ast.walk(ast.parse(source)))
@@ -106,11 +107,13 @@ def test_the_page_of_measuring_has_the_numbers_of_the_code() -> None:
     text = re.sub(r"\s+", " ", (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8"))
     plan = MeasurePlan()
     for words in (
-        f"the median of the last {steady.WINDOW} calls is within {steady.NEAR:.0%}".replace("%", " %"),
+        f"the median of the last {steady_state.WINDOW} calls is within {steady_state.NEAR:.0%}".replace(
+            "%", " %"
+        ),
         f"**Rounds**: {plan.rounds}, fewer",
         f"`fuselight.bench.seconds` ({plan.seconds:g} by default",
-        f"A spread above {steady.UNSTEADY:.0%}".replace("%", " %"),
-        f"as its share of the time allows, {steady._CALLS:,} at the most",
+        f"A spread above {steady_state.UNSTEADY:.0%}".replace("%", " %"),
+        f"as its share of the time allows, {steady_state._CALLS:,} at the most",
         f"`fuselight.bench.timeLimit` seconds ({plan.limit_seconds:g})",
         f"does not answer within {nvidia_smi._SECONDS:g} seconds",
     ):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fuselight.codec import decode, encode
-from fuselight.measure.recording import Recording
+from fuselight.measure.profile.recording import Recording
 from fuselight.report import Break, GeneratedGraph, Kernel, NotCompiled
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "recordings" / "profiles"

@@ -34,10 +34,19 @@ from typing import Any
 
 from benchmarks.gpu import measured_table
 from fuselight.codec import decode, encode
-from fuselight.protocol import Analyse, Answer, InputsPlan, Limits, MeasurePlan, Progress, Target
-from fuselight.report import Measured, Tier
-from fuselight_server.worker_process import Worker
-from fuselight_server.worker_start import Interpreter
+from fuselight.protocol import (
+    Answer,
+    CaptureRequest,
+    InputsPlan,
+    Limits,
+    MeasurePlan,
+    MeasureRequest,
+    Progress,
+    Target,
+)
+from fuselight.report import Measured
+from fuselight_server.worker_client.client import Worker
+from fuselight_server.worker_client.process import Interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 APART_SECONDS = 600
@@ -150,7 +159,7 @@ def _source(model: str, asked: argparse.Namespace) -> str:
 async def _run(path: Path, plan: MeasurePlan) -> dict[str, Any]:
     text = path.read_text(encoding="utf-8").splitlines()
     line = next(number for number, code in enumerate(text, 1) if code.startswith("def call("))
-    ahead = Analyse(
+    ahead = CaptureRequest(
         id=1,
         generation=1,
         target=Target(str(path), "call", "function", line, compiled=False),
@@ -158,7 +167,7 @@ async def _run(path: Path, plan: MeasurePlan) -> dict[str, Any]:
         roots=(str(path.parent),),
         limits=Limits(seconds=0, memory_mb=0),
     )
-    request = replace(ahead, id=2, tier=Tier.MEASURED, measure=plan)
+    request = replace(ahead, id=2).of_kind(MeasureRequest, plan=plan)
     log = _Log()
     worker = Worker(
         Interpreter(sys.executable), cwd=str(ROOT), env=_environment(), log=log.add, sample_after=0.0

@@ -14,7 +14,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - torch's own custom
 
-from benchmarks.gpu.own_models import AttentionWays, AutocastBlock, CellLoop, Scaled, UNet
+from benchmarks.gpu.own_models import (
+    AttentionWays,
+    AutocastBlock,
+    CellLoop,
+    Norms,
+    Scaled,
+    Shuffled,
+    Tables,
+    UNet,
+)
 
 Made = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 
@@ -152,8 +161,91 @@ def _losses() -> Made:
     return Losses(), (torch.randint(500, (256,)), torch.arange(0, 256, 16)), {}
 
 
+_SMALL = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 256}
+_WORDS = {"vocab_size": 1000}
+
+
+def _language(config: str, model: str, **sizes: Any) -> Callable[[], Made]:
+    """A language model of transformers, on two rows of tokens."""
+
+    def make() -> Made:
+        return _transformers(config, model, **_WORDS, **sizes), (_tokens(1000),), {}
+
+    return make
+
+
+def _vision(name: str, size: int = 64, **sizes: Any) -> Callable[[], Made]:
+    """A model of timm, on four images."""
+    return lambda: (_timm(name, num_classes=100, **sizes), (torch.randn(4, 3, size, size),), {})
+
+
+def _torchvision(name: str, size: int = 64) -> Callable[[], Made]:
+    def make() -> Made:
+        library: Any = importlib.import_module("torchvision.models")
+        return getattr(library, name)(num_classes=100), (torch.randn(4, 3, size, size),), {}
+
+    return make
+
+
+def _whisper() -> Made:
+    model = _transformers(
+        "WhisperConfig", "WhisperModel", d_model=128, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=256, decoder_ffn_dim=256, num_mel_bins=40, vocab_size=1000,
+        max_source_positions=100, max_target_positions=64, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        decoder_start_token_id=1, use_cache=False,
+    )  # fmt: skip
+    named = {"input_features": torch.randn(2, 40, 200), "decoder_input_ids": _tokens(1000, length=32)}
+    return model, (), named
+
+
+def _bart() -> Made:
+    model = _transformers(
+        "BartConfig", "BartModel", d_model=128, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=256, decoder_ffn_dim=256, vocab_size=1000,
+        max_position_embeddings=128, use_cache=False,
+    )  # fmt: skip
+    return model, (), {"input_ids": _tokens(1000), "decoder_input_ids": _tokens(1000, length=32)}
+
+
+def _clip() -> Made:
+    model = _transformers("CLIPVisionConfig", "CLIPVisionModel", **_SMALL, image_size=64, patch_size=16)
+    return model, (torch.randn(4, 3, 64, 64),), {}
+
+
+def _dinov2() -> Made:
+    model = _transformers(
+        "Dinov2Config", "Dinov2Model", hidden_size=128, num_hidden_layers=2, num_attention_heads=4, image_size=64,
+        patch_size=16, mlp_ratio=2,
+    )  # fmt: skip
+    return model, (torch.randn(4, 3, 64, 64),), {}
+
+
+def _segformer() -> Made:
+    model = _transformers(
+        "SegformerConfig", "SegformerModel", depths=[1, 1, 1, 1], hidden_sizes=[16, 32, 64, 128],
+        num_attention_heads=[1, 2, 2, 4],
+    )  # fmt: skip
+    return model, (torch.randn(2, 3, 64, 64),), {}
+
+
+def _norms() -> Made:
+    return Norms(128), (torch.randn(4, 32, 128),), {}
+
+
+def _tables() -> Made:
+    return Tables(32, 16), (torch.randn(2, 3, 32, 32),), {}
+
+
+def _shuffled() -> Made:
+    return Shuffled(32), (torch.randn(4, 3, 31, 31),), {}
+
+
 MODELS: dict[str, Callable[[], Made]] = {
     "resnet50": _resnet,
+    "regnet": _vision("regnety_002"),
+    "shufflenet": _torchvision("shufflenet_v2_x0_5"),
+    "resmlp": _vision("resmlp_12_224", img_size=64),
+    "squeezenet": _torchvision("squeezenet1_1"),
     "vit": _vit,
     "bert": _bert,
     "gpt2": _gpt2,
@@ -170,8 +262,33 @@ MODELS: dict[str, Callable[[], Made]] = {
     "autocast": _autocast,
     "attention_ways": _attention_ways,
     "losses": _losses,
-}
-"""By name; torchvision, timm and transformers, and what they have not is in own_models."""
+    "norms": _norms,
+    "tables": _tables,
+    "shuffled": _shuffled,
+    "distilbert": _language(
+        "DistilBertConfig", "DistilBertForMaskedLM", dim=128, n_layers=2, n_heads=4, hidden_dim=256
+    ),
+    "opt": _language(
+        "OPTConfig", "OPTForCausalLM", hidden_size=128, num_hidden_layers=2, num_attention_heads=4, ffn_dim=256,
+        word_embed_proj_dim=128, use_cache=False,
+    ),
+    "qwen3": _language(
+        "Qwen3Config", "Qwen3ForCausalLM", **_SMALL, num_key_value_heads=2, head_dim=32, use_cache=False
+    ),
+    "gemma2": _language(
+        "Gemma2Config", "Gemma2ForCausalLM", **_SMALL, num_key_value_heads=2, head_dim=32, use_cache=False
+    ),
+    "gpt_neox": _language("GPTNeoXConfig", "GPTNeoXForCausalLM", **_SMALL, use_cache=False),
+    "modernbert": _language("ModernBertConfig", "ModernBertForMaskedLM", **_SMALL, pad_token_id=0),
+    "albert": _language("AlbertConfig", "AlbertForMaskedLM", **_SMALL, embedding_size=64),
+    "electra": _language("ElectraConfig", "ElectraModel", **_SMALL, embedding_size=64),
+    "whisper": _whisper,
+    "bart": _bart,
+    "clip": _clip,
+    "dinov2": _dinov2,
+    "segformer": _segformer,
+}  # fmt: skip
+"""By name: of torchvision, timm and transformers; what none of them has is in own_models."""
 
 
 def make(name: str, dtype: torch.dtype, device: str, *, train: bool) -> Made:

@@ -1,6 +1,7 @@
 """Models that no library has in a small form.
 
-A U-Net, a loop over cells, a Triton kernel of one's own, autocast, attention in the ways that do not name it.
+A U-Net, a loop over cells, a user's Triton kernel, autocast, attention in the forms that do not name it, operators
+that ATen computes in another way on CUDA, index tables and constants.
 """
 
 from __future__ import annotations
@@ -192,3 +193,69 @@ class AttentionWays(nn.Module):
         x = self.norm(x + direct.transpose(1, 2).flatten(2))
         below: torch.Tensor = self.module(x, x, x, need_weights=False)[0]
         return x + below
+
+
+class Norms(nn.Module):
+    """Operators that ATen computes as a whole on CUDA and takes apart on the CPU, or the other way round."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(width)
+        self.gate, self.out = nn.Linear(width, 2 * width), nn.Linear(width, width)
+        self.scale = nn.Parameter(torch.randn(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """RMS norm as a module and as a function, and a softmax that converts."""
+        first, second = self.gate(self.norm(x)).chunk(2, -1)
+        x = x + self.out(F.silu(first) * second)
+        x = F.rms_norm(x, (x.size(-1),), self.scale, eps=1e-6)
+        scores = F.softmax(x @ x.transpose(-2, -1), dim=-1, dtype=torch.float32).to(x.dtype)
+        mixed: torch.Tensor = F.mish(scores @ x) + F.rms_norm(x, (x.size(-1),))
+        return mixed
+
+
+class Tables(nn.Module):
+    """Index tables and constants made of Python numbers, as detection models and embeddings of positions have them."""
+
+    def __init__(self, width: int, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.enter = nn.Conv2d(3, width, 3, stride=2, padding="same" if size == 0 else 1)
+        self.out = nn.Linear(width, 4)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        """Boxes on a grid, pairs of a triangle, weights of a list."""
+        hidden = self.enter(image)
+        rows, columns = torch.meshgrid(
+            torch.arange(hidden.size(2), device=image.device),
+            torch.arange(hidden.size(3), device=image.device),
+            indexing="ij",
+        )
+        grid = torch.stack([columns, rows], -1).to(image.dtype) / self.size
+        boxes = self.out(hidden.permute(0, 2, 3, 1)).sigmoid()
+        weights = torch.tensor([0.1, 0.1, 0.2, 0.2], device=image.device, dtype=image.dtype)
+        boxes = torch.cat([boxes[..., :2] + grid, boxes[..., 2:]], -1) * weights
+        flat = boxes.flatten(1, 2)[:, : self.size]
+        first, second = torch.tril_indices(self.size, self.size, -1, device=image.device)
+        pairs = flat[:, first] - flat[:, second]
+        steps = torch.linspace(0, 1, pairs.size(1), device=image.device, dtype=image.dtype)
+        found: torch.Tensor = (pairs * steps[:, None]).abs().mean(1) + flat.new_tensor(0.5)
+        return found
+
+
+class Shuffled(nn.Module):
+    """Convolutions in groups whose channels are shuffled, and padded on one side."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, width, 3, padding="same")
+        self.second = nn.Conv2d(width, width, 3, groups=4, padding=1)
+        self.norm = nn.BatchNorm2d(width)
+        self.out = nn.Conv2d(width, 5, 2)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        """One block."""
+        hidden = self.norm(self.second(F.relu6(self.first(image))))
+        mixed = hidden.unflatten(1, (4, -1)).transpose(1, 2).flatten(1, 2)
+        found: torch.Tensor = self.out(F.pad(F.hardswish(mixed), (0, 1, 0, 1)))
+        return F.adaptive_avg_pool2d(found, 1).flatten(1)

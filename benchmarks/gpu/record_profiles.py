@@ -30,11 +30,11 @@ from benchmarks.gpu.kept_profiles import FOLDER, KeptProfile, bare, short, write
 from fuselight.devices import find
 from fuselight.dynamo.recorder import Recorder
 from fuselight.inductor.compilation import Compilation
-from fuselight.measure import processor
-from fuselight.measure.joining import read_profile
-from fuselight.measure.profiling import record_calls
+from fuselight.measure.machine import processor
+from fuselight.measure.profile.join import read_profile
+from fuselight.measure.profile.profiler import record_calls
 from fuselight.report import Device, Profile
-from fuselight.target.present import present_device
+from fuselight.target.present_device import present_device
 
 CASES = (
     "broken/eager/train",

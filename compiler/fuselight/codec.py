@@ -1,9 +1,8 @@
-"""Frozen dataclasses to JSON and back, for the wire and for stored reports.
+"""Converts frozen dataclasses to JSON and back, for the wire and for stored reports.
 
-Invariant: `decode(T, encode(x)) == x` for every message and report type, and decoding is tolerant: a key that
-the type does not know is skipped (a newer writer), a missing one takes the field's default (an older writer).
-Only data comes out: no type is named in the JSON, so a damaged or hostile file can build these types and
-nothing else.
+Invariant: `decode(T, encode(x)) == x` for every message and report type. Decoding is tolerant: it skips unknown keys (a
+newer writer), and a missing key takes the field's default (an older writer). The JSON names no types, so a damaged or
+hostile file can only build these types.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class DecodeError(ValueError):
 
 
 class _Misfit(Exception):  # noqa: N818 - never leaves this module
-    """What does not fit; the way to it is put together as the exception goes up."""
+    """A value that does not fit; its path is assembled while the exception propagates."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -45,7 +44,7 @@ Reader = Callable[[Any], Any]
 
 
 def encode(value: Any) -> Any:
-    """Turn a dataclass tree into JSON values. Fields that hold their default are left out."""
+    """Turn a dataclass tree into JSON values. Omits fields that hold their default."""
     kind: Any = type(value)
     if kind in _PLAIN:
         return value
@@ -68,7 +67,7 @@ def encode(value: Any) -> Any:
 
 @functools.cache
 def _fields_of(kind: Any) -> tuple[tuple[str, Any], ...] | None:
-    """Name and default (MISSING, which equals no value, without one) of a dataclass's fields, None for other types."""
+    """Name and default (MISSING if there is none) of each field of a dataclass, None for other types."""
     if not dataclasses.is_dataclass(kind):
         return None
     return tuple((field.name, field.default) for field in dataclasses.fields(kind))
@@ -85,7 +84,7 @@ def decode(kind: type[T], data: Any) -> T:
 
 @functools.cache
 def _reader(kind: Any) -> Reader:  # noqa: PLR0911 - one a kind of type
-    """What reads a type, made once: a report has tens of thousands of values."""
+    """The reader of a type, built once because a report has tens of thousands of values."""
     if kind is Any:
         return lambda data: data
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
@@ -187,7 +186,7 @@ def _union_reader(kinds: tuple[Any, ...]) -> Reader:
 def _dataclass_reader(kind: type) -> Reader:
     @functools.cache
     def plan() -> tuple[tuple[str, Reader, bool], ...]:
-        """Name, reader, and whether it must be there; not before it is needed, as types may hold one another."""
+        """Name, reader and required flag of each field; built on first use, because types can be recursive."""
         hints = typing.get_type_hints(kind)
         return tuple(
             (

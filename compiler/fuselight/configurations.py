@@ -1,8 +1,8 @@
-"""Configurations of torch.compile by name: how a benchmark is told which to compare. Standard library only.
+"""The notation of torch.compile configurations that a benchmark compares. Standard library only.
 
-`NAME[+dynamic][+fullgraph][+OPTION=VALUE]...`, where NAME is `eager`, `written` (as the source compiles the target),
-a mode of torch.compile, or `backend:` and the name of one. A value with a comma or a `+` stands in quotes or brackets,
-as in Python. Invariant: what cannot be read is a `ConfigurationError` that names the part that is wrong.
+`NAME[+dynamic][+fullgraph][+OPTION=VALUE]...`, where NAME is `eager`, `written` (as the source compiles the target), a
+mode of torch.compile, or `backend:` and a backend's name. A value with a comma or a `+` needs quotes or brackets, as in
+Python. Invariant: unreadable text raises a `ConfigurationError` that names the wrong part.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Configuration:
     """One way to run a target."""
 
     name: str
-    """As it was asked for."""
+    """The text that the user wrote."""
     eager: bool = False
     written: bool = False
-    """As the source compiles it, where it does."""
+    """Compile as the source does, if it does."""
     mode: str | None = None
     backend: str | None = None
     dynamic: bool | None = None
     fullgraph: bool = False
     options: dict[str, Any] = field(default_factory=dict)
-    """Inductor's, as `torch.compile(options=...)` takes them."""
+    """Inductor options, as in `torch.compile(options=...)`."""
 
 
 def parse_configuration(text: str) -> Configuration:
@@ -46,11 +46,11 @@ def parse_configuration(text: str) -> Configuration:
     head, *rest = (part.strip() for part in parts)
     if head in {EAGER, WRITTEN}:
         if rest:
-            raise ConfigurationError(f"{head!r} is as it is: nothing can be added to it, as {text!r} does")
+            raise ConfigurationError(f"nothing can be added to {head!r}, as in {text!r}")
         return Configuration(head, eager=head == EAGER, written=head == WRITTEN)
     added = _added(text, rest)
     name = "+".join([head, *rest])
-    if head == "dynamic":  # short for what it changes
+    if head == "dynamic":  # short for the default mode with that option
         return Configuration(name, mode="default", **{**added, "dynamic": True})
     if head.startswith(_BACKEND) and len(head) > len(_BACKEND):
         return Configuration(name, backend=head[len(_BACKEND) :], **added)
@@ -60,7 +60,7 @@ def parse_configuration(text: str) -> Configuration:
 
 
 def _added(text: str, parts: list[str]) -> dict[str, Any]:
-    """What stands behind the name, as fields of a Configuration."""
+    """The parts after the name, as fields of a Configuration."""
     options: dict[str, Any] = {}
     found: dict[str, Any] = {"options": options}
     for part in parts:
@@ -69,7 +69,7 @@ def _added(text: str, parts: list[str]) -> dict[str, Any]:
             options[key.strip()] = _value(value.strip())
         elif part not in _FLAGS:
             raise ConfigurationError(
-                f"{part!r} in {text!r} is none of {', '.join(_FLAGS)} and no OPTION=VALUE"
+                f"{part!r} in {text!r} is unknown: write {', '.join(_FLAGS)} or OPTION=VALUE"
             )
         elif part == "fullgraph":
             found["fullgraph"] = True
@@ -79,7 +79,7 @@ def _added(text: str, parts: list[str]) -> dict[str, Any]:
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Take a list with commas apart; commas within quotes or brackets part nothing. Raises ConfigurationError."""
+    """Split a list at commas outside of quotes and brackets. Raises ConfigurationError."""
     parts, left_open = _parts(text, ",")
     if left_open:
         raise ConfigurationError(f"{left_open!r} is not closed in {text!r}")
@@ -90,9 +90,9 @@ _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
 def _parts(text: str, separator: str) -> tuple[list[str], str]:
-    """Part a text at a separator that stands in no quotes or brackets, and return what is left open.
+    """Split a text at separators outside of quotes and brackets; also returns an unclosed quote or bracket.
 
-    A text that leaves something open is parted at every separator: it is no value of Python's.
+    A text with an unclosed quote or bracket is split at every separator, because it is not a Python value.
     """
     parts, waits = [""], ""
     for character in text:

@@ -1,6 +1,6 @@
-"""What ran, and what was in force: versions, variables, settings.
+"""The environment of a run: versions, variables, and settings.
 
-Invariant: importable, and true, without torch, whose absence is a `None` that the worker's hello must be able to say.
+Invariant: works without torch: a missing torch is `None`, which the worker's hello reports.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fuselight.version import version
 
 
 def versions() -> Versions:
-    """The versions in this interpreter."""
+    """Versions of the packages in this interpreter."""
     return Versions(
         python=platform.python_version(),
         torch=_torch_version(),
@@ -41,7 +41,7 @@ def _installed(name: str) -> str | None:
 
 
 def environment() -> Environment:
-    """The variables that torch and its compilers read, and Dynamo's settings that are not at their default."""
+    """Variables that torch and its compilers read, and Dynamo settings that differ from their default."""
     config: dict[str, str] = {}
     if "torch._dynamo" in sys.modules:
         from fuselight import torch_api  # noqa: PLC0415 - this module must be importable without torch

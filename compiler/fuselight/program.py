@@ -1,9 +1,9 @@
-"""The program's side of `fuselight run`: a user's script run as `python SCRIPT ARGS`, with the recorder listening.
+"""The program's side of `fuselight run`: runs a user's script like `python SCRIPT ARGS`, with the recorder active.
 
-Invariant: the program cannot tell. argv, `sys.path[0]`, `__main__`, streams, exit code and the signal it dies of are
-those of a plain run, its own backend compiles, and outside of a compile nothing of ours runs, no thread and no signal
-handler either: the recorder is entered when torch's compiler is first imported, and the report is put in place after
-each compile, so that it is there however the program ends.
+Invariant: the program cannot detect it. argv, `sys.path[0]`, `__main__`, streams, exit code and fatal signal are those
+of a plain run, its own backend compiles, and outside of a compile none of our code runs, no thread and no signal
+handler either. The recorder starts when torch's compiler is first imported. The report is replaced after each compile,
+so that it exists however the program ends.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fuselight.environment import environment, versions
-from fuselight.growing import GrowingJson
-from fuselight.inputs import describe_call
-from fuselight.inputs.records import ConstructorCalls, module_text
+from fuselight.incremental_json import GrowingJson
+from fuselight.inputs.records import MOST_CALLS, ConstructorCalls, call_text, is_resumed
 from fuselight.report import (
     Call,
     Inputs,
@@ -40,19 +39,18 @@ from fuselight.report import (
     TargetRef,
     Tier,
     Versions,
+    is_user_file,
 )
-from fuselight.worker import endings
+from fuselight.worker import run_failures
 
 if TYPE_CHECKING:
     from fuselight.dynamo import Recorder
 
-_MAX_CALLS = 500
 _STARTED_IN = os.getcwd()
-_RESUMED = "torch_dynamo_resume_in_"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the program that `arguments` name. Returns its exit code; a signal that ends it ends this process."""
+    """Run the program that `arguments` name. Returns its exit code; a fatal signal also ends this process."""
     options = _options(arguments)
     session = _Session(options.report, options.root or [os.getcwd()], options.program[0])
     with session:
@@ -80,7 +78,7 @@ def _parted(arguments: Sequence[str]) -> tuple[list[str], bool, list[str]]:
 
 
 def _run(program: Sequence[str]) -> int:
-    """Run the script or module; what it raises is printed as Python itself prints it."""
+    """Run the script or module; prints its exceptions as Python does."""
     try:
         if program[0] == "-m":
             sys.argv = ["-m", *program[2:]]
@@ -94,7 +92,7 @@ def _run(program: Sequence[str]) -> int:
         _print_exception(error)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         _flush()
-        os.kill(os.getpid(), signal.SIGINT)  # as Python does: whoever waits for us must see the signal
+        os.kill(os.getpid(), signal.SIGINT)  # as Python does: the parent process must see the signal
         return 130
     except BaseException as error:  # noqa: BLE001 - a plain run ends on any of them with its traceback and 1
         _print_exception(error)
@@ -128,9 +126,9 @@ def _run_script(program: Sequence[str]) -> None:
 
 
 def _print_exception(error: BaseException) -> None:
-    """Print a traceback without our frames, by the program's own hook if it has set one."""
+    """Print a traceback without our frames, through the program's own hook if it has set one."""
     trace = error.__traceback__
-    while trace is not None and not endings.is_shown(trace.tb_frame.f_code.co_filename, ()):
+    while trace is not None and not run_failures.is_shown(trace.tb_frame.f_code.co_filename, ()):
         trace = trace.tb_next
     error.__traceback__ = trace
     sys.excepthook(type(error), error, trace)
@@ -143,7 +141,7 @@ def _flush() -> None:
 
 
 class _Session:
-    """The recording of one program, from its start to its end."""
+    """The recording of one program, from start to end."""
 
     def __init__(self, report: str, roots: Sequence[str], script: str) -> None:
         self._path = os.path.abspath(report)
@@ -170,35 +168,35 @@ class _Session:
         self._write()
 
     def _enter(self) -> None:
-        """Begin to record: torch's compiler has just been imported."""
+        """Start recording: torch's compiler has just been imported."""
         try:
             dynamo = importlib.import_module("fuselight.dynamo")
             recorder: Recorder = dynamo.Recorder(
                 roots=self._roots, on_call=self._called, on_compiled=self._write
             )
-            recorder.__enter__()  # for as long as the process lives
+            recorder.__enter__()  # stays active until the process ends
             self._recorder = recorder
         except Exception as error:  # noqa: BLE001 - the program goes on as if we were not there
             why = f"{type(error).__name__}: {error}"
             self._problems.append(Problem("dynamo", "the program could not be recorded", why))
 
     def _called(self, code: types.CodeType, f_locals: Mapping[str, object]) -> None:
-        """Take down the inputs of a call that is being compiled."""
+        """Record the inputs of a call that is being compiled."""
         if os.getpid() != self._pid:
             return
-        if code.co_name.startswith(_RESUMED) or len(self._calls) >= _MAX_CALLS:
+        if is_resumed(code) or len(self._calls) >= MOST_CALLS:
             return
-        if not endings.is_shown(code.co_filename, self._roots):
+        if not run_failures.is_shown(code.co_filename, self._roots):
             return
-        target, text = _call_text(code, f_locals, self._constructors)
+        target, text = call_text(code, f_locals, self._constructors)
         caller = _caller(code, self._roots)
         self._calls.append(Call(len(self._calls), text, caller))
         self._recorded.setdefault(Recorded(_absolute(code.co_filename), target, code.co_firstlineno, text))
 
     def _write(self) -> None:
-        """Put the report of now in place. Dynamo compiles one frame at a time, so that this has no rival."""
+        """Replace the report. Dynamo compiles one frame at a time, so writes do not race."""
         if os.getpid() != self._pid or (self._recorder is None and not self._problems):
-            return  # a process that the program forked, or nothing to tell
+            return  # a process that the program forked, or nothing to report
         try:
             folder, name = os.path.split(self._path)
             handle, temporary = tempfile.mkstemp(dir=folder, prefix=name)  # mode 0600
@@ -210,7 +208,7 @@ class _Session:
                 os.unlink(temporary)
                 raise
         except Exception as error:  # noqa: BLE001 - the program must not fail for our report
-            if not any(one.stage == "report" for one in self._problems):  # a full disk is met at each compile
+            if not any(one.stage == "report" for one in self._problems):  # a full disk fails at each compile
                 self._problems.append(Problem("report", "the report could not be written", str(error)))
 
     def _report(self) -> Report:
@@ -241,35 +239,8 @@ def _replaced(report: Report, changes: dict[str, Any]) -> Report:
     return Report(**{**{name: getattr(report, name) for name in report.__dataclass_fields__}, **changes})
 
 
-def _call_text(
-    code: types.CodeType, f_locals: Mapping[str, object], constructors: ConstructorCalls
-) -> tuple[str, str]:
-    """Write the call in directive notation. Returns the target's name, and the text."""
-    count = code.co_argcount
-    names = code.co_varnames[:count]
-    keywords = code.co_varnames[count : count + code.co_kwonlyargcount]
-    target = getattr(code, "co_qualname", code.co_name).replace(".<locals>", "")
-    callee = target
-    owner = f_locals.get(names[0]) if names and names[0] == "self" else None
-    if owner is not None:
-        names = names[1:]
-        kind = type(owner).__qualname__
-        target = kind if code.co_name == "forward" else f"{kind}.{code.co_name}"
-        made = module_text(owner, constructors)
-        callee = made if code.co_name == "forward" else f"{made}.{code.co_name}"
-    args = [f_locals[name] for name in names if name in f_locals]
-    at = code.co_argcount + code.co_kwonlyargcount
-    if code.co_flags & 0x04:  # *args
-        args += list(f_locals.get(code.co_varnames[at], ()))  # type: ignore[call-overload]
-        at += 1
-    kwargs = {name: f_locals[name] for name in keywords if name in f_locals}
-    if code.co_flags & 0x08:  # **kwargs
-        kwargs.update(f_locals.get(code.co_varnames[at], {}))  # type: ignore[call-overload]
-    return target, describe_call(callee, args, kwargs, limit=2000)
-
-
 def _absolute(path: str) -> str:
-    """The path of a code object's file: that of the script is as the user typed it."""
+    """The path of a code object's file; that of the script is as the user typed it."""
     return path if path.startswith("<") else os.path.normpath(os.path.join(_STARTED_IN, path))
 
 
@@ -278,7 +249,7 @@ def _caller(code: types.CodeType, roots: Sequence[str]) -> Location | None:
     for frame in _frames_above():
         place = frame.f_code
         path = _absolute(place.co_filename)
-        if place is not code and any(path.startswith(root + os.sep) for root in roots):
+        if place is not code and is_user_file(path, roots):
             return Location(path, frame.f_lineno, function=place.co_name)
     return None
 
@@ -289,7 +260,7 @@ def _frames_above() -> Iterator[types.FrameType]:
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls `then` once, right after the module `name` has been imported, and is gone."""
+    """Calls `then` once, immediately after the module `name` is imported, then removes itself."""
 
     def __init__(self, name: str, then: Any) -> None:
         self._name, self._then = name, then

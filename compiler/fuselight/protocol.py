@@ -1,31 +1,31 @@
-"""What server and worker say to each other: frozen dataclasses, standard library only.
+"""Messages between server and worker: frozen dataclasses, standard library only.
 
-The pipes carry frames (worker/wire.py) of one JSON object each: `{"type": "Analyse", ...fields}`.
-Invariant: every request that has an `id` gets exactly one `Answer` or `Refused` with that id.
-The worker speaks first, with `Hello`. Unknown types and keys are skipped and counted, never fatal.
+The pipes carry frames (worker/wire.py) of one JSON object each: `{"type": "CaptureRequest", ...fields}`. Invariant:
+every request that has an `id` gets exactly one `Answer` or `Refused` with that id. The worker sends `Hello` first.
+Unknown types and keys are skipped and counted, never fatal.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, TypeVar
 
 from fuselight.codec import DecodeError, decode, encode
 from fuselight.report import Device, Failure, Location, Report, Tier, Versions, Work
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one run. 0 means none."""
+    """Limits of one run. 0 means no limit."""
 
     seconds: float = 120.0
     memory_mb: int = 8192
     """Resident memory of the run's process group."""
     output_kb: int = 64
-    """Tail kept of each of stdout and stderr."""
+    """Size of the tail kept of each of stdout and stderr."""
 
 
 @dataclass(frozen=True)
@@ -42,21 +42,21 @@ class DirectiveLine:
 
 @dataclass(frozen=True)
 class InputsPlan:
-    """The rungs that static reading found, for the worker to try from the top; empty ones are passed over."""
+    """The rungs that static analysis found; the worker tries them from the top and skips empty ones."""
 
     directives: tuple[DirectiveLine, ...] = ()
     provider: str | None = None
     """Name of a provider function of the file, as `example_inputs`."""
     provider_line: int | None = None
     dummy_inputs: bool = True
-    """Whether the model's own `dummy_inputs` may be asked."""
+    """Whether the model's own `dummy_inputs` may be used."""
     annotations: bool = True
     default_sizes: dict[str, int] = field(default_factory=dict)
-    """Sizes for named dimensions of annotations: `{"batch": 4}`; `"*"` for any other."""
+    """Sizes for named dimensions of annotations: `{"batch": 4}`; `"*"` for all others."""
     recorded: tuple[str, ...] = ()
     """Calls in directive notation, recorded by the last `fuselight run`."""
     main_line: int | None = None
-    """Line of the file's `if __name__ == "__main__":`, None without one."""
+    """Line of the file's `if __name__ == "__main__":`; None if there is none, or it must not run."""
 
 
 @dataclass(frozen=True)
@@ -83,18 +83,18 @@ class MeasurePlan:
     """What to measure of a target, and how (docs/measuring.md)."""
 
     configurations: tuple[str, ...] = ()
-    """In the notation of `fuselight.configurations`; eager is measured in any case, as all others are compared with
-    it. None: the target as the source compiles it, else as `torch.compile` does by default."""
+    """In the notation of `fuselight.configurations`. Eager is always measured, because all others are compared with it.
+    Empty: the target as the source compiles it, else as `torch.compile` does by default."""
     work: Work | None = None
     """None: inference, or forward and backward where the target's inputs say `train=True`."""
     call: int = 0
-    """Which of the calls that the inputs give."""
+    """Index of the call among the calls that the inputs give."""
     rounds: int = 10
-    """How often the configurations take turns; fewer where a call takes long."""
+    """Number of interleaved rounds; fewer if a call takes long."""
     seconds: float = 2.0
-    """Timed calls of one configuration take about so long, in all rounds together."""
+    """Approximate duration of one configuration's timed calls, all rounds together."""
     limit_seconds: float = 600.0
-    """What one configuration may take, with its compile; 0 means no limit."""
+    """Time limit of one configuration, including its compile; 0 means no limit."""
     cold_cache: bool = False
     """Whether to clear the device's L2 before each timed call."""
     accuracy: bool = True
@@ -102,24 +102,27 @@ class MeasurePlan:
     """Whether to look for the first line that differs where accuracy fails."""
     profile: bool = True
     isolated: bool = False
-    """Whether to run each generated kernel alone as well."""
+    """Whether to also time each generated kernel alone."""
     device: str = ""
-    """`cpu`, `cuda`, `cuda:1`; empty: the GPU that is there, else the CPU."""
+    """`cpu`, `cuda`, `cuda:1`; empty: the GPU if there is one, else the CPU."""
     keep_caches: str = ""
-    """An empty folder in which the caches of the configurations stay, `NAME/inductor` and `NAME/triton`: for others to
-    run the same compiled code. Empty: they go with the run."""
+    """An empty folder that keeps the caches of the configurations, as `NAME/inductor` and `NAME/triton`, so that other
+    processes can run the same compiled code. Empty: they are deleted with the run."""
 
 
 @dataclass(frozen=True)
-class Analyse:
-    """Run `target` under the recorder and answer with a Report, of the tier that is asked for."""
+class RunRequest:
+    """Run a job on `target` and answer with a Report. Each kind of job is a subclass."""
+
+    tier: ClassVar[Tier] = Tier.CAPTURE
+    """Tier of the Report."""
 
     id: int
     generation: int
     target: Target
     inputs: InputsPlan
     roots: tuple[str, ...]
-    """Workspace folders: their modules are imported afresh in each run."""
+    """Workspace folders: each run imports their modules again."""
     overlays: dict[str, str] = field(default_factory=dict)
     """Absolute path to text of every unsaved buffer."""
     limits: Limits = Limits()
@@ -128,27 +131,67 @@ class Analyse:
     environment: dict[str, str] = field(default_factory=dict)
     argv: tuple[str, ...] = ()
     """Arguments for the `__main__` rung."""
-    tier: Tier = Tier.CAPTURE
-    """`kernels` also generates kernels for `device`, and launches none."""
-    device: Device | None = None
-    """What kernels are generated for; None: the GPU that is there, else the catalogue's `FALLBACK`."""
-    operators: bool = False
-    """Tier kernels: tell what each operator decomposes into, instead of generating kernels."""
-    operator_set: tuple[str, ...] = ()
-    """Operators that a backend has, for `OperatorPath.lacking`: names, or `core-aten`, `prims`, `inductor`."""
-    assemble: tuple[str, ...] = ()
-    """Sources of Triton kernels of the target to compile for `device`, instead of running anything: the Report then
-    has them in `assembled`."""
-    config: int | None = None
-    """Which configuration of those kernels; None: the one that Inductor starts with."""
-    disassemble: bool = False
-    """Whether those kernels' SASS is wanted as well: it takes most of a second each."""
-    measure: MeasurePlan | None = None
-    """Tier measured: what to measure."""
-    cache: str | None = None
-    """Folder for what was assembled; None: it is not kept."""
+    automatic: bool = False
+    """Whether a save started this run, not the user: the program then writes no file of the workspace, and its
+    `__main__` block ends once its calls compile nothing new."""
     preload: bool = True
-    """Whether third-party modules that the file imports may be imported in the host for later runs."""
+    """Whether the host may import third-party modules that the file imports, for later runs."""
+
+    def of_kind(self, kind: type[R], **job: Any) -> R:
+        """Return a request for another kind of job on the same target; `job` has the fields of that kind."""
+        shared = {one.name: getattr(self, one.name) for one in fields(RunRequest)}
+        return kind(**{**shared, **job})
+
+
+R = TypeVar("R", bound=RunRequest)
+
+
+@dataclass(frozen=True)
+class CaptureRequest(RunRequest):
+    """Record what TorchDynamo captures; generates no code."""
+
+
+@dataclass(frozen=True)
+class GenerateRequest(RunRequest):
+    """Generate kernels for `device` without launching them."""
+
+    tier: ClassVar[Tier] = Tier.KERNELS
+    device: Device | None = None
+    """None: this machine's GPU, else the catalog's `FALLBACK`."""
+
+
+@dataclass(frozen=True)
+class DecomposeRequest(RunRequest):
+    """Record what each operator decomposes into."""
+
+    tier: ClassVar[Tier] = Tier.KERNELS
+    operator_set: tuple[str, ...] = ()
+    """Operators that a backend supports, for `OperatorPath.lacking`: names, or `core-aten`, `prims`, `inductor`."""
+
+
+@dataclass(frozen=True)
+class AssembleRequest(RunRequest):
+    """Compile Triton kernels of the target for `device`; the target itself does not run."""
+
+    tier: ClassVar[Tier] = Tier.KERNELS
+    device: Device | None = None
+    """As for `GenerateRequest`."""
+    sources: tuple[str, ...] = ()
+    """Triton sources. The Report has the results in `assembled`."""
+    config: int | None = None
+    """Index of the configuration to compile; None: the one that Inductor tries first."""
+    disassemble: bool = False
+    """Whether to disassemble to SASS too, which takes most of a second per kernel."""
+    cache: str | None = None
+    """Folder that keeps the results; None: they are discarded."""
+
+
+@dataclass(frozen=True)
+class MeasureRequest(RunRequest):
+    """Benchmark the target in several configurations."""
+
+    tier: ClassVar[Tier] = Tier.MEASURED
+    plan: MeasurePlan = MeasurePlan()
 
 
 @dataclass(frozen=True)
@@ -160,7 +203,7 @@ class Cancel:
 
 @dataclass(frozen=True)
 class Locate:
-    """Ask where the run with this id is, for when py-spy may not look. A Progress tells, if the run can."""
+    """Ask where this run is, if py-spy is not permitted. The run answers with a Progress if it can."""
 
     id: int
 
@@ -180,17 +223,19 @@ class Hello:
     forks: bool
     """Whether runs are forked children of this host; if not, this process serves one run and ends."""
     problem: Failure | None = None
-    """Set when no run can work here: torch missing or too old. The worker then exits."""
+    """Set if no run can work here: torch is missing or too old. The worker then exits."""
+    packages: tuple[str, ...] = ()
+    """Folders of installed packages. When one changes, the modules that this host has imported may be out of date."""
 
 
 @dataclass(frozen=True)
 class Started:
-    """A run has a process now, or its time begins anew. `pid` is what to sample and its group is what to kill."""
+    """A run has a process, or its time limit starts again. `pid` is the process to sample; kill its group."""
 
     id: int
     pid: int
     seconds: float | None = None
-    """From now on, what the worker gives it before it ends it itself; None: no limit."""
+    """Seconds from now after which the worker ends the run; None: no limit."""
 
 
 _RUNNING = "running"
@@ -206,7 +251,7 @@ _DOING = {
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is. Bounded rate: at most ten a second."""
+    """Current position of a run. At most ten a second."""
 
     id: int
     phase: str
@@ -219,20 +264,20 @@ class Progress:
     """Frames traced so far."""
 
     def at(self, place: Location) -> Progress:
-        """Return the same phase, at the place where a sample has found it."""
+        """Return the same phase at the place that a sample found."""
         where = f"{place.function}, " if place.function else ""
         detail = f"{_DOING.get(self.phase, _RUNNING)} {where}{os.path.basename(place.path)}:{place.line}"
         return replace(self, detail=detail, path=place.path, line=place.line)
 
     @property
     def sampled(self) -> bool:
-        """Whether `detail` says what is done there, as `at` does; else the phase says that."""
+        """Whether `detail` describes the activity, as `at` does; otherwise the phase does."""
         return self.detail.startswith(f"{_DOING.get(self.phase, _RUNNING)} ")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The run's report. A failure of the user's code is inside it: what was learnt before still counts."""
+    """The run's report. A failure of user code is inside it, so that everything recorded before still counts."""
 
     id: int
     report: Report
@@ -240,7 +285,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Partial:
-    """What a run has learnt so far, of which there is more to come: the forward's kernels, before the backward's."""
+    """What a run has recorded so far, with more to come: the forward's kernels, before the backward's."""
 
     id: int
     report: Report
@@ -248,7 +293,7 @@ class Partial:
 
 @dataclass(frozen=True)
 class Refused:
-    """The run gave no report."""
+    """The run produced no report."""
 
     id: int
     reason: str
@@ -264,13 +309,29 @@ class Log:
     text: str
 
 
-ToWorker = Analyse | Cancel | Locate | Shutdown
+ToWorker = RunRequest | Cancel | Locate | Shutdown
 ToServer = Hello | Started | Progress | Partial | Answer | Refused | Log
 Message = ToWorker | ToServer
 
 _TYPES: dict[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (Analyse, Cancel, Locate, Shutdown, Hello, Started, Progress, Partial, Answer, Refused, Log)
+    for kind in (
+        CaptureRequest,
+        GenerateRequest,
+        DecomposeRequest,
+        AssembleRequest,
+        MeasureRequest,
+        Cancel,
+        Locate,
+        Shutdown,
+        Hello,
+        Started,
+        Progress,
+        Partial,
+        Answer,
+        Refused,
+        Log,
+    )
 }
 
 

@@ -1,7 +1,7 @@
-"""Fuselight's own version: one number, kept in package.json; and which code it is, to the letter.
+"""Fuselight's version, which package.json states, and a hash of the source that is running.
 
-Invariant: no second place states the number. A checkout and the extension read the file; an installed wheel its
-metadata.
+Invariant: no second file states the version. A checkout and the extension read package.json; an installed wheel reads
+its metadata.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def version() -> str:
 
 @functools.cache
 def code_key() -> str:
-    """Name the code that makes reports by a hash of all of its source, as it was at the first call.
+    """A hash of all source code that makes reports, as it was at the first call.
 
-    What a report says is worked out by it: other code, be it of the same version, may come to other numbers.
+    Different source may compute different numbers, even if its version is the same.
     """
     folder = Path(__file__).resolve().parent
     whole = hashlib.sha256()

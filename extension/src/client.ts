@@ -1,8 +1,8 @@
 /**
- * The language client: how the server is started, and what is put into its configuration.
+ * The language client: how the server starts, and what the client adds to its configuration.
  *
- * Invariant: each folder's settings carry the interpreter that was chosen for that folder (`resolvedInterpreter`),
- * so that a workspace with several folders needs no protocol of its own.
+ * Invariant: the settings of each folder carry the interpreter that was chosen for it (`resolvedInterpreter`), so that
+ * a workspace with several folders needs no further protocol.
  */
 
 import * as fs from "node:fs";
@@ -15,16 +15,17 @@ import {
   RevealOutputChannelOn,
 } from "vscode-languageclient/node";
 import type { Consent } from "./consent";
+import type { Choice, Resolution } from "./interpreter/resolve";
+import { withPageLinks } from "./pages";
 import {
   clientCommands,
   type InitializationOptions,
   type ResolvedInterpreter,
   serverCommand,
 } from "./protocol";
-import type { Choice, Resolution } from "./resolve";
 import { section, wholeSection } from "./settings";
 
-/** These run the folder's code, which its user has to agree to. */
+/** Commands that run code of the folder, which needs the user's consent. */
 const runningCommands: ReadonlySet<string> = new Set([
   serverCommand.run,
   serverCommand.kernels,
@@ -42,7 +43,7 @@ export interface ClientParts {
 export function createClient(server: Choice, parts: ClientParts): LanguageClient {
   const { context, log, messages, consent } = parts;
   const options: LanguageClientOptions = {
-    // Other schemes are read-only pictures of code, some of them our own: a server must not lint those.
+    // Other schemes are read-only views of code, such as generated kernels, which must not be linted.
     documentSelector: ["file", "untitled", "vscode-notebook-cell"].map((scheme) => ({
       scheme,
       language: "python",
@@ -60,9 +61,10 @@ export function createClient(server: Choice, parts: ClientParts): LanguageClient
       confirmRun: true,
       locale: vscode.env.language,
     }),
-    // What hovers say is partly text of the folder's: it may run no command and load nothing.
+    // Hovers contain text of the folder, which must not run commands or load anything.
     markdown: { isTrusted: false, supportHtml: false, supportThemeIcons: false },
     middleware: {
+      handleDiagnostics: (uri, diagnostics, next) => next(uri, withPageLinks(diagnostics)),
       async executeCommand(command, args, next) {
         const folder = runningCommands.has(command) ? folderOf(args[0]) : null;
         return folder === null || (await consent.mayStart(folder)) ? next(command, args) : undefined;
@@ -85,7 +87,7 @@ export function createClient(server: Choice, parts: ClientParts): LanguageClient
   return new LanguageClient(section, "Fuselight", startOf(server, context), options);
 }
 
-/** `-I -S`: neither the workspace nor the user's packages can get in the way of the server's own. */
+/** `-I -S`: neither the workspace nor the user's packages can shadow the server's own. */
 export function startOf(server: Choice, context: vscode.ExtensionContext): Executable {
   const bytecode = path.join(context.globalStorageUri.fsPath, "pyc");
   const launcher = path.join(context.extensionPath, "bundled", "launch.py");
@@ -105,7 +107,7 @@ export function startOf(server: Choice, context: vscode.ExtensionContext): Execu
   };
 }
 
-/** False in a checkout where `scripts/bundle.py` has not run: the server then uses its interpreter's packages. */
+/** False in a checkout without `bundled/libs`: the server then uses the packages of its interpreter. */
 export function hasBundledLibraries(context: vscode.ExtensionContext): boolean {
   return fs.existsSync(context.asAbsolutePath("bundled/libs"));
 }

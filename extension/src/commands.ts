@@ -1,30 +1,32 @@
 /**
- * The commands of the palette and the menus. Each one asks the server or an editor part; none decides anything.
+ * The commands of the palette and the menus. Each calls the server or a part of the extension.
  *
- * Invariant: a command that cannot be done says so in words.
+ * Invariant: a command that cannot run says why.
  */
 
 import * as vscode from "vscode";
-import { createBenchCommands } from "./bench_commands";
-import type { BenchView } from "./bench_view";
+import { createBenchCommands } from "./bench/commands";
+import type { BenchView } from "./bench/view";
 import type { Consent } from "./consent";
-import { chooseDevice } from "./device_picker";
-import { checkEnvironment } from "./doctor";
-import type { OfferedTarget } from "./graph_messages";
-import { amongOffered, targetIn } from "./graph_target";
-import type { GraphView } from "./graph_view";
-import { selectInterpreter } from "./interpreter_picker";
-import { sourceOf } from "./kernel_documents";
-import type { KernelView } from "./kernel_view";
+import { activeFolder } from "./cursor";
+import { codeOf, findingAtCursor, goToFinding } from "./findings";
+import { showGraphs } from "./graphs/commands";
+import type { GraphView } from "./graphs/view";
+import { selectInterpreter } from "./interpreter/picker";
+import { chooseDevice } from "./kernels/device_picker";
+import type { KernelView } from "./kernels/view";
 import type { Lifecycle } from "./lifecycle";
-import { codeOf, findingsAt, goToFinding } from "./navigation";
+import { checkEnvironment, openPage, pageOf } from "./pages";
 import { reportProblem } from "./problem_report";
-import { serverCommand } from "./protocol";
+import { serverCommand, type TargetAtCursor } from "./protocol";
 import type { ReportView } from "./report_view";
+import { inform } from "./say";
 import { type StatusBoard, showMenu } from "./status";
 
 export interface Parts {
   readonly context: vscode.ExtensionContext;
+  /** The folder of files that the extension makes. */
+  readonly storage: vscode.Uri;
   readonly lifecycle: Lifecycle;
   readonly board: StatusBoard;
   readonly consent: Consent;
@@ -32,43 +34,47 @@ export interface Parts {
   readonly kernels: KernelView;
   readonly graphs: GraphView;
   readonly benchmarks: BenchView;
+  readonly targetAtCursor: TargetAtCursor;
   readonly log: vscode.LogOutputChannel;
 }
 
 export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
-  const { context, lifecycle, board, consent, report, kernels, graphs, benchmarks, log } = parts;
+  const {
+    context,
+    storage,
+    lifecycle,
+    board,
+    consent,
+    report,
+    kernels,
+    graphs,
+    benchmarks,
+    targetAtCursor,
+    log,
+  } = parts;
 
-  /** Server commands exist only while the server runs. */
-  async function ask(command: string, ...args: readonly unknown[]): Promise<unknown> {
-    if (lifecycle.client() === null) {
-      const again = "Restart Language Server";
-      const chosen = await vscode.window.showWarningMessage(
-        "The Fuselight language server is not running.",
-        again,
-      );
-      if (chosen === again) {
-        await lifecycle.restart();
-      }
-      return undefined;
-    }
-    return vscode.commands.executeCommand(command, ...args);
+  /** Runs a command of the server, which exists only while the server runs. */
+  function ask(command: string, ...args: readonly unknown[]): Thenable<unknown> {
+    return lifecycle.client() === null
+      ? lifecycle.warnNotRunning()
+      : vscode.commands.executeCommand(command, ...args);
   }
 
-  const bench = createBenchCommands(benchmarks, ask);
+  const bench = createBenchCommands(benchmarks, ask, targetAtCursor);
 
   async function doctor(): Promise<void> {
     const client = lifecycle.client();
-    await (client === null ? ask("") : checkEnvironment(client, activeFolder()));
+    await (client === null ? lifecycle.warnNotRunning() : checkEnvironment(client, activeFolder(), storage));
   }
 
   const commands: Record<string, (...args: readonly unknown[]) => unknown> = {
-    "fuselight.run": () => run({ atCursor: true }),
-    "fuselight.kernels": () => run({ atCursor: true, command: serverCommand.kernels }),
+    "fuselight.run": () => runAtCursor(serverCommand.run),
+    "fuselight.kernels": () => runAtCursor(serverCommand.kernels),
     "fuselight.showKernel": (argument) => kernels.show(argument),
     "fuselight.switchKernelForm": (form) => kernels.switchForm(form),
     "fuselight.switchKernelFormBeside": (form) => kernels.switchForm(form, { beside: true }),
-    "fuselight.saveKernelScript": (to) => kernels.saveScript(to),
-    "fuselight.runFile": (uri) => run({ atCursor: false, uri: uri instanceof vscode.Uri ? uri : undefined }),
+    "fuselight.saveKernelScript": (document, to) => kernels.saveScript(document, to),
+    "fuselight.runFile": runFile,
     "fuselight.cancel": () => ask(serverCommand.cancel, { uri: null }),
     "fuselight.askAgain": askAgain,
     "fuselight.restart": () => ask(serverCommand.restartWorker, { folder: activeFolder() }),
@@ -84,7 +90,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.reportProblem": () =>
       reportProblem({ context, client: lifecycle.client(), resolution: lifecycle.resolution(), board }),
     "fuselight.checkEnvironment": doctor,
-    "fuselight.selectInterpreter": () => selectInterpreter(log),
+    "fuselight.selectInterpreter": () => selectInterpreter(context.globalState, log),
     "fuselight.chooseDevice": (folder) =>
       chooseDevice(typeof folder === "string" ? folder : activeFolder(), ask),
     "fuselight.showLog": () => log.show(),
@@ -94,14 +100,15 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
       return showMenu(board.of(vscode.window.activeTextEditor?.document.uri), { answered });
     },
     "fuselight.showDetails": showDetails,
-    "fuselight.showGraphs": showGraphs,
+    "fuselight.showGraphs": (argument) => showGraphs(argument, { report, graphs, targetAtCursor }),
     "fuselight.benchmark": (argument) => bench.benchmark(argument),
     "fuselight.showBenchmark": (argument) => bench.show(argument),
     "fuselight.cancelBenchmark": (argument) => bench.cancel(argument),
     "fuselight.openWalkthrough": openWalkthrough,
+    "fuselight.openPage": openPageOf,
   };
 
-  /** VS Code ticks no step for what was so before it first read the walkthrough, so it is told once it has. */
+  /** VS Code marks no step as done for a state from before it first read the walkthrough, so this sets it again. */
   async function openWalkthrough(): Promise<void> {
     await vscode.commands.executeCommand(
       "workbench.action.openWalkthrough",
@@ -117,52 +124,51 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     }
   }
 
-  async function run({
-    atCursor,
-    uri,
-    command = serverCommand.run,
-  }: {
-    atCursor: boolean;
-    uri?: vscode.Uri | undefined;
-    command?: string;
-  }): Promise<void> {
-    const editor = vscode.window.activeTextEditor;
-    const at = uri ?? editor?.document.uri;
-    if (at === undefined) {
-      void vscode.window.showInformationMessage("Open a Python file to run its targets.");
-      return;
-    }
-    const target = atCursor && editor ? await targetAt(editor) : null;
-    await ask(command, { uri: at.toString(), target });
+  async function runFile(argument: unknown): Promise<void> {
+    const uri = argument instanceof vscode.Uri ? argument : vscode.window.activeTextEditor?.document.uri;
+    await (uri === undefined
+      ? inform("Open a Python file to run its targets.")
+      : ask(serverCommand.run, { uri: uri.toString(), target: null }));
   }
 
-  /** Takes back "Run" as well as "Not in This Folder". */
+  async function runAtCursor(command: string): Promise<void> {
+    const at = await targetAtCursor();
+    await (at === null ? inform("Open a Python file to run its targets.") : ask(command, at));
+  }
+
+  /** Forgets every answer of the user about the folder. */
   async function askAgain(): Promise<void> {
     const folder = activeFolder();
     if (folder === null) {
-      void vscode.window.showInformationMessage("Open a file of the folder to ask again about.");
+      void inform("Open a file of the folder first.");
       return;
     }
     await consent.remember(folder, null);
     await ask(serverCommand.askAgain, { folder });
-    vscode.window.setStatusBarMessage("Fuselight: the next run in this folder asks first", 6000);
+    vscode.window.setStatusBarMessage("Fuselight: the next run in this folder asks for permission", 6000);
   }
 
   async function copyFinding(): Promise<void> {
-    const editor = vscode.window.activeTextEditor;
-    const found = editor ? findingsAt(editor.document.uri, editor.selection) : [];
-    const finding = found.length > 1 ? await chooseFinding(found) : found[0];
-    if (editor === undefined || finding === undefined) {
-      if (found.length === 0) {
-        vscode.window.setStatusBarMessage("Fuselight: no finding on this line", 4000);
-      }
+    const uri = vscode.window.activeTextEditor?.document.uri.toString();
+    const finding = await findingAtCursor("Copy which finding?");
+    if (finding === undefined) {
       return;
     }
-    const at = { uri: editor.document.uri.toString(), line: finding.range.start.line, code: codeOf(finding) };
-    const text = await ask(serverCommand.copyFinding, at);
+    const code = codeOf(finding);
+    const text = await ask(serverCommand.copyFinding, { uri, line: finding.range.start.line, code });
     if (typeof text === "string") {
       await vscode.env.clipboard.writeText(text);
-      vscode.window.setStatusBarMessage(`Fuselight: ${at.code} copied as Markdown`, 4000);
+      vscode.window.setStatusBarMessage(`Fuselight: copied ${code} as Markdown`, 4000);
+    }
+  }
+
+  /** Links and quick fixes pass an address; the command palette means the finding at the cursor. */
+  async function openPageOf(argument: unknown): Promise<void> {
+    const finding =
+      typeof argument === "string" ? undefined : await findingAtCursor("Open the page of which finding?");
+    const address = typeof argument === "string" ? argument : finding && pageOf(finding);
+    if (address) {
+      await openPage(context.extensionUri, address);
     }
   }
 
@@ -174,43 +180,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     }
   }
 
-  /** Of a node of the report, of what a command names, or of the target at the cursor; else the user chooses. */
-  async function showGraphs(argument: unknown): Promise<void> {
-    const named = report.targetOf(argument) ?? targetIn(argument);
-    if (named !== null && named.target !== null) {
-      await graphs.show(named);
-      return;
-    }
-    const editor = vscode.window.activeTextEditor;
-    const isPython = editor?.document.languageId === "python";
-    const source = isPython ? sourceOf(editor.document.uri) : report.shown();
-    if (source === undefined) {
-      void vscode.window.showInformationMessage("Open a Python file to see the graphs of its targets.");
-      return;
-    }
-    const atCursor = source === editor?.document.uri ? await targetAt(editor) : null;
-    const offered = await graphs.offered(source);
-    const chosen = amongOffered(offered, atCursor) ?? (await chooseTarget(offered));
-    if (chosen !== undefined) {
-      await graphs.show(chosen ?? { uri: source.toString(), target: atCursor });
-    }
-  }
-
   return Object.entries(commands).map(([name, action]) => vscode.commands.registerCommand(name, action));
-}
-
-/** The target whose lens is nearest above the cursor, as its Run lens names it; null for the whole file. */
-async function targetAt(editor: vscode.TextEditor): Promise<string | null> {
-  const lenses = await vscode.commands.executeCommand<readonly vscode.CodeLens[]>(
-    "vscode.executeCodeLensProvider",
-    editor.document.uri,
-    500,
-  );
-  const runs = lenses
-    .filter((lens) => lens.command?.command === serverCommand.run)
-    .filter((lens) => lens.range.start.line <= editor.selection.active.line)
-    .sort((left, right) => right.range.start.line - left.range.start.line);
-  return detailsOf(runs[0]?.command?.arguments?.[0]).target;
 }
 
 function detailsOf(argument: unknown): { uri: vscode.Uri | null; target: string | null } {
@@ -218,28 +188,4 @@ function detailsOf(argument: unknown): { uri: vscode.Uri | null; target: string 
   const uri = "uri" in fields && typeof fields.uri === "string" ? vscode.Uri.parse(fields.uri) : null;
   const target = "target" in fields && typeof fields.target === "string" ? fields.target : null;
   return { uri, target };
-}
-
-async function chooseFinding(found: readonly vscode.Diagnostic[]): Promise<vscode.Diagnostic | undefined> {
-  const entries = found.map((finding) => ({
-    label: codeOf(finding),
-    description: finding.message.split("\n", 1)[0] ?? "",
-    finding,
-  }));
-  return (await vscode.window.showQuickPick(entries, { title: "Copy which finding?" }))?.finding;
-}
-
-/** Null where there is none to choose, undefined where the user chose none. */
-async function chooseTarget(offered: readonly OfferedTarget[]): Promise<OfferedTarget | null | undefined> {
-  const title = "Show the graphs of which target?";
-  const entries = offered.map((target) => ({ label: target.label, target }));
-  return offered.length === 0 ? null : (await vscode.window.showQuickPick(entries, { title }))?.target;
-}
-
-function activeFolder(): string | null {
-  const uri = vscode.window.activeTextEditor?.document.uri;
-  const folder = uri
-    ? vscode.workspace.getWorkspaceFolder(sourceOf(uri))
-    : vscode.workspace.workspaceFolders?.[0];
-  return folder?.uri.toString() ?? null;
 }

@@ -1,45 +1,54 @@
 /**
- * Asks once in each folder before its code is run, and remembers the answer in the workspace's own state.
+ * Shows the server's questions before code runs, and remembers the answers in the workspace's own state.
  *
- * Invariant: a question that is closed without an answer counts as "later", never as consent.
+ * Invariant: a question that is closed without an answer counts as "later", never as consent. A run that the user
+ * starts asks in a dialog, because VS Code hides a notification after some seconds.
  */
 
-import * as vscode from "vscode";
-import { notice } from "./notice";
-import type { ConfirmAnswer, ConfirmRun } from "./protocol";
+import type * as vscode from "vscode";
+import type { Answer, ConfirmAnswer, ConfirmRun } from "./protocol";
+import { askInDialog, inform } from "./say";
 
 const stateKey = "fuselight.consent";
-const choices = { Run: "run", "Not in This Folder": "never", Later: "later" } as const;
 
-type Remembered = Readonly<Record<string, "run" | "never">>;
+type Remembered = Readonly<Record<string, Exclude<Answer, "later">>>;
 
 export interface Consent {
   ask(question: ConfirmRun): Promise<ConfirmAnswer>;
-  /** Null forgets the answer, so that the next run asks again. */
+  /** Null forgets the answers about a folder and its programs, so that the next run asks again. */
   remember(folder: string, answer: "run" | "never" | null): Promise<void>;
-  of(folder: string): "run" | "never" | null;
-  /** Whether a run that the user starts may go on. Where runs are off it says so, and offers to take that back. */
+  of(folder: string): Answer | null;
+  /** Whether a run that the user starts may continue. Where runs are off, it says so and offers to ask again. */
   mayStart(folder: string): Promise<boolean>;
 }
 
 export function createConsent(state: vscode.Memento): Consent {
-  const open = new Map<string, Promise<ConfirmAnswer>>();
+  const answers = () => state.get<Remembered>(stateKey, {});
+  const of = (subject: string): Answer | null => answers()[subject] ?? null;
 
-  function of(folder: string): "run" | "never" | null {
-    return state.get<Remembered>(stateKey, {})[folder] ?? null;
+  async function put(subject: string, answer: Answer): Promise<void> {
+    await state.update(stateKey, { ...answers(), [subject]: answer });
   }
 
   async function remember(folder: string, answer: "run" | "never" | null): Promise<void> {
-    const { [folder]: _, ...others } = state.get<Remembered>(stateKey, {});
-    await state.update(stateKey, answer === null ? others : { ...others, [folder]: answer });
+    if (answer !== null) {
+      await put(folder, answer);
+      return;
+    }
+    const isOther = ([subject]: [string, Answer]) => subject !== folder && !subject.startsWith(`${folder}/`);
+    await state.update(stateKey, Object.fromEntries(Object.entries(answers()).filter(isOther)));
   }
 
-  async function ask({ folder, summary, interpreter }: ConfirmRun): Promise<ConfirmAnswer> {
-    const message = `Fuselight is about to run code of this folder under torch.compile: ${summary}. Python: ${interpreter}`;
-    const chosen = await vscode.window.showInformationMessage(notice(message), ...Object.keys(choices));
-    const answer = isChoice(chosen) ? choices[chosen] : "later";
+  async function ask(question: ConfirmRun): Promise<ConfirmAnswer> {
+    const subject = question.program ?? question.folder;
+    const known = of(subject);
+    if (known !== null) {
+      return { answer: known };
+    }
+    const title = await show(question);
+    const answer = question.answers.find((one) => one.title === title)?.answer ?? "later";
     if (answer !== "later") {
-      await remember(folder, answer);
+      await put(subject, answer);
     }
     return { answer };
   }
@@ -48,31 +57,20 @@ export function createConsent(state: vscode.Memento): Consent {
     if (of(folder) !== "never") {
       return true;
     }
-    const message = "Fuselight runs nothing in this folder, as you chose.";
-    if ((await vscode.window.showInformationMessage(message, "Ask Again")) === undefined) {
+    const why = "You turned off runs for this folder.";
+    if ((await askInDialog("Fuselight won't run code here.", why, "Ask Again")) === undefined) {
       return false;
     }
     await remember(folder, null);
     return true;
   }
 
-  return {
-    of,
-    remember,
-    mayStart,
-    ask(question) {
-      const known = of(question.folder);
-      if (known !== null) {
-        return Promise.resolve({ answer: known });
-      }
-      // Two saves in a row must not stack two questions about one folder.
-      const asking = open.get(question.folder) ?? ask(question).finally(() => open.delete(question.folder));
-      open.set(question.folder, asking);
-      return asking;
-    },
-  };
+  return { of, remember, mayStart, ask };
 }
 
-function isChoice(text: string | undefined): text is keyof typeof choices {
-  return text !== undefined && text in choices;
+function show({ message, detail, answers, explicit }: ConfirmRun): Thenable<string | undefined> {
+  // A dialog has its own button to cancel.
+  const offered = explicit ? answers.filter(({ answer }) => answer !== "later") : answers;
+  const titles = offered.map(({ title }) => title);
+  return explicit ? askInDialog(message, detail, ...titles) : inform(`${message} ${detail}`, ...titles);
 }

@@ -1,16 +1,17 @@
 /**
- * Owns the language client: one at most, started, kept or restarted as the resolution says.
+ * Owns the language client: starts, keeps or restarts it according to the resolved interpreters.
  *
- * Invariant: changes are made one after the other (`queue`), so a start never overlaps a stop; and another
- * interpreter for the user's models reaches the server as a message, never as a restart.
+ * Invariant: changes run one after another (`queue`), so a start never overlaps a stop. Another interpreter for the
+ * user's models reaches the server as a message, never as a restart.
  */
 
 import * as vscode from "vscode";
 import { DidSaveTextDocumentNotification, type LanguageClient, State } from "vscode-languageclient/node";
 import { type ClientParts, createClient, hasBundledLibraries } from "./client";
-import { look } from "./environment";
+import { look } from "./interpreter/environment";
+import { changedFolders, type Resolution, resolve, serverStep } from "./interpreter/resolve";
 import { interpreterChangedNotification, type RunState, trustNotification } from "./protocol";
-import { changedFolders, type Resolution, resolve, serverStep } from "./resolve";
+import { warn } from "./say";
 import { readSettings } from "./settings";
 
 const stopMilliseconds = 5000;
@@ -18,15 +19,17 @@ const stopMilliseconds = 5000;
 export interface Hooks {
   /** Called for each new client, before it starts, to register handlers. */
   readonly connect: (client: LanguageClient) => void;
-  /** The server is away or failed, with what the user should know. */
+  /** The server stopped or failed; `detail` is for the user. */
   readonly state: (state: RunState, detail: string) => void;
 }
 
 export interface Lifecycle {
-  /** Look again at settings and machine, and do what follows from that. */
+  /** Resolves the interpreters again and applies the result. */
   reconcile(cause: string): Promise<void>;
   restart(): Promise<void>;
   stop(): Promise<void>;
+  /** Says that the server does not run, with a way to start it. */
+  warnNotRunning(): Promise<void>;
   /** The running client, or null. */
   client(): LanguageClient | null;
   resolution(): Resolution | null;
@@ -37,19 +40,19 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
   let client: LanguageClient | null = null;
   let resolution: Resolution | null = null;
   let queue: Promise<void> = Promise.resolve();
-  /** Documents that were saved while no server was there to hear of it. */
-  const unheard = new Set<vscode.TextDocument>();
+  /** Documents that were saved while no server was running. */
+  const savedMeanwhile = new Set<vscode.TextDocument>();
   context.subscriptions.push(
     vscode.workspace.onDidSaveTextDocument((document) => {
       if (!client?.isRunning() && document.languageId === "python") {
-        unheard.add(document);
+        savedMeanwhile.add(document);
       }
     }),
   );
 
-  async function tellOfSaves(running: LanguageClient): Promise<void> {
-    const saved = [...unheard].filter((document) => !document.isClosed && !document.isDirty);
-    unheard.clear();
+  async function reportSaves(running: LanguageClient): Promise<void> {
+    const saved = [...savedMeanwhile].filter((document) => !document.isClosed && !document.isDirty);
+    savedMeanwhile.clear();
     for (const document of saved) {
       const textDocument = { uri: running.code2ProtocolConverter.asUri(document.uri) };
       await running.sendNotification(DidSaveTextDocumentNotification.type, { textDocument });
@@ -78,7 +81,7 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
     started.onDidChangeState(({ oldState, newState }) => {
       log.info(`language server: ${State[oldState]} -> ${State[newState]}`);
       if (newState === State.Stopped && client === started) {
-        hooks.state("failed", "The language server has stopped; the log says why.");
+        hooks.state("failed", "The language server stopped. The log has the reason.");
       }
     });
     hooks.connect(started);
@@ -89,7 +92,7 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
       client = null;
       throw new Error(`The language server did not start: ${String(error)}`);
     }
-    await tellOfSaves(started);
+    await reportSaves(started);
   }
 
   async function stop(): Promise<void> {
@@ -108,7 +111,7 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
     const next = resolve(settings, await look(settings, { trust, bundled, log }), trust);
     const step = serverStep(resolution, next);
     const changed = changedFolders(resolution, next);
-    // A server that is kept is still the old choice's; only the folders' interpreters are new.
+    // A kept server is still the old choice; only the interpreters of folders are new.
     resolution = step === "keep" ? { ...next, server: resolution?.server ?? null } : next;
     for (const folder of next.folders) {
       const chosen = folder.choice?.interpreter.executable ?? "no interpreter";
@@ -126,6 +129,13 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
     }
   }
 
+  const restart = () =>
+    enqueue(async () => {
+      await stop();
+      resolution = null;
+      await apply("restart");
+    });
+
   return {
     client: () => (client?.isRunning() ? client : null),
     resolution: () => resolution,
@@ -136,12 +146,14 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
           await client?.sendNotification(trustNotification, { trusted: true });
         }
       }),
-    restart: () =>
-      enqueue(async () => {
-        await stop();
-        resolution = null;
-        await apply("restart");
-      }),
+    restart,
+    async warnNotRunning() {
+      const action = "Restart Language Server";
+      const text = "The Fuselight language server is not running.";
+      if ((await warn(text, action)) === action) {
+        await restart();
+      }
+    },
     stop: () => enqueue(stop),
   };
 }

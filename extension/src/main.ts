@@ -1,24 +1,32 @@
 /**
- * Where VS Code enters: puts the parts together and tells them of each other.
+ * Entry point of the extension: creates its parts and connects them.
  *
- * Invariant: activation returns without waiting for an interpreter or the server; both show in the status item.
+ * Invariant: activation returns without waiting for an interpreter or the server; the status item shows both.
  */
 
 import * as vscode from "vscode";
-import { measuredAt } from "./bench_target";
-import { createBenchView } from "./bench_view";
+import {
+  type Range,
+  type RequestType,
+  ShowMessageNotification,
+  ShowMessageRequest,
+} from "vscode-languageclient/node";
+import { measuredAt } from "./bench/target";
+import { createBenchView } from "./bench/view";
 import { registerCommands } from "./commands";
 import { createConsent } from "./consent";
-import { createDeviceItem, warnOfDevices } from "./device_picker";
-import { onInterpreterSelected } from "./environment";
-import { createGraphView } from "./graph_view";
-import { createKernelDocuments, type FetchKernel } from "./kernel_documents";
-import { createKernelHeat } from "./kernel_heat";
-import { createKernelMarks } from "./kernel_marks";
-import { createKernelView } from "./kernel_view";
+import { linesAtCursor } from "./cursor";
+import { createGraphView } from "./graphs/view";
+import { onInterpreterSelected } from "./interpreter/environment";
+import { createDeviceItem, warnOfDevices } from "./kernels/device_picker";
+import { createKernelDocuments, type FetchKernel } from "./kernels/documents";
+import { createKernelHeat } from "./kernels/heat";
+import { createKernelMarks } from "./kernels/marks";
+import { createKernelView } from "./kernels/view";
 import { createLifecycle, type Lifecycle } from "./lifecycle";
 import { createMessageLog } from "./message_log";
 import {
+  clientCommand,
   confirmRunRequest,
   graphsRequest,
   kernelDocumentRequest,
@@ -32,8 +40,11 @@ import {
   type Status,
   serverCommand,
   statusNotification,
+  type TargetAtCursor,
+  targetAtRequest,
 } from "./protocol";
 import { createReportView, type ReportView } from "./report_view";
+import { askForServer, sayOfServer } from "./say";
 import { createStatusBoard, warnOfInterpreters } from "./status";
 import { createTestingApi, type TestingApi } from "./testing_api";
 
@@ -46,13 +57,13 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   const consent = createConsent(context.workspaceState);
   let report: ReportView | null = null;
   let kernelsChanged: (uri?: string) => void = () => undefined;
-  let hasSpoken = false;
+  let hasStatus = false;
 
   const lifecycle = createLifecycle(
     { context, log, messages, consent },
     {
       state(state, detail) {
-        hasSpoken = false;
+        hasStatus = false;
         board.clear(state, detail);
       },
       connect(client) {
@@ -62,73 +73,75 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
           kernelsChanged(uri);
         });
         client.onNotification(measuredChangedNotification, (of) => void benchmarks.changed(of));
+        client.onNotification(ShowMessageNotification.type, sayOfServer);
+        client.onRequest(ShowMessageRequest.type, askForServer);
         client.onRequest(confirmRunRequest, (question) => consent.ask(question));
       },
     },
   );
   running = lifecycle;
+  const storage = context.storageUri ?? context.globalStorageUri;
 
   function show(status: Status): void {
     board.set(status);
-    if (!hasSpoken) {
-      hasSpoken = true;
-      kernelsChanged(); // texts that were open before there was a server
+    if (!hasStatus) {
+      hasStatus = true;
+      kernelsChanged(); // documents that were open before the server started
       void benchmarks.changed();
     }
-    const found = board.all().some((one) => one.interpreter !== null);
-    void vscode.commands.executeCommand("setContext", "fuselight.hasInterpreter", found);
+    const hasInterpreter = board.all().some((one) => one.interpreter !== null);
+    void vscode.commands.executeCommand("setContext", "fuselight.hasInterpreter", hasInterpreter);
   }
 
-  report = createReportView(
-    async (uri) => {
-      const client = lifecycle.client();
-      return client ? (await client.sendRequest(reportTreeRequest, { uri: uri.toString() })).nodes : [];
-    },
-    (node) => (node.range ? (lifecycle.client()?.protocol2CodeConverter.asRange(node.range) ?? null) : null),
-  );
-
-  const fetchDocument: FetchKernel = async (id) => {
+  /** Sends a request; null while the server does not run. */
+  async function request<P, R>(type: RequestType<P, R, void>, params: P): Promise<R | null> {
     const client = lifecycle.client();
-    return client ? await client.sendRequest(kernelDocumentRequest, id) : null;
+    return client === null ? null : await client.sendRequest<R>(type.method, params);
+  }
+  const targetAtCursor: TargetAtCursor = async () => {
+    const lines = linesAtCursor();
+    if (lines === null) {
+      return null;
+    }
+    const { uri, line } = lines;
+    return { uri, target: (await request(targetAtRequest, { uri, line }))?.target ?? null };
   };
+  const toRange = (range: Range) => lifecycle.client()?.protocol2CodeConverter.asRange(range) ?? null;
+
+  report = createReportView(
+    async (uri) => (await request(reportTreeRequest, { uri: uri.toString() }))?.nodes ?? [],
+    toRange,
+  );
+  const fetchDocument: FetchKernel = (id) => request(kernelDocumentRequest, id);
   const documents = createKernelDocuments(fetchDocument);
   const marks = createKernelMarks(documents);
-  const heat = createKernelHeat(async (uri) => {
-    const client = lifecycle.client();
-    return client ? (await client.sendRequest(kernelLinesRequest, { uri: uri.toString() })).lines : [];
-  }, context);
+  const heat = createKernelHeat(
+    async (uri) => (await request(kernelLinesRequest, { uri: uri.toString() }))?.lines ?? [],
+    context,
+  );
   const kernels = createKernelView(
     async (at) => {
-      const client = lifecycle.client();
-      if (client === null) {
-        void vscode.window.showWarningMessage("The Fuselight language server is not running.");
-        return null;
+      const answer = await request(kernelsAtRequest, at);
+      if (answer === null) {
+        await lifecycle.warnNotRunning();
       }
-      return (await client.sendRequest(kernelsAtRequest, at)).kernels;
+      return answer?.kernels ?? null;
     },
     fetchDocument,
     documents,
   );
   const graphs = createGraphView({
     extension: context.extensionUri,
-    fetch: async (of) => {
-      const client = lifecycle.client();
-      return client ? await client.sendRequest(graphsRequest, of) : null;
-    },
-    toRange: (range) => lifecycle.client()?.protocol2CodeConverter.asRange(range) ?? null,
-    run: (of) => {
-      const target = of.target === "" ? "__main__" : of.target;
-      return vscode.commands.executeCommand(serverCommand.run, { uri: of.uri, target });
-    },
+    fetch: (of) => request(graphsRequest, of),
+    toRange,
+    run: ({ uri, target }) =>
+      vscode.commands.executeCommand(serverCommand.run, { uri, target: target === "" ? "__main__" : target }),
   });
   const benchmarks = createBenchView({
     extension: context.extensionUri,
-    fetch: async (of) => (await lifecycle.client()?.sendRequest(measuredRequest, measuredAt(of))) ?? null,
-    exported: async (of, format) => {
-      const at = { ...measuredAt(of), format };
-      return (await lifecycle.client()?.sendRequest(measuredExportRequest, at)) ?? null;
-    },
-    benchmark: (of) => vscode.commands.executeCommand("fuselight.benchmark", of),
+    fetch: (of) => request(measuredRequest, measuredAt(of)),
+    exported: (of, format) => request(measuredExportRequest, { ...measuredAt(of), format }),
+    benchmark: (of) => vscode.commands.executeCommand(clientCommand.benchmark, of),
     cancel: (of) => vscode.commands.executeCommand("fuselight.cancelBenchmark", of),
     forget: (of, run) => vscode.commands.executeCommand(serverCommand.forgetBench, { ...of, run }),
   });
@@ -151,7 +164,19 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
     createDeviceItem(board),
     warnOfDevices(board),
     report,
-    ...registerCommands({ context, lifecycle, board, consent, report, kernels, graphs, benchmarks, log }),
+    ...registerCommands({
+      context,
+      storage,
+      lifecycle,
+      board,
+      consent,
+      report,
+      kernels,
+      graphs,
+      benchmarks,
+      targetAtCursor,
+      log,
+    }),
     vscode.workspace.onDidGrantWorkspaceTrust(() => lifecycle.reconcile("trust granted")),
     vscode.workspace.onDidChangeWorkspaceFolders(() => lifecycle.reconcile("folders changed")),
     vscode.workspace.onDidChangeConfiguration((change) => {
@@ -163,7 +188,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
   );
   void vscode.commands.executeCommand("setContext", "fuselight.active", true);
   const ready = begin(context, lifecycle, log);
-  return createTestingApi({ ready, board, lifecycle, consent, report, marks, heat });
+  return createTestingApi({ ready, board, lifecycle, consent, report, marks, heat, storage });
 }
 
 export async function deactivate(): Promise<void> {
@@ -177,7 +202,7 @@ async function begin(
   log: vscode.LogOutputChannel,
 ): Promise<void> {
   if (vscode.workspace.isTrusted) {
-    // Asked for first: waking the Python extension may itself select an interpreter.
+    // First of all: activating the Python extension may itself select an interpreter.
     context.subscriptions.push(
       ...(await onInterpreterSelected(() => void lifecycle.reconcile("another interpreter selected"), log)),
     );

@@ -1,8 +1,8 @@
 /**
  * The channel of the messages between editor and server, switched by `fuselight.trace.server`.
  *
- * Invariant: what the language client writes at level "trace" is shown while the setting is not "off", whatever the
- * channel's own level is; without this the setting would do nothing until that level were changed by hand as well.
+ * Invariant: while the setting is not "off", the channel shows what the language client writes at level "trace", whatever
+ * the channel's own level is; otherwise the user would have to change that level too.
  */
 
 import * as vscode from "vscode";

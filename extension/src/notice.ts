@@ -1,8 +1,7 @@
 /**
- * Text of others in a notification: VS Code makes links of `[words](command:...)` there, which run a command when
- * pressed.
+ * Text in a notification: VS Code turns `[words](command:...)` into a link that runs a command.
  *
- * Invariant: nothing of VS Code is imported; what is shown reads as it was written, and no part of it can be pressed.
+ * Invariant: nothing of VS Code is imported. The text reads as it was written, and no part of it is a link.
  */
 
 export function notice(text: string): string {

@@ -1,14 +1,14 @@
 /**
- * "Report a Problem": everything that would be sent is first shown, and the user is the one who sends it.
+ * "Report a Problem": opens a report that the user edits and sends.
  *
- * Invariant: versions, settings and logs only; the user's code is left out by the server, and nothing leaves the
- * machine from here.
+ * Invariant: it has versions, settings and logs. The server leaves out the user's code, and nothing is sent from here.
  */
 
 import * as vscode from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
+import type { Resolution } from "./interpreter/resolve";
 import { serverCommand } from "./protocol";
-import type { Resolution } from "./resolve";
+import { textOf } from "./say";
 import type { StatusBoard } from "./status";
 
 interface Parts {
@@ -30,10 +30,10 @@ async function compose({ context, client, resolution, board }: Parts): Promise<s
   const version = String(context.extension.packageJSON.version);
   const server = resolution?.server;
   return [
-    "# Fuselight: a problem",
+    "# Fuselight: problem report",
     "",
-    "<!-- Nothing has been sent. Read this through, take out what you would rather keep, and say below what you",
-    "did, what you saw and what you expected. Your code is not in here, but paths are. -->",
+    "<!-- Nothing has been sent. Remove what you want to keep private, and describe below what you did, what you saw",
+    "and what you expected. The report has file paths, and none of your code. -->",
     "",
     "## What happened",
     "",
@@ -42,10 +42,10 @@ async function compose({ context, client, resolution, board }: Parts): Promise<s
     "",
     `- Fuselight ${version}, ${vscode.env.appName} ${vscode.version}, Node ${process.version}, ${process.platform} ${process.arch}`,
     `- workspace: ${vscode.workspace.workspaceFolders?.length ?? 0} folders, ${vscode.workspace.isTrusted ? "trusted" : "not trusted"}`,
-    `- the server's Python: ${server ? `${server.interpreter.executable} (${server.why})` : (resolution?.serverWhy ?? "none")}`,
+    `- server Python: ${server ? `${server.interpreter.executable} (${server.why})` : (resolution?.serverWhy ?? "none")}`,
     ...(resolution?.folders ?? []).map(
       (folder) =>
-        `- ${folder.uri || "files outside"}: ${folder.choice?.interpreter.executable ?? "none"} (${folder.why})`,
+        `- ${folder.uri || "files outside folders"}: ${folder.choice?.interpreter.executable ?? "none"} (${folder.why})`,
     ),
     ...board.all().map((status) => `- state: ${status.state}: ${status.text} ${status.detail}`.trimEnd()),
     "",
@@ -58,12 +58,12 @@ async function compose({ context, client, resolution, board }: Parts): Promise<s
 
 async function fromServer(client: LanguageClient | null): Promise<string> {
   if (client === null) {
-    return "The language server is not running. The log (Fuselight: Show Log) says why.";
+    return "The language server is not running. The log (Fuselight: Show Log) has the reason.";
   }
   try {
     const text: unknown = await vscode.commands.executeCommand(serverCommand.problemReport);
-    return typeof text === "string" ? text : "The server gave no report.";
+    return typeof text === "string" ? text : "The server returned no report.";
   } catch (error) {
-    return `The server could not make its report: ${String(error)}`;
+    return `The server could not make its report: ${textOf(error)}`;
   }
 }

@@ -1,25 +1,26 @@
 /**
- * The messages that Fuselight adds to LSP, typed as they are on the wire.
+ * The messages that Fuselight adds to LSP, typed as they are sent.
  *
- * Invariant: every name and key here is the server's too; nothing is computed.
+ * Invariant: the server uses the same names and keys; nothing is computed.
  */
 
 import { NotificationType, type Range, RequestType } from "vscode-languageclient/node";
-import type { BenchTarget, Exported, ExportFormat, MeasuredPage } from "./bench_messages";
-import type { GraphPicture, GraphTarget } from "./graph_messages";
-import type { KernelLink } from "./kernel_lines";
-import type { KernelId } from "./kernel_uri";
+import type { BenchTarget, Exported, ExportFormat, MeasuredPage } from "./bench/messages";
+import type { SourceLines } from "./cursor";
+import type { GraphPicture, GraphTarget } from "./graphs/messages";
+import type { KernelLink } from "./kernels/lines";
+import type { KernelId } from "./kernels/uri";
 
 export type RunState = "untrusted" | "idle" | "starting" | "running" | "failed" | "noInterpreter";
 
-/** The device that `fuselight.device` comes to, and why another than was written. */
+/** The device that `fuselight.device` selects, and the problem with its value. */
 export interface TargetDevice {
   readonly key: string;
   readonly words: string;
   readonly problem: string | null;
 }
 
-/** One device to choose from. */
+/** An entry of the device picker. */
 export interface OfferedDevice {
   readonly key: string;
   readonly name: string;
@@ -28,7 +29,7 @@ export interface OfferedDevice {
   readonly current: boolean;
 }
 
-/** What a folder is doing. `idle` with generation N: every run of generation N and before is published. */
+/** The state of a folder. `idle` with generation N: the results of every run up to N are published. */
 export interface Status {
   readonly folder: string | null;
   readonly state: RunState;
@@ -38,34 +39,45 @@ export interface Status {
   readonly interpreter: string | null;
   readonly why: string | null;
   readonly torch: string | null;
-  /** What kernels are for; null while no server speaks. */
+  /** The target device; null while the server does not run. */
   readonly device: TargetDevice | null;
   readonly running: readonly string[];
 }
 
+/** A question before code runs: about a folder, or about the `__main__` block of a program. */
 export interface ConfirmRun {
   readonly folder: string;
-  readonly summary: string;
-  readonly interpreter: string;
+  /** The file whose `__main__` block would run. */
+  readonly program: string | null;
+  readonly message: string;
+  readonly detail: string;
+  readonly answers: readonly { readonly title: string; readonly answer: Answer }[];
+  /** Whether the user started the run. */
+  readonly explicit: boolean;
 }
+
+/** `run`: also on each save; `command`: when the user asks for it; `later`: ask again. */
+export type Answer = "run" | "command" | "never" | "later";
 
 export interface ConfirmAnswer {
-  readonly answer: "run" | "never" | "later";
+  readonly answer: Answer;
 }
 
-/** One line of the report view, made by the server. `icon` is a codicon's name. */
+/** A node of the report view, made by the server. `icon` is the name of a codicon. */
 export interface ReportNode {
   readonly id: string;
   readonly label: string;
   readonly description: string;
   readonly tooltip: string;
+  /** Label and description, as a screen reader says them. */
+  readonly accessibilityLabel: string;
   readonly icon: string;
   readonly uri: string | null;
   readonly range: Range | null;
   readonly contextValue: string;
-  /** Of a target: how the server knows it. */
+  /** Of a target: its identity for the server. */
   readonly target?: GraphTarget | null;
-  /** The text that it opens, instead of a line to jump to. */
+  /** The generated text that the node opens, instead of a source line. */
   readonly kernel?: KernelEntryId | null;
   readonly children: readonly ReportNode[];
 }
@@ -74,7 +86,7 @@ export interface ReportTree {
   readonly nodes: readonly ReportNode[];
 }
 
-/** Lines of a file, both included; without `line` all of it. */
+/** Lines of a file, both inclusive; without `line`, the whole file. */
 export interface KernelsAt {
   readonly uri: string;
   readonly line?: number;
@@ -82,13 +94,13 @@ export interface KernelsAt {
   readonly target?: string;
 }
 
-/** One text of a kernel, with what the server needs to make it. */
+/** A text of a kernel, with the data from which the server makes it. */
 export interface KernelEntryId extends KernelId {
-  /** As a file; the ending gives the language. */
+  /** File name; its ending selects the language. */
   readonly name: string;
 }
 
-/** One to choose. */
+/** An entry of the kernel picker. */
 export interface KernelEntry extends KernelEntryId {
   readonly label: string;
   readonly description: string;
@@ -99,30 +111,33 @@ export interface KernelForm {
   readonly name: string;
 }
 
-/** The text of a kernel; where there is none, `text` says what to do. */
+/** The text of a kernel; when `found` is false, `text` says what to do. */
 export interface KernelDocument {
   readonly found: boolean;
   readonly text: string;
   readonly links: readonly KernelLink[];
-  /** Lines of what the kernel is compiled to, and the line of its source that they were made of. */
+  /** Lines of compiled code, with the line of the kernel source that they came from. */
   readonly sourceLinks: readonly Omit<KernelLink, "uri">[];
   readonly forms: readonly KernelForm[];
   readonly stale: boolean;
 }
 
-/** A line with a part of the estimated time that is worth a mark; level 3 is the most. */
+/** A line that is marked for its share of the time; level 3 is the largest share. */
 export interface KernelLine {
   readonly line: number;
   readonly level: number;
 }
 
-/** Which run of a target's benchmarks: without `run` the newest; `with` another to compare it with. */
+/** A run of a target's benchmarks: without `run`, the newest; `with` is a run to compare with. */
 export interface MeasuredAt extends BenchTarget {
   readonly run?: string;
   readonly with?: string;
 }
 
-/** What the extension tells the server at the start. */
+/** The target at the cursor, as the server finds it; null outside a Python file. */
+export type TargetAtCursor = () => Promise<GraphTarget | null>;
+
+/** What the extension sends to the server at the start. */
 export interface InitializationOptions {
   readonly settings: unknown;
   readonly trusted: boolean;
@@ -151,6 +166,12 @@ export const confirmRunRequest = new RequestType<ConfirmRun, ConfirmAnswer, void
 export const reportTreeRequest = new RequestType<{ readonly uri: string | null }, ReportTree, void>(
   "fuselight/reportTree",
 );
+/** The target that a command at a line means; null for the whole file. */
+export const targetAtRequest = new RequestType<
+  Pick<SourceLines, "uri" | "line">,
+  { readonly target: string | null },
+  void
+>("fuselight/targetAt");
 export const kernelsAtRequest = new RequestType<
   KernelsAt,
   { readonly kernels: readonly KernelEntry[] },
@@ -176,7 +197,7 @@ export const measuredExportRequest = new RequestType<
   void
 >("fuselight/measuredExport");
 
-/** Commands that the server answers; the language client registers them under the same names. */
+/** Commands of the server; the language client registers them under the same names. */
 export const serverCommand = {
   run: "fuselight.server.run",
   kernels: "fuselight.server.kernels",
@@ -187,23 +208,24 @@ export const serverCommand = {
   devices: "fuselight.server.devices",
   copyFinding: "fuselight.server.copyFinding",
   problemReport: "fuselight.server.problemReport",
-  bench: "fuselight.bench",
-  cancelBench: "fuselight.cancelBench",
-  forgetBench: "fuselight.forgetBench",
+  bench: "fuselight.server.bench",
+  cancelBench: "fuselight.server.cancelBench",
+  forgetBench: "fuselight.server.forgetBench",
 } as const;
 
-/** Commands of benchmarks that the server puts into lenses. */
+/** Commands of benchmarks that the server uses in code lenses. */
 export const clientCommand = {
   benchmark: "fuselight.benchmark",
   showBenchmark: "fuselight.showBenchmark",
 } as const;
 
-/** Commands of the extension that the server may put into lenses and quick fixes. */
+/** Commands of the extension that the server may use in code lenses and quick fixes. */
 export const clientCommands = [
   "fuselight.showDetails",
   "fuselight.showKernel",
   "fuselight.selectInterpreter",
   "fuselight.chooseDevice",
   "fuselight.showLog",
+  "fuselight.openPage",
   ...Object.values(clientCommand),
 ] as const;

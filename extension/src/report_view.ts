@@ -1,32 +1,35 @@
 /**
  * The report of the active file as a tree: targets, frames, graphs, breaks, guards, recompilations.
  *
- * Invariant: the server makes the nodes; here they are only shown, and each one with a place jumps to it.
+ * Invariant: the server makes the nodes, and a node with a position opens it. The view keeps the last Python file while
+ * a page, an output panel or a generated kernel is active.
  */
 
 import * as vscode from "vscode";
-import type { GraphTarget } from "./graph_messages";
+import type { Range } from "vscode-languageclient/node";
+import type { GraphTarget } from "./graphs/messages";
+import { sourceOf } from "./kernels/documents";
 import type { ReportNode } from "./protocol";
 
-/** Asks the server; empty while there is none. */
+/** Asks the server; empty while it does not run. */
 export type FetchReport = (uri: vscode.Uri) => Promise<readonly ReportNode[]>;
 
 export interface ReportView extends vscode.Disposable {
-  /** The report of `uri` is another one now; without `uri`, any may be. */
+  /** The report of `uri` changed; without `uri`, any may have. */
   changed(uri?: string): void;
-  /** Open the view at a target. */
+  /** Opens the view at a target. */
   reveal(uri: vscode.Uri, target: string | null): Promise<void>;
-  /** The target that a node of the tree belongs to; null for what is none. */
+  /** The target that a node of the tree belongs to; null for anything else. */
   targetOf(node: unknown): GraphTarget | null;
-  /** The file that is shown. */
+  /** The file whose report is shown. */
   shown(): vscode.Uri | undefined;
-  /** What is shown, for tests. */
+  /** The shown nodes, for tests. */
   nodes(): readonly ReportNode[];
 }
 
 export function createReportView(
   fetchReport: FetchReport,
-  toRange: (node: ReportNode) => vscode.Range | null,
+  toRange: (range: Range) => vscode.Range | null,
 ): ReportView {
   const changed = new vscode.EventEmitter<undefined>();
   const parents = new Map<ReportNode, ReportNode>();
@@ -37,7 +40,7 @@ export function createReportView(
     onDidChangeTreeData: changed.event,
     getChildren: (node) => [...(node?.children ?? roots)],
     getParent: (node) => parents.get(node),
-    getTreeItem: (node) => treeItem(node, toRange(node), parents.has(node)),
+    getTreeItem: (node) => treeItem(node, node.range && toRange(node.range), parents.has(node)),
   };
   const tree = vscode.window.createTreeView("fuselight.report", {
     treeDataProvider: provider,
@@ -46,9 +49,10 @@ export function createReportView(
 
   async function load(uri: vscode.Uri | undefined): Promise<void> {
     shown = uri;
+    void vscode.commands.executeCommand("setContext", "fuselight.hasPythonFile", uri !== undefined);
     const nodes = uri ? await fetchReport(uri) : [];
     if (shown?.toString() !== uri?.toString()) {
-      return; // another file became the active one meanwhile
+      return; // another file became active meanwhile
     }
     roots = nodes;
     parents.clear();
@@ -59,9 +63,11 @@ export function createReportView(
   }
 
   function follow(editor: vscode.TextEditor | undefined): void {
-    // Focus in an output panel or a picture is no reason to empty the view.
-    if (editor?.document.languageId === "python" && editor.document.uri.toString() !== shown?.toString()) {
-      void load(editor.document.uri);
+    const source = editor && sourceOf(editor.document.uri);
+    // A generated text belongs to its source file; an output panel or a page leaves the view as it is.
+    const isPython = source !== editor?.document.uri || editor?.document.languageId === "python";
+    if (source && isPython && source.toString() !== shown?.toString()) {
+      void load(source);
     }
   }
 
@@ -70,6 +76,7 @@ export function createReportView(
     vscode.workspace.onDidCloseTextDocument((document) => {
       if (document.uri.toString() === shown?.toString()) {
         void load(undefined);
+        follow(vscode.window.activeTextEditor);
       }
     }),
   ];
@@ -77,15 +84,14 @@ export function createReportView(
 
   return {
     changed(uri) {
-      const current = shown ?? vscode.window.activeTextEditor?.document.uri;
-      if (current && (uri === undefined || vscode.Uri.parse(uri).toString() === current.toString())) {
-        void load(current);
+      if (shown && (uri === undefined || vscode.Uri.parse(uri).toString() === shown.toString())) {
+        void load(shown);
       }
     },
     async reveal(uri, target) {
       await load(uri);
       await vscode.commands.executeCommand("fuselight.report.focus");
-      // The server names the file's own `__main__` block "" in commands, and shows it under its usual name.
+      // Commands name the `__main__` block "", and the report shows it as `__main__`.
       const found = roots.find((root) => root.label === (target || "__main__")) ?? roots[0];
       if (found) {
         await tree.reveal(found, { select: true, focus: true, expand: 2 });
@@ -127,6 +133,7 @@ function treeItem(node: ReportNode, range: vscode.Range | null, isChild: boolean
   item.description = node.description;
   item.tooltip = node.tooltip || node.label;
   item.contextValue = node.contextValue;
+  item.accessibilityInformation = { label: node.accessibilityLabel };
   if (node.icon !== "") {
     item.iconPath = new vscode.ThemeIcon(node.icon);
   }

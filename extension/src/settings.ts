@@ -1,17 +1,17 @@
 /**
- * Reads the `fuselight` section. The server parses it; here only the two interpreters are looked at.
+ * Reads the two interpreters from the `fuselight` section. The server parses the other settings.
  *
- * Invariant: a value of the wrong type counts as unset, so that a slip in settings.json never stops the extension.
+ * Invariant: a value of the wrong type counts as unset, so that a mistake in settings.json never stops the extension.
  */
 
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
-import type { Settings } from "./resolve";
+import type { Settings } from "./interpreter/resolve";
 
 export const section = "fuselight";
 
-/** What chooses interpreters, for the window and for each of its folders. */
+/** The settings that choose interpreters, for the window and for each of its folders. */
 export function readSettings(): Settings {
   const folders = vscode.workspace.workspaceFolders ?? [];
   return {
@@ -25,18 +25,19 @@ export function readSettings(): Settings {
   };
 }
 
-/** The whole section as plain data, for the server's first look; it pulls each folder's own afterwards. */
+/** The whole section as plain data, for the start of the server, which then requests the settings of each folder. */
 export function wholeSection(): unknown {
   return JSON.parse(JSON.stringify(vscode.workspace.getConfiguration(section)));
 }
 
-/** A path from a setting, with `~`, `${workspaceFolder}` and `${env:NAME}` filled in; `""` when unset. */
+/** A path from a setting, expanded; `""` when unset. */
 export function readPath(name: string, folder: vscode.WorkspaceFolder | undefined, of = section): string {
   const value = vscode.workspace.getConfiguration(of, folder?.uri).get<unknown>(name);
-  return typeof value === "string" ? fillIn(value.trim(), folder) : "";
+  return typeof value === "string" ? expandPath(value.trim(), folder) : "";
 }
 
-function fillIn(text: string, folder: vscode.WorkspaceFolder | undefined): string {
+/** Expands `~`, `${workspaceFolder}`, `${userHome}` and `${env:NAME}`; a relative path is one of the folder. */
+export function expandPath(text: string, folder: vscode.WorkspaceFolder | undefined): string {
   const filled = text
     .replace(/\$\{workspaceFolder\}/g, folder?.uri.fsPath ?? "")
     .replace(/\$\{userHome\}/g, os.homedir())

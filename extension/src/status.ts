@@ -1,13 +1,13 @@
 /**
- * The status item: what Fuselight is doing in the folder of the active editor, in a word and an icon, and its menu.
+ * The status item: what Fuselight does in the folder of the active editor, and its menu.
  *
- * Invariant: each state differs in its text and its icon, so that nothing is told by colour alone.
+ * Invariant: states differ in their text and their icon, not by color alone.
  */
 
 import * as vscode from "vscode";
-import { sourceOf } from "./kernel_documents";
-import { notice } from "./notice";
+import { sourceOf } from "./kernels/documents";
 import type { RunState, Status } from "./protocol";
+import { fail } from "./say";
 
 const icons: Record<RunState, string> = {
   untrusted: "$(shield)",
@@ -30,7 +30,7 @@ const words: Record<RunState, string> = {
 export interface StatusBoard extends vscode.Disposable {
   /** A folder's state has changed. */
   set(status: Status): void;
-  /** Nothing is known any more: the server went away, for the reason given. */
+  /** Forgets every state: the server stopped, for the given reason. */
   clear(state: RunState, detail: string): void;
   /** The state of the folder that `uri` is in. */
   of(uri: vscode.Uri | undefined): Status;
@@ -38,7 +38,7 @@ export interface StatusBoard extends vscode.Disposable {
   readonly onDidChange: vscode.Event<Status>;
 }
 
-/** `noServer` has no folder; it stands in for every folder that the server has not spoken of. */
+/** The state of every folder that the server has not reported. */
 function noServer(state: RunState, detail: string): Status {
   const nothing = { interpreter: null, why: null, torch: null, device: null, running: [] };
   return { folder: null, state, text: words[state], detail, generation: 0, ...nothing };
@@ -126,23 +126,20 @@ function tooltip(status: Status): vscode.MarkdownString {
   return text;
 }
 
-/** Tells the user, once for each reason, that a folder's interpreter runs nothing, with a way to another one. */
+/** Warns once for each reason that a folder's interpreter cannot run code, with a way to select another. */
 export function warnOfInterpreters(board: StatusBoard): vscode.Disposable {
-  const told = new Map<string | null, string>();
+  const warned = new Map<string | null, string>();
   return board.onDidChange(async ({ folder, state, detail }) => {
     if (state !== "noInterpreter") {
-      told.delete(folder);
+      warned.delete(folder);
       return;
     }
-    if (told.get(folder) === detail) {
+    if (warned.get(folder) === detail) {
       return;
     }
-    told.set(folder, detail);
+    warned.set(folder, detail);
     const actions = { "Select Interpreter": "fuselight.selectInterpreter", "Show Log": "fuselight.showLog" };
-    const chosen = await vscode.window.showErrorMessage(
-      notice(`Fuselight: ${detail}`),
-      ...Object.keys(actions),
-    );
+    const chosen = await fail(`Fuselight: ${detail}`, ...Object.keys(actions));
     if (chosen !== undefined && chosen in actions) {
       await vscode.commands.executeCommand(actions[chosen as keyof typeof actions]);
     }
@@ -153,7 +150,7 @@ interface MenuEntry extends vscode.QuickPickItem {
   readonly command: string;
 }
 
-/** The menu of the status item; what cannot be done in this state is not offered. */
+/** The menu of the status item, with the actions that this state allows. */
 export async function showMenu(status: Status, { answered }: { answered: boolean }): Promise<void> {
   const entries: MenuEntry[] = [];
   const offer = (icon: string, label: string, command: string, description = "") =>
@@ -166,20 +163,20 @@ export async function showMenu(status: Status, { answered }: { answered: boolean
     } else {
       offer("run-all", "Run All Targets in File", "fuselight.runFile");
     }
-    offer("list-tree", "Show the Report", "fuselight.report.focus");
+    offer("list-tree", "Show Report", "fuselight.report.focus");
     offer("arrow-down", "Go to Next Finding", "fuselight.nextFinding");
     const chosen = status.interpreter ? `${status.interpreter} (${status.why ?? ""})` : "none";
     offer("symbol-misc", "Select Interpreter", "fuselight.selectInterpreter", chosen);
     offer("circuit-board", "Choose Target Device", "fuselight.chooseDevice", status.device?.key);
     if (answered) {
-      offer("question", "Ask Again Before Running in This Folder", "fuselight.askAgain");
+      offer("question", "Ask Again Before Running Code in This Folder", "fuselight.askAgain");
     }
     offer("debug-restart", "Restart Worker", "fuselight.restart");
   }
   offer("refresh", "Restart Language Server", "fuselight.restartServer");
   offer("output", "Show Log", "fuselight.showLog");
   offer("clear-all", "Clear Caches", "fuselight.clearCaches");
-  offer("pulse", "Check the Environment", "fuselight.checkEnvironment");
+  offer("pulse", "Check Environment", "fuselight.checkEnvironment");
   offer("bug", "Report a Problem", "fuselight.reportProblem");
   offer("book", "Get Started", "fuselight.openWalkthrough");
   const title = `Fuselight: ${status.text || words[status.state]}`;

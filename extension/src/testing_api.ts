@@ -1,35 +1,40 @@
 /**
- * What `activate` returns: the handles by which tests wait for messages instead of for time.
+ * The result of `activate`: handles with which tests wait for messages instead of for time.
  *
- * Invariant: it only observes, but for `consent`, whose answer a test gives in the user's stead.
+ * Invariant: it only observes, except for `consent`, with which a test answers for the user.
  */
 
 import type * as vscode from "vscode";
 import type { Consent } from "./consent";
-import type { KernelHeat } from "./kernel_heat";
-import type { KernelMarks, Marked } from "./kernel_marks";
+import type { Resolution } from "./interpreter/resolve";
+import type { KernelHeat } from "./kernels/heat";
+import type { KernelMarks, Marked } from "./kernels/marks";
 import type { Lifecycle } from "./lifecycle";
+import { withPageLinks } from "./pages";
 import type { KernelLine, ReportNode, Status } from "./protocol";
 import type { ReportView } from "./report_view";
-import type { Resolution } from "./resolve";
 import type { StatusBoard } from "./status";
 
 export interface TestingApi {
-  /** The first look at the machine is over and the server has started, or could not. */
+  /** Interpreters were resolved, and the server has started or could not. */
   readonly ready: Promise<void>;
   readonly consent: Consent;
   statuses(): readonly Status[];
   resolution(): Resolution | null;
   report(): readonly ReportNode[];
-  /** Lines that are marked since the cursor is on what they come from, or become. */
+  /** Lines that are linked to the line of the cursor. */
   marked(): readonly Marked[];
-  /** Lines that are marked by their share of the time. */
+  /** Lines with a mark for their share of the time. */
   heat(uri: vscode.Uri): readonly KernelLine[];
+  /** The findings as they are published, with the links of their codes. */
+  withPageLinks(diagnostics: readonly vscode.Diagnostic[]): readonly vscode.Diagnostic[];
+  /** The folder of files that the extension makes. */
+  readonly storage: vscode.Uri;
   /** The process id of the language server, or null. */
   serverPid(): number | null;
-  /** The latest generation that the server has spoken of. */
+  /** The latest generation that the server reported. */
   generation(): number;
-  /** Resolves at the first status for which `wanted` holds, the present one included. */
+  /** Resolves at the first status for which `wanted` holds, including the current one. */
   until(wanted: (status: Status) => boolean): Promise<Status>;
   /** Every run up to `generation` is over and its findings are published. */
   idle(generation: number): Promise<Status>;
@@ -43,10 +48,11 @@ interface Parts {
   readonly report: ReportView;
   readonly marks: KernelMarks;
   readonly heat: KernelHeat;
+  readonly storage: vscode.Uri;
 }
 
 export function createTestingApi(parts: Parts): TestingApi {
-  const { ready, board, lifecycle, consent, report, marks, heat } = parts;
+  const { ready, board, lifecycle, consent, report, marks, heat, storage } = parts;
   function until(wanted: (status: Status) => boolean): Promise<Status> {
     const present = board.all().find(wanted);
     if (present) {
@@ -69,6 +75,8 @@ export function createTestingApi(parts: Parts): TestingApi {
     report: () => report.nodes(),
     marked: () => marks.marked(),
     heat: (uri) => heat.marks(uri),
+    withPageLinks,
+    storage,
     serverPid: () => lifecycle.client()?.serverProcess?.pid ?? null,
     generation: () => Math.max(0, ...board.all().map((status) => status.generation)),
     until,

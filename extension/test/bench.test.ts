@@ -3,8 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import type { Details, Roofline, Step, WallPart } from "../src/bench_messages.ts";
-import { benchPage, benchPolicy } from "../src/bench_page.ts";
+import type { Details, Roofline, Step, WallPart } from "../src/bench/messages.ts";
 import {
   benchShownIn,
   benchTargetIn,
@@ -14,8 +13,9 @@ import {
   pictureIn,
   renamedUri,
   startedIn,
-} from "../src/bench_target.ts";
-import { oneAtATime } from "../src/one_at_a_time.ts";
+} from "../src/bench/target.ts";
+import { coalesce } from "../src/coalesce.ts";
+import { pageHtml, pagePolicy } from "../src/webview_page.ts";
 import { flameRows, stageOf, stageTimes } from "../webview/bench/flame.ts";
 import { profileOf } from "../webview/bench/profiles.ts";
 import { ceilings, intensities, memoryLimit, rates, ridge, shownPoints } from "../webview/bench/roofline.ts";
@@ -186,9 +186,9 @@ describe("The page around it", () => {
   const source = "https://x.vscode-cdn.net";
 
   it("allows its own script and style sheet, and nothing else", () => {
-    const policy = benchPolicy({ source, nonce: "abc" });
+    const policy = pagePolicy({ source, nonce: "abc" });
     assert.equal(policy, `default-src 'none'; style-src ${source}; script-src 'nonce-abc'; img-src data:`);
-    const html = benchPage({
+    const html = pageHtml({
       source,
       nonce: "abc",
       script: `${source}/bench.js`,
@@ -306,11 +306,11 @@ describe("The benchmark that is meant", () => {
   });
 });
 
-describe("Questions of a page", () => {
-  it("are put one at a time, and those that come meanwhile are one more", async () => {
+describe("Requests of a page", () => {
+  it("are sent one at a time, and later ones become one more", async () => {
     const open: (() => void)[] = [];
     let asked = 0;
-    const draw = oneAtATime(() => {
+    const draw = coalesce(() => {
       asked += 1;
       return new Promise((done) => {
         open.push(done);
@@ -327,9 +327,9 @@ describe("Questions of a page", () => {
     assert.equal(asked, 2);
   });
 
-  it("go on behind one that fails", async () => {
+  it("continue after one that fails", async () => {
     let asked = 0;
-    const draw = oneAtATime(() => {
+    const draw = coalesce(() => {
       asked += 1;
       return asked === 1 ? Promise.reject(new Error("gone")) : Promise.resolve();
     });

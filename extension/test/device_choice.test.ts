@@ -2,49 +2,49 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeFor, entriesOf } from "../src/device_choice.ts";
+import { changeFor, entriesOf } from "../src/kernels/device_choice.ts";
 
 const cases: readonly [string, Parameters<typeof changeFor>, ReturnType<typeof changeFor>][] = [
-  ["a first choice goes to the folder", ["h200", {}, true], { place: "workspaceFolder", value: "h200" }],
+  ["a first choice goes to the folder", ["h200", {}, true], { scope: "workspaceFolder", value: "h200" }],
   [
     "outside any folder it goes to the user's settings",
     ["h200", {}, false],
-    { place: "global", value: "h200" },
+    { scope: "global", value: "h200" },
   ],
   [
     "it goes where one stands already",
     ["h200", { globalValue: "t4" }, true],
-    { place: "global", value: "h200" },
+    { scope: "global", value: "h200" },
   ],
   [
     "the innermost of several",
     ["h200", { globalValue: "t4", workspaceFolderValue: "l4" }, true],
-    { place: "workspaceFolder", value: "h200" },
+    { scope: "workspaceFolder", value: "h200" },
   ],
   [
     "a workspace of several folders",
     ["h200", { workspaceValue: "t4" }, true],
-    { place: "workspace", value: "h200" },
+    { scope: "workspace", value: "h200" },
   ],
   [
     "auto takes the value out",
     ["auto", { workspaceFolderValue: "t4", workspaceValue: "t4" }, true],
-    { place: "workspaceFolder", value: undefined },
+    { scope: "workspaceFolder", value: undefined },
   ],
   [
     "auto in the user's settings likewise",
     ["auto", { globalValue: "t4" }, true],
-    { place: "global", value: undefined },
+    { scope: "global", value: undefined },
   ],
   [
     "auto is written where a setting farther out says otherwise",
     ["auto", { globalValue: "t4", workspaceFolderValue: "l4" }, true],
-    { place: "workspaceFolder", value: "auto" },
+    { scope: "workspaceFolder", value: "auto" },
   ],
   [
     "so it is for a folder in a workspace that has one",
     ["auto", { workspaceValue: "t4", workspaceFolderValue: "l4" }, true],
-    { place: "workspaceFolder", value: "auto" },
+    { scope: "workspaceFolder", value: "auto" },
   ],
 ];
 

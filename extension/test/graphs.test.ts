@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { GraphArrow, GraphBox, GraphPicture } from "../src/graph_messages.ts";
-import { amongOffered, targetIn, titleOf } from "../src/graph_target.ts";
-import { blocksOf, layOut, linesOf } from "../webview/layout.ts";
-import { lineOf, type Row, spokenOf, step, tagOf, treeOf } from "../webview/words.ts";
+import type { GraphArrow, GraphBox, GraphPicture } from "../src/graphs/messages.ts";
+import { amongOffered, targetIn, titleOf } from "../src/graphs/target.ts";
+import { blocksOf, layOut, linesOf } from "../webview/graphs/layout.ts";
+import { lineOf, type Row, spokenOf, step, tagOf, treeOf } from "../webview/graphs/words.ts";
 
 const uri = "file:///w/model.py";
 const range = { start: { line: 1, character: 4 }, end: { line: 1, character: 9 } };
@@ -49,9 +49,9 @@ const texts = (rows: readonly Row[]): readonly string[] =>
 describe("The words of a box", () => {
   it("say what it is, which, how often and where", () => {
     assert.equal(lineOf(first), "Graph 0/0: Net.forward, model.py:3");
-    assert.equal(tagOf(again), "Graph 0/1, compiled again");
-    assert.equal(tagOf(box("0/0 to 9/0", { count: 10 })), "Graph 0/0 to 9/0 x 10");
-    assert.equal(tagOf(box("e", { kind: "eager", name: "" })), "Left to eager");
+    assert.equal(tagOf(again), "Graph 0/1, recompiled");
+    assert.equal(tagOf(box("0/0 to 9/0", { count: 10 })), "Graph 0/0 to 9/0 × 10");
+    assert.equal(tagOf(box("e", { kind: "eager", name: "" })), "Eager");
     assert.equal(tagOf(box("more", { kind: "more", name: "", count: 90 })), "Not drawn");
     assert.equal(lineOf(second), "Graph 1/0: Net.forward");
   });
@@ -61,7 +61,7 @@ describe("The words of a box", () => {
       spokenOf(first, picture),
       "Graph 0/0: Net.forward, model.py:3. 3 operators. 2 guards. leads to 2 boxes",
     );
-    assert.equal(spokenOf(second, picture), "Graph 1/0: Net.forward. leads nowhere");
+    assert.equal(spokenOf(second, picture), "Graph 1/0: Net.forward. leads to no box");
   });
 });
 
@@ -78,7 +78,7 @@ describe("The tree", () => {
       "2 guards",
       "called from Target: Net, model.py:1",
       "ends at Graph break GB0059: `print` cannot be traced, model.py:1",
-      "compiled again as Graph 0/1, compiled again: Net.forward, model.py:3",
+      "recompiled as Graph 0/1, recompiled: Net.forward, model.py:3",
     ]);
   });
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { generatedLines, type KernelLink, sourceLines } from "../src/kernel_lines.ts";
-import { idOf, partsOf } from "../src/kernel_uri.ts";
+import { generatedLines, type KernelLink, sourceLines } from "../src/kernels/lines.ts";
+import { idOf, partsOf } from "../src/kernels/uri.ts";
 
 describe("The URI of a kernel", () => {
   const id = {

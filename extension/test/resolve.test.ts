@@ -15,7 +15,7 @@ import {
   resolve,
   type Settings,
   serverStep,
-} from "../src/resolve.ts";
+} from "../src/interpreter/resolve.ts";
 
 const folder = "file:///work";
 type Answer = Extract<Probe, { ok: true }>;
@@ -36,11 +36,16 @@ function settings(own: { interpreter?: string; serverInterpreter?: string } = {}
   };
 }
 
-function machine(found: readonly Candidate[], probes: Record<string, Probe>, bundled = true): Environment {
+function machine(
+  found: readonly Candidate[],
+  probes: Record<string, Probe>,
+  bundled = true,
+  offered: readonly Candidate[] = [],
+): Environment {
   const shared = [candidate("PATH", "/usr/bin/python3")];
   const known = { "/usr/bin/python3": python(11), ...probes };
   return {
-    folders: [{ uri: folder, found }],
+    folders: [{ uri: folder, found, offered }],
     shared,
     probes: new Map(
       Object.entries(known).map(([path, probe]) => [key({ executable: path, args: [] }), probe]),
@@ -157,4 +162,21 @@ test("an environment is offered once, with its torch, and those that have one co
       ["/usr/bin/python", null, "from variable"],
     ],
   );
+});
+
+test("pyenv versions, recent choices and environments beside the folder are offered, and never chosen", () => {
+  const probes = {
+    "/pyenv/3.12/bin/python": python(12, { prefix: "/pyenv/3.12", torch: "2.13.0" }),
+    "/pyenv/3.8/bin/python": python(8),
+  };
+  const more = [
+    candidate("offered", "/pyenv/3.12/bin/python"),
+    candidate("offered", "/pyenv/3.8/bin/python"),
+  ];
+  const environment = machine([], probes, true, more);
+  assert.ok(candidates(settings(), environment, true).includes(more[0] as Candidate), "it is probed");
+  assert.ok(!candidates(settings(), environment, false).includes(more[0] as Candidate));
+  assert.deepEqual(chosen(resolve(settings(), environment, true)), ["/usr/bin/python3", "/usr/bin/python3"]);
+  const listed = offers(settings(), environment, folder).map((one) => one.candidate.interpreter.executable);
+  assert.deepEqual(listed, ["/pyenv/3.12/bin/python", "/usr/bin/python3"]);
 });

@@ -1,7 +1,7 @@
 /**
- * Elements of the page, made without any markup: what is shown of a workspace stays text.
+ * Elements of a page, made without markup, so that content of a workspace stays text.
  *
- * Invariant: style comes from the style sheet, and sizes and places from properties: the page allows no inline style.
+ * Invariant: styles come from the style sheet, sizes and positions from properties: the page allows no inline style.
  */
 
 type Attributes = Readonly<Record<string, string | number | boolean>>;

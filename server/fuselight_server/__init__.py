@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-def main() -> None:
-    """Entry point of the `fuselight` command."""
-    from fuselight_server.cli import app  # noqa: PLC0415 - the server, which imports this package too, needs no CLI
+def main() -> int:
+    """Entry point of the `fuselight` command; returns its exit code."""
+    from fuselight_server.cli.command_line import run_command  # noqa: PLC0415 - the server needs no command line
 
-    app()
+    return run_command()

@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from lsprotocol import types
-from pygls.io_ import StdinAsyncReader, run_async
+from pygls.io_ import run_async
 
-from fuselight_server.analysis import Analysis
 from fuselight_server.features import (
-    bench,
     code_action,
     code_lens,
     commands,
@@ -28,29 +26,34 @@ from fuselight_server.features import (
     files,
     graphs,
     hover,
-    kernel_documents,
     lifecycle,
     progress,
     protocol,
-    report_tree,
     sync,
+    target_at,
 )
-from fuselight_server.features.face import Face
+from fuselight_server.features.bench import commands as bench_commands
+from fuselight_server.features.bench import page
+from fuselight_server.features.kernels import documents
+from fuselight_server.features.lsp_ui import LspUi
+from fuselight_server.features.pipes import BoundedReader, ThreadedWriter, own_pipes
+from fuselight_server.features.report import tree
 from fuselight_server.features.server import Server, register, register_command
 from fuselight_server.interpreters import first
-from fuselight_server.pipes import ThreadedWriter, own_pipes
+from fuselight_server.session.analysis import Analysis
 from fuselight_server.settings import ResolvedInterpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from threading import Event
 
-    from fuselight_server.runs import Lane, OwnedWorker
+    from fuselight_server.runs.keys import WorkerKey
+    from fuselight_server.runs.queue import OwnedWorker
+    from fuselight_server.session.state import Folder
     from fuselight_server.settings import Settings
-    from fuselight_server.state import Folder
 
 LAST_WORDS = 2.0
-"""Seconds that a client has to read what it was told before the end."""
+"""Seconds that a client has to read the last messages."""
 
 
 def main() -> None:
@@ -76,7 +79,7 @@ async def _serve(server: Server, stdin: BinaryIO, stdout: BinaryIO) -> None:
     try:
         await run_async(
             stop_event=stop,
-            reader=StdinAsyncReader(stdin, server.thread_pool),
+            reader=BoundedReader(stdin, server.thread_pool, logging.getLogger(__name__).warning),
             protocol=server.protocol,
             logger=logging.getLogger("pygls"),
             error_handler=server.report_server_error,
@@ -88,14 +91,14 @@ async def _serve(server: Server, stdin: BinaryIO, stdout: BinaryIO) -> None:
 
 
 def make_server(
-    make_worker: Callable[[Lane, Settings, Callable[[str], None]], OwnedWorker] | None = None,
+    make_worker: Callable[[WorkerKey, Settings, Callable[[str], None]], OwnedWorker] | None = None,
 ) -> Server:
     """Put the parts together. `make_worker` is for tests; None: real ones."""
     server = Server()
-    server.face = Face(server)
+    server.ui = LspUi(server)
     server.analysis = Analysis(
         server.state,
-        server.face,
+        server.ui,
         make_worker=make_worker or _worker,
         find_interpreter=find_interpreter,
     )
@@ -126,13 +129,14 @@ def _register(server: Server) -> None:
         (types.WINDOW_WORK_DONE_PROGRESS_CANCEL, progress.cancelled),
         (protocol.TRUST, lifecycle.trust),
         (protocol.INTERPRETER_CHANGED, configuration.interpreter_changed),
-        (protocol.REPORT_TREE, report_tree.report_tree),
-        (protocol.KERNELS_AT, kernel_documents.kernels_at),
-        (protocol.KERNEL_DOCUMENT, kernel_documents.kernel_document),
-        (protocol.KERNEL_LINES, kernel_documents.kernel_lines),
+        (protocol.REPORT_TREE, tree.report_tree),
+        (protocol.TARGET_AT, target_at.answer),
+        (protocol.KERNELS_AT, documents.kernels_at),
+        (protocol.KERNEL_DOCUMENT, documents.kernel_document),
+        (protocol.KERNEL_LINES, documents.kernel_lines),
         (protocol.GRAPHS, graphs.graphs),
-        (protocol.MEASURED, bench.answer),
-        (protocol.MEASURED_EXPORT, bench.export),
+        (protocol.MEASURED, page.answer),
+        (protocol.MEASURED_EXPORT, page.export),
         (protocol.DOCTOR, doctor.examine),
     ):
         register(server, method, handler)
@@ -145,13 +149,13 @@ def _register(server: Server) -> None:
     )
     register(server, types.WORKSPACE_DID_RENAME_FILES, files.renamed, files.PYTHON_FILES)
     register(server, types.WORKSPACE_DID_DELETE_FILES, files.deleted, files.PYTHON_FILES)
-    for name, command in {**commands.COMMANDS, **bench.COMMANDS}.items():
+    for name, command in {**commands.COMMANDS, **bench_commands.COMMANDS}.items():
         register_command(server, name, command)
 
 
-def _worker(lane: Lane, settings: Settings, log: Callable[[str], None]) -> OwnedWorker:
-    from fuselight_server.worker_process import Worker  # noqa: PLC0415 - the first run needs it
-    from fuselight_server.worker_start import Interpreter  # noqa: PLC0415 - the same
+def _worker(lane: WorkerKey, settings: Settings, log: Callable[[str], None]) -> OwnedWorker:
+    from fuselight_server.worker_client.client import Worker  # noqa: PLC0415 - the first run needs it
+    from fuselight_server.worker_client.process import Interpreter  # noqa: PLC0415 - the same
 
     return Worker(
         Interpreter(lane.executable, lane.args),
@@ -159,7 +163,7 @@ def _worker(lane: Lane, settings: Settings, log: Callable[[str], None]) -> Owned
         env={**os.environ, **dict(lane.environment)},
         log=log,
         idle_seconds=settings.idle_minutes * 60,
-        # To look into a process stops it, and what is measured then is wrong.
+        # Sampling stops the process, which would falsify the measured times.
         sample_after=0.0 if lane.measures else settings.sample_after_seconds,
     )
 

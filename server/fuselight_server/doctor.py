@@ -1,6 +1,6 @@
-"""Asks an interpreter what it can compile, and says the answer as text (compiler/fuselight/doctor does the looking).
+"""Runs the checks of an interpreter (compiler/fuselight/doctor) and sums them up in words.
 
-Invariant: each question ends, with a check that says why if the process gives none; nothing of the user's runs.
+Invariant: the checks end, with a failed one if the process does not answer, and no code of the user's runs.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 from fuselight.codec import DecodeError, decode
 from fuselight.doctor import Check, Status
-from fuselight_server.worker_start import launch_path
+from fuselight_server.worker_client.process import launch_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
 
-    from fuselight_server.worker_start import Interpreter
+    from fuselight_server.worker_client.process import Interpreter
 
 SILENCE = 240.0
 """Seconds without an answer after which the process is ended: a compile has its own limit below that."""
 _TAIL = 400
-_MARKS = {Status.OK: "ok", Status.WARNING: "warning", Status.FAILED: "FAILED", Status.SKIPPED: "left out"}
+_MARKS = {Status.OK: "ok", Status.WARNING: "warning", Status.FAILED: "FAILED", Status.SKIPPED: "skipped"}
 
 
 async def examine(
@@ -83,17 +83,17 @@ def failed(checks: Iterable[Check]) -> bool:
 
 
 def mark(status: Status) -> str:
-    """The word for how a check ended."""
+    """Return the word for a status."""
     return _MARKS[status]
 
 
 def verdict(checks: Iterable[Check]) -> str:
-    """Say in one line what the checks came to."""
-    told = list(checks)
-    bad = sum(check.status is Status.FAILED for check in told)
-    doubtful = sum(check.status is Status.WARNING for check in told)
+    """Sum up the checks in one line."""
+    done = list(checks)
+    bad = sum(check.status is Status.FAILED for check in done)
+    doubtful = sum(check.status is Status.WARNING for check in done)
     if bad:
-        return f"{bad} of {len(told)} checks failed: mend the first, and check again"
+        return f"{bad} of {len(done)} checks failed: fix the first one, then check again"
     if doubtful:
-        return f"torch.compile works here; {doubtful} of {len(told)} checks have something to say"
-    return f"torch.compile works here: {len(told)} checks, nothing to mend"
+        return f"torch.compile works here; {doubtful} of {len(done)} checks have warnings"
+    return f"torch.compile works here: {len(done)} checks, nothing to fix"

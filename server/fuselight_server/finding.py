@@ -66,7 +66,14 @@ class Finding:
     """Further GB ids of the chain, cause excluded."""
     cost: tuple[str, ...] = ()
     """Facts: `splits forward into 2 graphs`, `3 operators run in eager`."""
+    cost_us: float = 0.0
+    """The estimated or measured part of a call, microseconds; 0 where it is not known."""
     fixes: tuple[str, ...] = ()
     """Stable names of quick fixes that apply: `insert_inputs`, `mark_dynamic`, ..."""
     data: tuple[tuple[str, str], ...] = ()
     """What a fix needs, as pairs: `("parameter", "x")`, `("dimension", "0")`."""
+
+
+def rank(finding: Finding) -> tuple[int, float, str, int]:
+    """Order findings: the worst first, of these the most expensive, then by place."""
+    return (-finding.severity, -finding.cost_us, finding.span.path, finding.span.line)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Choice:
+class InterpreterChoice:
     """An interpreter and why it was taken."""
 
     executable: str
@@ -30,7 +30,7 @@ class NoInterpreterError(Exception):
     """No interpreter can be used; the message says what was looked at and what to do."""
 
 
-def choose(named: str | None, project: Path, environ: Mapping[str, str]) -> Choice:
+def choose(named: str | None, project: Path, environ: Mapping[str, str]) -> InterpreterChoice:
     """The first rung that names an interpreter that exists. Raises NoInterpreterError."""
     if named is not None:
         found = shutil.which(named) or (str(Path(named).absolute()) if _runs(Path(named)) else None)
@@ -38,7 +38,7 @@ def choose(named: str | None, project: Path, environ: Mapping[str, str]) -> Choi
             raise NoInterpreterError(
                 f"--python {named}: there is no such program. Give the path of a Python with torch."
             )
-        return Choice(found, "--python")
+        return InterpreterChoice(found, "--python")
     found_first = first(project, environ, active_first=True)
     if found_first is not None:
         return found_first
@@ -48,7 +48,7 @@ def choose(named: str | None, project: Path, environ: Mapping[str, str]) -> Choi
     )
 
 
-def first(project: Path, environ: Mapping[str, str], *, active_first: bool) -> Choice | None:
+def first(project: Path, environ: Mapping[str, str], *, active_first: bool) -> InterpreterChoice | None:
     """The first interpreter of the ladder; None where there is not even a Python.
 
     `active_first`: whether the environment that is active goes before the project's own. It does in a terminal, where
@@ -59,27 +59,27 @@ def first(project: Path, environ: Mapping[str, str], *, active_first: bool) -> C
     return next(ladder, None)
 
 
-def _active(environ: Mapping[str, str]) -> Iterator[Choice]:
+def _active(environ: Mapping[str, str]) -> Iterator[InterpreterChoice]:
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = environ.get(variable)
         python = _python_of(Path(folder)) if folder else None
         if python is not None:
-            yield Choice(python, variable)
+            yield InterpreterChoice(python, variable)
 
 
-def _own(project: Path) -> Iterator[Choice]:
+def _own(project: Path) -> Iterator[InterpreterChoice]:
     for folder_name in (".venv", "venv"):
         python = _python_of(project / folder_name)
         if python is not None:
-            yield Choice(python, f"the {folder_name} of {project}")
+            yield InterpreterChoice(python, f"the {folder_name} of {project}")
 
 
-def _last() -> Iterator[Choice]:
+def _last() -> Iterator[InterpreterChoice]:
     if importlib.util.find_spec("torch") is not None:
-        yield Choice(sys.executable, "the torch of the Python that runs fuselight")
+        yield InterpreterChoice(sys.executable, "the torch of the Python that runs fuselight")
     found = shutil.which("python3") or shutil.which("python")
     if found is not None:
-        yield Choice(found, "python3 on PATH")
+        yield InterpreterChoice(found, "python3 on PATH")
 
 
 def _python_of(folder: Path) -> str | None:

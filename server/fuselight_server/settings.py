@@ -60,11 +60,11 @@ class KernelSettings:
     when: Literal["onDemand", "onSave"] = "onDemand"
     lens: Literal["line", "function", "off"] = "line"
     heat: Literal["gutter", "ruler", "off"] = "gutter"
-    """Drawn by the client, which reads it itself."""
+    """The client reads this setting itself, and draws the marks."""
     advise_from_percent: float = 5.0
-    """Of the estimated time of a target's kernels: from where on copies and graph breaks between them are told."""
+    """Copies and graph breaks are reported from this percentage of the estimated time of a target's kernels."""
     advise_repeats: int = 6
-    """Equal instances of a module from which on it is advised to compile one."""
+    """From this many equal instances of a module, a finding advises to compile only one."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,8 @@ class Settings:
     server_interpreter: str = ""
     """Path of the Python that runs this server; read by the client alone."""
     run: Literal["save", "manual"] = "save"
+    run_scope: Literal["workspace", "openFiles", "file"] = "workspace"
+    """Whose targets a save runs again: every one whose last run used the file, those of open files, the file's."""
     limits: LimitSettings = LimitSettings()
     idle_minutes: float = 10.0
     """After so many minutes without a run a worker is stopped."""
@@ -135,8 +137,8 @@ class Settings:
 def parse_settings(data: Any) -> tuple[Settings, tuple[str, ...]]:
     """Read the JSON value of the `fuselight` section.
 
-    Returns the settings and one warning per value that was replaced by its default. Unknown names are passed
-    over: a newer client may have more of them.
+    Returns the settings and one warning for each value that was replaced by its default. Unknown names are ignored,
+    because a newer client may have more of them.
     """
     warnings: list[str] = []
     return _parse(Settings, data, "fuselight", warnings), tuple(warnings)
@@ -185,7 +187,7 @@ def _interpreter(data: Any, name: str, warnings: list[str]) -> ResolvedInterpret
             args=tuple(str(arg) for arg in args) if isinstance(args, (list, tuple)) else (),
             why=why if isinstance(why, str) else "",
         )
-    warnings.append(f"{name} should be an interpreter, not {_short(data)}; it is passed over")
+    warnings.append(f"{name} should be an interpreter, not {_short(data)}; it is ignored")
     return None
 
 
@@ -199,7 +201,7 @@ def _devices(data: Any, name: str, warnings: list[str]) -> dict[str, Device]:
         try:
             devices[str(key)] = from_settings(str(key), value)
         except UnfitDevice as unfit:
-            warnings.append(f"{name}.{str(unfit).rstrip('.')}; the device is passed over")
+            warnings.append(f"{name}.{str(unfit).rstrip('.')}; the device is ignored")
     return devices
 
 

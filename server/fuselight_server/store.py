@@ -1,14 +1,16 @@
-"""The workspace's `.fuselight/` folder: what the last `fuselight run` learnt.
+"""The workspace's `.fuselight/` folder, with the report of the last `fuselight run`.
 
-The editor shows it, and the ladder of inputs takes recorded calls from it.
-It holds the user's code, so: mode 0700, files 0600, and a .gitignore of its own that keeps all of it out of a
-repository. Invariant: files are replaced as a whole and bounded in size; a damaged one reads as absent.
+The folder holds the user's code: mode 0700, files 0600, and a .gitignore that keeps it out of a repository. Invariant:
+files are replaced as a whole and bounded in size, a damaged one reads as absent, and no link is followed: a repository
+may bring a `.fuselight` that leads anywhere.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
+import gzip
 import json
 import os
 import tempfile
@@ -17,6 +19,7 @@ from pathlib import Path
 
 from fuselight.codec import DecodeError, decode, encode
 from fuselight.report import Report
+from fuselight_server.files import open_regular, read_regular
 
 FOLDER = ".fuselight"
 REPORT = "last-run.json"
@@ -64,6 +67,7 @@ class Store:
     def prepare(self) -> None:
         """Create the folder, closed to others and invisible to git. Raises OSError."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
+        check_not_a_link(self.folder)
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
             write_whole(ignore, b"*\n")
@@ -83,28 +87,60 @@ class Store:
 
     def read_report(self) -> Report | None:
         """The last run's report; None where there is none that can be read."""
-        return read_report(self.report_path)
+        return read_report(self.report_path) if is_own(self.folder) else None
 
     def clear(self) -> None:
-        """Remove what the store holds."""
+        """Remove the files of the store."""
+        if not is_own(self.folder):
+            return
         for path in (self.report_path, self.folder / ".gitignore", *self._left()):
             path.unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
 
     def _left(self) -> list[Path]:
-        """What writers that were killed have left, and what one that is at it has so far."""
-        return [path for name in (REPORT, ".gitignore") for path in self.folder.glob(f"{name}*{_LEFT}")]
+        """Files that are being written, or that writers which were killed have left."""
+        return [path for name in (REPORT, ".gitignore") for path in files_of(self.folder, f"{name}*{_LEFT}")]
 
 
 def read_report(path: Path) -> Report | None:
     """A report from a file that anything may have happened to: None if absent, damaged or too large."""
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            return None
-        return decode(Report, json.loads(path.read_bytes()))
+        report = decode(Report, json.loads(read_regular(path, _MAX_BYTES, follow_link=False)))
     except (OSError, ValueError, DecodeError, RecursionError):
         return None
+    return report if all(0 <= one.frame < len(report.frames) for one in report.compiles) else None
+
+
+def is_own(folder: Path) -> bool:
+    """Whether a folder of the store lies in the workspace: no folder from `.fuselight` down to it is a link."""
+    while folder.name != FOLDER and folder != folder.parent:
+        if os.path.islink(folder):  # noqa: PTH114 - it raises nothing
+            return False
+        folder = folder.parent
+    return not os.path.islink(folder)  # noqa: PTH114 - the same
+
+
+def check_not_a_link(folder: Path) -> None:
+    """Raise OSError where a folder of the store is a link."""
+    if not is_own(folder):
+        raise OSError(errno.ELOOP, "it is a link, which Fuselight does not follow", str(folder))
+
+
+def files_of(folder: Path, pattern: str) -> list[Path]:
+    """List the files of a folder of the store; none if the folder is a symbolic link."""
+    return list(folder.glob(pattern)) if is_own(folder) else []
+
+
+def read_gzip(path: Path, limit: int) -> bytes:
+    """Unpack a file of the store. Raises OSError, EOFError or zlib.error; a linked folder counts as missing."""
+    if not is_own(path.parent):
+        raise FileNotFoundError(errno.ENOENT, "the folder is a symbolic link", str(path))
+    with open_regular(path, follow_link=False) as packed, gzip.GzipFile(fileobj=packed) as file:
+        data = file.read(limit + 1)  # a small file can unpack to a very large one
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(path))
+    return data
 
 
 def recorded_calls(report: Report | None, path: str) -> dict[str, tuple[str, ...]]:

@@ -13,21 +13,21 @@ def varying_size(x):
 # fuselight: size_of_one(f32[1])
 # fuselight: size_of_one(f32[9])
 def size_of_one(x):
-    return x + 1  # info: [FL201] "torch always compiles a size of 0 or 1 by itself"
+    return x + 1  # info: [FL201] "torch always compiles a size of 0 or 1 separately"
 
 
 # fuselight: size_of_one_though_dynamic(f32[4])
 # fuselight: size_of_one_though_dynamic(f32[1])
 @torch.compile(dynamic=True)
 def size_of_one_though_dynamic(x):
-    return x + 1  # info: [FL201] "torch always compiles a size of 0 or 1 by itself"
+    return x + 1  # info: [FL201] "torch always compiles a size of 0 or 1 separately"
 
 
 # fuselight: kept_fixed(f32[4])
 # fuselight: kept_fixed(f32[5])
 @torch.compile(dynamic=False)
 def kept_fixed(x):
-    return x + 1  # warning: [FL201] "Take away what keeps this size fixed, dynamic=False"
+    return x + 1  # warning: [FL201] "Remove dynamic=False or mark_static"
 
 
 # fuselight: fixed_by_a_loop(f32[4])
@@ -49,7 +49,7 @@ def off(x):
 # fuselight: a_tensor_comes_from_behind_a_break(f32[5])
 def a_tensor_comes_from_behind_a_break(x):
     return off(x) + 1  # warning: [GB0098] "off"
-    # warning: [FL201] "so was the part of it after the graph break"
+    # warning: [FL201] "its part after the graph break"
 
 
 # fuselight: an_argument_behind_a_break(f32[4])
@@ -65,7 +65,7 @@ def a_number_stands_on_what_made_it(x):
     n = x.sum().item()  # warning: [GB0124] "item"
     # warning: [FL201] "recompiled: the value of `x.sum().item()`"
     print("between")  # warning: [GB0059] "print"
-    return x * n  # warning: [FL201] "Keep `n` a tensor, so that the graph break"
+    return x * n  # warning: [FL201] "Keep `n` a tensor, so that no Python number crosses the graph break"
 
 
 # fuselight: Scaled()(f32[4])
@@ -83,7 +83,7 @@ class Scaled(nn.Module):
 # fuselight: varying_number(f32[4], 2)
 # fuselight: varying_number(f32[4], 3)
 def varying_number(x, n):
-    return x * n  # warning: [FL201] "Pass `n` as a tensor, whose value no guard checks"
+    return x * n  # warning: [FL201] "Pass `n` as a tensor, whose value has no guard"
 
 
 # fuselight: varying_length([f32[4]])
@@ -123,7 +123,7 @@ def make(scale):
 # fuselight: several_guards(f32[4], 2, "a")
 # fuselight: several_guards(f64[4], 2, "b")
 def several_guards(x, n, name):
-    if name == "a":  # warning: [FL201] "These guards failed too:"
+    if name == "a":  # warning: [FL201] "Other failed guards:"
         return x * n
     return x + n
 
@@ -151,7 +151,7 @@ def no_break_can_be_here(x):
 # fuselight: two_sizes(f32[4], f32[4])
 # fuselight: two_sizes(f32[5], f32[5])
 def two_sizes(a, b):
-    return a + b  # warning: [FL201] "that they vary, all of them"
+    return a + b  # warning: [FL201] "Mark all these sizes as dynamic"
 
 
 COUNT = 2
@@ -162,5 +162,5 @@ COUNT = 2
 @torch.compile(dynamic=True)
 def counts(x):
     global COUNT
-    COUNT += 1  # warning: [FL201] "Pass it as an argument, as a tensor if it varies often"
+    COUNT += 1  # warning: [FL201] "Pass it as an argument, or as a tensor if it varies often"
     return x * COUNT

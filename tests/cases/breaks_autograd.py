@@ -88,7 +88,7 @@ class Product(Function):
 # fuselight: the_same_tensor_twice(f32[4], train=True)
 def the_same_tensor_twice(x):
     y = x * WEIGHT
-    return Product.apply(y, y)  # warning: [GB6297] "an autograd.Function is given the same tensor twice"
+    return Product.apply(y, y)  # warning: [GB6297] "an autograd.Function receives the same tensor twice"
 
 
 class Keyword(Function):

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 # fuselight: item(f32[4])
 def item(x):
-    return x * x.sum().item()  # warning: [GB0124] "`.item()` turns a tensor into a Python number"
+    return x * x.sum().item()  # warning: [GB0124] "`.item()` converts a tensor to a Python number"
     #          ^^^^^^^^^^^^^^
 
 
@@ -18,7 +18,7 @@ def int_of_a_tensor(x):
 
 # fuselight: branch_on_a_tensor(f32[4])
 def branch_on_a_tensor(x):
-    if x.sum() > 0:  # warning: [GB0170] "decides which branch is taken"
+    if x.sum() > 0:  # warning: [GB0170] "a branch depends on the data of a tensor"
     #  ^^^^^^^^^^^
         return x + 1
     return x - 1
@@ -56,13 +56,13 @@ def repeats_from_a_tensor(x, repeats):
 
 # fuselight: equal_gives_a_bool(f32[4], f32[4])
 def equal_gives_a_bool(x, y):
-    return x + y if torch.equal(x, y) else x  # warning: [GB0033] "gives a Python number"
+    return x + y if torch.equal(x, y) else x  # warning: [GB0033] "returns a Python number"
     #               ^^^^^^^^^^^^^^^^^
 
 
 # fuselight: list_of_integers(i64[4] % 8)
 def list_of_integers(x):
-    first, *_ = x.tolist()  # warning: [GB0033] "turned into Python numbers"
+    first, *_ = x.tolist()  # warning: [GB0033] "converted to Python numbers"
     return x * first
 
 
@@ -90,4 +90,4 @@ def sort_by_data(xs):
 
 # fuselight: an_addend_that_depends_on_data(f32[4])
 def an_addend_that_depends_on_data(x):
-    return torch.add(x, 1, alpha=x.sum())  # warning: [GB0033] "turned into Python numbers"
+    return torch.add(x, 1, alpha=x.sum())  # warning: [GB0033] "converted to Python numbers"

@@ -24,7 +24,7 @@ def raises(x):  # warning: [FL101] "is not compiled"
 def reads_before_it_writes(x):  # warning: [FL101] "is not compiled"
     if x.dim() > 3:
         scale = 2
-    return x * scale  # error: [FL401] "UnboundLocalError"  # warning: [GB0011] "a variable is read that was not set"
+    return x * scale  # error: [FL401] "UnboundLocalError"  # warning: [GB0011] "a variable is read before it is set"
 
 
 # fuselight: imports_what_is_not_there(f32[4])

@@ -6,14 +6,14 @@ import torch
 
 # fuselight: a_function_without_a_counterpart(f32[4])
 def a_function_without_a_counterpart(x):
-    return x + torch.as_tensor(np.unwrap(x.numpy()))  # warning: [GB0294] "no counterpart in torch"
+    return x + torch.as_tensor(np.unwrap(x.numpy()))  # warning: [GB0294] "no equivalent in torch"
     #                          ^^^^^^^^^^^^^^^^^^^^
 
 
 # fuselight: a_method_of_a_function(f32[4])
 def a_method_of_a_function(x):
     return x + np.linalg.norm.__call__(x.numpy())
-    # warning: [GB0290] "a NumPy function is called by one of its methods"
+    # warning: [GB0290] "a method of a NumPy function is called"
 
 
 # fuselight: an_attribute(f32[4])

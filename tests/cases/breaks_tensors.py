@@ -95,7 +95,7 @@ def writes_to_a_column(x, table):
 
 # fuselight: adds_a_string(f32[4])
 def adds_a_string(x):
-    return torch.add(x, "a")  # error: [FL401] "must be Tensor"  # warning: [GB0112] "does not fit"
+    return torch.add(x, "a")  # error: [FL401] "must be Tensor"  # warning: [GB0112] "does not match"
 
 
 # fuselight: makes_a_nested_tensor([f32[4], f32[3]])

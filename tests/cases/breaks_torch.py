@@ -13,7 +13,7 @@ library.impl("double", lambda x: x * 2, "CPU")
 
 # fuselight: asked_for(f32[4])
 def asked_for(x):
-    torch._dynamo.graph_break()  # info: [GB0025] "asked for by torch._dynamo.graph_break()"
+    torch._dynamo.graph_break()  # info: [GB0025] "requested by torch._dynamo.graph_break()"
     return x + 1
 
 
@@ -25,7 +25,7 @@ def asked_for_at_compile_time(x):
 
 # fuselight: skips_its_frame(f32[4])
 def skips_its_frame(x):  # info: [FL101] "is not compiled"
-    torch._dynamo.skip_frame()  # info: [GB4297] "asked for by torch._dynamo.skip_frame()"
+    torch._dynamo.skip_frame()  # info: [GB4297] "requested by torch._dynamo.skip_frame()"
     return x + 1
 
 

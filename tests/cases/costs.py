@@ -7,13 +7,13 @@ import torch
 def between_two_graphs(x):
     y = x.sin().cos()
     torch._dynamo.graph_break()
-    # info: [GB0025] "is split into 2 graphs: 2 operators just before this line, 1 operator behind it"
+    # info: [GB0025] "is split into 2 graphs: 2 operators right before this line, 1 operator right after it"
     return y + 1
 
 
 # fuselight: before_the_only_graph(f32[4])
 def before_the_only_graph(x):
-    print("first")  # warning: [GB0059] "the only graph of `before_the_only_graph` lies behind this line, with 2 operators"
+    print("first")  # warning: [GB0059] "the only graph of `before_the_only_graph` starts after this line, with 2 operators"
     return x.sin() + 1
 
 
@@ -26,11 +26,11 @@ def after_the_only_graph(x):
 
 # fuselight: no_graph_at_all(f32[4])
 def no_graph_at_all(x):
-    return eval("x + 1")  # warning: [GB0059] "no graph is left of `no_graph_at_all`"
+    return eval("x + 1")  # warning: [GB0059] "`no_graph_at_all` has no graph left"
 
 
 # fuselight: all_of_it_in_eager(f32[4])
-def all_of_it_in_eager(x):  # warning: [FL101] "nothing in it is compiled: all of it runs in eager"
+def all_of_it_in_eager(x):  # warning: [FL101] "all of it runs in eager"
     x = x.sin()
     for _ in range(2):
         print("in a loop")  # warning: [GB0059] "all of `all_of_it_in_eager` runs in eager, not only this line"

@@ -78,13 +78,13 @@ def silenced(x):
 
 # fuselight: silences_nothing(f32[4])
 def silences_nothing(x):
-    return x + 1  # fuselight: ignore[GB0059]  # warning: [FL503] "silences nothing"
+    return x + 1  # fuselight: ignore[GB0059]  # warning: [FL503] "unused ignore comment"
 
 
 # fuselight: silences_something_else(f32[4])
 def silences_something_else(x):
     print("known")  # fuselight: ignore[GB0124]  # warning: [GB0059] "`print` cannot be traced"
-    # warning: [FL503] "silences nothing"
+    # warning: [FL503] "unused ignore comment"
     return x + 1
 
 

@@ -8,7 +8,7 @@ import torch
 # fuselight: a_number_from_the_clock(f32[4])
 @torch.compile(fullgraph=True)
 def a_number_from_the_clock(x):
-    return x * time.time()  # error: [FL404] "fullgraph=True, but the graph breaks"
+    return x * time.time()  # error: [FL404] "graph break under fullgraph=True"
     #          ^^^^^^^^^^^
 
 
@@ -21,7 +21,7 @@ def an_item_stays_symbolic(x):
 # fuselight: a_branch(f32[4])
 @torch.compile(fullgraph=True)
 def a_branch(x):
-    if x.sum() > 0:  # error: [FL404] "decides which branch is taken"
+    if x.sum() > 0:  # error: [FL404] "a branch depends on the data of a tensor"
         return x + 1
     return x - 1
 

@@ -16,7 +16,7 @@ def has_no_tensors(n):  # hint: [FL106] "nothing to compile"
 # fuselight: switched_off(f32[4])
 # fuselight: switched_off(f32[5])
 @torch.compiler.disable
-def switched_off(x):  # info: [FL104] "switched off"
+def switched_off(x):  # info: [FL104] "disabled in the code"
     return x + 1
 
 
@@ -35,5 +35,5 @@ def every_value_is_new(x, name):  # warning: [FL102] "recompile limit"
 
 # fuselight: works_in_its_second_call(f32[4], False)
 # fuselight: works_in_its_second_call(f32[4], True)
-def works_in_its_second_call(x, much):  # hint: [FL106] "torch does not look at it again"
+def works_in_its_second_call(x, much):  # hint: [FL106] "torch does not trace it again"
     return x + 1 if much else x

@@ -12,7 +12,7 @@ class Mode(enum.Enum):
 
 
 # fuselight: no_such_mode(f32[4])
-def no_such_mode(x):  # error: [FL105] "the compiler failed and torch went on in eager"
+def no_such_mode(x):  # error: [FL105] "the compiler failed and torch fell back to eager"
     try:
         return x * Mode(7).value
     except ValueError:

@@ -8,7 +8,10 @@ export default defineConfig({
   retries: process.env.CI ? 1 : 0, // a test that needed the second try is told as flaky
   timeout: 400_000, // deadlines for a busy machine; a quiet one needs a minute
   expect: { timeout: 90_000 },
-  reporter: [["list"], ["junit", { outputFile: `${tools.artifacts}/../junit/editor-visual.xml` }]],
+  reporter: [
+    ["list", { printSteps: true }],
+    ["junit", { outputFile: `${tools.artifacts}/../junit/editor-visual.xml` }],
+  ],
   use: {
     actionTimeout: 60_000,
     viewport: { width: 1400, height: 900 },
@@ -16,7 +19,7 @@ export default defineConfig({
       executablePath: tools.browser,
       args: [...tools.browserFlags, "--disable-gpu", "--disable-background-networking", "--no-first-run"],
     },
-    // A trace of each try takes a quarter of the processor's time.
-    trace: process.env.CI ? "on-first-retry" : "retain-on-failure",
+    // A trace takes a quarter of the processor's time. A failure keeps a screenshot and logs without it.
+    trace: process.env.FUSELIGHT_TRACE ? "retain-on-failure" : process.env.CI ? "on-first-retry" : "off",
   },
 });

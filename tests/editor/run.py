@@ -1,9 +1,9 @@
-"""The editor ring: a real VS Code, driven twice over - from within (mocha) for logic, by a browser for what is seen.
+"""The editor ring: a real VS Code, driven by mocha in its extension host (logic) and by a browser (what is visible).
 
-The package itself is tried first, with every Python that is here.
+The package itself is tested first, with every Python of this machine.
 
-Usage: `run.py PYTHON [--pictures] [--only package|host|visual]...`, where PYTHON has torch. Each suite leaves its
-results in `artifacts/junit/editor-<suite>.xml`, and `editor.failed` there has the kinds that failed.
+Usage: `run.py PYTHON [--pictures] [--only package|host|visual]... [--name NAME]...`, where PYTHON has torch. Each suite
+writes its results to `artifacts/junit/editor-<suite>.xml`, and `editor.failed` there lists the kinds that failed.
 Invariant: the exit code is 0 only if every test passed; a machine that cannot have an editor or a browser ends with 3
 and one line that says why.
 """
@@ -61,8 +61,13 @@ def _python_without_torch(python: str) -> Path:
     return bare
 
 
-def run_editor_tests(python: str, *, pictures: bool = False, only: Sequence[str] = ()) -> int:
-    """Package the extension and run each kind of test; returns the exit code. Raises Unavailable."""
+def run_editor_tests(
+    python: str, *, pictures: bool = False, only: Sequence[str] = (), names: Sequence[str] = ()
+) -> int:
+    """Package the extension and run each kind of test; returns the exit code. Raises Unavailable.
+
+    `names` are those of suites in the extension host, or of files of visual tests; empty for all.
+    """
     variables = editor_environment(python, pictures=pictures)
     results = ROOT / "artifacts" / "junit"
     results.mkdir(parents=True, exist_ok=True)
@@ -72,8 +77,8 @@ def run_editor_tests(python: str, *, pictures: bool = False, only: Sequence[str]
     pytest = [python, "-m", "pytest", "-q", "tests/editor/test_package.py"]
     commands = {
         "package": [*pytest, "--junitxml", str(results / "editor-package.xml")],
-        "host": [str(tools / f"vscode-test{suffix}")],
-        "visual": [str(tools / f"playwright{suffix}"), "test"],
+        "host": [str(tools / f"vscode-test{suffix}"), *(f"--label={name}" for name in names)],
+        "visual": [str(tools / f"playwright{suffix}"), "test", *names],
     }
     codes = {
         kind: subprocess.run(
@@ -94,11 +99,12 @@ def main() -> int:
     parser.add_argument("python", help="an interpreter with torch")
     parser.add_argument("--pictures", action="store_true", help="make the pictures of the README anew")
     parser.add_argument("--only", choices=KINDS, action="append", default=[], help="one kind of test")
+    parser.add_argument("--name", action="append", default=[], help="one suite, or one file of visual tests")
     options = parser.parse_args()
     try:
         # Absolute, links kept: the editors have working directories of their own, and a venv's python is a link.
         python = os.path.abspath(options.python)  # noqa: PTH100 - Path.resolve would leave the venv
-        return run_editor_tests(python, pictures=options.pictures, only=options.only)
+        return run_editor_tests(python, pictures=options.pictures, only=options.only, names=options.name)
     except Unavailable as why:
         print(f"editor: left out: {why}")
         return LEFT_OUT

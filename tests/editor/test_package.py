@@ -1,7 +1,7 @@
 """The packaged extension's server, started as the extension starts it, with every supported Python that is here.
 
-Needs FUSELIGHT_VSIX, the path of the package (tests/editor/run.py sets it). Which compiled libraries travel is checked
-for each supported version, whether or not this machine has it.
+Needs FUSELIGHT_VSIX, the path of the package (tests/editor/run.py sets it). The compiled libraries are checked
+for each supported version, also for one that this machine does not have.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_the_server_answers(extension: Path, version: str, python: str | None, t
 
 @pytest.mark.parametrize("version", SUPPORTED)
 @pytest.mark.parametrize("module", ["libcst/native", "tree_sitter/_binding", "tree_sitter_python/_binding"])
-def test_the_compiled_libraries_travel(extension: Path, version: str, module: str) -> None:
+def test_the_package_has_the_compiled_libraries(extension: Path, version: str, module: str) -> None:
     tag = version.replace(".", "")
     folder, name = (extension / "bundled" / "libs" / module).parent, Path(module).name
     builds = [file.name for file in folder.glob(f"{name}.*")]
@@ -93,24 +93,30 @@ def test_the_sampler_can_be_run(extension: Path) -> None:
     )
 
 
-def test_the_pages_travel_with_the_licences_of_what_is_bundled(extension: Path) -> None:
+def test_the_package_has_the_pages_and_the_licenses_of_bundled_packages(extension: Path) -> None:
     for name in ("dist/graphs.js", "media/graphs.css", "dist/bench.js", "media/bench.css"):
         assert (extension / "extension" / name).is_file(), name
-    licences = (extension / "extension" / "dist" / "LICENSES.txt").read_text(encoding="utf-8")
+    licenses = (extension / "extension" / "dist" / "LICENSES.txt").read_text(encoding="utf-8")
     manifest = json.loads((extension / "package.json").read_text(encoding="utf-8"))
     for name, version in manifest["dependencies"].items():
-        known = (f"{name} {version} ({licence})\n" for licence in ("MIT", "Apache-2.0"))
-        assert any(line in licences for line in known), name
+        known = (f"{name} {version} ({one})\n" for one in ("MIT", "Apache-2.0"))
+        assert any(line in licenses for line in known), name
     for words in (
         "Permission is hereby granted",
         "Apache License",
         "The Apache Software Foundation",
         "zrender",
     ):
-        assert words in licences
+        assert words in licenses
 
 
-def test_nothing_else_travels(extension: Path) -> None:
+def test_the_extension_page_has_no_picture_that_it_could_not_show(extension: Path) -> None:
+    text = (extension / "readme.md").read_text(encoding="utf-8")
+    assert "torch.compile" in text
+    assert re.findall(r"!\[|<img", text) == []
+
+
+def test_the_package_has_nothing_else(extension: Path) -> None:
     present = {file.relative_to(extension).parts[0] for file in extension.rglob("*") if file.is_file()}
     assert present == {
         "LICENSE.txt", "bundled", "compiler", "docs", "extension", "package.json", "readme.md", "server",

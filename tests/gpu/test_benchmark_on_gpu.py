@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from fuselight.protocol import Answer, MeasurePlan
+from fuselight.protocol import Answer, MeasurePlan, MeasureRequest
 from fuselight.report import (
     Clock,
     Culprit,
@@ -15,7 +13,6 @@ from fuselight.report import (
     Measured,
     MeasuredConfiguration,
     Report,
-    Tier,
     Work,
 )
 from tests.support.backends import WRONG
@@ -69,7 +66,7 @@ WRONG_LINE = 1 + MODEL.splitlines().index("        return torch.sin(y).sum(-1)")
 
 def measure(live: LiveWorker, *names: str, work: Work | None = None) -> Report:
     plan = MeasurePlan(names, seconds=0.3, rounds=3, work=work, isolated=work is None)
-    request = replace(live.request(MODEL, "Net", seconds=DEADLINE), tier=Tier.MEASURED, measure=plan)
+    request = live.request(MODEL, "Net", seconds=DEADLINE).of_kind(MeasureRequest, plan=plan)
     outcome = live.do(live.worker.run(request, live.progress.append), DEADLINE)
     assert isinstance(outcome, Answer), outcome
     return outcome.report
@@ -162,7 +159,7 @@ def test_a_training_step(live: LiveWorker) -> None:
 
 def test_a_gpu_that_is_not_there(live: LiveWorker) -> None:
     plan = MeasurePlan(("default",), device="cuda:99")
-    request = replace(live.request(MODEL, "Net"), tier=Tier.MEASURED, measure=plan)
+    request = live.request(MODEL, "Net").of_kind(MeasureRequest, plan=plan)
     outcome = live.do(live.worker.run(request, live.progress.append), DEADLINE)
     assert isinstance(outcome, Answer), outcome
     failure = outcome.report.failures[0]

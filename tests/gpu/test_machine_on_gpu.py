@@ -15,8 +15,8 @@ if __name__ == "__main__":  # pytest has its own way to find the package
 
 import torch
 
-from fuselight.measure import nvidia_smi
-from fuselight.measure.machine import DeviceError, choose, look, machine_of
+from fuselight.measure.machine import nvidia_smi
+from fuselight.measure.machine.conditions import DeviceError, choose, look, machine_of
 
 
 def test_the_gpu_is_chosen_and_no_other() -> None:
@@ -29,7 +29,7 @@ def test_the_gpu_is_chosen_and_no_other() -> None:
 
 def test_nvidia_smi_knows_the_gpu_by_torchs_uuid() -> None:
     if nvidia_smi.asked() is None:
-        assert look(choose("")).silent == "nvidia-smi is not there"
+        assert look(choose("")).silent == "nvidia-smi is not installed"
         return
     seen = look(choose(""))
     assert seen.gpu is not None, seen.silent

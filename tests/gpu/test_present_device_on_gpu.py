@@ -14,7 +14,7 @@ if __name__ == "__main__":  # pytest has its own way to find the package
 import torch
 
 from fuselight.devices import DEVICES
-from fuselight.target.present import present_device
+from fuselight.target.present_device import present_device
 
 
 def test_the_driver_is_asked() -> None:

@@ -19,8 +19,8 @@ import torch._inductor.config
 from fuselight.devices import find
 from fuselight.dynamo.recorder import Recorder
 from fuselight.inductor.compilation import Compilation
-from fuselight.measure.joining import read_profile
-from fuselight.measure.profiling import record_calls
+from fuselight.measure.profile.join import read_profile
+from fuselight.measure.profile.profiler import record_calls
 from fuselight.report import GapKind, LaunchKind, Profile
 
 DEVICE = torch.device(sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else "cuda")

@@ -16,7 +16,7 @@ if __name__ == "__main__":  # pytest has its own way to find the package
 import torch
 
 from fuselight.report import Device
-from fuselight.target.present import present_device
+from fuselight.target.present_device import present_device
 from fuselight.triton_api import assemble, names
 from fuselight.triton_api.driver import virtual_driver
 from fuselight.triton_api.source import KernelSource

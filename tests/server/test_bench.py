@@ -81,9 +81,9 @@ def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path
     client.start(tmp_path, options=CLIENT)
     uri = client.open(write(tmp_path, SOURCE))
     client.until(lambda: by_line(client, uri) != {}, "lenses")
-    assert by_line(client, uri) == {TARGET: ["inputs from line 4", "Run", "Kernels", "Benchmark"]}
+    assert by_line(client, uri) == {TARGET: ["Run", "Kernels", "Benchmark", "inputs from line 4"]}
     assert page_of(client, uri)["message"] == "Press Benchmark above f to measure it."
-    started = client.command("fuselight.bench", {"uri": uri, "line": SUM})
+    started = client.command("fuselight.server.bench", {"uri": uri, "line": SUM})
     assert started == {"started": True, "target": "f", "message": "f: eager, written"}
     client.notified("fuselight/status", lambda status: status["running"] == ["f (benchmark)"])
     client.notified(
@@ -91,15 +91,16 @@ def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path
     )
     client.save(uri)
     client.idle(2, deadline=280)
-    assert by_line(client, uri)[TARGET][0] == "1 graph, 0 breaks, 0 recompilations - inputs from line 4"
+    assert by_line(client, uri)[TARGET][-2] == "1 graph, 0 breaks, 0 recompilations"
     page = page_of(client, uri)
     assert (page["found"], page["running"], page["stale"]) == (True, False, False)
     told_whole(page)
     lenses = by_line(client, uri)
     summary = next(text for text in lenses[TARGET] if text.startswith("eager "))
-    assert " - measured on " in summary
+    assert len(summary) <= 60
+    assert ", measured on " in hover(client, uri, TARGET)
     assert lenses[EXP][0].startswith("1 kernel, ")
-    assert " +- " in lenses[EXP][0]
+    assert " ± " in lenses[EXP][0]
     assert "~" not in lenses[EXP][0]
     assert "| measured | " in hover(client, uri, SUM)
     heat = client.request("fuselight/kernelLines", {"uri": uri})["lines"]
@@ -107,7 +108,7 @@ def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path
     assert {one["code"] for one in client.diagnostics(uri)} <= {"FL802"}
 
     (past,) = page["history"]
-    assert past["device"] in lenses[EXP][0]
+    assert past["device"] in hover(client, uri, EXP)
     same = page_of(client, uri, **{"with": past["id"]})["comparison"]
     assert [one["change"] for one in same["configurations"]] == [None, None]
     exported = client.request("fuselight/measuredExport", {"uri": uri, "target": "f", "format": "json"})
@@ -119,7 +120,8 @@ def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path
     client.notified("fuselight/measuredChanged", lambda told: told["uri"] == uri, since=since)
     assert page_of(client, uri)["stale"]
     moved = by_line(client, uri)
-    assert moved[SUM + 1][0].endswith("(before your edit)")
+    assert r"\(before your edit\)" in hover(client, uri, SUM + 1)
+    assert any(text.endswith("(before your edit)") for text in moved[TARGET])
     since = client.mark()
     client.edit(uri, (EXP, 0), (EXP + 1, 0), "")
     client.notified("fuselight/measuredChanged", lambda told: told["uri"] == uri, since=since)
@@ -134,15 +136,15 @@ def test_a_cancel_ends_a_benchmark_at_once(connect: Start, tmp_path: Path) -> No
     client.start(tmp_path, options=CLIENT)
     path = write(tmp_path, WAITING)
     uri = client.open(path)
-    assert client.command("fuselight.bench", {"uri": uri, "target": "f"})["started"]
+    assert client.command("fuselight.server.bench", {"uri": uri, "target": "f"})["started"]
     client.notified("fuselight/status", lambda status: status["running"] == ["f (benchmark)"])
     assert page_of(client, uri)["running"]
-    client.command("fuselight.cancelBench", {"uri": uri, "target": "f"})
+    client.command("fuselight.server.cancelBench", {"uri": uri, "target": "f"})
     client.idle(1)
     assert not page_of(client, uri)["running"]
     let_go(path)
     unknown = client.command(
-        "fuselight.bench", {"uri": uri, "target": "f", "configurations": ["maxautotune"]}
+        "fuselight.server.bench", {"uri": uri, "target": "f", "configurations": ["maxautotune"]}
     )
     assert unknown["started"] is False
     assert "did you mean 'max-autotune'?" in unknown["message"]
@@ -152,7 +154,7 @@ def test_a_server_that_is_shut_down_takes_its_benchmark_with_it(connect: Start, 
     client = connect(settings=settings(bench=QUICK))
     client.start(tmp_path, options=CLIENT)
     uri = client.open(write(tmp_path, WAITING))
-    assert client.command("fuselight.bench", {"uri": uri, "target": "f"})["started"]
+    assert client.command("fuselight.server.bench", {"uri": uri, "target": "f"})["started"]
     client.notified(
         "$/progress", lambda told: str(told["value"].get("message")).startswith("Benchmarking f: ")
     )
@@ -173,11 +175,11 @@ def test_what_a_client_may_ask_for_is_answered_though_it_makes_no_sense(
     there = {"uri": uri, "target": "f"}
     assert page_of(client, uri)["path"] == "a b, \u00fc.py"
     assert not page_of(client, uri, run="../../etc/passwd", **{"with": "nothing"})["found"]
-    assert client.command("fuselight.bench", {"uri": uri, "line": "5"})["started"] is False
-    assert client.command("fuselight.bench") == {
-        "started": False, "target": None, "message": "Fuselight runs files: save this to one first.",
+    assert client.command("fuselight.server.bench", {"uri": uri, "line": "5"})["started"] is False
+    assert client.command("fuselight.server.bench") == {
+        "started": False, "target": None, "message": "Fuselight runs files only: save this to a file first.",
     }  # fmt: skip
-    assert client.command("fuselight.cancelBench", {"uri": uri, "target": 7}) is None
+    assert client.command("fuselight.server.cancelBench", {"uri": uri, "target": 7}) is None
     for refused, why in (
         ({**there, "format": "json"}, "There is no benchmark to export."),
         ({**there, "format": "exe"}, "A benchmark is exported as one of json, csv, html."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from tests.server.conftest import interpreter, settings
+from tests.server.programs import write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,7 @@ CHECKS = (
         "status": "failed",
         "found": "full",
         "meaning": "kept",
-        "mend": "make room",
+        "fix": "make room",
     },
 )
 
@@ -65,6 +66,24 @@ def test_an_untrusted_workspace_starts_no_interpreter(connect: Start, tmp_path: 
     client.start(tmp_path, options={"trusted": False})
     answer = client.ask("fuselight/doctor", {"folder": tmp_path.as_uri()})
     assert "trust the workspace first" in client.answer(answer)["error"]["message"]
+    assert not (tmp_path / "started").exists()
+
+
+def test_nothing_is_started_where_the_user_refused(connect: Start, tmp_path: Path) -> None:
+    python = fake_python(tmp_path, f"touch {tmp_path}/started")
+    client = connect(settings=settings(resolvedInterpreter=interpreter(executable=python)), confirm="never")
+    client.start(tmp_path)
+    chosen(client, python)
+    asked = client.answer(client.ask("fuselight/doctor", {"folder": tmp_path.as_uri()}))
+    assert "need your agreement" in asked["error"]["message"]
+    question = client.notified("fuselight/confirmRun")
+    assert question["explicit"] is True
+    assert python in question["detail"]
+    uri = client.open(write(tmp_path))
+    client.command("fuselight.server.run", {"uri": uri, "target": "f"})
+    client.notified("fuselight/status", lambda status: status["text"] == "runs off")
+    refused = client.answer(client.ask("fuselight/doctor", {"folder": tmp_path.as_uri()}))
+    assert "Ask Again Before Running" in refused["error"]["message"]
     assert not (tmp_path / "started").exists()
 
 

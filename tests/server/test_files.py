@@ -101,7 +101,7 @@ def test_what_a_run_in_the_terminal_found_shows_in_the_editor(connect: Start, tm
     client.edit(uri, (8, 0), (11, 0), "")
     client.save(uri)
     client.idle(1)
-    assert client.lenses(uri)[0].endswith("inputs recorded by fuselight run")
+    assert client.lenses(uri)[-1] == "inputs recorded by fuselight run"
 
     client.command("fuselight.server.clearCaches")
     assert not store.exists()
@@ -175,7 +175,7 @@ def test_a_deleted_module_takes_the_findings_in_it_along(client: Client, folder:
     client.notify("workspace/didDeleteFiles", {"files": [{"uri": part.as_uri()}]})
     client.request("fuselight/reportTree", {"uri": None})
     assert codes(client, part.as_uri()) == []
-    assert client.lenses(uri)[0].endswith("(before your edit)")
+    assert any(text.endswith("(before your edit)") for text in client.lenses(uri))
 
 
 def test_two_windows_on_one_folder(connect: Start, tmp_path: Path) -> None:

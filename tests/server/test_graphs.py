@@ -100,10 +100,10 @@ def test_kernels_are_told_in_their_graphs(client: Client, folder: Path) -> None:
     for made in (alone, both):
         told = [box["facts"][-1] for box in made["boxes"] if box["kind"] == "graph"]
         assert len(told) == 4
-        assert all(re.fullmatch(r"inference: 1 kernel, ~[\d.]+ us", fact) for fact in told), told
+        assert all(re.fullmatch(r"inference: 1 kernel, ~[\d.]+ µs", fact) for fact in told), told
     client.edit(uri, (0, 0), (0, 0), "# a line\n")
     stale = graphs(client, uri, "f")["boxes"][1]["facts"][-1]
-    assert stale.endswith(" us (before your edit)")
+    assert stale.endswith(" µs (before your edit)")
 
 
 def test_targets_to_choose_from(client: Client, folder: Path) -> None:
@@ -121,5 +121,5 @@ def test_what_was_not_run_says_what_to_do(client: Client, folder: Path) -> None:
     for target, name in (("f", "f"), ("__main__", "__main__"), (None, "any target")):
         made = graphs(client, uri, target)
         assert (made["found"], made["boxes"], made["arrows"]) == (False, [], [])
-        assert made["message"].startswith(f"Nothing is known of the graphs of {name} in model.py")
+        assert made["message"].startswith(f"No graphs of {name} in model.py are available")
         assert "press Run" in made["message"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.server.conftest import settings
 from tests.support.lsp_client import CAPABILITIES, DEADLINE
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def test_what_the_inputs_of_another_target_serve_has_their_lens_and_no_hint(
         told.setdefault(one["range"]["start"]["line"], []).append(
             f"{title} {arguments[0]['target']}" if arguments else title
         )
-    assert told[3] == told[9] == ["inputs from line 3", "Run Net", "Kernels Net", "Benchmark Net"]
+    assert told[3] == told[9] == ["Run Net", "Kernels Net", "Benchmark Net", "inputs from line 3"]
     assert (told[5], told[10]) == (["Run Net.fast"], ["Run head"])
 
 
@@ -135,7 +136,7 @@ def test_an_untitled_buffer_and_a_notebook_cell_say_that_a_run_needs_a_file(
     client = connect()
     client.start(tmp_path)
     untitled = client.open(tmp_path, SOURCE, uri="untitled:Untitled-1")
-    assert "save this to one" in client.lenses(untitled)[0]
+    assert "Save this to a file" in client.lenses(untitled)[0]
     cell = "vscode-notebook-cell:/nb.ipynb#1"
     client.notify(
         "notebookDocument/didOpen",
@@ -147,7 +148,7 @@ def test_an_untitled_buffer_and_a_notebook_cell_say_that_a_run_needs_a_file(
             "cellTextDocuments": [{"uri": cell, "languageId": "python", "version": 1, "text": SOURCE}],
         },
     )  # fmt: skip
-    assert "save this to one" in client.lenses(cell)[0]
+    assert "Save this to a file" in client.lenses(cell)[0]
 
 
 def test_a_client_without_push_pulls(connect: Start, tmp_path: Path) -> None:
@@ -176,7 +177,46 @@ def test_what_cannot_be_read_is_answered_and_ends_nothing(connect: Start, tmp_pa
     )
     assert command["result"] is None
     uri = client.open(write(tmp_path))
+    for damaged in ({"uri": "file://["}, {"uri": "file:///%00"}, {"uri": uri, "line": 1e300}, {"uri": 7}):
+        for name in ("run", "kernels", "cancel", "copyFinding", "bench", "cancelBench", "forgetBench"):
+            client.command(f"fuselight.server.{name}", {"target": "f", **damaged})
+    assert not [one for one in client.messages if " failed (" in str(one.get("params"))]
     assert client.lenses(uri) == ["Run"]
+
+
+DAMAGED = ("file://[", "file:///a%00b", "file:", f"file:///{'a' * 5000}", "::", "", None, 5, ["a"], {"a": 1})
+
+
+def test_damaged_arguments_give_no_popup(connect: Start, tmp_path: Path) -> None:
+    client = connect(settings=settings(run="manual"))
+    client.start(tmp_path)
+    client.idle(0)
+    uri = client.open(write(tmp_path))
+    for name in client.capabilities["executeCommandProvider"]["commands"]:
+        for damaged in DAMAGED:
+            client.command(name, {"uri": damaged, "folder": damaged, "target": damaged})
+            if name not in {"fuselight.server.run", "fuselight.server.kernels"}:
+                line = {"line": damaged, "last": damaged, "run": damaged, "code": damaged}
+                client.command(name, {"uri": uri, "target": 5, **line})
+    for damaged in DAMAGED:
+        folder = {"uri": damaged, "name": "x"}
+        document = {"uri": damaged, "languageId": "python", "version": 1, "text": "x = 1"}
+        client.notify("textDocument/didOpen", {"textDocument": document})
+        client.notify("textDocument/didSave", {"textDocument": document})
+        client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": damaged, "type": 3}]})
+        client.notify(
+            "workspace/didChangeWorkspaceFolders", {"event": {"added": [folder], "removed": [folder]}}
+        )
+    client.request("fuselight/reportTree", {"uri": None})
+    said = [one["params"]["message"] for one in client.messages if one.get("method") == "window/showMessage"]
+    assert not [text for text in said if "failed" in text], client.transcript()
+
+
+def test_a_message_of_an_impossible_length_is_skipped(connect: Start, tmp_path: Path) -> None:
+    client = connect()
+    client.start(tmp_path)
+    client.send_bytes(b'Content-Length: 1000000000000\r\n\r\n{"jsonrpc": "2.0"}')
+    assert client.request("fuselight/reportTree", {"uri": None}) == {"nodes": []}
 
 
 def test_a_large_file_has_all_lenses_and_a_bearable_number_of_hints(connect: Start, tmp_path: Path) -> None:

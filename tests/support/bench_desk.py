@@ -9,17 +9,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from fuselight.protocol import Analyse, Answer, Progress, Refused
+from fuselight.protocol import Answer, Progress, Refused, RunRequest
 from fuselight.report import Culprit, Failure, Report, Tier, data_key
-from fuselight_server import convert
-from fuselight_server.analysis import Analysis
-from fuselight_server.features import bench
+from fuselight_server.features import convert
+from fuselight_server.features.bench import commands as bench_commands
+from fuselight_server.features.bench import page
 from fuselight_server.features.protocol import MeasuredParams
-from fuselight_server.runs import Key, Lane
+from fuselight_server.runs.keys import Key, WorkerKey
+from fuselight_server.session.analysis import Analysis
+from fuselight_server.session.state import Document, Folder, State
 from fuselight_server.settings import ResolvedInterpreter, Settings
-from fuselight_server.state import Document, Folder, State
 from fuselight_server.static.document import SourceDocument
-from tests.support.face import PlayedFace
+from tests.support.face import RecordedUi
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row
 from tests.support.reports import report
 
@@ -51,16 +52,19 @@ class Worker:
 
     hello: Any = None
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: WorkerKey) -> None:
         self.lane = lane
-        self.asked: list[Analyse] = []
+        self.asked: list[RunRequest] = []
         self.partials: list[Report] = []
         self.held = asyncio.Event()
         self.answer: Report | None = None
         self.closed = False
 
     async def run(
-        self, request: Analyse, on_progress: Callable[[Progress], None], on_partial: Callable[[Report], None]
+        self,
+        request: RunRequest,
+        on_progress: Callable[[Progress], None],
+        on_partial: Callable[[Report], None],
     ) -> Answer | Refused:
         self.asked.append(request)
         if request.tier is not Tier.MEASURED:
@@ -85,13 +89,13 @@ class Desk:
         Path(self.path).write_text(TEXT)
         self.uri = Path(self.path).as_uri()
         (folder / "pyproject.toml").touch()
-        self.state, self.face = State(), PlayedFace()
+        self.state, self.ui = State(), RecordedUi()
         self.state.folders[str(folder)] = Folder(str(folder), folder.as_uri(), consent="run")
         self.state.open(Document(self.uri, self.path, 1, SourceDocument(self.path, TEXT), runnable=True))
         self.workers: list[Worker] = []
         self.analysis = Analysis(
             self.state,
-            self.face,
+            self.ui,
             make_worker=self._worker,
             find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
         )
@@ -100,7 +104,7 @@ class Desk:
         self.notified: list[Any] = []
         self.protocol = SimpleNamespace(notify=lambda _method, params: self.notified.append(params["target"]))
 
-    def _worker(self, lane: Lane, _settings: Settings, _log: Callable[[str], None]) -> Worker:
+    def _worker(self, lane: WorkerKey, _settings: Settings, _log: Callable[[str], None]) -> Worker:
         self.workers.append(Worker(lane))
         return self.workers[-1]
 
@@ -113,7 +117,7 @@ class Desk:
         return convert.uri(path)
 
     def command(self, **arguments: Any) -> dict[str, Any]:
-        return bench.start(self, ({"uri": self.uri, **arguments},))  # type: ignore[arg-type]  # the parts of a server that it reads
+        return bench_commands.start(self, ({"uri": self.uri, **arguments},))  # type: ignore[arg-type]  # the parts of a server that it reads
 
     def edit(self) -> None:
         document = self.state.at(self.path)
@@ -121,18 +125,18 @@ class Desk:
         self.analysis.outcomes.edited(self.path, document.source.edit((1, 0), (1, 0), "# new\n"))
 
     async def page(self, run: str | None = None, with_: str | None = None) -> dict[str, Any]:
-        return await bench.measured(self, MeasuredParams(self.uri, "f", run, with_))  # type: ignore[arg-type]
+        return await page.measured(self, MeasuredParams(self.uri, "f", run, with_))  # type: ignore[arg-type]
 
     async def began(self) -> None:
         """Wait until the benchmark is in its worker."""
         while not (self.workers and any(one.lane.measures and one.asked for one in self.workers)):
-            self.face.moved.clear()
-            await asyncio.wait_for(self.face.moved.wait(), 10)
+            self.ui.moved.clear()
+            await asyncio.wait_for(self.ui.moved.wait(), 10)
 
     async def settle(self) -> None:
         while self.analysis.runs.in_flight or self.analysis.runs.queue.waiting:
-            self.face.moved.clear()
-            await asyncio.wait_for(self.face.moved.wait(), 10)
+            self.ui.moved.clear()
+            await asyncio.wait_for(self.ui.moved.wait(), 10)
 
 
 def found(desk: Desk, us: float = 100.0, *, day: int = 1, **changes: Any) -> Report:

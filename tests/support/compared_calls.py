@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from fuselight.inputs import Options
-from fuselight.measure import accuracy, reference
-from fuselight.measure.results import Results, of_call
+from fuselight.measure.accuracy import reference, rules
+from fuselight.measure.accuracy.results import CallResults, of_call
 from fuselight.report import Accuracy, Work
 from fuselight.target.calls import Prepared
 
@@ -27,12 +27,12 @@ def builder(function: Callable[[], Any], *inputs: Any, train: bool = False) -> B
     return build
 
 
-def eager(build: Build, work: Work | None = None) -> Results:
+def eager(build: Build, work: Work | None = None) -> CallResults:
     prepared = build()
     return of_call(prepared, prepared.function, work)
 
 
-def compiled(build: Build, backend: Any, work: Work | None = None) -> Results:
+def compiled(build: Build, backend: Any, work: Work | None = None) -> CallResults:
     prepared = build()
     return of_call(prepared, torch.compile(prepared.function, backend=backend), work)
 
@@ -42,12 +42,12 @@ def judged(build: Build, backend: Any, work: Work | None = None) -> Accuracy:
     torch.compiler.reset()
     double, why = reference.float64_results(build, work)
     training = build().options.train or work is not None
-    return accuracy.judge(
+    return rules.judge(
         compiled(build, backend, work), eager(build, work), double, training=training, no_float64=why
     )
 
 
-def returned(value: Any) -> Results:
+def returned(value: Any) -> CallResults:
     """The results of a function that returns this."""
     prepared = Prepared(lambda: value, (), {})
     return of_call(prepared, prepared.function)
@@ -55,7 +55,7 @@ def returned(value: Any) -> Results:
 
 def verdict(ours: Any, theirs: Any, double: Any = None) -> Accuracy:
     exact = None if double is None else returned(double)
-    return accuracy.judge(returned(ours), returned(theirs), exact, training=False)
+    return rules.judge(returned(ours), returned(theirs), exact, training=False)
 
 
 class Net(torch.nn.Module):

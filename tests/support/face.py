@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from fuselight_server.state import Folder
+from fuselight_server.session.ui import Question
 
 
-class PlayedFace:
+class RecordedUi:
     """Tells that a run began, moved or ended, and that something is shown; nobody is to be asked or told anything."""
 
     def __init__(self) -> None:
         self.shown: list[str] = []
+        self.said_is_wrong = True
+        """Whether a message to the user fails the test."""
         self.moved = asyncio.Event()
         self.drawn = asyncio.Event()
 
@@ -26,7 +28,10 @@ class PlayedFace:
         self.moved.set()
 
     def say(self, text: str, *, error: bool) -> None:
-        raise AssertionError((text, error))
+        assert not self.said_is_wrong, (text, error)
 
-    async def confirm(self, folder: Folder, summary: str, interpreter: str) -> str:
-        raise AssertionError((folder, summary, interpreter))
+    async def offer(self, text: str, actions: tuple[str, ...]) -> str | None:
+        """Nobody presses a button."""
+
+    async def confirm(self, question: Question) -> str:
+        raise AssertionError(question)

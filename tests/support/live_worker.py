@@ -15,10 +15,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fuselight.protocol import Analyse, Answer, DirectiveLine, InputsPlan, Limits, Progress, Refused, Target
+from fuselight.protocol import (
+    Answer,
+    CaptureRequest,
+    DirectiveLine,
+    InputsPlan,
+    Limits,
+    Progress,
+    Refused,
+    RunRequest,
+    Target,
+)
 from fuselight.report import Failure, Report
-from fuselight_server.worker_process import Worker
-from fuselight_server.worker_start import Interpreter
+from fuselight_server.worker_client.client import Worker
+from fuselight_server.worker_client.process import Interpreter
 
 T = TypeVar("T")
 DEADLINE = 120.0
@@ -67,18 +77,18 @@ class LiveWorker:
     def do(self, work: Coroutine[Any, Any, T], deadline: float = DEADLINE) -> T:
         return self.loop.run_until_complete(asyncio.wait_for(work, deadline))
 
-    def request(self, source: str, name: str = "f", *, file: str = "model.py", **options: Any) -> Analyse:
+    def request(self, source: str, name: str = "f", *, file: str = "model.py", **options: Any) -> RunRequest:
         """Write `source` to `file` and make the request to run its target `name`."""
         path = self.folder / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source, encoding="utf-8")
         return make_request(path, source, name, **options)
 
-    def run(self, request: Analyse) -> Answer | Refused:
+    def run(self, request: RunRequest) -> Answer | Refused:
         self.progress.clear()
         return self.do(self.worker.run(request, self.progress.append))
 
-    def report(self, request: Analyse) -> Report:
+    def report(self, request: RunRequest) -> Report:
         answer = self.run(request)
         assert isinstance(answer, Answer), answer
         assert answer.id == request.id
@@ -132,7 +142,7 @@ def make_request(
     output_kb: int = 64,
     overlays: dict[str, str] | None = None,
     **plan: Any,
-) -> Analyse:
+) -> RunRequest:
     lines = source.splitlines()
     directives = tuple(
         DirectiveLine(number, len(line[: found.start("text")].encode()), found["text"])
@@ -150,7 +160,7 @@ def make_request(
     line = defined[0] if defined else 1
     compiled = (line > 1 and "torch.compile" in lines[line - 2]) or "torch.compile" in text
     main = next((n for n, text in enumerate(lines, 1) if text.startswith("if __name__")), None)
-    return Analyse(
+    return CaptureRequest(
         id=7,
         generation=3,
         target=Target(str(path), name, kind, line, compiled),

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fuselight.codec import encode
-from fuselight.measure.measuring import Measuring
-from fuselight.measure.other import EndedError
+from fuselight.measure.coordinator import Measuring
+from fuselight.measure.remote import EndedError
 from fuselight.protocol import MeasurePlan
 from fuselight.report import (
     Accuracy,
@@ -54,6 +54,8 @@ class Played:
     clock: Ticking
     fails: dict[str, Failure] = field(default_factory=dict)
     wrong: bool = False
+    unsteady: int = 0
+    """Rounds until its time is steady."""
     takes: dict[str, float] = field(default_factory=dict)
     """Seconds for an order, from when it is asked."""
     row: MeasuredConfiguration = field(init=False)
@@ -92,7 +94,8 @@ class Played:
             said = {"us": 1000.0}
             self.row = replace(self.row, second_us=1100.0)
         elif what == "round":
-            self.row = replace(self.row, wall=TIMED)
+            self.unsteady -= 1
+            self.row = replace(self.row, wall=replace(TIMED, unsteady=self.unsteady >= 0))
         elif what in {"judge", "search"}:
             self.row = replace(self.row, accuracy=self.judged(what, details))
         elif what == "read":
@@ -117,6 +120,8 @@ class Processes:
     """All processes of one benchmark."""
 
     fails: dict[str, list[dict[str, Failure]]] = field(default_factory=dict)
+    unsteady: dict[str, int] = field(default_factory=dict)
+    """Rounds until the time of a configuration is steady."""
     wrong: tuple[str, ...] = ()
     """Names of those whose results differ from eager's."""
     takes: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -133,7 +138,15 @@ class Processes:
         waiting = self.fails.get(name, [])
         fails = waiting.pop(0) if waiting else {}
         self.processes.append(
-            Played(name, self.log, self.clock, fails, name in self.wrong, self.takes.get(name, {}))
+            Played(
+                name,
+                self.log,
+                self.clock,
+                fails,
+                name in self.wrong,
+                self.unsteady.get(name, 0),
+                self.takes.get(name, {}),
+            )
         )
         return self.processes[-1]
 

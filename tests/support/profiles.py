@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fuselight.measure import labels
-from fuselight.measure.recording import CUPTI, RECORD_FUNCTIONS, Event, EventKind, PlacedOperator, Recording
-from fuselight.measure.trace_events import read_windows
+from fuselight.measure.profile import torch_records
+from fuselight.measure.profile.recording import (
+    CUPTI,
+    RECORD_FUNCTIONS,
+    Event,
+    EventKind,
+    PlacedOperator,
+    Recording,
+)
+from fuselight.measure.profile.trace_events import read_windows
 from fuselight.report import Break, GeneratedGraph, Kernel, KernelKind, Location, Phase, Stack
 
 MAIN, ENGINE = 1, 2
@@ -39,7 +46,7 @@ class Stream:
 
     def call(self, start: int, end: int) -> None:
         """A profiled call."""
-        self.host(labels.CALL, start, end, kind=EventKind.ANNOTATION)
+        self.host(torch_records.CALL, start, end, kind=EventKind.ANNOTATION)
 
     def launch(
         self,

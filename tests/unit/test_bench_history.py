@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from fuselight_server.features import bench, files
-from fuselight_server.features.bench_history import forget as forget_bench
+from fuselight_server.features import files
+from fuselight_server.features.bench import page as bench_page
+from fuselight_server.features.bench.commands import forget as forget_bench
 from fuselight_server.features.protocol import MeasuredParams
 from fuselight_server.measured.history import run_of
 from fuselight_server.measured.planning import history_of
@@ -59,14 +60,14 @@ async def test_a_target_that_was_renamed_is_compared_with_what_it_was(desk: Desk
     document = desk.state.at(desk.path)
     assert document is not None
     document.source.replace(TEXT.replace("f(", "g("))
-    desk.state.measured.clear()
+    desk.state.drop(desk.state.measured)
     after = replace(found(desk, 50.0, day=2), target=replace(found(desk).target, name="g"))
     run = run_of(after, str(Path(desk.path).parent), lambda _path, _line: "    return x + 1")
     assert run is not None
     assert history_of(desk.path, "g").keep(run) is not None
 
     async def page(**named: str) -> dict[str, Any]:
-        return await bench.measured(desk, MeasuredParams(desk.uri, "g", **named))  # type: ignore[arg-type]
+        return await bench_page.measured(desk, MeasuredParams(desk.uri, "g", **named))  # type: ignore[arg-type]
 
     own, gone = (await page())["history"]
     assert own["id"] == SECOND
@@ -94,9 +95,10 @@ async def test_a_run_that_is_removed_is_gone_from_the_page_and_from_the_lines(de
     ):
         assert not forget(**other)
     assert [one["id"] for one in (await desk.page())["history"]] == [SECOND, FIRST]
-    desk.face.drawn.clear()
+    desk.ui.drawn.clear()
     assert forget(run=SECOND)
-    assert desk.face.drawn.is_set()
+    desk.analysis.outcomes.show_changes()
+    assert desk.ui.drawn.is_set()
     assert desk.state.measured == {}
     page = await desk.page()
     assert (page["run"], page["configurations"][1]["us"]) == (FIRST, 100.0)

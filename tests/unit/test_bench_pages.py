@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fuselight.report import CompileStep, GapKind, data_key
-from fuselight_server.features import bench
-from fuselight_server.features.bench_news import BenchNews
+from fuselight_server.features.bench import page
+from fuselight_server.features.bench.notifications import BenchNotifications
 from fuselight_server.features.commands import clear_caches
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams, written
@@ -21,7 +21,7 @@ from fuselight_server.measured.history import run_of
 from fuselight_server.measured.page import body, places_of
 from fuselight_server.measured.planning import history_of
 from fuselight_server.measured.view import View
-from fuselight_server.state import Folder
+from fuselight_server.session.state import Folder
 from tests.support.bench_desk import LINE, TEXT, Desk, found, measured
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
 from tests.support.reports import FILE, at
@@ -40,7 +40,7 @@ def write(desk: Desk, text: str | bytes) -> None:
 
 async def exported(desk: Desk, ending: str, run: str | None = None, with_: str | None = None) -> Any:
     params = MeasuredExportParams(desk.uri, "f", ending, run, with_)
-    return (await bench.export(desk, params))["text"]  # type: ignore[arg-type]  # the parts of a server that it reads
+    return (await page.export(desk, params))["text"]  # type: ignore[arg-type]  # the parts of a server that it reads
 
 
 @pytest.mark.asyncio
@@ -121,12 +121,12 @@ async def test_what_went_on_beside_a_benchmark_is_still_told_after_a_restart(
     await desk.began()
     desk.analysis.command(desk.path, "f")
     while not desk.state.results:
-        desk.face.drawn.clear()
-        await asyncio.wait_for(desk.face.drawn.wait(), 10)
+        desk.ui.drawn.clear()
+        await asyncio.wait_for(desk.ui.drawn.wait(), 10)
     desk.measuring.answer = found(desk)
     desk.measuring.held.set()
     await desk.settle()
-    note = "another run went on meanwhile (f): the times may be longer for it"
+    note = "another run was active (f): timings may be inflated"
     assert (await desk.page())["notes"].count(note) == 1
     again = Desk(tmp_path)
     assert (await again.page())["notes"].count(note) == 1
@@ -152,7 +152,7 @@ async def test_a_mark_of_the_encoding_is_no_edit(desk: Desk) -> None:
     write(desk, data)
     ran_as = replace(found(desk), files={desk.path: data_key(data)})
     await measured(desk, ran_as)
-    desk.state.measured.clear()
+    desk.state.drop(desk.state.measured)
     assert not (await desk.page())["stale"], "open in the editor, which leaves the mark out"
     assert desk.state.close(desk.uri) is not None
     assert not (await desk.page())["stale"]
@@ -167,7 +167,7 @@ async def test_a_file_in_another_encoding_is_what_ran_as_long_as_it_is_not_chang
     helper = Path(desk.path).with_name("helper.py")
     helper.write_bytes(data)
     await measured(desk, replace(found(desk), files={str(helper): data_key(data)}))
-    desk.state.measured.clear()
+    desk.state.drop(desk.state.measured)
     assert not (await desk.page())["stale"]
     helper.write_bytes(data + b"\n")
     assert (await desk.page())["stale"]
@@ -195,7 +195,7 @@ async def test_a_page_is_made_off_the_event_loop_and_once_where_no_line_has_move
         made.append(threading.current_thread())
         return body(*arguments)
 
-    monkeypatch.setattr(bench, "body", noted)
+    monkeypatch.setattr(page, "body", noted)
     await measured(desk, found(desk))
     first, second = await desk.page(), await desk.page()
     assert first == second
@@ -205,7 +205,7 @@ async def test_a_page_is_made_off_the_event_loop_and_once_where_no_line_has_move
     moved = await desk.page()
     assert moved["profiles"]["default"]["lines"][0]["place"]["line"] == LINE
     assert len(made) == 2
-    answer = await bench.answer(desk, MeasuredParams(desk.uri, "f"))  # type: ignore[arg-type]
+    answer = await page.answer(desk, MeasuredParams(desk.uri, "f"))  # type: ignore[arg-type]
     assert json.loads(answer.text) == moved
     await desk.analysis.close()
 
@@ -276,7 +276,7 @@ async def test_what_a_benchmark_found_is_from_before_an_edit_of_any_line_that_ra
     assert document is not None
     desk.analysis.outcomes.edited(desk.path, document.source.edit((LINE, 11), (LINE, 16), "x"))
     assert [(one.code, edited) for one, edited in findings_of(server, desk.path)] == [("FL802", True)]
-    news = BenchNews()
+    news = BenchNotifications()
     assert news.update(server) == {desk.path}
     assert news.update(server) == frozenset()
     await desk.analysis.close()

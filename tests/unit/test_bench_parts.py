@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from fuselight.report import Culprit, Failure, MeasuredConfiguration, Report
-from fuselight_server.features import bench
-from fuselight_server.features.bench_lens import summary
-from fuselight_server.features.bench_news import BenchNews
+from fuselight_server.features.bench import commands as bench_commands
+from fuselight_server.features.bench.lens import summary
+from fuselight_server.features.bench.notifications import BenchNotifications
 from fuselight_server.measured.planning import history_of
-from fuselight_server.measured_results import ENDED, SO_FAR
+from fuselight_server.results.target_result import ENDED_EARLY, STILL_RUNNING
 from tests.support.bench_desk import Desk, found, measured
 from tests.support.measured import row
 
@@ -43,18 +43,18 @@ async def so_far(desk: Desk, *parts: Report) -> None:
     """Begin a benchmark that has told these parts."""
     desk.command(target="f")
     while desk.key not in desk.analysis.runs.in_flight:
-        desk.face.moved.clear()
-        await asyncio.wait_for(desk.face.moved.wait(), 10)
+        desk.ui.moved.clear()
+        await asyncio.wait_for(desk.ui.moved.wait(), 10)
     running = desk.analysis.runs.in_flight[desk.key]
     for part in parts:
-        await desk.analysis.benches.take_in_part(running.job, part)
+        await desk.analysis.benches.accept_part(running.job, part)
 
 
 async def cancelled(desk: Desk) -> None:
     running = desk.analysis.runs.in_flight[desk.key]
-    bench.cancel(desk, ({"uri": desk.uri, "target": "f"},))  # type: ignore[arg-type]
+    bench_commands.cancel(desk, ({"uri": desk.uri, "target": "f"},))  # type: ignore[arg-type]
     await desk.settle()
-    await desk.analysis.benches.take_in_part(running.job, None)
+    await desk.analysis.benches.accept_part(running.job, None)
 
 
 @pytest.mark.asyncio
@@ -71,8 +71,8 @@ async def test_first_calls_are_shown_as_soon_as_they_are_known(desk: Desk) -> No
         ("dynamic", None, None, None, None, None),
     ]
     result = desk.state.measured[desk.key]
-    assert summary(result) == "first call of eager 109 ms, of default 12 s - still measuring"
-    assert (result.lines, result.findings, result.whole) == ((), (), None)
+    assert summary(result) == "first call: eager 109 ms, default 12 s (still measuring)"
+    assert (result.lines, result.findings, result.last_complete) == ((), (), None)
     await desk.analysis.close()
 
 
@@ -89,7 +89,7 @@ async def test_a_configuration_that_failed_is_told_at_once(desk: Desk) -> None:
     failure = Failure(Culprit.USER, "exception", "it failed", "mend it")
     await so_far(desk, begun(desk, BEGUN[0], MeasuredConfiguration("default", failure=failure)))
     said = summary(desk.state.measured[desk.key])
-    assert said == "first call of eager 109 ms, of default failed - still measuring"
+    assert said == "first call: eager 109 ms, default failed (still measuring)"
     await desk.analysis.close()
 
 
@@ -110,7 +110,7 @@ async def test_one_that_ends_among_first_calls_is_a_failure_and_no_part(desk: De
     desk.measuring.held.set()  # without an answer
     await desk.settle()
     result = desk.state.measured[desk.key]
-    assert (result.learnt, result.unfinished) == (False, "")
+    assert (result.has_data, result.unfinished) == (False, "")
     assert summary(result) == "no benchmark: it ended"
     assert (await desk.page())["message"] == "The last benchmark failed: it ended. Mend it"
     await desk.analysis.close()
@@ -124,16 +124,16 @@ async def test_the_benchmark_before_stays_until_there_are_times(desk: Desk, *, f
     desk.measuring.held.clear()
     await so_far(desk, begun(desk))
     now = desk.state.measured[desk.key]
-    assert (now.unfinished, now.shown) == (SO_FAR, before)
+    assert (now.unfinished, now.shown) == (STILL_RUNNING, before)
     assert now.findings == before.findings
     page = await desk.page()
     assert (page["running"], page["partial"]) == (True, not finished)
     assert page["configurations"][1]["us"] == 100.0
     assert not any("failed" in note for note in page["notes"])
-    assert summary(now).endswith(" - still measuring")
+    assert summary(now).endswith(" (still measuring)")
     await cancelled(desk)
     assert desk.state.measured[desk.key] is before
-    assert before.unfinished == ("" if finished else ENDED)
+    assert before.unfinished == ("" if finished else ENDED_EARLY)
     await desk.analysis.close()
 
 
@@ -141,11 +141,11 @@ async def test_the_benchmark_before_stays_until_there_are_times(desk: Desk, *, f
 async def test_the_last_whole_benchmark_of_the_history_stays_until_there_are_times(desk: Desk) -> None:
     await measured(desk, found(desk))
     desk.measuring.held.clear()
-    desk.state.measured.clear()  # as after a reload of the window
+    desk.state.drop(desk.state.measured)  # as after a reload of the window
     await so_far(desk, begun(desk))
     assert (await desk.page())["run"] == "20260101T120000Z"
     running = desk.analysis.runs.in_flight[desk.key]
-    await desk.analysis.benches.take_in_part(running.job, found(desk, 50.0, day=3, finished=False))
+    await desk.analysis.benches.accept_part(running.job, found(desk, 50.0, day=3, finished=False))
     page = await desk.page()
     assert (page["run"], page["partial"], page["configurations"][1]["us"]) == (None, True, 50.0)
     await desk.analysis.close()
@@ -153,14 +153,14 @@ async def test_the_last_whole_benchmark_of_the_history_stays_until_there_are_tim
 
 @pytest.mark.asyncio
 async def test_each_part_is_news_though_nothing_else_moves(desk: Desk) -> None:
-    news = BenchNews()
+    news = BenchNotifications()
     await so_far(desk, begun(desk, BEGUN[0]))
     news.update(desk)  # type: ignore[arg-type]  # the parts of a server that it reads
     for part, told in ((begun(desk, seconds=2.0), ["f"]), (None, [])):
         desk.notified.clear()
         if part is not None:
             running = desk.analysis.runs.in_flight[desk.key]
-            await desk.analysis.benches.take_in_part(running.job, part)
+            await desk.analysis.benches.accept_part(running.job, part)
         news.update(desk)  # type: ignore[arg-type]
         assert desk.notified == told
     await desk.analysis.close()

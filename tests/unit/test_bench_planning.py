@@ -1,4 +1,4 @@
-"""What a benchmark is asked to measure, for how long, what it is called meanwhile, and which target it is of."""
+"""What a benchmark is asked to measure, for how long, and what it is called meanwhile."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ import pytest
 from fuselight.configurations import ConfigurationError
 from fuselight.protocol import Limits, MeasurePlan, Progress
 from fuselight.report import Tier, Work
-from fuselight_server.bench_runs import plan_of
-from fuselight_server.features import bench
 from fuselight_server.features.status import describe
 from fuselight_server.measured.planning import configurations, scaled
-from fuselight_server.runs import Key
+from fuselight_server.runs.keys import Key
+from fuselight_server.session.benchmarks import plan_of
 from fuselight_server.settings import BenchSettings, parse_settings
-from fuselight_server.static.document import read_source
-from tests.support.bench_desk import TEXT
 
 
 def test_bounds_grow_with_the_processes() -> None:
@@ -64,10 +61,3 @@ def test_progress_names_the_target_and_what_is_done() -> None:
         progress=Progress(1, "measure", "round 3 of 10"),
     )
     assert describe(run) == "Benchmarking __main__: round 3 of 10"
-
-
-def test_the_innermost_target_holds_a_selection() -> None:
-    reading = read_source("/m.py", TEXT)
-    assert bench.target_at(reading, 10, 11) == "Net"
-    assert bench.target_at(reading, 6, 6) == "f"
-    assert bench.target_at(reading, 3, 3) == "f", "its directive"

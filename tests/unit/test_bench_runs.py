@@ -11,12 +11,13 @@ import pytest
 
 from fuselight.report import Culprit, Failure, Tier
 from fuselight_server.app import _worker as real_worker
-from fuselight_server.features import bench
-from fuselight_server.features.bench_lens import summary
-from fuselight_server.features.bench_news import BenchNews
+from fuselight_server.features.bench import commands as bench_commands
+from fuselight_server.features.bench import page
+from fuselight_server.features.bench.lens import summary
+from fuselight_server.features.bench.notifications import BenchNotifications
 from fuselight_server.features.protocol import MeasuredExportParams
 from fuselight_server.measured.planning import history_of
-from fuselight_server.runs import Lane
+from fuselight_server.runs.keys import WorkerKey
 from fuselight_server.settings import Settings
 from tests.support.bench_desk import LINE, Desk, found, measured
 
@@ -32,15 +33,15 @@ async def test_a_save_meanwhile_shows_its_findings_and_the_benchmark_says_so(des
     await desk.began()
     desk.analysis.saved(desk.path, automatic=False)
     while not desk.state.results:
-        desk.face.drawn.clear()
-        await asyncio.wait_for(desk.face.drawn.wait(), 10)
+        desk.ui.drawn.clear()
+        await asyncio.wait_for(desk.ui.drawn.wait(), 10)
     assert desk.key in desk.analysis.runs.in_flight, "the benchmark goes on"
     assert len(desk.workers) == 2
     desk.measuring.answer = found(desk)
     desk.measuring.held.set()
     await desk.settle()
     (note,) = desk.state.measured[desk.key].notes
-    assert note == "another run went on meanwhile (f): the times may be longer for it"
+    assert note == "another run was active (f): timings may be inflated"
     assert note in (await desk.page())["notes"]
     desk.analysis.command(desk.path, "f", Tier.KERNELS)
     await desk.settle()
@@ -74,16 +75,16 @@ async def test_a_cancel_ends_it_and_brings_back_the_benchmark_of_before(desk: De
     before = desk.state.measured[desk.key]
     worker.held.clear()
     worker.partials = [found(desk, 50.0, finished=False)]
-    desk.face.drawn.clear()
+    desk.ui.drawn.clear()
     desk.command(target="f")
     while not desk.state.measured[desk.key].unfinished:
-        desk.face.drawn.clear()
-        await asyncio.wait_for(desk.face.drawn.wait(), 10)
-    assert "so far" in summary(desk.state.measured[desk.key])
+        desk.ui.drawn.clear()
+        await asyncio.wait_for(desk.ui.drawn.wait(), 10)
+    assert "partial" in summary(desk.state.measured[desk.key])
     page = await desk.page()
     assert page["running"]
-    assert "not at its end" in page["notes"][0]
-    bench.cancel(desk, ({"uri": desk.uri, "target": "f"},))  # type: ignore[arg-type]
+    assert "partial: still running or stopped" in page["notes"][0]
+    bench_commands.cancel(desk, ({"uri": desk.uri, "target": "f"},))  # type: ignore[arg-type]
     await desk.settle()
     assert desk.state.measured[desk.key] is before
     assert [past.id for past in history_of(desk.path, "f").runs()] == ["20260101T120000Z"]
@@ -97,12 +98,12 @@ async def test_a_part_of_a_cancelled_benchmark_says_so_where_nothing_was_known_b
     desk.measuring.partials = [found(desk, finished=False)]
     desk.command(target="f")  # begins anew, and tells its parts this time
     while desk.key not in desk.state.measured:
-        desk.face.drawn.clear()
-        await asyncio.wait_for(desk.face.drawn.wait(), 10)
-    bench.cancel(desk, ({"uri": desk.uri, "target": "f"},))  # type: ignore[arg-type]
+        desk.ui.drawn.clear()
+        await asyncio.wait_for(desk.ui.drawn.wait(), 10)
+    bench_commands.cancel(desk, ({"uri": desk.uri, "target": "f"},))  # type: ignore[arg-type]
     await desk.settle()
-    assert summary(desk.state.measured[desk.key]).endswith(" (cancelled: not all was measured)")
-    assert "cancelled: not all was measured" in (await desk.page())["notes"]
+    assert summary(desk.state.measured[desk.key]).endswith(" (partial: canceled)")
+    assert "partial: canceled" in (await desk.page())["notes"]
     assert history_of(desk.path, "f").runs() == (), "what is not whole is not kept"
     await desk.analysis.close()
 
@@ -111,9 +112,9 @@ async def test_a_part_of_a_cancelled_benchmark_says_so_where_nothing_was_known_b
 async def test_what_came_to_its_time_limit_is_not_shown_as_whole(desk: Desk) -> None:
     limit = Failure(Culprit.USER, "timeout", "stopped after 60 s", "give it longer")
     await measured(desk, replace(found(desk, finished=False), failures=(limit,)))
-    assert summary(desk.state.measured[desk.key]).endswith(", failed (ended early: not all was measured)")
+    assert summary(desk.state.measured[desk.key]).endswith(", failed (partial: ended early)")
     notes = (await desk.page())["notes"]
-    assert notes[0] == "ended early: not all was measured"
+    assert notes[0] == "partial: ended early"
     assert "stopped after 60 s. Give it longer" in notes
     assert history_of(desk.path, "f").runs() == ()
     await desk.analysis.close()
@@ -139,7 +140,10 @@ async def test_an_edit_makes_it_stale_and_runs_are_compared_where_lines_are_now(
     assert earlier["stale"]
     assert earlier["profiles"]["default"]["lines"][0]["place"]["line"] == LINE, "found by its text"
     unknown = await desk.page(run="20250101T120000Z")
-    assert (unknown["found"], unknown["message"]) == (False, "That run is not kept any more: choose another.")
+    assert (unknown["found"], unknown["message"]) == (
+        False,
+        "That benchmark is no longer in the history: choose another one.",
+    )
     await desk.analysis.close()
 
 
@@ -161,14 +165,14 @@ async def test_after_a_restart_the_page_has_the_last_benchmark_of_the_history(
 @pytest.mark.asyncio
 async def test_exports_are_of_the_page_that_is_shown(desk: Desk) -> None:
     with pytest.raises(Exception, match="There is no benchmark to export"):
-        await bench.export(desk, MeasuredExportParams(desk.uri, "f", "json"))  # type: ignore[arg-type]
+        await page.export(desk, MeasuredExportParams(desk.uri, "f", "json"))  # type: ignore[arg-type]
     await measured(desk, found(desk))
     for ending in ("json", "csv"):
-        made = await bench.export(desk, MeasuredExportParams(desk.uri, "f", ending))  # type: ignore[arg-type]
+        made = await page.export(desk, MeasuredExportParams(desk.uri, "f", ending))  # type: ignore[arg-type]
         assert made["name"] == f"f-2026-01-01.{ending}"
         assert "default" in made["text"]
     with pytest.raises(Exception, match="one of json, csv, html"):
-        await bench.export(desk, MeasuredExportParams(desk.uri, "f", "exe"))  # type: ignore[arg-type]
+        await page.export(desk, MeasuredExportParams(desk.uri, "f", "exe"))  # type: ignore[arg-type]
     await desk.analysis.close()
 
 
@@ -193,7 +197,7 @@ async def test_a_benchmark_that_fails_says_so_on_the_page(desk: Desk) -> None:
 
 @pytest.mark.asyncio
 async def test_the_client_hears_of_each_change_once(desk: Desk) -> None:
-    news = BenchNews()
+    news = BenchNotifications()
     server: Any = desk
     news.update(server)
     assert desk.notified == []
@@ -228,7 +232,7 @@ async def test_the_client_hears_of_each_change_once(desk: Desk) -> None:
         ({"line": 0}, None, "No target is here: point at a class or function"),
         ({"target": "g"}, None, "There is no `g` in this file"),
         ({"target": "f", "configurations": ["max-autotun"]}, None, "did you mean 'max-autotune'?"),
-        ({"target": "f", "uri": "untitled:1"}, None, "save this to one first"),
+        ({"target": "f", "uri": "untitled:1"}, None, "save this to a file first"),
         ({}, None, "No target is here"),
     ],
 )
@@ -252,6 +256,6 @@ def test_nothing_is_measured_in_a_folder_that_is_not_trusted(desk: Desk) -> None
 
 def test_the_process_that_is_measured_is_not_sampled() -> None:
     for measures, after in ((True, 0.0), (False, 5.0)):
-        lane = Lane("/python", (), "/folder", measures=measures)
+        lane = WorkerKey("/python", (), "/folder", measures=measures)
         worker: Any = real_worker(lane, Settings(), lambda _line: None)
         assert worker._watch._sample_after == after

@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 
+from fuselight.protocol import MeasureRequest
 from fuselight.report import Tier
-from fuselight_server.features import bench
-from fuselight_server.features.bench_lens import summary, target_lenses
-from fuselight_server.features.bench_news import BenchNews
+from fuselight_server.features.bench import commands as bench_commands
+from fuselight_server.features.bench.lens import summary
+from fuselight_server.features.bench.notifications import BenchNotifications
+from fuselight_server.features.code_lens import TargetLenses
 from fuselight_server.measured.planning import history_of
-from fuselight_server.measured_results import ENDED
-from fuselight_server.pace import Early
-from fuselight_server.runs import Job, Key, Lane
+from fuselight_server.results.target_result import ENDED_EARLY
+from fuselight_server.runs.keys import Key, WorkerKey
+from fuselight_server.runs.queue import Job
+from fuselight_server.session.state import Document, Folder
+from fuselight_server.session.throttle import PendingUntilConfigured
 from fuselight_server.settings import BenchSettings, Settings
-from fuselight_server.state import Document, Folder
 from fuselight_server.static.document import SourceDocument
 from tests.support.bench_desk import LINE, TEXT, Desk, found, measured
 
@@ -34,7 +37,8 @@ def titles(desk: Desk, target: str) -> list[str]:
     runs = desk.analysis.runs
     snapshot = desk.state.snapshot(desk.uri, runs.in_flight, runs.queue.waiting)
     assert snapshot is not None
-    return [one["command"]["title"] for one in target_lenses(snapshot, target, PLACE)]
+    lenses = TargetLenses(snapshot, target, PLACE, has_inputs=True).make()
+    return [one["command"]["title"] for one in lenses if one["command"]["title"] not in ("Run", "Kernels")]
 
 
 @pytest.mark.asyncio
@@ -42,13 +46,13 @@ async def test_a_target_that_waits_for_another_says_so_and_can_be_taken_back(des
     desk.command(target="f")
     await desk.began()
     desk.command(target="Net")
-    assert titles(desk, "Net") == ["Benchmark: waiting for another one", "Cancel"]
-    assert titles(desk, "f")[:2] == ["Benchmarking f: default: compiling", "Cancel"]
-    bench.cancel(desk, ({"uri": desk.uri, "target": "Net"},))  # type: ignore[arg-type]  # the parts that it reads
+    assert titles(desk, "Net") == ["Cancel Benchmark", "Benchmark: waiting for another benchmark"]
+    assert titles(desk, "f")[:2] == ["Cancel Benchmark", "Benchmarking f: default: compiling"]
+    bench_commands.cancel(desk, ({"uri": desk.uri, "target": "Net"},))  # type: ignore[arg-type]  # the parts that it reads
     assert titles(desk, "Net") == ["Benchmark"]
     assert desk.key in desk.analysis.runs.in_flight
     desk.command(target="Net")
-    bench.cancel(desk, ({},))  # type: ignore[arg-type]
+    bench_commands.cancel(desk, ({},))  # type: ignore[arg-type]
     await desk.settle()
     assert titles(desk, "Net") == titles(desk, "f") == ["Benchmark"]
     await desk.analysis.close()
@@ -65,15 +69,15 @@ async def test_no_two_folders_are_measured_at_a_time(desk: Desk, tmp_path: Path)
     desk.command(target="f", uri=Path(path).as_uri())
     there = Key(path, "f", Tier.MEASURED)
     while there not in desk.analysis.runs.in_flight or len(desk.workers) < 2:
-        desk.face.moved.clear()
-        await asyncio.wait_for(desk.face.moved.wait(), 10)
+        desk.ui.moved.clear()
+        await asyncio.wait_for(desk.ui.moved.wait(), 10)
     first, second = desk.workers
     first.answer = second.answer = found(desk)
     second.held.set()
     running = desk.analysis.runs.in_flight[there]
     while running.progress is None:
-        desk.face.moved.clear()
-        await asyncio.wait_for(desk.face.moved.wait(), 10)
+        desk.ui.moved.clear()
+        await asyncio.wait_for(desk.ui.moved.wait(), 10)
     assert running.progress.detail == "waiting for another benchmark"
     assert (len(first.asked), len(second.asked)) == (1, 0)
     first.held.set()
@@ -89,21 +93,21 @@ async def test_what_waits_for_its_turn_can_be_cancelled(desk: Desk) -> None:
     async with desk.analysis.benches.turn:
         desk.command(target="f")
         while desk.key not in desk.analysis.runs.in_flight:
-            desk.face.moved.clear()
-            await asyncio.wait_for(desk.face.moved.wait(), 10)
-        bench.cancel(desk, ({"uri": desk.uri, "target": "f"},))  # type: ignore[arg-type]
+            desk.ui.moved.clear()
+            await asyncio.wait_for(desk.ui.moved.wait(), 10)
+        bench_commands.cancel(desk, ({"uri": desk.uri, "target": "f"},))  # type: ignore[arg-type]
         await desk.settle()
     desk.measuring.answer = found(desk)
     desk.measuring.held.set()
     desk.command(target="f")
     await desk.settle()
-    assert desk.state.measured[desk.key].learnt
+    assert desk.state.measured[desk.key].has_data
     await desk.analysis.close()
 
 
 @pytest.mark.asyncio
 async def test_what_is_asked_for_before_the_settings_are_known_is_measured_as_they_say(desk: Desk) -> None:
-    desk.analysis.early = Early()
+    desk.analysis.early = PendingUntilConfigured()
     answer = desk.command(target="f")
     assert (answer["started"], answer["target"]) == (True, "f")
     folder = desk.state.folder_of(desk.path)
@@ -113,10 +117,10 @@ async def test_what_is_asked_for_before_the_settings_are_known_is_measured_as_th
     desk.analysis.begin()
     await desk.began()
     (asked,) = desk.measuring.asked
-    assert asked.measure is not None
-    assert asked.measure.configurations == ("eager", "max-autotune")
-    assert asked.measure.seconds > 0, "the setting may be 0, a benchmark may not"
-    assert asked.measure.rounds == 2, "one has no spread"
+    assert isinstance(asked, MeasureRequest)
+    assert asked.plan.configurations == ("eager", "max-autotune")
+    assert asked.plan.seconds > 0, "the setting may be 0, a benchmark may not"
+    assert asked.plan.rounds == 2, "one has no spread"
     await desk.analysis.close()
 
 
@@ -124,12 +128,12 @@ async def test_what_is_asked_for_before_the_settings_are_known_is_measured_as_th
 async def test_a_page_says_that_the_user_is_asked_first(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     answered, answers = asyncio.Event(), iter(["later", "run"])
 
-    async def confirm(_folder: Folder, _summary: str, _interpreter: str) -> str:
+    async def confirm(_question: object) -> str:
         await answered.wait()
         return next(answers)
 
-    monkeypatch.setattr(desk.face, "confirm", confirm)
-    news = BenchNews()
+    monkeypatch.setattr(desk.ui, "confirm", confirm)
+    news = BenchNotifications()
     server: Any = desk
     desk.state.folder_of(desk.path).consent = "unknown"
     desk.command(target="f")
@@ -137,8 +141,8 @@ async def test_a_page_says_that_the_user_is_asked_first(desk: Desk, monkeypatch:
     assert desk.notified == ["f"]
     answered.set()
     while desk.state.folder_of(desk.path).consent == "unknown":
-        desk.face.moved.clear()
-        await asyncio.wait_for(desk.face.moved.wait(), 10)
+        desk.ui.moved.clear()
+        await asyncio.wait_for(desk.ui.moved.wait(), 10)
     news.update(server)
     assert desk.notified == ["f", "f"]
     assert "Press Benchmark" in (await desk.page())["message"]
@@ -146,7 +150,7 @@ async def test_a_page_says_that_the_user_is_asked_first(desk: Desk, monkeypatch:
     desk.command(target="f")
     page = await desk.page()
     assert (page["running"], page["message"]) == (
-        False, "Fuselight asks whether it may run code of this folder: it waits for your answer",
+        False, "Fuselight asks whether it may run this folder's code: answer the question to go on",
     )  # fmt: skip
     answered.set()
     await desk.began()
@@ -156,7 +160,7 @@ async def test_a_page_says_that_the_user_is_asked_first(desk: Desk, monkeypatch:
 
 @pytest.mark.asyncio
 async def test_a_page_is_told_of_lines_that_move_and_not_of_each_letter(desk: Desk) -> None:
-    news = BenchNews()
+    news = BenchNotifications()
     server: Any = desk
     await measured(desk, found(desk))
     news.update(server)
@@ -198,13 +202,14 @@ async def test_a_file_of_another_that_changes_on_the_disk_is_told_on_the_lines(
     helper = str(tmp_path / "helper.py")
     await measured(desk, replace(found(desk), files={helper: "0" * 32}))
     assert not desk.state.measured[desk.key].stale
-    desk.face.drawn.clear()
+    desk.ui.drawn.clear()
     desk.analysis.changed_on_disk(helper)
     assert desk.state.measured[desk.key].stale
-    assert desk.face.drawn.is_set(), "lenses are asked for again"
-    desk.face.drawn.clear()
+    desk.analysis.outcomes.show_changes()
+    assert desk.ui.drawn.is_set(), "lenses are asked for again"
+    desk.ui.drawn.clear()
     desk.analysis.changed_on_disk(str(tmp_path / "other.py"))
-    assert not desk.face.drawn.is_set()
+    assert not desk.ui.drawn.is_set()
     await desk.analysis.close()
 
 
@@ -218,7 +223,7 @@ async def test_a_restart_of_the_workers_ends_a_benchmark_and_the_next_one_has_a_
     assert worker.closed
     desk.workers.clear()
     await measured(desk, found(desk))
-    assert desk.state.measured[desk.key].kept
+    assert desk.state.measured[desk.key].is_stored
     await desk.analysis.close()
 
 
@@ -226,11 +231,11 @@ async def test_a_restart_of_the_workers_ends_a_benchmark_and_the_next_one_has_a_
 async def test_a_cancel_before_anything_is_shown_leaves_what_came_to_its_limit(desk: Desk) -> None:
     await measured(desk, found(desk, finished=False))
     before = desk.state.measured[desk.key]
-    assert before.unfinished == ENDED
-    later = Job(desk.key, Lane("/python", (), "/"), before.generation + 1, "command", lambda: None)
-    await desk.analysis.benches.take_in_part(later, None)
+    assert before.unfinished == ENDED_EARLY
+    later = Job(desk.key, WorkerKey("/python", (), "/"), before.generation + 1, "command", lambda: None)
+    await desk.analysis.benches.accept_part(later, None)
     assert desk.state.measured[desk.key] is before
-    assert before.unfinished == ENDED
+    assert before.unfinished == ENDED_EARLY
     await desk.analysis.close()
 
 
@@ -242,14 +247,14 @@ async def test_times_that_were_shown_outlive_the_process_that_measured_them(desk
     desk.measuring.partials = [found(desk, 50.0, day=2, finished=False)]
     desk.command(target="f")
     while not desk.state.measured[desk.key].unfinished:
-        desk.face.drawn.clear()
-        await asyncio.wait_for(desk.face.drawn.wait(), 10)
+        desk.ui.drawn.clear()
+        await asyncio.wait_for(desk.ui.drawn.wait(), 10)
     desk.measuring.held.set()
     await desk.settle()
     kept = desk.state.measured[desk.key]
-    assert summary(kept).endswith(", failed (ended early: not all was measured)")
+    assert summary(kept).endswith(", failed (partial: ended early)")
     page = await desk.page()
     assert page["configurations"][1]["us"] == 50.0
-    assert {"ended early: not all was measured", "it ended. Mend it"} <= set(page["notes"])
+    assert {"partial: ended early", "it ended. Mend it"} <= set(page["notes"])
     assert page["run"] is None, "what is not whole is not kept"
     await desk.analysis.close()

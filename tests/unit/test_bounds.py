@@ -18,17 +18,21 @@ from pathlib import Path
 import pytest
 
 from fuselight import program
-from fuselight.growing import GrowingJson
-from fuselight.protocol import Analyse, Answer, Progress, Refused
+from fuselight.incremental_json import GrowingJson
+from fuselight.protocol import Answer, Progress, Refused, RunRequest
 from fuselight.report import Culprit, Failure, Note, Problem, Report
 from fuselight.worker import preload
 from fuselight.worker.children import Tail
-from fuselight_server import catalogue, state
-from fuselight_server.analysis import Analysis
-from fuselight_server.places import result_of
-from fuselight_server.runs import Key, Lane
+from fuselight.worker.folders import HostFolder
+from fuselight_server import files
+from fuselight_server.findings import catalogue
+from fuselight_server.results.captures import CaptureResult, capture_result_of
+from fuselight_server.runs.keys import Key, WorkerKey
+from fuselight_server.session import state
+from fuselight_server.session.analysis import Analysis
+from fuselight_server.session.state import Document, Folder, State
+from fuselight_server.session.ui import Question
 from fuselight_server.settings import ResolvedInterpreter, Settings
-from fuselight_server.state import Document, Folder, State
 from fuselight_server.static.document import SourceDocument
 from fuselight_server.store import Store
 from tests.support.reports import at, broken, report
@@ -45,13 +49,13 @@ FINITE = {
     ("fuselight/torch_api/operator_sets.py", "core_table"): "it takes nothing",
     ("fuselight/version.py", "code_key"): "it takes nothing",
     ("fuselight/version.py", "version"): "it takes nothing",
-    ("fuselight_server/catalogue.py", "_pages"): "it takes nothing",
+    ("fuselight_server/findings/catalogue.py", "_pages"): "it takes nothing",
 }
 """Caches without a size: where, and what bounds them."""
 
 GROWING = {
     ("fuselight/triton_api/store.py", "_memory"): "the last of its entries",
-    ("fuselight_server/state.py", "_DISK"): "the last files that were read",
+    ("fuselight_server/files.py", "_DISK"): "the last files that were read",
 }
 """Containers of a module that begin empty: what bounds them."""
 
@@ -112,7 +116,7 @@ def test_a_module_keeps_nothing_that_grows_but_what_is_known_to_be_bounded() -> 
     found = {
         (_place(path), name) for path in SOURCES for name in _empty_containers(ast.parse(path.read_bytes()))
     }
-    assert ("fuselight_server/state.py", "_DISK") in found
+    assert ("fuselight_server/files.py", "_DISK") in found
     assert found <= GROWING.keys()
 
 
@@ -125,33 +129,35 @@ def test_links_are_kept_for_so_many_codes_as_there_can_be_in_a_report_that_is_so
 
 def test_the_oldest_results_go_and_their_files_are_named() -> None:
     kept = State()
-    let_go: list[str] = []
-    for number in range(state.RESULTS + 3):
-        key = Key(f"/m{number}.py", "f")
-        let_go += kept.keep(result_of(key, number, report(), []))
-    assert len(kept.results) == state.RESULTS
-    assert {"/m0.py", "/m1.py", "/m2.py"} <= set(let_go)
-    assert "/m3.py" not in let_go
+    for number in range(CaptureResult.MOST + 3):
+        if number == CaptureResult.MOST:
+            kept.take_changes()
+        kept.accept(capture_result_of(Key(f"/m{number}.py", "f"), number, report(), []))
+    assert len(kept.results) == CaptureResult.MOST
+    changes = kept.take_changes()
+    assert {"/m0.py", "/m1.py", "/m2.py"} <= changes.results
+    assert "/m3.py" not in changes.results
+    assert kept.take_changes() == state.Changes(frozenset(), frozenset()), "each is named once"
 
 
 def test_of_results_that_learnt_nothing_one_earlier_stands() -> None:
     kept = State()
     key = Key("/m.py", "f")
     failed = report(failures=(_failure(),))
-    kept.keep(result_of(key, 0, report(), []))
+    kept.accept(capture_result_of(key, 0, report(), []))
     for number in range(1, 5):
-        kept.keep(result_of(key, number, failed, []))
-    earlier = kept.results[key].earlier
+        kept.accept(capture_result_of(key, number, failed, []))
+    earlier = kept.results[key].previous
     assert earlier is not None
-    assert earlier.earlier is None
+    assert earlier.previous is None
 
 
 def test_lines_of_so_many_files_are_kept(tmp_path: Path) -> None:
     for number in range(100):
         path = tmp_path / f"m{number}.py"
         path.write_text("x = 1\n")
-        assert state.disk_lines(str(path)) == ["x = 1", ""]
-    assert len(state._DISK) == state._DISK_FILES
+        assert files.disk_lines(str(path)) == ["x = 1", ""]
+    assert len(files._DISK) == files._DISK_FILES
 
 
 def test_the_log_keeps_its_last_lines() -> None:
@@ -198,7 +204,7 @@ def test_a_tail_keeps_the_end_of_what_was_printed() -> None:
 
 def test_the_host_hears_of_so_many_modules_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preload, "_MOST", 10)
-    ahead = preload.Preload(str(tmp_path))
+    ahead = preload.Preload(HostFolder())
     path = tmp_path / "ahead.json"
     installed = Path(json.__file__).parent
     for run in range(5):
@@ -262,7 +268,7 @@ class _Stuck:
 
     async def run(
         self,
-        _request: Analyse,
+        _request: RunRequest,
         _on_progress: Callable[[Progress], None],
         _on_partial: Callable[[Report], None],
     ) -> Answer | Refused:
@@ -291,8 +297,11 @@ class _Blind:
         if not self.analysis.runs.in_flight:
             self.ended.set()
 
-    async def confirm(self, folder: Folder, summary: str, interpreter: str) -> str:
-        raise AssertionError((folder, summary, interpreter))
+    async def offer(self, text: str, actions: tuple[str, ...]) -> str | None:
+        raise AssertionError((text, actions))
+
+    async def confirm(self, question: Question) -> str:
+        raise AssertionError(question)
 
 
 class _Desk:
@@ -302,17 +311,17 @@ class _Desk:
         self.state = State()
         self.state.folders["/w"] = Folder("/w", "file:///w", consent="run")
         self.workers: list[_Stuck] = []
-        self.face = _Blind()
+        self.ui = _Blind()
         self.python = "/python"
-        self.analysis = self.face.analysis = Analysis(
+        self.analysis = self.ui.analysis = Analysis(
             self.state,
-            self.face,
+            self.ui,
             make_worker=self._worker,
             find_interpreter=lambda _folder: ResolvedInterpreter(self.python),
         )
         self.analysis.begin()
 
-    def _worker(self, _lane: Lane, _settings: Settings, _log: Callable[[str], None]) -> _Stuck:
+    def _worker(self, _lane: WorkerKey, _settings: Settings, _log: Callable[[str], None]) -> _Stuck:
         self.workers.append(_Stuck())
         return self.workers[-1]
 
@@ -324,9 +333,9 @@ class _Desk:
         await asyncio.sleep(0)
         await self.workers[-1].started.wait()
         self.workers[-1].started.clear()
-        self.face.ended.clear()
+        self.ui.ended.clear()
         self.analysis.cancel(None)
-        await self.face.ended.wait()
+        await self.ui.ended.wait()
 
 
 def _failure() -> Failure:

@@ -21,7 +21,7 @@ def finding(line: int = 2, **changes: object) -> Finding:
     values: dict[str, object] = {
         "code": "GB0124",
         "severity": Severity.WARNING,
-        "title": "`.item()` turns a tensor into a Python number",
+        "title": "`.item()` converts a tensor to a Python number",
         "message": "It waits for the device.",
         "span": Span(PATH, line, 8, line, 16),
         "tier": Tier.CAPTURE,

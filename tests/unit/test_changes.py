@@ -19,11 +19,11 @@ from fuselight.report import (
     Report,
     Tier,
 )
-from fuselight_server.changes import capture_changes, first_of, kernel_changes, noun
 from fuselight_server.findings import findings
-from fuselight_server.kernel_results import KernelResult, kernel_result_of
-from fuselight_server.places import Result, result_of
-from fuselight_server.runs import Key
+from fuselight_server.results.captures import CaptureResult, capture_result_of
+from fuselight_server.results.changes import capture_changes, first_of, kernel_changes, noun
+from fuselight_server.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.runs.keys import Key
 from fuselight_server.static.document import SourceDocument
 from tests.support.reports import FILE, ROOT, at, broken, report
 
@@ -35,9 +35,9 @@ def break_at(line: int) -> Break:
     return broken(at(line))
 
 
-def captured(*lines: int, **changes: object) -> Result:
+def captured(*lines: int, **changes: object) -> CaptureResult:
     of = replace(report(roots=(ROOT,), breaks=tuple(map(break_at, lines))), **changes)  # type: ignore[arg-type]
-    return result_of(Key(FILE, "Net"), 1, of, findings(of))
+    return capture_result_of(Key(FILE, "Net"), 1, of, findings(of))
 
 
 def kernels(*us: float, breaks: tuple[int, ...] = (), device: str = "h200") -> KernelResult:
@@ -88,12 +88,12 @@ def test_what_a_failed_run_did_not_reach_is_not_called_gone(failed: int) -> None
 def test_findings_and_costs_are_told_in_one_line_and_then_line_by_line() -> None:
     before, after = kernels(400.0, 200.0, 212.0, breaks=(12,)), kernels(430.0)
     headline, every = kernel_changes(before, after)
-    assert headline == "line 12: break gone; 3 -> 1 kernels; ~812 us -> ~430 us"
+    assert headline == "line 12: break gone; 3 -> 1 kernels; ~812 µs -> ~430 µs"
     assert every == (
         "line 12: break gone",
-        "line 22: 1 -> 0 kernels, ~212 us -> ~0 us",
-        "line 21: 1 -> 0 kernels, ~200 us -> ~0 us",
-        "line 20: 1 kernels, ~400 us -> ~430 us",
+        "line 22: 1 -> 0 kernels, ~212 µs -> ~0 µs",
+        "line 21: 1 -> 0 kernels, ~200 µs -> ~0 µs",
+        "line 20: 1 kernels, ~400 µs -> ~430 µs",
     )
     assert kernel_changes(before, before) == ("", ())
 
@@ -105,10 +105,18 @@ def test_kernels_for_another_device_are_not_compared_but_breaks_are() -> None:
     )
 
 
+def test_kernels_are_not_compared_with_a_run_that_generated_none() -> None:
+    after = kernels(430.0)
+    for graphs in ((), (GeneratedGraph("0/0", Phase.FORWARD, failure="no compiler"),)):
+        before = kernel_result_of(KEY, 1, replace(after.report, generated=graphs))
+        assert kernel_changes(before, after) == ("", ())
+        assert kernel_changes(after, before) == ("", ())
+
+
 def test_what_only_moves_between_lines_is_told_by_the_first_line() -> None:
     assert (
         kernel_changes(kernels(2.0, 1.0), kernels(1.0, 2.0))[0]
-        == "line 20: 1 kernels, ~2 us -> ~1 us and 1 more"
+        == "line 20: 1 kernels, ~2 µs -> ~1 µs and 1 more"
     )
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from fuselight.codec import DecodeError, decode, encode
 from fuselight.protocol import (
-    Analyse,
     Answer,
     Cancel,
     Hello,
@@ -19,6 +18,7 @@ from fuselight.protocol import (
     Message,
     Progress,
     Refused,
+    RunRequest,
     Shutdown,
     from_json,
     to_json,
@@ -60,7 +60,9 @@ def test_any_json_gives_a_message_none_or_the_one_error(data: Any) -> None:
 @given(JSON)
 def test_any_json_in_an_envelope_gives_a_request_or_the_one_error(data: Any) -> None:
     try:
-        assert isinstance(from_json({"type": "Analyse", "id": 1, "generation": 1, "target": data}), Analyse)
+        assert isinstance(
+            from_json({"type": "CaptureRequest", "id": 1, "generation": 1, "target": data}), RunRequest
+        )
     except DecodeError:
         return
 

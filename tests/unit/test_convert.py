@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from fuselight.report import Tier
-from fuselight_server import convert
+from fuselight_server.features import convert
 from fuselight_server.features.hover import explanation
 from fuselight_server.finding import Finding, Related, Severity, Span
+from fuselight_server.findings.text import compose
 
 LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=30)
 ENCODINGS = st.sampled_from(list(types.PositionEncodingKind))
@@ -97,16 +98,48 @@ def test_a_diagnostic_is_one_line_and_leaves_the_explanation_to_the_hover() -> N
     shown = explanation(finding, edited=False, alone=True)
     assert "GB0059" not in shown, "so does it the code"
     assert "a long explanation" in shown
+    message = compose("why it broke", cost=("2 graphs",), hints=("Take it out", "Or log it"))
+    ordered = explanation(
+        dataclasses.replace(finding, message=message, hints=("Take it out", "Or log it"), cost=("2 graphs",)),
+        edited=False,
+        alone=True,
+    )
+    assert ordered.startswith("What to do:")
+    assert ordered.index("Or log it") < ordered.index("Cost: 2 graphs") < ordered.index("why it broke")
+    assert ordered.index("why it broke") < ordered.index("directive on line 3")
     assert "graph break" not in shown, "the diagnostic above it says so"
     assert explanation(finding, edited=False, alone=False).startswith("**GB0059**"), "which of several it is"
     longer = dataclasses.replace(finding, message="graph break.\n\nAnd what it means.")
     assert explanation(longer, edited=False, alone=True).startswith("And what it means.")
 
 
+def test_a_trace_through_a_library_is_folded_to_its_innermost_frame_and_the_users() -> None:
+    library = [Related(Span(f"/env/site-packages/{name}.py", 1), name) for name in ("broke", "b", "c", "d")]
+    users = [Related(Span("/a.py", line), "called from") for line in (2, 3)]
+    kept = list(convert.folded([*library, *users], lambda path: "site-packages" not in path))
+    assert kept == [library[0], *users]
+
+
 def test_only_files_have_paths() -> None:
     assert convert.path("file:///a%20b/c.py") == "/a b/c.py"
     assert convert.path("untitled:Untitled-1") is None
     assert convert.path(convert.uri("/é/c d.py")) == "/é/c d.py"
+
+
+@pytest.mark.parametrize("uri", ["file://[", "file://[::1", "file:///a%00b.py", "file:"])
+def test_a_damaged_uri_names_no_file(uri: str) -> None:
+    assert convert.path(uri) is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "line"),
+    [
+        (0, 0), (7.0, 7), (-1, None), (1e300, None), (float("inf"), None), (float("nan"), None),
+        ("5", None), (True, None), (None, None), ([], None),
+    ],
+)  # fmt: skip
+def test_a_line_of_a_client_is_a_number_or_none(sent: object, line: int | None) -> None:
+    assert convert.line_of(sent) == line
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,26 @@ def redirect(source: str) -> tuple[str, list[tuple[int, str]]]:
 
 
 @pytest.mark.parametrize(
+    ("source", "changed"),
+    [
+        (
+            "device = 'cuda' if 'cuda' in args.device else 'cpu'",
+            "device = 'cpu' if 'cuda' in args.device else 'cpu'",
+        ),
+        (
+            "device = 'cpu' if args.device != 'cuda' else 'cuda:0'",
+            "device = 'cpu' if args.device != 'cuda' else 'cpu'",
+        ),
+        ("if x.device.type == 'cuda':\n    x = x.cuda()", "if x.device.type == 'cuda':\n    x = x.cpu()"),
+    ],
+)
+def test_a_device_that_the_program_itself_chooses_has_no_note(source: str, changed: str) -> None:
+    """The code of the branch still runs here where it is taken; where it is not, the device was the CPU all along."""
+    assert redirect(source) == (changed, [])
+    assert redirect(f"{source}\ny = 'cuda'")[1] == [(source.count("\n") + 2, "'cuda'")]
+
+
+@pytest.mark.parametrize(
     ("source", "changed", "subject"),
     [
         ("x = net.cuda()", "x = net.cpu()", ".cuda()"),

@@ -14,7 +14,7 @@ import pytest
 
 from fuselight.doctor import Check, Status, assembler, checks, gpus, tools, versions
 from fuselight_server import doctor
-from fuselight_server.worker_start import Interpreter
+from fuselight_server.worker_client.process import Interpreter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,10 @@ def _torch(monkeypatch: pytest.MonkeyPatch, version: str, *, cuda: str | None = 
 def toolchain(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     """What torch would say of its tools, to be set by the test."""
     said = types.SimpleNamespace(
-        cpp_compiler=lambda: None, cache_folder=lambda: None, driver_version=lambda: None
+        cpp_compiler=lambda: None,
+        cache_folder=lambda: None,
+        driver_version=lambda: None,
+        matching_triton=lambda: "3.7.1",
     )
     monkeypatch.setitem(sys.modules, "fuselight.torch_api", said)
     monkeypatch.setattr("fuselight.torch_api", said, raising=False)
@@ -47,9 +50,11 @@ def toolchain(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     ("version", "status", "words"),
     [
         ("2.5.1", Status.FAILED, "2.6 or newer"),
-        ("2.7.0", Status.WARNING, "2.11 to 2.13"),
+        ("2.7.0", Status.WARNING, "2.11, 2.13, 2.14"),
         ("2.13.0+cpu", Status.OK, ""),
-        ("2.14.0.dev1", Status.WARNING, "2.11 to 2.13"),
+        ("2.14.1+cu130", Status.OK, ""),
+        ("2.14.0.dev1", Status.WARNING, "2.11, 2.13, 2.14"),
+        ("2.16.0", Status.WARNING, "a report lists what it lacks"),
         ("", Status.FAILED, "Rename that file"),
     ],
 )
@@ -57,7 +62,7 @@ def test_versions_of_torch(monkeypatch: pytest.MonkeyPatch, version: str, status
     """Too old fails, untested is told, what is not PyTorch is named by its file."""
     _torch(monkeypatch, version, __file__="/project/torch.py")
     check = versions.torch_itself()
-    assert (check.status, words in check.mend) == (status, True)
+    assert (check.status, words in check.fix) == (status, True)
     assert version in check.found if version else "/project/torch.py" in check.found
 
 
@@ -79,6 +84,28 @@ def test_a_broken_torch_says_what_it_raised(monkeypatch: pytest.MonkeyPatch, tmp
     assert "libcudart.so.12" in check.found
 
 
+@pytest.mark.parametrize(
+    ("installed", "status", "words"),
+    [
+        (None, Status.WARNING, "Kernels are generated and shown, without registers, occupancy and assembly."),
+        (None, Status.WARNING, "pip install triton==3.7.1"),
+        ("3.6.0", Status.WARNING, "pip install triton==3.7.1"),
+        ("3.7.1", Status.OK, ""),
+    ],
+)
+def test_a_triton_that_is_missing_or_of_another_release(
+    toolchain: types.SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    installed: str | None,
+    status: Status,
+    words: str,
+) -> None:
+    del toolchain
+    monkeypatch.setattr(versions, "versions", lambda: types.SimpleNamespace(triton=installed))
+    check = versions.triton()
+    assert (check.status, words in check.fix) == (status, True)
+
+
 def test_a_compiler_that_is_not_there(
     toolchain: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -90,7 +117,7 @@ def test_a_compiler_that_is_not_there(
     check = tools.cpp_compiler()
     assert check.status is Status.FAILED
     assert check.found == f"{missing} is not there"
-    assert "CXX" in check.mend
+    assert "CXX" in check.fix
 
 
 def test_a_compiler_that_does_not_start(toolchain: types.SimpleNamespace, tmp_path: Path) -> None:
@@ -174,7 +201,7 @@ def test_two_assemblers_are_told_with_the_variable_that_makes_them_one(
     assert check.status is Status.WARNING
     assert "ours (CUDA 12.8)" in check.found
     assert "theirs (CUDA 13.0)" in check.found
-    assert check.mend.startswith(f"Set TRITON_PTXAS_PATH={theirs}")
+    assert check.fix.startswith(f"Set TRITON_PTXAS_PATH={theirs}")
     theirs.write_text(ours.read_text())
     assert assembler.one_assembler().status is Status.OK
     toolchain.workers_assembler = lambda: None

@@ -83,7 +83,7 @@ def test_settling_collects_its_own_child_and_no_other() -> None:
     body = """\
 other = os.posix_spawn(sys.executable, [sys.executable, "-c", "raise SystemExit(7)"], os.environ)
 os.waitid(os.P_PID, other, os.WEXITED | os.WNOWAIT)
-fork_rules.settle()
+fork_rules.prepare_to_fork()
 print(os.waitstatus_to_exitcode(os.waitpid(-1, 0)[1]))
 try:
     os.waitpid(-1, os.WNOHANG)
@@ -94,9 +94,11 @@ except ChildProcessError:
 
 
 def test_a_library_that_never_ends_in_a_fresh_child_holds_nothing_up() -> None:
-    body = (
-        "os.register_at_fork(after_in_child=threading.Event().wait)\nfork_rules.settle()\nprint('settled')\n"
-    )
+    body = """\
+os.register_at_fork(after_in_child=threading.Event().wait)
+fork_rules.prepare_to_fork()
+print('settled')
+"""
     assert run(body) == ["settled"]
 
 

@@ -50,7 +50,7 @@ def arrows(made: Picture) -> list[tuple[str, str, str]]:
     return [(names[one.start], one.kind.value, names[one.end]) for one in made.arrows]
 
 
-BRANCH = "GB0170 the data of a tensor decides which branch is taken"
+BRANCH = "GB0170 a branch depends on the data of a tensor"
 SPLIT = report(
     frames=(frame(), frame(resumes_at=24)),
     compiles=(compiled("0/0", 0), compiled("1/0", 1, operators=5)),
@@ -103,7 +103,7 @@ def test_a_call_from_the_broken_line_hangs_on_the_break_and_so_does_what_follows
             ),
         )
     )
-    asked = "GB0025 asked for by torch._dynamo.graph_break()"
+    asked = "GB0025 requested by torch._dynamo.graph_break()"
     assert arrows(made) == [
         ("Net", "calls", "0/0 Net.forward"),
         ("0/0 Net.forward", "breaks", asked),
@@ -179,7 +179,7 @@ def test_what_the_limit_stopped_follows_the_entry_that_came_nearest() -> None:
             ),
         )
     )
-    assert arrows(made)[-1] == ("0/1 Net.forward", "left to eager", "Net.forward")
+    assert arrows(made)[-1] == ("0/1 Net.forward", "runs in eager", "Net.forward")
     assert made.boxes[-1].frame == made.boxes[1].frame
     assert made.boxes[-1].facts == ("recompile limit: the limit (2) is reached",)
 
@@ -210,12 +210,12 @@ def test_kernels_stand_in_the_graph_that_was_captured_in_both_runs() -> None:
         ),
     )
     facts = [box.facts for box in picture(SPLIT, kernels=kernels).boxes]
-    assert facts[1][1:] == ("forward: 3 kernels, ~4.5 us", "backward: no kernels: no lowering")
-    assert facts[3][2:] == ("inference: 1 kernel, ~1.5 us",)
+    assert facts[1][1:] == ("forward: 3 kernels, ~4.5 µs", "backward: no kernels: no lowering")
+    assert facts[3][2:] == ("inference: 1 kernel, ~1.5 µs",)
     other = dataclasses.replace(kernels, compiles=(compiled("0/0", 0, operators=9), *SPLIT.compiles[1:]))
     made = picture(SPLIT, kernels=other, suffix=" (before your edit)")
     assert made.boxes[1].facts == ("2 operators: sin x 2",), "another graph has that id there"
-    assert made.boxes[3].facts[-1] == "inference: 1 kernel, ~1.5 us (before your edit)"
+    assert made.boxes[3].facts[-1] == "inference: 1 kernel, ~1.5 µs (before your edit)"
 
 
 # ---- large pictures

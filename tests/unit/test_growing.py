@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 from fuselight.codec import decode, encode
-from fuselight.growing import GrowingJson
+from fuselight.incremental_json import GrowingJson
 from fuselight.report import (
     Call,
     Frame,

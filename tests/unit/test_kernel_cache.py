@@ -12,7 +12,7 @@ import pytest
 
 from fuselight import version
 from fuselight.devices import find
-from fuselight.protocol import Analyse, InputsPlan, Limits, Target
+from fuselight.protocol import GenerateRequest, InputsPlan, Limits, RunRequest, Target
 from fuselight.report import (
     Culprit,
     Failure,
@@ -27,21 +27,20 @@ from fuselight.report import (
     Tier,
     data_key,
 )
-from fuselight_server import kernel_cache
-from fuselight_server.kernel_cache import KernelCache
+from fuselight_server.runs import kernel_cache
+from fuselight_server.runs.kernel_cache import KernelCache
 from tests.support.reports import VERSIONS, report
 
 TEXT = "import torch\n"
 
 
-def asked(path: Path, **changes: Any) -> Analyse:
-    base = Analyse(
+def asked(path: Path, **changes: Any) -> RunRequest:
+    base = GenerateRequest(
         id=1,
         generation=1,
         target=Target(str(path), "f", "function", 3, compiled=False),
         inputs=InputsPlan(),
         roots=(str(path.parent),),
-        tier=Tier.KERNELS,
         device=find("h100"),
     )
     return dataclasses.replace(base, **changes)

@@ -12,7 +12,7 @@ from fuselight.report import (
     Refusal,
     Report,
 )
-from fuselight_server.kernels import Place
+from fuselight_server.kernels import SourceLine
 from fuselight_server.kernels.fusion import plain, sentence, why
 from tests.support.reports import FILE, ROOT, report
 
@@ -44,8 +44,8 @@ ONE = made(
 )
 
 
-def line(number: int) -> Place:
-    return Place(FILE, number)
+def line(number: int) -> SourceLine:
+    return SourceLine(FILE, number)
 
 
 def test_two_lines_in_one_kernel_are_fused() -> None:

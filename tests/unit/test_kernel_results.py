@@ -20,16 +20,15 @@ from fuselight.report import (
     SavedTensor,
     Tier,
 )
-from fuselight_server import state
 from fuselight_server.features.diagnostics import _after_ignores
-from fuselight_server.features.kernel_hover import kernels as hovered
-from fuselight_server.features.kernel_lens import line_lenses, total
+from fuselight_server.features.kernels.hover import kernels as hovered
+from fuselight_server.features.kernels.lens import line_lenses, total
 from fuselight_server.findings import Thresholds
-from fuselight_server.kernel_results import ASSEMBLED, KernelResult, differences, kernel_result_of
-from fuselight_server.kernels import Place
-from fuselight_server.places import Result, result_of
-from fuselight_server.runs import Key
-from fuselight_server.state import Document, State
+from fuselight_server.kernels import SourceLine
+from fuselight_server.results.captures import CaptureResult, capture_result_of
+from fuselight_server.results.kernels import ASSEMBLED, KernelResult, differences, kernel_result_of
+from fuselight_server.runs.keys import Key
+from fuselight_server.session.state import Document, State
 from fuselight_server.static.document import SourceDocument, read_source
 from tests.support.reports import FILE, ROOT, at, report
 
@@ -68,17 +67,17 @@ def opened(lines_: int) -> State:
 def edit(kept: State, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
     document = kept.at(FILE)
     assert document is not None
-    kept.change(FILE, document.source.edit(start, end, text))
+    kept.edit(FILE, document.source.edit(start, end, text))
 
 
 def test_lines_and_what_they_are_fused_with_move_with_an_edit() -> None:
     kept = opened(20)
     found = result(kernel(3, 5), kernel(7, launch=1))
-    kept.keep_kernels(found)
+    kept.accept(found)
     assert (lines(found), found.stale) == ([3, 5, 7], False)
     edit(kept, (4, 0), (4, 0), "new = 1\n")
     assert (lines(found), found.stale) == ([3, 6, 8], True)
-    assert found.rows(FILE)[0].fused_with == {Place(FILE, 6)}
+    assert found.rows(FILE)[0].fused_with == {SourceLine(FILE, 6)}
     edit(kept, (6, 0), (7, 0), "")
     assert lines(found) == [3, 7], "a line that is gone has no kernels"
     assert found.rows(FILE)[0].fused_with == frozenset()
@@ -87,10 +86,10 @@ def test_lines_and_what_they_are_fused_with_move_with_an_edit() -> None:
 def test_a_change_of_another_file_moves_nothing() -> None:
     kept = opened(20)
     found = result(kernel(3))
-    kept.keep_kernels(found)
+    kept.accept(found)
     rows = found.rows(FILE)
     document = SourceDocument("/elsewhere.py", "a\nb\n")
-    kept.change("/elsewhere.py", document.edit((1, 0), (1, 0), "c\n"))
+    kept.edit("/elsewhere.py", document.edit((1, 0), (1, 0), "c\n"))
     assert found.rows(FILE) is rows
     assert not found.stale
 
@@ -99,9 +98,9 @@ def test_what_changed_is_told_by_line_the_largest_first() -> None:
     before = result(kernel(3), kernel(3, launch=1), kernel(9, launch=2, us=1.0))
     after = result(kernel(3, us=4.0), kernel(9, us=2.0), kernel(12, us=0.5))
     assert differences(before, after) == (
-        "line 3: 2 -> 1 kernels, ~20 us -> ~4 us",
-        "line 9: 1 kernels, ~1 us -> ~2 us",
-        "line 12: 0 -> 1 kernels, ~0 us -> ~0.5 us",
+        "line 3: 2 -> 1 kernels, ~20 µs -> ~4 µs",
+        "line 9: 1 kernels, ~1 µs -> ~2 µs",
+        "line 12: 0 -> 1 kernels, ~0 µs -> ~0.5 µs",
     )
     assert differences(before, before) == ()
 
@@ -109,7 +108,7 @@ def test_what_changed_is_told_by_line_the_largest_first() -> None:
 def test_lines_are_compared_where_edits_have_moved_them() -> None:
     kept = opened(20)
     before = result(kernel(5))
-    kept.keep_kernels(before)
+    kept.accept(before)
     edit(kept, (2, 0), (2, 0), "new = 1\n")
     assert differences(before, result(kernel(6))) == ()
 
@@ -121,15 +120,15 @@ def test_kernels_for_another_device_are_not_compared() -> None:
 
 def test_a_run_without_kernels_leaves_those_of_before_standing_as_stale() -> None:
     kept = State()
-    kept.keep_kernels(result(kernel(3)))
+    kept.accept(result(kernel(3)))
     failure = Failure(Culprit.USER, "exception", "it failed", "mend it")
     for _ in range(3):
-        kept.keep_kernels(result(of=report(tier=Tier.KERNELS, failures=(failure,))))
+        kept.accept(result(of=report(tier=Tier.KERNELS, failures=(failure,))))
     now = kept.kernels[KEY]
     assert lines(now.shown) == [3]
-    assert total(now) == "1 kernel, ~10 us on h200, failed (before your edit)"
-    assert now.earlier is not None
-    assert now.earlier.earlier is None
+    assert total(now) == "1 kernel, ~10 µs on h200, failed (before your edit)"
+    assert now.previous is not None
+    assert now.previous.previous is None
 
 
 def test_the_total_counts_what_autograd_keeps_and_graphs_without_kernels() -> None:
@@ -140,15 +139,15 @@ def test_the_total_counts_what_autograd_keeps_and_graphs_without_kernels() -> No
     made = generated(kernel(3), saved=saved)
     lost = GeneratedGraph("1/0", Phase.FORWARD, failure="it has no lowering")
     found = result(of=replace(made, generated=(*made.generated, lost)))
-    assert total(found) == "1 kernel, ~10 us on h200, saves 12.6 MB for backward, 1 graph without"
-    assert found.rows(FILE)[0].kept is not None
+    assert total(found) == "1 kernel, ~10 µs on h200, saves 12.6 MB for backward, 1 graph without kernels"
+    assert found.saved_on(found.rows(FILE)[0]) is not None
 
 
 def test_the_oldest_kernels_go() -> None:
     kept = State()
-    for number in range(state.KERNEL_RESULTS + 3):
-        kept.keep_kernels(kernel_result_of(Key(f"/m{number}.py", "f", Tier.KERNELS), number, generated()))
-    assert len(kept.kernels) == state.KERNEL_RESULTS
+    for number in range(KernelResult.MOST + 3):
+        kept.accept(kernel_result_of(Key(f"/m{number}.py", "f", Tier.KERNELS), number, generated()))
+    assert len(kept.kernels) == KernelResult.MOST
     assert Key("/m2.py", "f", Tier.KERNELS) not in kept.kernels
 
 
@@ -156,7 +155,7 @@ def test_a_thousand_kernels_on_four_hundred_lines_are_all_told() -> None:
     """How long that takes is in benchmarks/kernels_bench.py."""
     kernels = tuple(kernel(*range(n % 400 + 1, n % 400 + 9), launch=n) for n in range(1000))
     kept = opened(420)
-    kept.keep_kernels(result(*kernels))
+    kept.accept(result(*kernels))
     snapshot = kept.snapshot(f"file://{FILE}", {})
     assert snapshot is not None
     assert len(list(line_lenses(snapshot))) == 407
@@ -175,9 +174,9 @@ def test_so_many_compiled_kernels_are_kept() -> None:
 @pytest.mark.parametrize(("code", "told"), [("FL701", []), ("GB0059", ["FL503"])])
 def test_an_ignore_is_idle_only_once_the_tier_of_its_code_has_run(code: str, told: list[str]) -> None:
     reading = read_source(FILE, f"x = 1  # fuselight: ignore[{code}]\n")
-    captured, generated = result_of(Key(FILE, "Net"), 1, report(), ()), result()
+    captured, generated = capture_result_of(Key(FILE, "Net"), 1, report(), ()), result()
 
-    def codes(results: list[Result], kernels: list[KernelResult]) -> list[str]:
+    def codes(results: list[CaptureResult], kernels: list[KernelResult]) -> list[str]:
         return [one.code for one in _after_ignores([], reading, results, kernels)]
 
     assert codes([], []) == []
@@ -201,7 +200,7 @@ def test_findings_follow_thresholds_until_the_text_has_moved() -> None:
     found.derive(Thresholds(kernel_share=0.1))
     assert codes() == ["FL706"]
     kept = opened(9)
-    kept.keep_kernels(found)
+    kept.accept(found)
     edit(kept, (0, 0), (0, 0), "new = 1\n")
     found.derive(Thresholds(kernel_share=0.2))
     assert [(live.finding.code, live.now().span.line) for live in found.findings] == [("FL706", 4)]
@@ -210,7 +209,7 @@ def test_findings_follow_thresholds_until_the_text_has_moved() -> None:
 def test_a_hover_tells_between_what_a_gpu_would_decide() -> None:
     tried = ("mm of a library", *(f"triton_mm BLOCK_K={size}" for size in range(20)))
     kept = opened(9)
-    kept.keep_kernels(result(replace(kernel(3), candidates=tried)))
+    kept.accept(result(replace(kernel(3), candidates=tried)))
     snapshot = kept.snapshot(f"file://{FILE}", {})
     assert snapshot is not None
     (text,) = hovered(snapshot, 3)
@@ -218,9 +217,17 @@ def test_a_hover_tells_between_what_a_gpu_would_decide() -> None:
     assert "and 15 more." in text
 
 
-def test_a_total_says_that_it_holds_versions_of_one_graph() -> None:
-    made = generated(kernel(3))
-    again = replace(made.generated[0], compile_id="0/1", graph=1)
-    assert total(result(of=replace(made, generated=(*made.generated, again)))) == (
-        "2 kernels, ~20 us on h200, recompiled graphs included"
-    )
+def test_kernels_are_those_of_one_call_and_recompiled_graphs_are_counted_apart() -> None:
+    once = generated(kernel(3), kernel(5, launch=1))
+    again = GeneratedGraph("0/1", Phase.FORWARD, kernels=(kernel(3, us=99.0), kernel(7)), graph=1)
+    found = result(of=replace(once, generated=(*once.generated, again)))
+    assert total(found) == "2 kernels, ~20 µs on h200, 2 more in recompiles"
+    assert [(row.place.line, row.count, row.us) for row in found.rows(FILE)] == [
+        (3, 1, 10.0), (5, 1, 10.0), (7, 1, 10.0),
+    ]  # fmt: skip
+    assert [len(found.launches_on(row)) for row in found.rows(FILE)] == [2, 1, 1]
+    kept = opened(9)
+    kept.accept(found)
+    snapshot = kept.snapshot(f"file://{FILE}", {})
+    assert snapshot is not None
+    assert "Recompiled graphs have 1 more kernel of this line." in hovered(snapshot, 3)[0]

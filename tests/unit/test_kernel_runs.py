@@ -11,10 +11,21 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import Analyse, Answer, InputsPlan, Progress, Refused, Target
+from fuselight.protocol import (
+    Answer,
+    AssembleRequest,
+    CaptureRequest,
+    GenerateRequest,
+    InputsPlan,
+    Progress,
+    Refused,
+    RunRequest,
+    Target,
+)
 from fuselight.report import (
     Assembled,
     Culprit,
+    Device,
     Failure,
     GeneratedGraph,
     Kernel,
@@ -26,15 +37,15 @@ from fuselight.report import (
     data_key,
     text_key,
 )
-from fuselight_server.analysis import Analysis
-from fuselight_server.features.kernel_lens import total
-from fuselight_server.kernel_runs import KernelRuns, forget
-from fuselight_server.runs import Key
+from fuselight_server.features.kernels.lens import total
+from fuselight_server.runs.cached_runner import CachedRunner, forget
+from fuselight_server.runs.keys import Key
+from fuselight_server.session.analysis import Analysis
+from fuselight_server.session.state import Document, Folder, State
 from fuselight_server.settings import ResolvedInterpreter, parse_settings
-from fuselight_server.state import Document, Folder, State
 from fuselight_server.static.document import SourceDocument
 from fuselight_server.store import Store
-from tests.support.face import PlayedFace
+from tests.support.face import RecordedUi
 from tests.support.reports import VERSIONS, report
 
 PATH = "/w/m.py"
@@ -55,25 +66,28 @@ class Worker:
     hello: Any = None
 
     def __init__(self) -> None:
-        self.asked: list[Analyse] = []
+        self.asked: list[RunRequest] = []
         self.partials: list[Report] = []
         """What it tells before its answer, which waits until it is `held` no more."""
         self.held = asyncio.Event()
         self.fails = False
 
     async def run(
-        self, request: Analyse, _on_progress: Callable[[Progress], None], on_partial: Callable[[Report], None]
+        self,
+        request: RunRequest,
+        _on_progress: Callable[[Progress], None],
+        on_partial: Callable[[Report], None],
     ) -> Answer | Refused:
         self.asked.append(request)
         for partial in self.partials:
             on_partial(partial)
             await self.held.wait()
-        listings = {"ptx": Listing("ptx"), **({"sass": Listing("sass")} if request.disassemble else {})}
+        listings = {"ptx": Listing("ptx"), **({"sass": Listing("sass")} if _disassembles(request) else {})}
         if self.fails:
             why = Failure(Culprit.USER, "exit", "it ended", "mend it")
             return Refused(request.id, "failed", why)
         assembled = {
-            text_key(source): Assembled(registers=24, listings=listings) for source in request.assemble
+            text_key(source): Assembled(registers=24, listings=listings) for source in _sources(request)
         }
         made = report() if request.tier is Tier.CAPTURE else generated()
         return Answer(request.id, replace(made, assembled=assembled))
@@ -81,7 +95,7 @@ class Worker:
     async def close(self) -> None: ...
 
 
-class Face(PlayedFace):
+class Ui(RecordedUi):
     """With the analysis that is asked meanwhile."""
 
     analysis: Analysis
@@ -93,12 +107,12 @@ class Desk:
     def __init__(self, settings: object) -> None:
         parsed, warnings = parse_settings(settings)
         assert warnings == ()
-        self.state, self.face, self.worker = State(), Face(), Worker()
+        self.state, self.ui, self.worker = State(), Ui(), Worker()
         self.state.folders["/w"] = Folder("/w", "file:///w", consent="run", settings=parsed)
         self.state.open(Document(f"file://{PATH}", PATH, 1, SourceDocument(PATH, TEXT), runnable=True))
-        self.analysis = self.face.analysis = Analysis(
+        self.analysis = self.ui.analysis = Analysis(
             self.state,
-            self.face,
+            self.ui,
             make_worker=lambda _lane, _settings, _log: self.worker,
             find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
         )
@@ -106,8 +120,8 @@ class Desk:
 
     async def settle(self) -> None:
         while self.analysis.runs.settled < self.analysis.runs.generation:
-            self.face.moved.clear()
-            await self.face.moved.wait()
+            self.ui.moved.clear()
+            await self.ui.moved.wait()
 
     def tiers(self) -> list[Tier]:
         return [request.tier for request in self.worker.asked]
@@ -119,9 +133,10 @@ async def test_a_save_generates_kernels_where_it_is_set_so_behind_the_capture() 
     desk.analysis.saved(PATH, automatic=False)
     await desk.settle()
     assert desk.tiers() == [Tier.CAPTURE, Tier.KERNELS]
-    assert desk.worker.asked[1].device is not None
-    assert desk.worker.asked[1].device.key == "h200"
-    assert (list(desk.state.results), list(desk.state.kernels)) == ([CAPTURE], [KERNELS])
+    device = _device_of(desk.worker.asked[1])
+    assert device is not None
+    assert device.key == "h200"
+    assert (list(desk.state.captures), list(desk.state.kernels)) == ([CAPTURE], [KERNELS])
 
 
 @pytest.mark.asyncio
@@ -132,7 +147,7 @@ async def test_kernels_on_demand_take_nothing_from_the_next_automatic_save() -> 
     desk.analysis.saved(PATH, automatic=True)
     await desk.settle()
     assert desk.tiers() == [Tier.KERNELS, Tier.CAPTURE]
-    assert desk.worker.asked[0].device is None, "auto: the worker looks for a GPU"
+    assert _device_of(desk.worker.asked[0]) is None, "auto: the worker looks for a GPU"
 
 
 def forward_only() -> Report:
@@ -144,21 +159,21 @@ async def part_shown(desk: Desk) -> str:
     """Ask for kernels and wait until those of the forward are shown; returns what the target says of them."""
     desk.worker.held.clear()
     desk.worker.partials = [forward_only()]
-    desk.face.drawn.clear()
+    desk.ui.drawn.clear()
     desk.analysis.command(PATH, "f", Tier.KERNELS)
-    await asyncio.wait_for(desk.face.drawn.wait(), 10)
+    await asyncio.wait_for(desk.ui.drawn.wait(), 10)
     return total(desk.state.kernels[KERNELS])
 
 
 @pytest.mark.asyncio
 async def test_the_forwards_kernels_are_shown_before_the_backwards_are_made() -> None:
     desk = Desk({"device": "h200"})
-    assert (await part_shown(desk)).endswith(" (so far: backward still being generated)")
+    assert (await part_shown(desk)).endswith(" (partial: backward still being generated)")
     assert desk.state.kernels[KERNELS].report.generated[0].phase is Phase.FORWARD
     desk.worker.held.set()
     await desk.settle()
     whole = desk.state.kernels[KERNELS]
-    assert (whole.unfinished, whole.earlier) == ("", None)
+    assert (whole.unfinished, whole.previous) == ("", None)
     assert whole.report.generated[0].phase is Phase.INFERENCE
 
 
@@ -168,7 +183,7 @@ async def test_a_part_of_a_cancelled_run_says_so_where_nothing_was_known_before(
     await part_shown(desk)
     desk.analysis.cancel(PATH)
     await desk.settle()
-    assert total(desk.state.kernels[KERNELS]).endswith(" (cancelled: not all was generated)")
+    assert total(desk.state.kernels[KERNELS]).endswith(" (partial: canceled)")
     desk.worker.partials, desk.worker.held = [], asyncio.Event()
     desk.analysis.command(PATH, "f", Tier.KERNELS)
     await desk.settle()
@@ -181,7 +196,7 @@ async def test_a_cancel_brings_back_the_kernels_of_the_run_before() -> None:
     desk.analysis.command(PATH, "f", Tier.KERNELS)
     await desk.settle()
     before = desk.state.kernels[KERNELS]
-    assert "so far" in await part_shown(desk)
+    assert "partial" in await part_shown(desk)
     document = desk.state.at(PATH)
     assert document is not None
     desk.analysis.outcomes.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
@@ -199,7 +214,7 @@ async def test_a_run_that_fails_leaves_no_part_of_it_behind() -> None:
     desk.worker.held.set()
     await desk.settle()
     now = desk.state.kernels[KERNELS]
-    assert (now.earlier, now.unfinished, total(now)) == (None, "", "no kernels: it ended")
+    assert (now.previous, now.unfinished, total(now)) == (None, "", "no kernels: it ended")
 
 
 @pytest.mark.asyncio
@@ -223,11 +238,11 @@ async def test_one_kernel_is_compiled_once_for_the_device_of_its_report() -> Non
     key = replace(KERNELS, kernel=text_key(KERNEL))
     desk.analysis.compile(key)
     desk.analysis.compile(key)
-    desk.face.shown.clear()
+    desk.ui.shown.clear()
     await desk.settle()
-    assert [request.assemble for request in desk.worker.asked] == [(), (KERNEL,)]
+    assert [_sources(request) for request in desk.worker.asked] == [(), (KERNEL,)]
     assert desk.state.kernels[KERNELS].assembled[text_key(KERNEL)].registers == 24
-    assert desk.face.shown == [PATH]
+    assert desk.ui.shown == [PATH]
 
 
 @pytest.mark.asyncio
@@ -239,7 +254,7 @@ async def test_sass_is_made_when_it_is_asked_for_and_stays() -> None:
     for one in (key, replace(key, disassemble=True), key):
         desk.analysis.compile(one)
         await desk.settle()
-    assert [request.disassemble for request in desk.worker.asked] == [False, False, True, False]
+    assert [_disassembles(request) for request in desk.worker.asked] == [False, False, True, False]
     kept = desk.state.kernels[KERNELS].assembled[text_key(KERNEL)]
     assert kept.disassembled
     assert set(kept.listings) == {"ptx", "sass"}
@@ -253,10 +268,23 @@ async def test_a_kernel_that_is_gone_is_not_compiled() -> None:
     assert desk.worker.asked == []
 
 
-def asked(path: Path, **changes: Any) -> Analyse:
+def asked(path: Path, **changes: Any) -> GenerateRequest:
     target = Target(str(path), "f", "function", 3, compiled=False)
-    base = Analyse(1, 1, target, InputsPlan(), (str(path.parent),), tier=Tier.KERNELS)
+    base = GenerateRequest(1, 1, target, InputsPlan(), (str(path.parent),))
     return replace(base, **changes)
+
+
+def _sources(request: RunRequest) -> tuple[str, ...]:
+    return request.sources if isinstance(request, AssembleRequest) else ()
+
+
+def _disassembles(request: RunRequest) -> bool:
+    return isinstance(request, AssembleRequest) and request.disassemble
+
+
+def _device_of(request: RunRequest) -> Device | None:
+    assert isinstance(request, GenerateRequest)
+    return request.device
 
 
 class Keeping(Worker):
@@ -266,7 +294,10 @@ class Keeping(Worker):
     text = TEXT
 
     async def run(
-        self, request: Analyse, on_progress: Callable[[Progress], None], on_partial: Callable[[Report], None]
+        self,
+        request: RunRequest,
+        on_progress: Callable[[Progress], None],
+        on_partial: Callable[[Report], None],
     ) -> Answer | Refused:
         answer = await super().run(request, on_progress, on_partial)
         assert isinstance(answer, Answer)
@@ -280,18 +311,19 @@ async def test_what_has_not_changed_is_answered_from_the_cache_until_that_is_cle
     path.write_text(TEXT)
     (tmp_path / "pyproject.toml").touch()
     worker, lines = Keeping(), list[str]()
-    runs = KernelRuns(worker, lines.append)
+    runs = CachedRunner(worker, lines.append)
 
-    async def run(**changes: Any) -> int:
-        await runs.run(asked(path, **changes), lambda _progress: None, lambda _report: None)
+    async def run(kind: type[RunRequest] = GenerateRequest, **changes: Any) -> int:
+        request = asked(path).of_kind(kind, **changes)
+        await runs.run(request, lambda _progress: None, lambda _report: None)
         return len(worker.asked)
 
     assert await run() == 1
     assert await run(generation=2) == 1
     assert lines == ["kernels of f: unchanged, from the cache"]
     assert (tmp_path / ".fuselight" / ".gitignore").read_text() == "*\n"
-    assert await run(assemble=("source",)) == 2
-    assert await run(tier=Tier.CAPTURE) == 3
+    assert await run(AssembleRequest, sources=("source",)) == 2
+    assert await run(CaptureRequest) == 3
     worker.text = TEXT + "# edited\n"
     path.write_text(worker.text)
     assert await run() == 4
@@ -305,7 +337,7 @@ async def test_a_store_that_cannot_be_made_is_told_in_the_log(tmp_path: Path) ->
     path.write_text(TEXT)
     (tmp_path / ".fuselight").write_text("a file")
     lines: list[str] = []
-    answer = await KernelRuns(Keeping(), lines.append).run(
+    answer = await CachedRunner(Keeping(), lines.append).run(
         asked(path), lambda _progress: None, lambda _report: None
     )
     assert isinstance(answer, Answer)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuselight.report import FusedOperator, GeneratedGraph, Kernel, KernelKind, Location, Phase, Report
-from fuselight_server.kernels import Place, costs_by_line, fold, place_of
+from fuselight_server.kernels import SourceLine, costs_by_line, fold, place_of
 from fuselight_server.kernels.shares import shares
 from tests.support.reports import report
 
@@ -69,8 +69,8 @@ def test_folding_loses_no_launch(found: list[Kernel]) -> None:
 
 def test_an_operator_belongs_to_the_innermost_line_of_the_workspace() -> None:
     stack = (Location("/w/a.py", 3), Location("/w/b.py", 4), Location("/w/.venv/site-packages/lib.py", 9))
-    assert place_of(stack, (ROOT,)) == Place("/w/b.py", 4)
-    assert place_of(stack[2:], (ROOT,)) == Place("/w/.venv/site-packages/lib.py", 9)
+    assert place_of(stack, (ROOT,)) == SourceLine("/w/b.py", 4)
+    assert place_of(stack[2:], (ROOT,)) == SourceLine("/w/.venv/site-packages/lib.py", 9)
     assert place_of((), (ROOT,)) is None
 
 
@@ -82,8 +82,8 @@ def test_a_line_knows_what_it_is_fused_with() -> None:
     )
     second, first = costs_by_line(made(kernel))
     assert (second.place, second.bytes, second.fused_with) == (
-        Place("/w/a.py", 2),
+        SourceLine("/w/a.py", 2),
         Fraction(20),
-        {Place("/w/a.py", 1)},
+        {SourceLine("/w/a.py", 1)},
     )
-    assert (first.place, first.bytes) == (Place("/w/a.py", 1), Fraction(10))
+    assert (first.place, first.bytes) == (SourceLine("/w/a.py", 1), Fraction(10))

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from fuselight.report import CudagraphSkip, Refusal, Tier
-from fuselight_server import convert
-from fuselight_server.features.report_kernels import kernel_nodes, shown_results
-from fuselight_server.places import span
-from fuselight_server.state import Folder, State
+from fuselight_server.features import convert
+from fuselight_server.features.report.kernel_nodes import kernel_nodes, shown_results
+from fuselight_server.results.positions import span
+from fuselight_server.session.state import State
+from fuselight_server.session.ui import Question
 from fuselight_server.store import Store
 from tests.support.reports import FILE, at, report
 from tests.unit.test_kernel_results import KEY, edit, generated, kernel, opened, result
@@ -39,7 +40,7 @@ async def test_a_file_that_goes_while_its_run_is_taken_in_stays_gone(
     desk.analysis.command(PATH, "f", tier)
     await desk.settle()
     assert taken_in.is_set()
-    assert not (*desk.state.results, *desk.state.kernels)
+    assert not desk.state.results
 
 
 @pytest.mark.asyncio
@@ -55,8 +56,10 @@ def test_files_that_showed_kernels_of_what_is_gone_are_named() -> None:
     kept = State()
     found = result(kernel(3))
     found.places.add(span(at(7, path="/project/layers.py")))
-    kept.keep_kernels(found)
-    assert kept.forget(FILE) == {FILE, "/project/layers.py"}
+    kept.accept(found)
+    kept.take_changes()
+    kept.drop_file(FILE)
+    assert kept.take_changes().results == {FILE, "/project/layers.py"}
 
 
 @pytest.mark.asyncio
@@ -65,18 +68,18 @@ async def test_a_question_that_fails_is_put_again() -> None:
     folder = desk.state.folders["/w"]
     asked: list[str] = []
 
-    async def confirm(_folder: Folder, summary: str, _interpreter: str) -> str:
-        asked.append(summary)
+    async def confirm(question: Question) -> str:
+        asked.append(question.message)
         if len(asked) == 1:
             raise ConnectionError("the client could not show it")
         return "run"
 
-    desk.face.confirm = confirm  # type: ignore[method-assign,assignment]
+    desk.ui.confirm = confirm  # type: ignore[method-assign]
     folder.consent = "unknown"
     for _ in range(2):
-        desk.face.moved.clear()
+        desk.ui.moved.clear()
         desk.analysis.command(PATH, "f")
-        await asyncio.wait_for(desk.face.moved.wait(), 10)
+        await asyncio.wait_for(desk.ui.moved.wait(), 10)
     await desk.settle()
     assert len(asked) == 2
     assert len(desk.worker.asked) == 1
@@ -91,7 +94,7 @@ def test_what_was_not_fused_is_told_of_lines_that_move() -> None:
         refusals=(Refusal("no shared data", first=(at(5),), second=(at(9),)),),
         cudagraph_skips=(CudagraphSkip("a CPU operator", stack=(at(12),)),),
     )
-    kept.keep_kernels(result(of=replace(whole, generated=(graph,))))
+    kept.accept(result(of=replace(whole, generated=(graph,))))
     edit(kept, (7, 0), (7, 0), "new = 1\n")
     client = convert.Client("utf-16", kept.read_line, lambda path: f"file://{path}")
     (all_of,) = kernel_nodes(kept.kernels[KEY], client, "root")
@@ -103,7 +106,7 @@ def test_what_was_not_fused_is_told_of_lines_that_move() -> None:
 
 def test_the_report_of_kernels_alone_is_on_lines_that_move() -> None:
     kept = opened(20)
-    kept.keep_kernels(result(of=report(tier=Tier.KERNELS, notes=(), target_device=None)))
+    kept.accept(result(of=report(tier=Tier.KERNELS, notes=(), target_device=None)))
     edit(kept, (1, 0), (1, 0), "new = 1\n")
     ((shown, kernels),) = shown_results(kept, FILE)
     assert kernels is kept.kernels[KEY]

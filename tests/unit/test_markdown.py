@@ -25,6 +25,8 @@ ACTIVE = "\\`*_{}[]()<>#+-!|~&"
         ("``a` [b](command:c) `d``", r"\`\`a` [b](command:c) `d\`\`"),
         (r"a\`b`[c](d)", r"a\\`b`\[c\]\(d\)"),
         ("1. one\n# two", "1\\. one  \n\\# two"),
+        ("a\r\n1. one\r# two", "a  \n1\\. one  \n\\# two"),
+        ("`a\r![x](https://a/b.png)`", "\\`a  \n\\!\\[x\\]\\(https://a/b.png\\)\\`"),
     ],
 )
 def test_text_is_shown_as_it_is(text: str, shown: str) -> None:
@@ -47,7 +49,7 @@ def test_a_name_in_a_table_is_short_enough_to_be_seen_with_its_number(name: str,
     assert name_cell(name) == shown
 
 
-@given(st.text(alphabet=ACTIVE + "ab1. \n:/"))
+@given(st.text(alphabet=ACTIVE + "ab1. \n\r:/"))
 def test_no_mark_is_active_outside_of_code(text: str) -> None:
     """Read as CommonMark does: a backslash escapes a mark, a run of backticks opens code that the next such ends."""
     shown = plain(text)
@@ -59,20 +61,21 @@ def test_no_mark_is_active_outside_of_code(text: str) -> None:
         elif shown[at] == "`":
             match = re.match(r"(`+)[^`]+\1(?!`)", shown[at:])
             assert match is not None, shown
-            assert "\n" not in match[0], shown
+            assert not {"\n", "\r"} & set(match[0]), shown
             at += match.end()
         else:
             assert shown[at] not in ACTIVE, shown
             at += 1
 
 
-@given(st.text(alphabet="`ab "))
+@given(st.text(alphabet="`ab \r"))
 def test_a_fence_is_longer_than_what_it_holds(text: str) -> None:
     for made in (code_span(text), code_block(text, "python")):
         fence = re.match("`+", made)
         assert fence is not None
         inside = made[fence.end() : -fence.end()]
         assert made.endswith(fence[0])
+        assert "\r" not in made
         assert all(len(run) < fence.end() for run in re.findall("`+", inside))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.measure.narrowing import SpentError, kernel_of, narrow
+from fuselight.measure.accuracy.narrowing import SpentError, kernel_of, narrow
 from fuselight.report import FusedOperator, GeneratedGraph, Kernel, KernelKind, Location, Phase, Stack
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.measure.aligning import Element, Told, align
+from fuselight.measure.profile.alignment import Element, Told, align
 from fuselight.report import Kernel, KernelKind
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.measure.joining import read_profile
-from fuselight.measure.recording import EventKind
+from fuselight.measure.profile.join import read_profile
+from fuselight.measure.profile.recording import EventKind
 from fuselight.report import Gap, GapKind, LaunchKind, Profile
 from tests.support.profiles import Stream, broken, generated, graph_call, line, region
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.measure.joining import read_profile
-from fuselight.measure.recording import EventKind, PlacedOperator
+from fuselight.measure.profile.join import read_profile
+from fuselight.measure.profile.recording import EventKind, PlacedOperator
 from fuselight.report import (
     Break,
     GapKind,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu.kept_profiles import FOLDER, KeptProfile, read
-from fuselight.measure.joining import read_profile
-from fuselight.measure.recording import EventKind
+from fuselight.measure.profile.join import read_profile
+from fuselight.measure.profile.recording import EventKind
 from fuselight.report import GapKind, LaunchKind, Profile
 
 KEPT = sorted(FOLDER.glob("*.json.gz"))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fuselight.measure import labels
-from fuselight.measure.recording import Event, EventKind, Window
-from fuselight.measure.trace_events import read_trace, read_windows
+from fuselight.measure.profile import torch_records
+from fuselight.measure.profile.recording import Event, EventKind, Window
+from fuselight.measure.profile.trace_events import read_trace, read_windows
 
 
 def _one(cat: str, name: str, ts: Any, dur: Any, **args: Any) -> dict[str, Any]:
@@ -27,14 +27,14 @@ def test_each_kind_of_event_is_read_with_what_joins_it() -> None:
         _one("cuda_driver", "cuLaunchKernel", 11, 1, correlation=6),
         _one("gpu_memset", "Memset (Device)", 13, 1, stream=8, correlation=7),
         _one("cpu_op", "aten::mm", 9.999, 4, **{"Sequence number": 3, "External id": 1}),
-        _one("user_annotation", labels.CALL, 9, 9),
+        _one("user_annotation", torch_records.CALL, 9, 9),
         _one("python_function", "m.py(3): forward", 9, 9),
-        _one("gpu_user_annotation", labels.CALL, 12, 4),
+        _one("gpu_user_annotation", torch_records.CALL, 12, 4),
         {"ph": "s", "cat": "ac2g", "name": "ac2g", "ts": 10},
         {"ph": "M", "name": "process_name"},
     )
     assert read_trace(text) == (
-        Event(labels.CALL, EventKind.ANNOTATION, 9000, 9000, 11),
+        Event(torch_records.CALL, EventKind.ANNOTATION, 9000, 9000, 11),
         Event("aten::mm", EventKind.OPERATOR, 9999, 4000, 11, sequence=3),
         Event("cudaLaunchKernel", EventKind.RUNTIME, 10000, 1001, 11, correlation=5),
         Event("cuLaunchKernel", EventKind.RUNTIME, 11000, 1000, 11, correlation=6),
@@ -69,9 +69,9 @@ def test_what_is_no_trace_is_refused(text: str, why: str) -> None:
 def test_a_call_lasts_until_its_last_work_on_the_device_has_ended() -> None:
     events = read_trace(
         _trace(
-            _one("user_annotation", labels.CALL, 0, 10),
+            _one("user_annotation", torch_records.CALL, 0, 10),
             _one("kernel", "a", 5, 20, stream=7),
-            _one("user_annotation", labels.CALL, 40, 30),
+            _one("user_annotation", torch_records.CALL, 40, 30),
             _one("kernel", "b", 45, 5, stream=7),
         )
     )
@@ -81,9 +81,9 @@ def test_a_call_lasts_until_its_last_work_on_the_device_has_ended() -> None:
 def test_windows_do_not_overlap_whatever_the_clocks_say() -> None:
     events = read_trace(
         _trace(
-            _one("user_annotation", labels.CALL, 0, 10),
+            _one("user_annotation", torch_records.CALL, 0, 10),
             _one("kernel", "a", 5, 50, stream=7),
-            _one("user_annotation", labels.CALL, 40, 30),
+            _one("user_annotation", torch_records.CALL, 40, 30),
         )
     )
     assert read_windows(events) == (Window(0, 40000, 11), Window(40000, 70000, 11))
@@ -103,4 +103,4 @@ def test_windows_do_not_overlap_whatever_the_clocks_say() -> None:
     ],
 )
 def test_an_operator_is_known_by_its_name(name: str, expected: bool) -> None:  # noqa: FBT001
-    assert labels.is_operator(name) is expected
+    assert torch_records.is_operator(name) is expected

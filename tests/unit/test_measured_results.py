@@ -20,21 +20,23 @@ from fuselight.report import (
     Phase,
     Tier,
 )
-from fuselight_server import state
-from fuselight_server.features.bench_hover import measured as hovered
-from fuselight_server.features.bench_lens import BENCH, CANCEL, SHOW, summary, target_lenses
+from fuselight_server.features.bench.hover import measured as hovered
+from fuselight_server.features.bench.lens import BENCH, CANCEL, SHOW, summary
+from fuselight_server.features.code_lens import TargetLenses
 from fuselight_server.features.diagnostics import _after_ignores
-from fuselight_server.features.kernel_documents import kernel_lines
-from fuselight_server.features.kernel_hover import kernels as hovered_estimates
-from fuselight_server.features.kernel_lens import line_lenses
+from fuselight_server.features.kernels.documents import kernel_lines
+from fuselight_server.features.kernels.hover import kernels as hovered_estimates
+from fuselight_server.features.kernels.lens import line_lenses
 from fuselight_server.features.protocol import KernelLinesParams
 from fuselight_server.findings import findings_of_measured
-from fuselight_server.kernel_results import KernelResult, kernel_result_of
-from fuselight_server.measured_results import CANCELLED, SO_FAR, MeasuredResult, measured_result_of
-from fuselight_server.places import Result, result_of
-from fuselight_server.runs import Key
+from fuselight_server.results.benchmarks import MeasuredResult, measured_result_of
+from fuselight_server.results.captures import CaptureResult, capture_result_of
+from fuselight_server.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.results.target_result import CANCELED, STILL_RUNNING
+from fuselight_server.runs.keys import Key
+from fuselight_server.session import state
+from fuselight_server.session.state import Document, State
 from fuselight_server.settings import KernelSettings
-from fuselight_server.state import Document, State
 from fuselight_server.static.document import SourceDocument, read_source
 from tests.support.measured import GPU, benchmark, graph, kernel, profile, ran, row, timing, wrong
 from tests.support.reports import FILE, at, report
@@ -75,16 +77,16 @@ def opened(*results: MeasuredResult | KernelResult, lens: Any = "line") -> State
     folder.settings = replace(folder.settings, kernels=KernelSettings(lens=lens))
     for result in results:
         if isinstance(result, KernelResult):
-            kept.keep_kernels(result)
+            kept.accept(result)
         else:
-            kept.keep_measured(result)
+            kept.accept(result)
     return kept
 
 
 def edit(kept: State, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
     document = kept.at(FILE)
     assert document is not None
-    kept.change(FILE, document.source.edit(start, end, text))
+    kept.edit(FILE, document.source.edit(start, end, text))
 
 
 def snapshot(kept: State) -> state.Snapshot:
@@ -97,18 +99,21 @@ def told(kept: State) -> dict[int, str]:
     return {one["range"]["start"]["line"] + 1: one["command"]["title"] for one in line_lenses(snapshot(kept))}
 
 
-def test_lines_tell_their_part_with_its_spread_and_where_it_was_measured() -> None:
-    assert told(opened(made())) == {
-        3: "1 kernel, 30 us +- 1%, 30% - measured on NVIDIA H200, fused with line 5",
-        5: "1 kernel, 30 us +- 1%, 30% - measured on NVIDIA H200, fused with line 3",
-        7: "1 kernel, 30 us +- 1%, 30% - measured on NVIDIA H200",
-        9: "1 eager operator, 10 us +- 1%, 10% - measured on NVIDIA H200",
+def test_lines_tell_their_part_with_its_spread_and_the_hover_where_it_was_measured() -> None:
+    kept = opened(made())
+    assert told(kept) == {
+        3: "1 kernel, 30 µs ± 1% (30%), fused with line 5",
+        5: "1 kernel, 30 µs ± 1% (30%), fused with line 3",
+        7: "1 kernel, 30 µs ± 1% (30%)",
+        9: "1 eager operator, 10 µs ± 1% (10%)",
     }
+    assert r"30 µs ± 1% \(30%\), measured on NVIDIA H200" in hovered(snapshot(kept), 7)[0]
 
 
-def test_lines_name_a_configuration_that_is_not_the_plain_one() -> None:
-    lines = told(opened(made(row("eager", 300.0), replace(DEFAULT, name="max-autotune"))))
-    assert lines[7] == "1 kernel, 30 us +- 1%, 30% - measured as max-autotune on NVIDIA H200"
+def test_the_hover_names_a_configuration_that_is_not_the_plain_one() -> None:
+    kept = opened(made(row("eager", 300.0), replace(DEFAULT, name="max-autotune")))
+    assert told(kept)[7] == "1 kernel, 30 µs ± 1% (30%)"
+    assert "measured as max\\-autotune on NVIDIA H200" in hovered(snapshot(kept), 7)[0]
 
 
 def test_measurements_stand_in_the_place_of_estimates_until_the_code_changes() -> None:
@@ -117,17 +122,18 @@ def test_measurements_stand_in_the_place_of_estimates_until_the_code_changes() -
     assert not any("~" in text for text in told(kept).values())
     assert hovered_estimates(snapshot(kept), 3) == []
     edit(kept, (0, 0), (0, 0), "new = 1\n")
-    assert told(kept) == {4: "1 kernel, ~10 us on h200 (100%) (before your edit)"}
+    assert told(kept) == {4: "1 kernel, ~10 µs (100%)"}
+    assert "\\~10 µs on h200 \\(100%\\) \\(before your edit\\)" in hovered_estimates(snapshot(kept), 4)[0]
     assert hovered(snapshot(kept), 4) == []
     assert len(hovered_estimates(snapshot(kept), 4)) == 1
 
 
 def test_the_source_of_a_kernel_is_still_a_click_away_where_it_was_generated() -> None:
-    for results, buttons in (([made()], 0), ([estimated(), made()], 4)):
+    for results, clickable in (([made()], 0), ([estimated(), made()], 4)):
         kept = opened(*results)
         kept.client.commands = frozenset({"fuselight.showKernel"})
-        shown = [one for one in line_lenses(snapshot(kept)) if one["command"]["title"] == "Show"]
-        assert len(shown) == buttons
+        commands = [one["command"]["command"] for one in line_lenses(snapshot(kept))]
+        assert commands.count("fuselight.showKernel") == clickable
 
 
 def test_without_estimates_what_was_measured_stays_and_says_that_it_is_from_before() -> None:
@@ -135,7 +141,10 @@ def test_without_estimates_what_was_measured_stays_and_says_that_it_is_from_befo
     edit(kept, (4, 0), (4, 0), "new = 1\n")
     lines = told(kept)
     assert set(lines) == {3, 6, 8, 10}
-    assert lines[3].endswith(", fused with line 6 (before your edit)")
+    assert lines[3].endswith(", fused with line 6")
+    assert (
+        hovered(snapshot(kept), 3)[0].partition("\n")[0].endswith(r"fused with line 6 \(before your edit\)")
+    )
     edit(kept, (8, 0), (9, 0), "")
     assert set(told(kept)) == {3, 6, 9}, "a line that is gone has no time"
 
@@ -143,9 +152,9 @@ def test_without_estimates_what_was_measured_stays_and_says_that_it_is_from_befo
 @pytest.mark.parametrize(
     ("estimates", "shown"),
     [
-        (estimated(2), "measured"),  # for the same device: what was measured is better
-        (estimated(2, target_device=replace(GPU, key="t4")), "~10 us"),  # asked for since, for another device
-        (estimated(0, target_device=replace(GPU, key="t4")), "measured"),
+        (estimated(2), "30 µs ± 1%"),  # for the same device: what was measured is better
+        (estimated(2, target_device=replace(GPU, key="t4")), "~10 µs"),  # asked for since, for another device
+        (estimated(0, target_device=replace(GPU, key="t4")), "30 µs ± 1%"),
     ],
 )
 def test_estimates_for_another_device_that_were_asked_for_since_are_shown(
@@ -160,18 +169,18 @@ def test_lenses_of_functions_and_none() -> None:
 
 
 def test_the_target_tells_eager_beside_what_was_compiled() -> None:
-    assert summary(made()) == "eager 300 us, default 100 us (3.0x) - measured on NVIDIA H200"
+    assert summary(made()) == "eager 300 µs, default 100 µs (3.0×), measured on NVIDIA H200"
     rows = [row("eager", 300.0), *(row(f"c{index}", 100.0) for index in range(5))]
     assert summary(made(*rows)).startswith(
-        "eager 300 us, c0 100 us (3.0x), c1 100 us (3.0x), c2 100 us (3.0x) and 2 more"
+        "eager 300 µs, c0 100 µs (3.0×), c1 100 µs (3.0×), c2 100 µs (3.0×) and 2 more"
     )
     unsteady = row("default", wall=timing(100.0, 0.2, unsteady=True))
     failed = row("max-autotune", None, failure=FAILURE)
     assert summary(
         made(row("eager", 300.0), unsteady, replace(failed, name="m"), row("w", 100.0, accuracy=wrong()))
     ) == (
-        "eager 300 us, default 100 us (3.0x, unsteady), m failed, w 100 us (3.0x, WRONG results) "
-        "- measured on NVIDIA H200"
+        "eager 300 µs, default 100 µs (3.0×, unsteady), m failed, w 100 µs (3.0×, WRONG results), "
+        "measured on NVIDIA H200"
     )
 
 
@@ -184,7 +193,7 @@ def test_a_benchmark_that_measured_nothing_says_why_and_the_one_before_stands() 
     now = kept.measured[KEY]
     assert (
         summary(now)
-        == "eager 300 us, default 100 us (3.0x) - measured on NVIDIA H200; the one after it failed"
+        == "eager 300 µs, default 100 µs (3.0×), measured on NVIDIA H200; the benchmark after it failed"
     )
     assert set(told(kept)) == {3, 5, 7, 9}
 
@@ -193,36 +202,38 @@ def test_what_is_not_at_its_end_says_so_and_brings_no_findings() -> None:
     slow = row("default", 400.0, profile=DEFAULT.profile, generated=DEFAULT.generated)
     part = made(row("eager", 100.0), slow)
     assert [live.finding.code for live in part.findings] == ["FL802"]
-    part.unfinished = SO_FAR
+    part.unfinished = STILL_RUNNING
     assert part.findings == ()
-    assert summary(part).endswith(f" ({SO_FAR})")
-    assert CANCELLED != SO_FAR
+    assert summary(part).endswith(f" ({STILL_RUNNING})")
+    assert CANCELED != STILL_RUNNING
 
 
 def titles(kept: State, running: Iterable[Key] = ()) -> list[tuple[str, str]]:
     run: Any = SimpleNamespace(job=SimpleNamespace(key=KEY), progress=None)
     found = kept.snapshot(URI, dict.fromkeys(running, run))
     assert found is not None
-    return [
-        (one["command"]["title"], one["command"]["command"]) for one in target_lenses(found, "Net", PLACE)
-    ]
+    made = TargetLenses(found, "Net", PLACE, has_inputs=True).make()
+    return [(one["command"]["title"], one["command"]["command"]) for one in made]
 
 
 def test_the_button_starts_a_benchmark_or_ends_it() -> None:
     kept = opened()
-    assert titles(kept) == [("Benchmark", BENCH)]
+    assert titles(kept)[-1] == ("Benchmark", BENCH)
     kept.client.commands = frozenset({"fuselight.benchmark", SHOW})
-    kept.keep_measured(made())
-    assert [command for _, command in titles(kept)] == ["", SHOW, "fuselight.benchmark"]
-    assert titles(kept, [KEY]) == [("starting Net (benchmark)", ""), ("Cancel", CANCEL), ("Show", SHOW)]
+    kept.accept(made())
+    text = "eager 300 µs, default 100 µs (3.0×)"
+    assert titles(kept)[2:] == [("Benchmark", "fuselight.benchmark"), (text, SHOW)]
+    assert titles(kept, [KEY])[2:] == [
+        ("Cancel Benchmark", CANCEL), ("starting Net (benchmark)", SHOW), (text, SHOW),
+    ]  # fmt: skip
     kept.trusted = False
-    assert [title for title, _ in titles(kept)][1:] == ["Show"]
+    assert titles(kept) == [(text, SHOW)]
 
 
 def test_a_hover_tells_each_kernel_with_its_limit() -> None:
     (text,) = hovered(snapshot(opened(made())), 3)
-    assert "`Net` as `default`: 1 kernel, 30 us" in text
-    assert "| 60 us \\+\\- 1% | \\~1 us | 2% (memory) | 1 | triton | triton\\_0 |" in text
+    assert "`Net` as `default`: 1 kernel, 30 µs" in text
+    assert "| 60 µs ± 1% | \\~1 µs | 2% (memory) | 1 | triton | triton\\_0 |" in text
     assert "measured by torch's profiler (CUPTI)" in text
     assert hovered(snapshot(opened(made())), 4) == []
 
@@ -249,19 +260,17 @@ def findings(*rows: MeasuredConfiguration) -> list[tuple[str, int, str]]:
 def test_wrong_results_are_a_finding_on_the_first_line_that_differs() -> None:
     known = row("default", accuracy=wrong(first=(at(14),), first_operator="torch.relu"))
     assert findings(row("eager", 300.0), known) == [
-        ("FL801", 14, "compiled as `default`, results differ from eager's in `torch.relu`")
+        ("FL801", 14, "results of `default` differ from eager in `torch.relu`")
     ]
     unknown = row("default", accuracy=wrong())
-    assert findings(row("eager", 300.0), unknown) == [
-        ("FL801", 10, "compiled as `default`, results differ from eager's")
-    ]
+    assert findings(row("eager", 300.0), unknown) == [("FL801", 10, "results of `default` differ from eager")]
     assert findings(row("eager", 300.0), row("default")) == []
 
 
 def test_compiled_code_that_is_slower_is_a_finding_with_its_causes() -> None:
     (found,) = findings_of_measured(benchmark(row("eager", 100.0), replace(DEFAULT, wall=timing(400.0))))
     assert (found.code, found.span.line) == ("FL802", 10)
-    assert found.message.startswith("default is slower than eager: it takes 4.0x the time, 400 us")
+    assert found.message.startswith("default takes 4.0× the time of eager: 400 µs")
     assert found.related[0].span.line in {3, 5, 7}
     assert findings(row("eager", 100.0, spread=0.9), replace(DEFAULT, wall=timing(110.0, 0.2))) == []
 
@@ -269,10 +278,14 @@ def test_compiled_code_that_is_slower_is_a_finding_with_its_causes() -> None:
 @pytest.mark.parametrize(("code", "silent"), [("FL801", [[], [], ["FL503"]]), ("FL701", [[], ["FL503"], []])])
 def test_an_ignore_is_idle_only_once_a_benchmark_has_run(code: str, silent: list[list[str]]) -> None:
     reading = read_source(FILE, f"x = 1  # fuselight: ignore[{code}]\n")
-    captured, kernels_, bench = [result_of(Key(FILE, "Net"), 1, report(), ())], [estimated()], [made()]
+    captured, kernels_, bench = (
+        [capture_result_of(Key(FILE, "Net"), 1, report(), ())],
+        [estimated()],
+        [made()],
+    )
 
     def codes(
-        results: list[Result], kernels: list[KernelResult], measured: list[MeasuredResult]
+        results: list[CaptureResult], kernels: list[KernelResult], measured: list[MeasuredResult]
     ) -> list[str]:
         return [one.code for one in _after_ignores([], reading, results, kernels, measured)]
 
@@ -281,13 +294,13 @@ def test_an_ignore_is_idle_only_once_a_benchmark_has_run(code: str, silent: list
 
 def test_the_oldest_benchmarks_go() -> None:
     kept = State()
-    for number in range(state.MEASURED_RESULTS + 3):
-        kept.keep_measured(measured_result_of(Key(f"/m{number}.py", "f", Tier.MEASURED), number, benchmark()))
-    assert len(kept.measured) == state.MEASURED_RESULTS
+    for number in range(MeasuredResult.MOST + 3):
+        kept.accept(measured_result_of(Key(f"/m{number}.py", "f", Tier.MEASURED), number, benchmark()))
+    assert len(kept.measured) == MeasuredResult.MOST
     assert Key("/m2.py", "f", Tier.MEASURED) not in kept.measured
 
 
 def test_a_file_that_is_gone_takes_its_benchmark_with_it() -> None:
     kept = opened(made())
-    kept.forget(FILE)
+    kept.drop_file(FILE)
     assert kept.measured == {}

@@ -47,7 +47,7 @@ PROFILE = Profile(
 )  # fmt: skip
 MEASURED = Measured(
     Work.INFERENCE,
-    Machine("NVIDIA H200", notes=("heat held its clocks down for 1 s",)),
+    Machine("NVIDIA H200", notes=("heat throttled the clocks for 1 s",)),
     (
         MeasuredConfiguration("eager", wall=timing(200.0)),
         MeasuredConfiguration(
@@ -98,7 +98,7 @@ def test_a_row_is_read_from_the_report_and_the_reading() -> None:
     assert [(one.name, round(one.error, 3)) for one in row.estimates] == [
         ("triton_a", 0.25), ("gemm", 0.0), ("small", 0.883),
     ]  # fmt: skip
-    assert row.notes == ("heat held its clocks down for 1 s", "spread is wide")
+    assert row.notes == ("heat throttled the clocks for 1 s", "spread is wide")
 
 
 def test_a_kernel_that_nobody_else_has_is_counted() -> None:
@@ -198,4 +198,4 @@ def test_the_worst_estimates_are_told_with_what_they_are() -> None:
     lines = [line for line in section.splitlines() if line.startswith("| bert")]
     assert len(lines) == measured_table._WORST
     assert lines[0] == "| bert | `small` | 6.00 | 0.70 | 88.3% | triton, bound by launch, add |"
-    assert "- heat held its clocks down for 1 s (bert)" in text
+    assert "- heat throttled the clocks for 1 s (bert)" in text

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.measure.measuring import FLOAT64, Measuring
+from fuselight.measure.coordinator import FLOAT64, Measuring
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Accuracy, Measured
 from tests.support.played import TIMED, Played, Processes, alone, failure
@@ -198,3 +198,12 @@ def test_an_early_end_ends_every_process() -> None:
     assert all(process.ended for process in played.processes)
     assert [row.name for row in benchmark.measured().configurations] == ["eager"]
     assert not benchmark.measured().finished
+
+
+@pytest.mark.parametrize(("unsteady", "rounds"), [(0, 3), (3, 6), (6, 9), (100, 9)])
+def test_all_rounds_are_repeated_while_a_time_is_unsteady(unsteady: int, rounds: int) -> None:
+    played = Processes(unsteady={"default": unsteady})
+    measured = played.measure("default", rounds=3)
+    assert measured.rounds == rounds
+    for name in ("eager", "default"):
+        assert len([what for what, _ in played.told(name) if what == "round"]) == rounds

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.measure import other
-from fuselight.measure.measuring import FLOAT64, Measuring
+from fuselight.measure import remote
+from fuselight.measure.coordinator import FLOAT64, Measuring
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Accuracy, Measured
 from tests.support.played import TIMED, Played, Processes, alone, failure
@@ -17,7 +17,7 @@ from tests.support.played import TIMED, Played, Processes, alone, failure
 def timed(monkeypatch: pytest.MonkeyPatch) -> Processes:
     """Processes that take the time which they are said to take."""
     played = Processes()
-    monkeypatch.setattr(other, "time", played.clock)
+    monkeypatch.setattr(remote, "time", played.clock)
     return played
 
 

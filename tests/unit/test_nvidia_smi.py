@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.measure import nvidia_smi
-from fuselight.measure.nvidia_smi import (
+from fuselight.measure.machine import nvidia_smi
+from fuselight.measure.machine.nvidia_smi import (
+    GpuProcess,
     GpuState,
-    Process,
     bare,
     clocks,
     processes,
@@ -99,7 +99,8 @@ def test_drivers_of_both_ages_tell_what_holds_the_clocks_down(name: str) -> None
     assert state is not None
     assert state.reasons == 0x24
     assert slowed(GpuState(reasons=1), state) == [
-        "its power limit held its clocks down before or behind", "heat held its clocks down before or behind",
+        "the power limit throttled the clocks before or after the measurement",
+        "heat throttled the clocks before or after the measurement",
     ]  # fmt: skip
     assert slowed(GpuState(reasons=1), GpuState(reasons=0)) == []
 
@@ -116,13 +117,13 @@ def test_drivers_that_count_tell_for_how_long() -> None:
     behind = state_of(
         SECOND, _smi(**{**counted, "clocks_event_reasons_counters__sw_power_cap": ("5", "1250000")})
     )
-    assert slowed(before, behind) == ["its power limit held its clocks down for 0.25 s"]
+    assert slowed(before, behind) == ["the power limit throttled the clocks for 0.25 s"]
     assert slowed(before, before) == []
 
 
 def test_a_driver_that_tells_no_reasons_leaves_it_open() -> None:
     (words,) = slowed(GpuState(), GpuState())
-    assert "not known" in words
+    assert "is unknown" in words
     assert slowed(None, GpuState()) == []
 
 
@@ -132,7 +133,7 @@ def test_clocks_in_words() -> None:
         GpuState(sm_mhz=1980, memory_mhz=2619, highest_mhz=1980),
     )
     assert clocks(before, behind) == (
-        "SM 345 MHz before, 1980 MHz after; memory 2619 MHz before, 2619 MHz after; SM 1980 MHz at the most"
+        "SM 345 MHz before, 1980 MHz after; memory 2619 MHz before, 2619 MHz after; SM at most 1980 MHz"
     )
     assert clocks(before, GpuState(highest_mhz=1980)) == ""
     assert clocks(None, behind) == ""
@@ -144,8 +145,8 @@ def test_processes_of_this_gpu_alone() -> None:
     state = state_of(SECOND, smi)
     assert state is not None
     assert state.processes == (
-        Process(12, SECOND, 512, "/usr/bin/python3"),
-        Process(14, SECOND, None, "a, b"),
+        GpuProcess(12, SECOND, 512, "/usr/bin/python3"),
+        GpuProcess(14, SECOND, None, "a, b"),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight_server.plan import MAIN, RunOptions, default_runs, named_runs, sizes
+from fuselight_server.runs.planning import MAIN, RunOptions, default_runs, named_runs, sizes
 from fuselight_server.static.document import read_source
 
 OPTIONS = RunOptions(roots=("/project",))

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from fuselight.worker import preload as ahead
+from fuselight.worker.folders import HostFolder
 from fuselight.worker.fork_rules import Baseline
 from fuselight.worker.preload import Preload
 
@@ -20,13 +21,13 @@ from fuselight.worker.preload import Preload
 def test_what_cannot_be_read_is_left_alone(tmp_path: Path, left: object) -> None:
     path = tmp_path / "ahead.json"
     path.write_text(json.dumps(left))
-    preload = Preload(str(tmp_path))
+    preload = Preload(HostFolder())
     idle = preload.patience()
     preload.want(str(path))
     assert preload.patience() == idle
 
 
-def test_a_long_import_leaves_room_for_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_import_leaves_room_for_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two modules of 60 ms each fill a step; the loop is asked again at once."""
     clock = [0.0]
     imported: list[str] = []
@@ -38,7 +39,7 @@ def test_a_long_import_leaves_room_for_requests(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(ahead, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(ahead, "_imported", import_)
-    preload = Preload(str(tmp_path))
+    preload = Preload(HostFolder())
     preload._good = ["first", "broken", "third"]
     assert preload.go_on(Baseline(10_000), ()) == []
     assert imported == ["first", "broken"]

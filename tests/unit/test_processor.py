@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.measure import processor
-from fuselight.measure.processor import ProcessorState, doubts, is_own
+from fuselight.measure.machine import processor
+from fuselight.measure.machine.processor import ProcessorState, doubts, is_own
 
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 QUIET = ProcessorState(at=0.0, cores=4, usable=4, load=0.5, busy=100.0, stolen=1.0, own=10.0)
@@ -42,9 +42,9 @@ def test_a_quiet_machine_leaves_no_doubt() -> None:
         ({}, {"busy": 125.0}, "other programs kept 1.5 of 4 cores busy"),
         ({"load": 9.0}, {}, "load average was 9.0 on 4 cores before"),
         ({}, {"stolen": 3.0}, "hypervisor gave 5% of the processor's time"),
-        ({"held_back": 1.0}, {"held_back": 2.5}, "control group held its processes back for 1.5 s"),
-        ({}, {"quota": 1.5}, "the time of 1.5 cores at the most"),
-        ({"hot": 2}, {"hot": 5}, "heat slowed a core down 3 times"),
+        ({"held_back": 1.0}, {"held_back": 2.5}, "control group throttled its processes for 1.5 s"),
+        ({}, {"quota": 1.5}, "at most 1.5 cores"),
+        ({"hot": 2}, {"hot": 5}, "heat slowed a core 3 times"),
         ({}, {"governor": "powersave"}, "follows its load (governor powersave)"),
         ({}, {"battery": True}, "on battery"),
     ],

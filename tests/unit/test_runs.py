@@ -8,18 +8,21 @@ from collections.abc import Awaitable, Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.protocol import Analyse, Answer, InputsPlan, Progress, Refused, Target
+from fuselight.protocol import Answer, CaptureRequest, InputsPlan, Progress, Refused, RunRequest, Target
 from fuselight.report import Location, Report
 from fuselight_server.features.status import describe
-from fuselight_server.runs import Job, Key, Lane, Queue, Runner, Running, Runs
+from fuselight_server.runs.keys import Key, WorkerKey
+from fuselight_server.runs.queue import Job, Queue, Runner, Running, Runs
 from tests.support.reports import report
 
-LANE = Lane("/python", (), "/folder")
+LANE = WorkerKey("/python", (), "/folder")
 
 
-def request(name: str, identity: int) -> Analyse:
+def request(name: str, identity: int) -> RunRequest:
     target = Target(path="/a.py", name=name, kind="function", line=1, compiled=True)
-    return Analyse(id=identity, generation=identity, target=target, inputs=InputsPlan(), roots=("/folder",))
+    return CaptureRequest(
+        id=identity, generation=identity, target=target, inputs=InputsPlan(), roots=("/folder",)
+    )
 
 
 def job(name: str, generation: int, cause: str = "saved") -> Job:
@@ -41,7 +44,10 @@ class Held:
         self.deaf = deaf
 
     async def run(
-        self, request: Analyse, on_progress: Callable[[Progress], None], _on_partial: Callable[[Report], None]
+        self,
+        request: RunRequest,
+        on_progress: Callable[[Progress], None],
+        _on_partial: Callable[[Report], None],
     ) -> Answer | Refused:
         on_progress(Progress(id=request.id, phase="trace"))
         self.started.put_nowait(request.id)
@@ -57,7 +63,7 @@ def runs_with(worker: Runner, partly: Partly = nothing) -> tuple[Runs, list[int]
     delivered: list[int] = []
     settled: asyncio.Queue[int] = asyncio.Queue()
 
-    async def deliver(job: Job, _request: Analyse, _outcome: Answer | Refused) -> None:
+    async def deliver(job: Job, _request: RunRequest, _outcome: Answer | Refused) -> None:
         delivered.append(job.generation)
 
     runs = Runs(
@@ -152,6 +158,21 @@ def test_an_automatic_run_waits_for_the_one_in_flight() -> None:
     assert asyncio.run(scenario()) == [1, 2]
 
 
+def test_a_cancel_ends_the_run_in_flight_and_the_newer_one_that_waits() -> None:
+    async def scenario() -> list[int]:
+        worker = Held()
+        runs, delivered, settled = runs_with(worker)
+        runs.request(job("f", runs.next_generation()), supersede=False)
+        await asyncio.wait_for(worker.started.get(), 10)
+        runs.request(job("f", runs.next_generation()), supersede=False)
+        runs.cancel([*runs.queue.waiting, *runs.queue.running])
+        await until(settled, 2)
+        assert worker.started.empty()
+        return delivered
+
+    assert asyncio.run(scenario()) == []
+
+
 def test_close_ends_what_runs_and_forgets_what_waits() -> None:
     async def scenario() -> list[int]:
         worker = Held()
@@ -170,7 +191,7 @@ def test_a_defect_of_ours_ends_that_run_alone() -> None:
     class Broken:
         async def run(
             self,
-            _request: Analyse,
+            _request: RunRequest,
             _on_progress: Callable[[Progress], None],
             _on_partial: Callable[[Report], None],
         ) -> Answer | Refused:
@@ -191,7 +212,7 @@ class Ready:
 
     async def run(
         self,
-        request: Analyse,
+        request: RunRequest,
         _on_progress: Callable[[Progress], None],
         _on_partial: Callable[[Report], None],
     ) -> Answer | Refused:
@@ -203,7 +224,7 @@ def test_an_outcome_that_cannot_be_taken_in_is_delivered_as_a_failure_of_ours_an
         delivered: list[tuple[int, str]] = []
         settled: asyncio.Queue[int] = asyncio.Queue()
 
-        async def deliver(job: Job, _request: Analyse, outcome: Answer | Refused) -> None:
+        async def deliver(job: Job, _request: RunRequest, outcome: Answer | Refused) -> None:
             assert isinstance(outcome, Refused)
             if job.generation == 1 and outcome.failure is None:
                 raise KeyError("the report")
@@ -226,7 +247,7 @@ def test_an_outcome_that_cannot_be_taken_in_is_delivered_as_a_failure_of_ours_an
 
 
 def test_what_no_outcome_can_be_made_of_is_told_and_the_rest_goes_on() -> None:
-    def no_request() -> Analyse:
+    def no_request() -> RunRequest:
         raise OSError("the file went away")
 
     async def scenario() -> tuple[list[int], list[str], int]:
@@ -234,7 +255,7 @@ def test_what_no_outcome_can_be_made_of_is_told_and_the_rest_goes_on() -> None:
         told: list[str] = []
         done = asyncio.Event()
 
-        async def deliver(job: Job, _request: Analyse, _outcome: Answer | Refused) -> None:
+        async def deliver(job: Job, _request: RunRequest, _outcome: Answer | Refused) -> None:
             delivered.append(job.generation)
             if job.generation == 2:
                 raise OSError("and again")
@@ -277,7 +298,10 @@ class Telling:
         self.release = asyncio.Event()
 
     async def run(
-        self, request: Analyse, _on_progress: Callable[[Progress], None], on_partial: Callable[[Report], None]
+        self,
+        request: RunRequest,
+        _on_progress: Callable[[Progress], None],
+        on_partial: Callable[[Report], None],
     ) -> Answer | Refused:
         on_partial(report(generation=1))
         on_partial(report(generation=2))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server import sampling
+from fuselight.report import innermost_user_frame
+from fuselight_server.worker_client import sampling
 
 PROGRAM = """\
 import sys
@@ -67,10 +68,10 @@ def test_libraries_inside_the_workspace_are_not_the_users_lines() -> None:
             }
         ]
     )
-    found = sampling.innermost_in(places, ("/w",))
+    found = innermost_user_frame(places, ("/w",))
     assert found is not None
     assert (found.path, found.line) == ("/w/m.py", 9)
-    assert sampling.innermost_in(places, ("/elsewhere",)) is None
+    assert innermost_user_frame(places, ("/elsewhere",)) is None
 
 
 def test_a_live_process_is_sampled_on_its_line(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pygls.exceptions import JsonRpcInternalError
 
 from fuselight_server.features import configuration
-from fuselight_server.features.face import Face as RealFace
-from fuselight_server.state import Folder, State
+from fuselight_server.features.lsp_ui import LspUi as RealFace
+from fuselight_server.features.server import Server
+from fuselight_server.session.state import Folder, State
 
 
 class Desk:
@@ -28,7 +30,7 @@ class Desk:
         self.rederived = 0
         self.began = 0
         nothing: Callable[..., None] = lambda *_args, **_named: None  # noqa: E731
-        self.face = SimpleNamespace(
+        self.ui = SimpleNamespace(
             say=nothing, runs_changed=nothing, findings_changed=nothing, refresh_lenses=nothing
         )
         self.analysis = SimpleNamespace(
@@ -109,3 +111,13 @@ def test_a_notice_has_no_links_of_its_own() -> None:
     RealFace(server).say("no device [press](command:workbench.action.quit)", error=False)
     assert "](" not in told[0]
     assert "press" in told[0]
+
+
+def test_an_error_has_no_links_of_its_own() -> None:
+    sent: list[bytes] = []
+    protocol = Server().protocol
+    protocol.set_writer(SimpleNamespace(write=sent.append, close=lambda: None))
+    error = JsonRpcInternalError(message="no device [press](command:workbench.action.quit)")
+    protocol._send_response(1, error=error.to_response_error())
+    assert b"press" in sent[0]
+    assert b"](" not in sent[0]

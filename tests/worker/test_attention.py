@@ -16,9 +16,10 @@ import pytest
 import torch
 
 from fuselight.devices import find
-from fuselight.report import Phase, Report, Tier
-from fuselight.torch_api.generation.attention import SDPA, attending
-from fuselight.torch_api.generation.attention_choice import choose
+from fuselight.protocol import GenerateRequest
+from fuselight.report import Phase, Report
+from fuselight.virtual_gpu.attention import SDPA, attending
+from fuselight.virtual_gpu.attention_backend import choose
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch
@@ -154,7 +155,7 @@ def test_nothing_is_left_behind() -> None:
 
 def generated(live: LiveWorker, body: str, inputs: str = THREE) -> Report:
     source = f"{HEAD}\n{body.replace('def f(', f'# fuselight: f({inputs}, train=True){chr(10)}def f(')}"
-    report = live.report(replace(live.request(source, "f"), tier=Tier.KERNELS, device=H200))
+    report = live.report(live.request(source, "f").of_kind(GenerateRequest, device=H200))
     assert not report.failures
     assert [graph.phase for graph in report.generated] == [Phase.FORWARD, Phase.BACKWARD]
     return report

@@ -7,12 +7,11 @@ import contextlib
 import os
 import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fuselight.protocol import Answer, MeasurePlan, Progress
+from fuselight.protocol import Answer, MeasurePlan, MeasureRequest, Progress
 from fuselight.report import (
     Clock,
     Culprit,
@@ -21,6 +20,7 @@ from fuselight.report import (
     Measured,
     MeasuredConfiguration,
     Report,
+    Rung,
     Tier,
     Work,
 )
@@ -80,7 +80,7 @@ def measure(live: LiveWorker, source: str, name: str, **plan: object) -> Report:
     plan = {"seconds": 0.1, "rounds": 3, "device": "cpu", **plan}
     request = live.request(source, name, seconds=DEADLINE)
     made = MeasurePlan(**plan)  # type: ignore[arg-type]  # its own fields
-    request = replace(request, tier=Tier.MEASURED, measure=made)
+    request = request.of_kind(MeasureRequest, plan=made)
     outcome = live.do(live.worker.run(request, live.progress.append), DEADLINE)
     assert isinstance(outcome, Answer), outcome
     return outcome.report
@@ -256,10 +256,53 @@ def test_what_cannot_be_begun_fails_as_a_whole(
 
 def test_a_target_without_inputs_asks_for_them(live: LiveWorker) -> None:
     report = measure(
-        live, "import torch\ndef f(x):\n    return x\nif __name__ == '__main__':\n    f(1)\n", "f"
+        live, "import torch\ndef f(x):\n    return x\nif __name__ == '__main__':\n    print(1)\n", "f"
     )
     assert report.failures[0].kind == "inputs"
+    assert "the `__main__` block does not call f" in report.failures[0].message
     assert "# fuselight:" in report.failures[0].next_step
+
+
+MAIN = """\
+import torch
+class Net(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.linear = torch.nn.Linear(size, size)
+    def forward(self, x, *, scale=1.0):
+        return self.linear(x).sin() * scale
+if __name__ == "__main__":
+    model = torch.compile(Net(8)).eval()
+    with torch.no_grad():
+        for step in range(3):
+            model(torch.randn(4, 8), scale=2.0)
+            assert not step, "runs on after the first call"
+"""
+
+
+def test_the_first_call_of_the_main_block_gives_inputs(live: LiveWorker) -> None:
+    report = measure(live, MAIN, "Net", configurations=("default",), profile=False)
+    assert report.failures == ()
+    assert report.inputs is not None
+    assert (report.inputs.rung, report.inputs.calls[0].text) == (Rung.MAIN, "Net(f32[4, 8], scale=2.0)")
+    assert report.inputs.calls[0].location is not None
+    assert report.inputs.calls[0].location.line == 12
+    assert all(row.wall is not None for row in rows(report).values())
+
+
+def test_a_capture_of_the_main_block_records_inputs_for_a_benchmark(live: LiveWorker) -> None:
+    source = MAIN.replace("            assert not step", "            print")
+    captured = live.analyse(source, "")
+    assert captured.failures == ()
+    (recorded,) = captured.recorded
+    assert (recorded.target, recorded.text) == ("Net", "Net(size=8)(f32[4, 8], scale=2.0)")
+    source = source.split("if __name__")[0]
+    request = live.request(source, "Net", recorded=(recorded.text,))
+    plan = MeasurePlan(seconds=0.1, rounds=2, device="cpu", profile=False, accuracy=False)
+    report = live.report(request.of_kind(MeasureRequest, plan=plan))
+    assert report.failures == ()
+    assert report.inputs is not None
+    assert report.inputs.rung is Rung.RECORDED
 
 
 def test_a_whole_program_is_not_run_to_be_measured(live: LiveWorker) -> None:
@@ -291,13 +334,34 @@ def test_inputs_that_are_changed_in_place_are_fresh_in_each_call(live: LiveWorke
     assert accuracy.tensors[0].what == "input 0, changed in place"
 
 
-def test_random_results_are_not_compared_and_nothing_to_compare_says_so(live: LiveWorker) -> None:
-    source = "import torch\n# fuselight: f(f32[64])\ndef f(x):\n    return x + torch.rand_like(x)\n"
-    report = measure(live, source, "f", configurations=EAGER_ALONE)
-    accuracy = rows(report)["backend:eager"].accuracy
-    assert accuracy is not None
-    assert accuracy.passed is None
-    assert "random" in accuracy.why
+def test_a_training_model_with_dropout_is_compared_with_eagers_numbers(live: LiveWorker) -> None:
+    source = (
+        "import torch\nfrom torch._dynamo import register_backend\n"
+        f"{WRONG}\n"
+        """\
+# fuselight: Net()(f32[64, 32], train=True)
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(32, 32)
+    def forward(self, x):
+        return torch.sin(torch.nn.functional.dropout(self.linear(x), 0.5, self.training))
+"""
+    )
+    report = measure(live, source, "Net", configurations=("default", "backend:wrong"), profile=False)
+    assert report.measured is not None
+    assert report.measured.random
+    compiled, wrong = (rows(report)[name].accuracy for name in ("default", "backend:wrong"))
+    assert compiled is not None
+    assert compiled.passed, compiled.why
+    assert "eager's random numbers" in compiled.why
+    assert any(one.what == "gradient of linear.weight" for one in compiled.tensors)
+    assert wrong is not None
+    assert wrong.passed is None
+    assert "eager is nondeterministic (dropout)" in wrong.why
+
+
+def test_nothing_to_compare_says_so(live: LiveWorker) -> None:
     source = "import torch\n# fuselight: f(f32[64])\ndef f(x):\n    x + 1\n"
     accuracy = rows(measure(live, source, "f", configurations=EAGER_ALONE))["backend:eager"].accuracy
     assert accuracy is not None
@@ -313,7 +377,7 @@ def test_a_provider_is_called_once_a_process_and_draws_the_same_each_time(live: 
     )
     request = live.request(source, "f", provider="example_inputs", provider_line=5)
     plan = MeasurePlan(EAGER_ALONE, rounds=3, seconds=0.1, device="cpu")
-    report = live.report(replace(request, tier=Tier.MEASURED, measure=plan))
+    report = live.report(request.of_kind(MeasureRequest, plan=plan))
     accuracy = rows(report)["backend:eager"].accuracy
     assert accuracy is not None
     assert accuracy.passed is True
@@ -341,7 +405,7 @@ def test_a_cancel_ends_every_process(live: LiveWorker, the_next_run_works: None,
         f"with open({str(told)!r}, 'a') as file:\n    print(os.getpid(), file=file)\n"
         "# fuselight: f(f32[4])\ndef f(x):\n    time.sleep(1000)\n"
     )
-    request = replace(live.request(source, "f"), tier=Tier.MEASURED, measure=MeasurePlan(accuracy=False))
+    request = live.request(source, "f").of_kind(MeasureRequest, plan=MeasurePlan(accuracy=False))
 
     async def cancelled() -> None:
         built = asyncio.Event()

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from fuselight.codec import encode
-from fuselight.measure.measuring import Measuring
-from fuselight.protocol import Analyse, InputsPlan, Limits, MeasurePlan, Target
+from fuselight.measure.coordinator import Measuring
+from fuselight.protocol import InputsPlan, Limits, MeasurePlan, MeasureRequest, Target
 from fuselight.report import Machine, MeasuredConfiguration
 from fuselight.worker import benchmark, configuration, wire
-from fuselight.worker.state import Job
+from fuselight.worker.state import ChildJob
 from tests.support.live_worker import wait_gone
 
 pytestmark = [
@@ -29,7 +29,7 @@ LONG = "told at length " * 200_000
 """More than a pipe holds."""
 
 
-def play(job: Job, name: str, channel: Connection, parent: int) -> None:
+def play(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
     """Stands for `configuration.main`: answers orders, at length where two are asked at once."""
     del job, parent
     row = MeasuredConfiguration(name)
@@ -65,15 +65,15 @@ def test_however_one_ends_the_others_answers_are_had(tmp_path: Path, monkeypatch
     monkeypatch.setattr(configuration, "main", play)
     monkeypatch.setattr(benchmark, "_LEAVES", 1.0)
     plan = MeasurePlan(limit_seconds=5.0, rounds=2, seconds=0.1)
-    request = Analyse(
+    request = MeasureRequest(
         id=1, generation=1, target=Target(str(tmp_path / "model.py"), "f", "function", 1, compiled=False),
-        inputs=InputsPlan(), roots=(str(tmp_path),), limits=Limits(seconds=0, memory_mb=0), measure=plan,
+        inputs=InputsPlan(), roots=(str(tmp_path),), limits=Limits(seconds=0, memory_mb=0), plan=plan,
     )  # fmt: skip
-    job = Job(request, str(tmp_path), frozenset(), progress=-1, threads=1)
-    started: list[benchmark.Process] = []
+    job = ChildJob(request, str(tmp_path), frozenset(), progress=-1, threads=1)
+    started: list[benchmark.ConfigurationProcess] = []
 
-    def start(name: str) -> benchmark.Process:
-        started.append(benchmark.Process(job, name))
+    def start(name: str) -> benchmark.ConfigurationProcess:
+        started.append(benchmark.ConfigurationProcess(job, name))
         return started[-1]
 
     names = ("eager", "closes", "dies", "hangs", "talks")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fuselight.dynamo import stacks
-from fuselight.torch_api import frames, listening
+from fuselight.torch_api import frames, hooks
 from tests.support.recording import record
 
 pytestmark = pytest.mark.torch
@@ -293,7 +293,7 @@ def test_columns_are_found_for_a_torch_whose_summaries_lack_them(
 def test_the_line_that_is_being_traced_is_told_as_the_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "LINE_EVERY", 0.0)
+    monkeypatch.setattr(hooks, "LINE_EVERY", 0.0)
     lines: list[tuple[str, int]] = []
     got = record(
         tmp_path,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.measure.call_samples import Sample, sampling_calls
+from fuselight.measure.profile.call_samples import CallSample, sampling_calls
 from fuselight.report import Location
 
 pytestmark = pytest.mark.torch
@@ -17,7 +17,7 @@ class Tensor:
     """Something that dies with its last reference."""
 
 
-def _until_seen(samples: list[Sample]) -> weakref.ref[Tensor]:
+def _until_seen(samples: list[CallSample]) -> weakref.ref[Tensor]:
     held = Tensor()
     while not any(sample.name.endswith("_until_seen") for sample in samples):
         sum(range(1000))

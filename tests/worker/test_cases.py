@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.cli.check import CheckOptions, analyse
-from fuselight_server.cli.outcome import Outcome
-from fuselight_server.findings.causes import cause_of
+from fuselight_server.cli.check import CheckOptions, analyze
+from fuselight_server.cli.options import CommandOptions
+from fuselight_server.cli.outcome import CheckOutcome
+from fuselight_server.findings.guard_causes import cause_of
 from tests.support.case_files import copied, selected, torch_release
 from tests.support.cases import disagreements, expectations, rewritten
 
@@ -46,15 +47,17 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def outcome(request: pytest.FixtureRequest, workspace: Path) -> Outcome:
+def outcome(request: pytest.FixtureRequest, workspace: Path) -> CheckOutcome:
     """What was found in the files of the tests that were selected; in all for a test that counts."""
     paths = selected(request, workspace, FILES)
-    return asyncio.run(analyse(CheckOptions(paths=paths, python=sys.executable), lambda _text: None))
+    return asyncio.run(
+        analyze(CheckOptions(CommandOptions(paths, python=sys.executable)), lambda _text: None)
+    )
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_case_and_its_findings_agree(
-    name: str, outcome: Outcome, workspace: Path, pytestconfig: pytest.Config
+    name: str, outcome: CheckOutcome, workspace: Path, pytestconfig: pytest.Config
 ) -> None:
     path = workspace / name
     text = path.read_text(encoding="utf-8")
@@ -66,17 +69,17 @@ def test_a_case_and_its_findings_agree(
     assert not said, "\n" + "\n".join(said)
 
 
-def test_nothing_is_found_outside_of_the_cases(outcome: Outcome, workspace: Path) -> None:
+def test_nothing_is_found_outside_of_the_cases(outcome: CheckOutcome, workspace: Path) -> None:
     inside = {str(workspace / name) for name in FILES}
     assert [one for one in outcome.findings if one.span.path not in inside] == []
 
 
-def test_every_report_could_be_read_whole(outcome: Outcome) -> None:
+def test_every_report_could_be_read_whole(outcome: CheckOutcome) -> None:
     assert outcome.problems == []
     assert [problem for report in outcome.reports for problem in report.problems] == []
 
 
-def test_there_are_enough_cases_graph_breaks_and_kinds_of_recompilation(outcome: Outcome) -> None:
+def test_there_are_enough_cases_graph_breaks_and_kinds_of_recompilation(outcome: CheckOutcome) -> None:
     """The numbers are those of the findings that came, each of which a case expects."""
     cases = sum(_cases(CASES / name) for name in FILES)
     breaks = {one.code for one in outcome.findings if one.code.startswith("GB")}

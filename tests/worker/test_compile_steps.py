@@ -14,11 +14,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.measure import compile_steps
-from fuselight.measure.call_samples import Sample
-from fuselight.measure.compile_steps import Watched, lacks, steps, watching_compiles
+from fuselight.measure.profile import compile_steps
+from fuselight.measure.profile.call_samples import CallSample
+from fuselight.measure.profile.compile_steps import Watched, lacks, steps, watching_compiles
 from fuselight.report import Compile, CompileStep, Frame, Location, Outcome
-from fuselight.torch_api.compile_events import CompileEvents, Phase, hear_compile_events
+from fuselight.torch_api.compile_events import CompileEvents, CompilePhase, hear_compile_events
 
 pytestmark = pytest.mark.torch
 HERE = str(Path(__file__).parent)
@@ -102,7 +102,9 @@ def _length(watched: Watched) -> int:
 
 def test_what_the_recorder_learnt_of_a_frame_comes_first() -> None:
     ids = ("0/0", "1/0", "2/0")
-    watched = _watched([Phase("dynamo", 20 * at, 20 * at + 10, 1, one) for at, one in enumerate(ids)], [])
+    watched = _watched(
+        [CompilePhase("dynamo", 20 * at, 20 * at + 10, 1, one) for at, one in enumerate(ids)], []
+    )
     watched.events.places.update({"1/0": Location("told.py", 2), "2/0": Location("told.py", 3)})
     frame = Frame("f", Location("model.py", 7, 0, 9, 5, "f"))
     compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("2/0", 1, Outcome.COMPILED))
@@ -191,7 +193,10 @@ def test_a_torch_without_such_events_says_so(monkeypatch: pytest.MonkeyPatch) ->
 def test_parallel_work_of_several_threads_is_one_step() -> None:
     """Two C++ kernels that are compiled at once while the caller waits for both."""
     watched = _watched(
-        [Phase("wait", 100, 900, 1, "0/0"), Phase("compile_file", 110, 700, 2), Phase("compile_file", 120, 850, 3)],
+        [
+            CompilePhase("wait", 100, 900, 1, "0/0"),
+            CompilePhase("compile_file", 110, 700, 2), CompilePhase("compile_file", 120, 850, 3),
+        ],
         [],
     )  # fmt: skip
     found = steps(watched)
@@ -203,8 +208,8 @@ def test_parallel_work_of_several_threads_is_one_step() -> None:
 def test_work_of_a_thread_stands_below_what_the_caller_is_in_then() -> None:
     watched = _watched(
         [
-            Phase("compile", 0, 1000, 1), Phase("codegen", 100, 400, 1), Phase("wait", 600, 900, 1),
-            Phase("g++", 300, 700, 2),
+            CompilePhase("compile", 0, 1000, 1), CompilePhase("codegen", 100, 400, 1),
+            CompilePhase("wait", 600, 900, 1), CompilePhase("g++", 300, 700, 2),
         ],
         [],
     )  # fmt: skip
@@ -218,7 +223,7 @@ def test_work_of_a_thread_stands_below_what_the_caller_is_in_then() -> None:
     ]  # fmt: skip
 
 
-def _watched(phases: list[Phase], samples: list[Sample]) -> Watched:
+def _watched(phases: list[CompilePhase], samples: list[CallSample]) -> Watched:
     return Watched(CompileEvents(0, 1, LENGTH, phases), samples)
 
 
@@ -226,15 +231,17 @@ times = st.integers(0, LENGTH)
 
 
 @st.composite
-def nested(draw: st.DrawFn, thread: int) -> list[Phase]:
+def nested(draw: st.DrawFn, thread: int) -> list[CompilePhase]:
     """Phases of one thread: any two of them lie in each other or apart."""
-    found: list[Phase] = []
+    found: list[CompilePhase] = []
 
     def fill(start: int, end: int, depth: int) -> None:
         cuts = sorted(draw(st.lists(st.integers(start, end), max_size=8)))
         for first, last in zip(cuts[::2], cuts[1::2], strict=False):
             found.append(
-                Phase(draw(st.sampled_from("abc")), first, last, thread, draw(st.sampled_from([None, "0/0"])))
+                CompilePhase(
+                    draw(st.sampled_from("abc")), first, last, thread, draw(st.sampled_from([None, "0/0"]))
+                )
             )
             if depth < 3 and last > first:
                 fill(first, last, depth + 1)
@@ -243,14 +250,18 @@ def nested(draw: st.DrawFn, thread: int) -> list[Phase]:
     return found
 
 
-samples = st.lists(st.builds(Sample, times, st.sampled_from(["f", "g"])), max_size=30).map(
+samples = st.lists(st.builds(CallSample, times, st.sampled_from(["f", "g"])), max_size=30).map(
     lambda found: sorted(found, key=lambda one: one.ns)
 )
 
 
 @given(nested(1), nested(2), nested(3), samples, st.integers(1, 12))
 def test_steps_never_overlap(
-    mine: list[Phase], second: list[Phase], third: list[Phase], seen: list[Sample], most: int
+    mine: list[CompilePhase],
+    second: list[CompilePhase],
+    third: list[CompilePhase],
+    seen: list[CallSample],
+    most: int,
 ) -> None:
     watched = _watched([*mine, *second, *third], seen)
     whole = steps(watched)
@@ -269,14 +280,14 @@ def test_steps_never_overlap(
 
 
 @given(nested(1), samples)
-def test_the_calls_own_phases_are_all_told(mine: list[Phase], seen: list[Sample]) -> None:
+def test_the_calls_own_phases_are_all_told(mine: list[CompilePhase], seen: list[CallSample]) -> None:
     found = [step for step in steps(_watched(mine, seen)) if not step.sampled]
     told = sorted((step.start_us, step.us, step.name) for step in found)
     assert told == sorted((one.start_ns / 1000, (one.end_ns - one.start_ns) / 1000, one.name) for one in mine)
 
 
 @given(nested(1), samples)
-def test_samples_fill_only_what_is_long_and_dark(mine: list[Phase], seen: list[Sample]) -> None:
+def test_samples_fill_only_what_is_long_and_dark(mine: list[CompilePhase], seen: list[CallSample]) -> None:
     for step in steps(_watched(mine, seen)):
         if step.sampled:
             assert step.depth == 0

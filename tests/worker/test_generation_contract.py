@@ -10,15 +10,22 @@ import ctypes
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Sequence
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch._dispatch.python as python_dispatch
 from torch.fx.experimental import proxy_tensor
 
-from fuselight.torch_api.generation.numbers import CALLERS, numbers_later
+from fuselight import devices
+from fuselight.torch_api.toolchain import matching_triton
+from fuselight.virtual_gpu.cuda_operators import CUDA_WAY, cuda_operators
+from fuselight.virtual_gpu.symbolic_numbers import CALLERS, numbers_later
+from fuselight.virtual_gpu.triton_stand_in import triton_standing_in
 
 pytestmark = pytest.mark.torch
 
@@ -305,3 +312,68 @@ def test_device_interfaces_are_a_dictionary_by_name() -> None:
     module.get_interface_for_device("cpu")
     assert "cpu" in module.device_interfaces
     assert inspect.isclass(module.CudaInterface)
+
+
+def test_a_stand_in_for_triton_leaves_what_was_there() -> None:
+    def modules() -> dict[str, Any]:
+        return {name: one for name, one in sys.modules.items() if name.partition(".")[0] == "triton"}
+
+    before = modules()
+    with triton_standing_in(devices.find("h100")):
+        stand_in: Any = importlib.import_module("triton")
+        assert stand_in.__version__ == matching_triton()
+        assert importlib.import_module("triton.language").float32.primitive_bitwidth == 32
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("triton.testing")
+    assert modules() == before
+
+
+def test_every_operator_that_is_made_of_others_on_one_device_only_is_known() -> None:
+    """Of the operators of ATen that are made of others, those for which one of CPU and CUDA has a kernel of its own."""
+    found = {
+        name: keys & {"CPU", "CUDA"}
+        for name, keys in _composite_operators()
+        if len(keys & {"CPU", "CUDA"}) == 1
+    }
+    assert found == {"_fused_rms_norm": {"CUDA"}, "native_channel_shuffle": {"CPU"}}
+    assert set(found) == set(CUDA_WAY)
+
+
+def _composite_operators() -> Iterator[tuple[str, set[str]]]:
+    """The operators with a composite kernel, and the keys of their other ones, as torch's own table has them."""
+    table = Path(torch.__file__).parents[1] / "torchgen/packaged/ATen/native/native_functions.yaml"
+    for entry in re.split(r"^- func: ", table.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        dispatch = re.search(r"^  dispatch:\n((?:    .*\n)+)", entry, re.MULTILINE)
+        if dispatch is not None:
+            lines = (line.partition(":")[0] for line in dispatch[1].splitlines())
+            keys = {key.strip() for line in lines for key in line.split(",")}
+            if "CompositeImplicitAutograd" in keys:
+                yield entry.partition("(")[0], keys
+
+
+def test_operators_take_the_way_of_cuda_while_they_are_asked_to() -> None:
+    def operators() -> set[str]:
+        def function(x: torch.Tensor, image: torch.Tensor) -> Any:
+            half = x.half()
+            return (
+                torch.nn.functional.rms_norm(x, (4,)),
+                torch.native_channel_shuffle(image, 2),
+                half.softmax(-1, dtype=torch.float32),
+            )
+
+        with python_dispatch.enable_python_dispatcher():
+            gm = proxy_tensor.make_fx(function, tracing_mode="fake")(
+                torch.randn(2, 4), torch.randn(1, 4, 2, 2)
+            )
+        return {str(node.target) for node in gm.graph.nodes if node.op == "call_function"}
+
+    before = operators()
+    with cuda_operators():
+        inside = operators()
+    assert {"aten._fused_rms_norm.default", "aten.native_channel_shuffle.default"} & before == {
+        "aten.native_channel_shuffle.default"
+    }
+    assert {"aten._fused_rms_norm.default", "aten.native_channel_shuffle.default"} & inside == {
+        "aten._fused_rms_norm.default"
+    }
+    assert operators() == before

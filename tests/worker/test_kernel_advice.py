@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import replace
 
 import pytest
 
 from fuselight.devices import find
-from fuselight.report import Report, Tier
+from fuselight.protocol import GenerateRequest
+from fuselight.report import Report
 from fuselight_server.findings import findings_of_kernels
 from tests.support.live_worker import LiveWorker
 
@@ -50,7 +50,7 @@ class Net(nn.Module):
 
 
 def report_of(live: LiveWorker, source: str, name: str = "f", device: str = "h100") -> Report:
-    report = live.report(replace(live.request(source, name), tier=Tier.KERNELS, device=find(device)))
+    report = live.report(live.request(source, name).of_kind(GenerateRequest, device=find(device)))
     assert report.failures == ()
     assert report.generated
     assert [graph.failure for graph in report.generated] == [None] * len(report.generated)
@@ -65,7 +65,7 @@ def test_what_a_break_sends_through_memory_is_told_with_its_bytes(live: LiveWork
     report = report_of(live, BREAK.format(options="", behind="y.exp() + 1"))
     (one,) = findings_of_kernels(report)
     assert (one.code, one.span.line) == ("FL705", 5)
-    assert one.cost[0].startswith("up to 4.2 MB written and 4.2 MB read more than in one graph, ~2.9 us on")
+    assert one.cost[0].startswith("up to 4.2 MB written and 4.2 MB read more than in one graph, ~2.9 µs on")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_copy_into_the_layout_of_a_convolution_is_told(live: LiveWorker) -> No
 def test_a_copy_that_a_line_asks_for_is_told_and_other_kernels_are_not(
     live: LiveWorker, how: str, told: list[tuple[str, int]]
 ) -> None:
-    source = f"import torch\n# fuselight: f(bf16[2048, 2048])\ndef f(x):\n    y = x{how}\n    return y @ y\n"
+    source = f"import torch\n# fuselight: f(bf16[2048, 2048], fake=True)\ndef f(x):\n    y = x{how}\n    return y @ y\n"
     assert found(report_of(live, source)) == told
 
 
@@ -173,7 +173,7 @@ def test_equal_blocks_are_told_on_their_call(live: LiveWorker) -> None:
     assert [frame.line for frame in one.call] == [20]
     (told,) = [one for one in findings_of_kernels(report) if one.code == "FL707"]
     assert (told.span.line, told.count) == (20, 12)
-    assert "92% of all operators are in those behind the first" in told.cost
+    assert "92% of all operators are in the instances after the first" in told.cost
 
 
 def test_blocks_that_differ_in_a_constant_are_not_equal(live: LiveWorker) -> None:
@@ -193,7 +193,7 @@ def test_a_small_model_is_not_advised(live: LiveWorker) -> None:
 
 def test_where_a_gpu_times_multiplications_its_candidates_are_told(live: LiveWorker) -> None:
     source = (
-        "import torch\n# fuselight: f(bf16[2048, 2048])\n"
+        "import torch\n# fuselight: f(bf16[2048, 2048], fake=True)\n"
         "@torch.compile(mode='max-autotune-no-cudagraphs')\ndef f(x):\n    return (x @ x).relu()\n"
     )
     report = report_of(live, source)
@@ -210,9 +210,8 @@ def test_where_a_gpu_times_multiplications_its_candidates_are_told(live: LiveWor
 
 
 def test_padding_that_a_gpu_would_time_is_told_with_its_sizes_and_nothing_is_padded(live: LiveWorker) -> None:
-    source = (
-        "import torch\n# fuselight: f(bf16[2048, 2047], bf16[2047, 2050])\ndef f(x, y):\n    return x @ y\n"
-    )
+    directive = "# fuselight: f(bf16[2048, 2047], bf16[2047, 2050], fake=True)"
+    source = f"import torch\n{directive}\ndef f(x, y):\n    return x @ y\n"
     report = report_of(live, source)
     (kernel,) = report.generated[0].kernels
     assert kernel.candidates == (
@@ -224,7 +223,7 @@ def test_padding_that_a_gpu_would_time_is_told_with_its_sizes_and_nothing_is_pad
 
 @pytest.mark.parametrize("sizes", ["bf16[2048, 2048], bf16[2048, 2056]", "bf16[16, 15], bf16[15, 16]"])
 def test_what_is_aligned_or_bound_by_memory_is_not_timed(live: LiveWorker, sizes: str) -> None:
-    source = f"import torch\n# fuselight: f({sizes})\ndef f(x, y):\n    return x @ y\n"
+    source = f"import torch\n# fuselight: f({sizes}, fake=True)\ndef f(x, y):\n    return x @ y\n"
     report = report_of(live, source)
     assert [kernel.candidates for graph in report.generated for kernel in graph.kernels] == [()]
     assert report.problems == ()
@@ -232,7 +231,7 @@ def test_what_is_aligned_or_bound_by_memory_is_not_timed(live: LiveWorker, sizes
 
 def test_the_backward_multiplications_have_their_own_padding(live: LiveWorker) -> None:
     source = (
-        "import torch\n# fuselight: Net()(bf16[1024, 1023], train=True)\n"
+        "import torch\n# fuselight: Net()(bf16[1024, 1023], train=True, fake=True)\n"
         "class Net(torch.nn.Module):\n"
         "    def __init__(self):\n        super().__init__()\n"
         "        self.linear = torch.nn.Linear(1023, 2049, dtype=torch.bfloat16)\n"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fuselight.devices import find
-from fuselight.report import Kernel, KernelKind, Report, Tier
+from fuselight.protocol import GenerateRequest
+from fuselight.report import Kernel, KernelKind, Report
 from tests.support.live_worker import LiveWorker
 
 pytestmark = [
@@ -87,7 +87,7 @@ def f(x):
 
 
 def report_of(live: LiveWorker, source: str, device: str = "h100") -> Report:
-    report = live.report(replace(live.request(source, "f"), tier=Tier.KERNELS, device=find(device)))
+    report = live.report(live.request(source, "f").of_kind(GenerateRequest, device=find(device)))
     assert report.failures == ()
     assert [graph.failure for graph in report.generated] == [None] * len(report.generated)
     return report
@@ -170,9 +170,8 @@ def test_a_size_that_depends_on_data_is_not_told(live: LiveWorker) -> None:
 
 def test_nothing_generated_goes_into_the_programs_cache(live: LiveWorker, tmp_path: Path) -> None:
     folder = tmp_path / "inductor"
-    request = replace(
-        live.request(CACHED, "f"),
-        tier=Tier.KERNELS,
+    request = live.request(CACHED, "f").of_kind(
+        GenerateRequest,
         device=find("h100"),
         environment={"TORCHINDUCTOR_CACHE_DIR": str(folder)},
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import replace
 
 import pytest
 
-from fuselight.report import Device, Phase, Report, Tier
+from fuselight.protocol import GenerateRequest
+from fuselight.report import Device, Phase, Report
 from fuselight_server.findings import findings
 from tests.support.live_worker import LiveWorker
 
@@ -35,7 +35,7 @@ class Step(torch.nn.Module):
 
 
 def report_of(live: LiveWorker, source: str, name: str = "f") -> Report:
-    report = live.report(replace(live.request(source, name), tier=Tier.KERNELS, device=H100))
+    report = live.report(live.request(source, name).of_kind(GenerateRequest, device=H100))
     assert (report.failures, report.problems) == ((), ())
     assert [graph.failure for graph in report.generated] == [None] * len(report.generated)
     return report
@@ -67,9 +67,7 @@ def test_an_input_that_is_written_into_keeps_a_graph_from_being_replayed(live: L
     report = report_of(live, WRITES.format(options=", train=True", how=how), "Step")
     assert [graph.phase for graph in report.generated] == [Phase.FORWARD, Phase.BACKWARD]
     assert all(graph.kernels for graph in report.generated)
-    assert found(report, "FL702") == [
-        (9, "not replayed as a CUDA graph: it writes into a tensor that it was given")
-    ]
+    assert found(report, "FL702") == [(9, "not captured as a CUDA graph: it writes into an input tensor")]
 
 
 def test_nobody_who_did_not_ask_is_told_of_cuda_graphs(live: LiveWorker) -> None:
@@ -103,7 +101,7 @@ def test_an_unsafe_operator_is_told_on_its_line(live: LiveWorker) -> None:
     )
     report = report_of(live, source)
     assert found(report, "FL702") == [
-        (12, "not replayed as a CUDA graph: a custom operator is marked as unsafe for CUDA graphs")
+        (12, "not captured as a CUDA graph: a custom operator is marked as unsafe for CUDA graphs")
     ]
     assert found(report, "FL701") == [
         (12, "no kernel is generated for `mine.odd`: the operator's own code is called")

@@ -6,7 +6,6 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.report import Device, Phase, Report, Tier
+from fuselight.protocol import GenerateRequest
+from fuselight.report import Device, Phase, Report
 from fuselight_server.kernels.documents import SCRIPT, document, key_of
 from fuselight_server.kernels.script import checks, standalone
 from tests.support.live_worker import LiveWorker
@@ -31,7 +31,7 @@ def f(x, w):
 @pytest.fixture(scope="module")
 def report(live: LiveWorker) -> Report:
     cpu = Device("cpu", "CPU", "cpu", "", 2)
-    return live.report(replace(live.request(SOURCE, "f"), tier=Tier.KERNELS, device=cpu))
+    return live.report(live.request(SOURCE, "f").of_kind(GenerateRequest, device=cpu))
 
 
 def run(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -64,7 +64,7 @@ def test_it_fails_where_a_kernel_is_wrong(report: Report, tmp_path: Path) -> Non
     done = run(text, tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "output 0: DIFFERS" in done.stdout
-    assert "do not give what the captured graph gives" in done.stderr
+    assert "the kernels and the captured graph give different results" in done.stderr
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def made(call: str, graph: str, held: str = "") -> str:
         ("args[0].add_(2); return []", "x.add_(1); return []", 1, "input 0, written in place: DIFFERS"),
         ("return [args[0][:2]]", "return [x]", 1, "of shape (2,) and not (3,)"),
         ("return [torch.rand(3)]", "return [torch.ops.aten.rand.default([3])]", 0, "output 0: agrees"),
-        ("return [torch.rand(3) + 5]", "return [torch.ops.aten.rand.default([3])]", 0, "not compared, for it is"),
+        ("return [torch.rand(3) + 5]", "return [torch.ops.aten.rand.default([3])]", 0, "not compared: it is random"),
         ("return [args[0] * 2]", "torch.ops.aten.rand.default([3]); return [x]", 1, "output 0: DIFFERS"),
     ],
 )  # fmt: skip

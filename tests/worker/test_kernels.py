@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fuselight.devices import FALLBACK, find
-from fuselight.protocol import Answer
+from fuselight.protocol import Answer, AssembleRequest, GenerateRequest
 from fuselight.report import Device, GeneratedGraph, Kernel, KernelKind, Phase, Report, Tier
 from tests.support.live_worker import LiveWorker
 
@@ -44,7 +44,7 @@ NORM, UP, GELU = 12, 13, 14
 
 
 def kernels(live: LiveWorker, source: str, name: str = "f", device: Device = H100) -> Report:
-    request = replace(live.request(source, name), tier=Tier.KERNELS, device=device)
+    request = live.request(source, name).of_kind(GenerateRequest, device=device)
     report = live.report(request)
     assert report.failures == ()
     assert (report.tier, report.target_device) == (Tier.KERNELS, device)
@@ -194,8 +194,8 @@ def test_a_kernel_is_compiled_for_the_device_on_demand(live: LiveWorker, tmp_pat
     report = kernels(live, source, "Block")
     norm = only(report, Phase.INFERENCE).kernels[0]
     text = report.texts[norm.text_key or ""]
-    wanted = replace(
-        live.request(source, "Block"), tier=Tier.KERNELS, device=H100, assemble=(text,), cache=str(tmp_path)
+    wanted = live.request(source, "Block").of_kind(
+        AssembleRequest, device=H100, sources=(text,), cache=str(tmp_path)
     )
     found = live.report(wanted).assembled[norm.text_key or ""]
     assert found.failure is None
@@ -207,7 +207,7 @@ def test_a_kernel_is_compiled_for_the_device_on_demand(live: LiveWorker, tmp_pat
 
 def test_the_forwards_kernels_come_before_the_backwards_are_made(live: LiveWorker) -> None:
     source = BLOCK.format(options=", train=True")
-    request = replace(live.request(source, "Block"), tier=Tier.KERNELS, device=H100)
+    request = live.request(source, "Block").of_kind(GenerateRequest, device=H100)
     early: list[Report] = []
     answer = live.do(live.worker.run(request, lambda _: None, early.append))
     assert isinstance(answer, Answer)
@@ -218,7 +218,7 @@ def test_the_forwards_kernels_come_before_the_backwards_are_made(live: LiveWorke
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which is taken")
 def test_without_a_gpu_and_without_a_name_it_is_the_catalogues_fallback(live: LiveWorker) -> None:
-    request = replace(live.request(BLOCK.format(options=""), "Block"), tier=Tier.KERNELS)
+    request = live.request(BLOCK.format(options=""), "Block").of_kind(GenerateRequest)
     report = live.report(request)
     assert report.target_device == find(FALLBACK)
     assert report.generated[0].kernels

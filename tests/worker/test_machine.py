@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from fuselight import torch_api
-from fuselight.measure import nvidia_smi, processor
-from fuselight.measure.machine import DeviceError, Look, choose, look, machine_of, others
-from fuselight.measure.nvidia_smi import GpuState, Process
+from fuselight.measure.machine import nvidia_smi, processor
+from fuselight.measure.machine.conditions import DeviceError, Look, choose, look, machine_of, others
+from fuselight.measure.machine.nvidia_smi import GpuProcess, GpuState
 from fuselight.report import Culprit
 
 pytestmark = pytest.mark.torch
@@ -79,7 +79,7 @@ def test_why_there_is_no_gpu(gpus: types.SimpleNamespace, monkeypatch: pytest.Mo
     assert "No GPU driver" in _refused().message
     gpus.driver = "11.8"
     told = _refused()
-    assert "too old: it serves CUDA 11.8, and torch was built with CUDA 12.6" in told.message
+    assert "too old: it supports CUDA 11.8, and torch was built with CUDA 12.6" in told.message
     assert "Update the driver" in told.next_step
     gpus.driver = "12.2"
     assert _refused().message == "torch sees no GPU"
@@ -112,7 +112,9 @@ def test_a_gpu_that_is_passed_over_is_told(
     monkeypatch.setattr(nvidia_smi, "asked", lambda: lambda _: "")
     gpus.driver = "11.8"
     here = look(choose(""))
-    assert any("nvidia-smi is there" in note and "too old" in note for note in machine_of(here, here).notes)
+    assert any(
+        "nvidia-smi is installed" in note and "too old" in note for note in machine_of(here, here).notes
+    )
 
 
 def _looks(before: GpuState | None, behind: GpuState | None, silent: str = "") -> tuple[Look, Look]:
@@ -129,36 +131,36 @@ def test_a_gpu_is_told(gpus: types.SimpleNamespace, monkeypatch: pytest.MonkeyPa
     assert (told.device, told.index, told.visible, told.uuid) == ("NVIDIA H200", 1, "3,4", UUID)
     assert (told.mig, told.driver, told.cuda) == (False, "570.86.15", "12.6")
     assert told.clocks.startswith("SM 345 MHz before, 1755 MHz after")
-    assert told.notes[0] == "its power limit held its clocks down before or behind"
+    assert told.notes[0] == "the power limit throttled the clocks before or after the measurement"
 
 
 def test_a_slice_is_told_as_one(gpus: types.SimpleNamespace) -> None:
     gpus.properties = _properties("NVIDIA A100-SXM4-40GB MIG 3g.20gb", 8)
-    assert machine_of(*_looks(None, None, "nvidia-smi is not there")).mig
+    assert machine_of(*_looks(None, None, "nvidia-smi is not installed")).mig
 
 
 def test_what_nvidia_smi_does_not_tell_is_said_once(gpus: types.SimpleNamespace) -> None:
     gpus.properties = _properties("Tesla P100", 6)
-    told = machine_of(*_looks(None, None, "nvidia-smi is not there"))
+    told = machine_of(*_looks(None, None, "nvidia-smi is not installed"))
     assert told.clocks == ""
-    assert [note for note in told.notes if "nvidia-smi is not there" in note] == [
-        "nvidia-smi is not there: clocks, what holds them down, and other processes on the GPU are not known"
+    assert [note for note in told.notes if "nvidia-smi is not installed" in note] == [
+        "nvidia-smi is not installed: clocks, throttling and other processes on the GPU are unknown"
     ]
     assert any("capability 7.0" in note for note in told.notes)
     told = machine_of(*_looks(GpuState(reasons=0), GpuState(reasons=0)))
-    assert "whether other processes used the GPU is not known" in told.notes
+    assert "other processes on the GPU are unknown" in told.notes
 
 
 def test_other_processes_are_told_apart_from_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     own = {11: True, 12: False, 13: None, 14: False, 15: False, 16: False, 17: False}
     monkeypatch.setattr(processor, "is_own", own.get)
-    processes = [Process(pid, UUID, 7 if pid != 14 else None, f"/usr/bin/p{pid}") for pid in own]
+    processes = [GpuProcess(pid, UUID, 7 if pid != 14 else None, f"/usr/bin/p{pid}") for pid in own]
     assert list(others(processes[:1])) == []
     foreign, unknown = others(processes)
     assert foreign == (
         "other processes are on the GPU: p12 (12, 7 MiB), p14 (14), p15 (15, 7 MiB), p16 (16, 7 MiB) and 1 more"
     )
-    assert "a process on the GPU that cannot be seen from here" in unknown
+    assert "a process on the GPU not visible here" in unknown
 
 
 def test_looking_at_a_gpu_asks_for_it_by_its_uuid(
@@ -172,8 +174,8 @@ def test_looking_at_a_gpu_asks_for_it_by_its_uuid(
         return None
 
     monkeypatch.setattr(nvidia_smi, "asked", lambda: None)
-    assert look(choose("")).silent == "nvidia-smi is not there"
+    assert look(choose("")).silent == "nvidia-smi is not installed"
     monkeypatch.setattr(nvidia_smi, "asked", lambda: lambda _: "")
     monkeypatch.setattr(nvidia_smi, "state_of", state_of)
-    assert look(choose("")).silent == "nvidia-smi tells nothing of this GPU"
+    assert look(choose("")).silent == "nvidia-smi does not report this GPU"
     assert asked == [UUID]

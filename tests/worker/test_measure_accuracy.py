@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from fuselight.measure import accuracy, reference, results
+from fuselight.measure.accuracy import RANDOM, STATE, reference, results, rules
 from fuselight.report import Work
 from fuselight.target.calls import Prepared
 from tests.support.compared_calls import TRAINING, builder, eager, judged, returned, verdict
@@ -198,7 +198,7 @@ def test_tolerances_are_those_of_torchs_benchmarks(
     dtypes: Sequence[torch.dtype], training: bool, device: str, tolerance: float
 ) -> None:
     found = replace(returned([torch.ones(1, dtype=dtype) for dtype in dtypes]), device=device)
-    assert accuracy.tolerance_of(found, training=training) == tolerance
+    assert rules.tolerance_of(found, training=training) == tolerance
 
 
 # Whole calls
@@ -272,13 +272,13 @@ def test_random_numbers_are_noticed_and_state_is_not_taken_for_them() -> None:
             out: torch.Tensor = self.dropout(x) + self.calls
             return out
 
-    assert reference.varies(builder(Counting, torch.ones(100), train=True)) == accuracy.RANDOM
+    assert reference.varies(builder(Counting, torch.ones(100), train=True)) == RANDOM
     assert not reference.varies(builder(Counting, torch.ones(100)))
-    assert reference.varies(builder(lambda: lambda: torch.rand(3))) == accuracy.RANDOM
-    found = accuracy.varying(accuracy.RANDOM, training=False)
+    assert reference.varies(builder(lambda: lambda: torch.rand(3))) == RANDOM
+    found = rules.varying(RANDOM, training=False)
     assert found.passed is None
     assert "call .eval()" in found.why
-    assert "set the dropout to 0" in accuracy.varying(accuracy.RANDOM, training=True).why
+    assert "set the dropout to 0" in rules.varying(RANDOM, training=True).why
 
 
 def test_what_is_kept_between_calls_is_told_from_random_numbers() -> None:
@@ -288,8 +288,8 @@ def test_what_is_kept_between_calls_is_told_from_random_numbers() -> None:
         kept.append(1)
         return x + len(kept)
 
-    assert reference.varies(builder(lambda: counts, torch.ones(3))) == accuracy.STATE
-    assert "keeps something" in accuracy.varying(accuracy.STATE, training=False).why
+    assert reference.varies(builder(lambda: counts, torch.ones(3))) == STATE
+    assert "keeps state" in rules.varying(STATE, training=False).why
 
 
 # In float64

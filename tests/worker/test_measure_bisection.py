@@ -13,8 +13,8 @@ import torch
 
 from fuselight.devices import find
 from fuselight.inductor import Compilation
-from fuselight.measure import accuracy, bisection, cutting, reference
-from fuselight.measure.results import Results, of_call
+from fuselight.measure.accuracy import bisection, partial_compile, reference, rules
+from fuselight.measure.accuracy.results import CallResults, of_call
 from fuselight.report import Accuracy
 from tests.support import compared_calls
 from tests.support.compared_calls import INFERENCE, TRAINING, Build, X, builder, compiled, eager, judged
@@ -60,7 +60,7 @@ def wrong_for_20(x: torch.Tensor) -> torch.Tensor:
 
 def wrong(
     comment: str, replacement: Callable[..., Any] = wrong_relu, *, together_with: str = ""
-) -> cutting.Backend:
+) -> partial_compile.Backend:
     """A backend that has another function in the place of torch.relu on one line.
 
     `together_with`: only where what it compiles has a call of that method as well.
@@ -87,12 +87,14 @@ def place(found: Accuracy) -> tuple[str, int]:
     return found.first[-1].path, found.first[-1].line
 
 
-def bisected(build: Build, backend: cutting.Backend, **limits: Any) -> tuple[Accuracy, bisection.First]:
+def bisected(
+    build: Build, backend: partial_compile.Backend, **limits: Any
+) -> tuple[Accuracy, bisection.First]:
     """What is found of a backend that is wrong."""
     expected = eager(build)
     double, _ = reference.float64_results(build)
     judge = functools.partial(
-        lambda found: accuracy.judge(found, expected, double, training=build().options.train)
+        lambda found: rules.judge(found, expected, double, training=build().options.train)
     )
     first = bisection.find_first(functools.partial(compiled, build), backend, judge, **limits)
     return bisection.with_first(judge(compiled(build, backend)), first), first
@@ -180,11 +182,11 @@ def test_a_graph_that_is_captured_twice_is_one_graph() -> None:
         wrong("relu before a float")(gm, inputs)
         return AOT_EAGER(gm, inputs)
 
-    def run(tried: cutting.Backend) -> Results:
+    def run(tried: partial_compile.Backend) -> CallResults:
         prepared = build()
         return of_call(prepared, torch.compile(prepared.function, backend=tried, dynamic=True))
 
-    judge = functools.partial(accuracy.judge, eager=eager(build), float64=None, training=False)
+    judge = functools.partial(rules.judge, eager=eager(build), float64=None, training=False)
     first = bisection.find_first(run, backend, judge, trials=1)
     assert len(captures) == 2, "nothing was captured twice: this tests nothing"
     first = bisection.find_first(run, backend, judge)
@@ -210,7 +212,7 @@ def test_a_target_that_keeps_something_between_calls_is_not_bisected() -> None:
         return x * len(kept)
 
     first = bisected(builder(lambda: function, torch.ones(3)), cutting_nothing)[1]
-    assert "the target keeps something between calls" in first.words
+    assert "the target keeps state between calls" in first.words
 
 
 def test_a_failure_that_does_not_come_again_is_told() -> None:
@@ -258,11 +260,11 @@ def test_every_stretch_compiled_by_itself_computes_the_same() -> None:
             gm: torch.fx.GraphModule, inputs: Sequence[Any], index: int = index
         ) -> Callable[..., Any]:
             nonlocal cuts
-            cuts = cutting.read_captured(gm).cuts
-            return cutting.compile_stretch(gm, inputs, AOT_EAGER, cuts[index], cuts[index + 1])
+            cuts = partial_compile.read_captured(gm).cuts
+            return partial_compile.compile_stretch(gm, inputs, AOT_EAGER, cuts[index], cuts[index + 1])
 
         torch.compiler.reset()
-        found = accuracy.judge(compiled(build, backend), expected, None, training=True)
+        found = rules.judge(compiled(build, backend), expected, None, training=True)
         assert found.passed is True, (cuts[index], found.why)
         if index + 2 == len(cuts):
             break
@@ -270,7 +272,7 @@ def test_every_stretch_compiled_by_itself_computes_the_same() -> None:
     assert index + 2 == len(cuts)
 
 
-AOT_EAGER: cutting.Backend = torch._dynamo.lookup_backend("aot_eager")
+AOT_EAGER: partial_compile.Backend = torch._dynamo.lookup_backend("aot_eager")
 
 
 def rounding_late(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -297,7 +299,7 @@ def test_the_rounding_of_bfloat16_passes_and_an_error_does_not() -> None:
     exact, _ = reference.float64_results(build)
     expected = eager(build)
     off = replace(expected.values[0], tensor=expected.values[0].tensor * 1.05)
-    wrong_result = accuracy.judge(replace(expected, values=(off,)), expected, exact, training=False)
+    wrong_result = rules.judge(replace(expected, values=(off,)), expected, exact, training=False)
     assert wrong_result.passed is False
     assert "root mean square error" in wrong_result.why
 
@@ -314,7 +316,7 @@ def test_a_wrong_kernel_of_inductor_is_named(tmp_path: Path, monkeypatch: pytest
     compilation = Compilation(find("cpu"), options={"cpp.inject_relu_bug_TESTING_ONLY": "accuracy"})
     build = builder(lambda: positive_part, torch.linspace(-4, 4, 64))
     torch.compiler.reset()
-    judge = functools.partial(accuracy.judge, eager=eager(build), float64=None, training=False)
+    judge = functools.partial(rules.judge, eager=eager(build), float64=None, training=False)
     verdict_ = judge(compiled(build, compilation))
     assert verdict_.passed is False
     generated = tuple(compilation.graphs)

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.measure.judging import of_tf32
-from fuselight.measure.results import Results, Value
+from fuselight.measure.accuracy.check import of_tf32
+from fuselight.measure.accuracy.results import CallResults, Value
 
 pytestmark = pytest.mark.torch
 CUDA = torch.device("cuda")
 
 
-def given(dtype: str) -> Results:
-    return Results((Value("output", torch.ones(1), dtype, (1,)),), device="cuda")
+def given(dtype: str) -> CallResults:
+    return CallResults((Value("output", torch.ones(1), dtype, (1,)),), device="cuda")
 
 
 @pytest.fixture

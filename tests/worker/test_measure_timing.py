@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight.measure import machine, timing
-from fuselight.protocol import MeasurePlan
-from fuselight.worker.configuration import Conduct
+from fuselight.measure import timing
+from fuselight.measure.machine import conditions
+from fuselight.worker.configuration import MeasureCalls
 
 pytestmark = pytest.mark.torch
 
@@ -21,12 +21,12 @@ def test_the_timer_is_imported_for_the_device_that_was_chosen(
 ) -> None:
     """A GPU may be there and not be the one: as where it was asked for the CPU, or where no driver answers."""
     imported: list[str] = []
-    monkeypatch.setattr(machine, "choose", lambda _: torch.device(device))
+    monkeypatch.setattr(conditions, "choose", lambda _: torch.device(device))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     monkeypatch.setattr("fuselight.worker.configuration.present_device", lambda _: None)
     monkeypatch.setattr(timing, "importlib", SimpleNamespace(import_module=imported.append))
-    state: Any = SimpleNamespace(job=SimpleNamespace(request=SimpleNamespace(measure=MeasurePlan())))
+    state: Any = SimpleNamespace(job=SimpleNamespace(request=None))
     channel: Any = None
-    with Conduct("eager", channel, None).compiling(state):
+    with MeasureCalls("eager", channel, None).compiling(state):
         assert imported == (["torch.utils.benchmark"] if device == "cpu" else [])

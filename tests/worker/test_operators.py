@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from fuselight.report import OperatorPath, Phase, Report, Tier
+from fuselight.protocol import DecomposeRequest
+from fuselight.report import OperatorPath, Phase, Report
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch
@@ -30,7 +29,7 @@ UP, ADD, SOFTMAX = 11, 12, 13
 
 def report_of(live: LiveWorker, source: str, name: str = "f", *operator_set: str) -> Report:
     request = live.request(source, name)
-    report = live.report(replace(request, tier=Tier.KERNELS, operators=True, operator_set=operator_set))
+    report = live.report(request.of_kind(DecomposeRequest, operator_set=operator_set))
     assert (report.failures, report.generated) == ((), ())
     return report
 

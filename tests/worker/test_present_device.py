@@ -11,7 +11,7 @@ import torch
 from fuselight.codec import decode, encode
 from fuselight.devices import estimate, find
 from fuselight.report import Device
-from fuselight.target.present import merged, present_device
+from fuselight.target.present_device import merged, present_device
 from fuselight.torch_api.devices import leave_driver_alone, use_driver
 
 H200 = {

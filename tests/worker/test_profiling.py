@@ -16,10 +16,10 @@ from fuselight.codec import decode, encode
 from fuselight.devices import find
 from fuselight.dynamo.recorder import Recorder
 from fuselight.inductor.compilation import Compilation
-from fuselight.measure import labels, profiling
-from fuselight.measure.joining import read_profile
-from fuselight.measure.profiling import NotProfiledError, record_calls, record_lines
-from fuselight.measure.recording import RECORD_FUNCTIONS, Recording
+from fuselight.measure.profile import profiler, torch_records
+from fuselight.measure.profile.join import read_profile
+from fuselight.measure.profile.profiler import NotProfiledError, record_calls, record_lines
+from fuselight.measure.profile.recording import RECORD_FUNCTIONS, Recording
 from fuselight.report import GapKind, LaunchKind, Phase, Profile
 from fuselight.torch_api.profiling import marked_operators
 from tests.worker import profiled_model
@@ -97,7 +97,7 @@ def test_every_kernel_of_forward_and_backward_is_joined_to_its_launch(made: Made
     for row in made.profile.launches:
         if row.graph is not None and row.launch is not None:
             kernel = graphs[row.graph].kernels[row.launch]
-            name = labels.short_name(labels.kernel_name(row.name))
+            name = torch_records.short_name(torch_records.kernel_name(row.name))
             assert name == kernel.name.rpartition(".")[2]
             assert row.count == 1
             assert 0 < row.low_us <= row.us <= row.high_us
@@ -157,15 +157,15 @@ def test_a_real_recording_survives_being_kept(made: Made) -> None:
 
 def test_torch_writes_the_records_that_profiles_are_read_by(made: Made) -> None:
     names = {event.name for event in made.recording.events}
-    assert labels.CACHE_LOOKUP in names
-    assert {labels.region(name) for name in names} - {None} == {
+    assert torch_records.CACHE_LOOKUP in names
+    assert {torch_records.region(name) for name in names} - {None} == {
         graph.compile_id for graph in made.compilation.graphs
     }
-    assert {labels.graph_key(name) for name in names} - {None} == {
+    assert {torch_records.graph_key(name) for name in names} - {None} == {
         graph.cache_key for graph in made.compilation.graphs
     }
-    assert any(labels.is_wrapper(name) and name.startswith(labels.EVALUATES) for name in names)
-    assert any(labels.GENERATED.fullmatch(name) for name in names)
+    assert any(torch_records.is_wrapper(name) and name.startswith(torch_records.EVALUATES) for name in names)
+    assert any(torch_records.GENERATED.fullmatch(name) for name in names)
     sequences = {
         event.sequence for event in made.recording.events if event.name.endswith("CompiledFunctionBackward")
     }
@@ -201,7 +201,7 @@ def test_no_profiler_is_left_on_behind_a_call_that_raises() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here the profiler sees the GPU")
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_a_device_that_the_profiler_does_not_see_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiling, "_wait", lambda _: None)  # there is no device to wait for
+    monkeypatch.setattr(profiler, "_wait", lambda _: None)  # there is no device to wait for
     with pytest.raises(NotProfiledError, match="CUPTI"):
         record_calls(lambda: torch.ones(1).relu(), 1, torch.device("cuda"))
 

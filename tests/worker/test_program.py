@@ -14,7 +14,7 @@ import pytest
 from fuselight.codec import decode
 from fuselight.inputs import parse_directive
 from fuselight.report import Report, Rung
-from fuselight_server.worker_start import launch_path
+from fuselight_server.worker_client.process import launch_path
 
 TELLS = """\
 import os, signal, sys, threading

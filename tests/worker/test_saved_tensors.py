@@ -238,7 +238,7 @@ def test_what_goes_from_one_graph_to_the_next_is_counted_once_over_all() -> None
 def test_a_view_of_an_input_is_an_input() -> None:
     from torch.fx.experimental.proxy_tensor import make_fx  # noqa: PLC0415 - as above
 
-    from fuselight.inductor import saved  # noqa: PLC0415
+    from fuselight.inductor import shared_tensors  # noqa: PLC0415
 
     def forward(weight: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         transposed = weight.t()
@@ -247,12 +247,12 @@ def test_a_view_of_an_input_is_an_input() -> None:
 
     given = torch.rand(16, 8), torch.rand(4, 8)
     graph = make_fx(forward, tracing_mode="fake")(*given)
-    found = saved.read_saved(graph, 1, {})
+    found = shared_tensors.read_saved(graph, 1, {})
     assert [(one.kind, one.bytes) for one in found.tensors] == [
         ("input", 0), ("input", 0), ("activation", 4 * 4 * 16), ("activation", 0)
     ]  # fmt: skip
     assert (found.unknown, found.carried, found.outputs) == ((), (), frozenset({0}))
-    made_before = saved.read_saved(graph, 1, {0: 512})
+    made_before = shared_tensors.read_saved(graph, 1, {0: 512})
     assert [(one.kind, one.bytes) for one in made_before.tensors[:2]] == [("carried", 512), ("input", 0)]
     assert made_before.carried == (0,)
 

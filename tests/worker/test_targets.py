@@ -233,7 +233,7 @@ def test_a_class_of_which_the_source_compiles_parts_runs_as_it_is(
     directive = "# fuselight: Deep()(f32[2, 4])\n"
     report = live.analyse(source.replace("class Deep", directive + "class Deep"), "Deep")
     assert report.failures == ()
-    assert report.breaks == ()  # the print stands outside of what is compiled
+    assert report.breaks == ()  # the print stands outside the compiled code
     assert report.compiles
     assert [(note.kind, note.text) for note in report.notes] == [
         ("as_compiled", f"Deep runs as compiled in the source: {part}, not the whole of it")
@@ -270,7 +270,7 @@ def test_the_annotations_of_torch_itself_tell_no_shapes(live: LiveWorker) -> Non
     failure = live.failure(source, "net")
     assert failure.kind == "inputs"
     assert failure.message == (
-        "no inputs are known for net: net is a Sequential of torch.nn.modules.container, whose annotations tell no shapes"
+        "no inputs are known for net: net is a Sequential of torch.nn.modules.container, whose annotations give no shapes"
     )
 
 

@@ -120,7 +120,7 @@ def test_a_name_that_a_torch_lacks_costs_one_feature(monkeypatch: pytest.MonkeyP
     listener = Silent()
     with torch_api.listen(listener):  # type: ignore[arg-type]  # as above
         pass
-    assert listener.told == [f"specialisations: torch {torch.__version__} has no ShapeEnv._set_replacement"]
+    assert listener.told == [f"specializations: torch {torch.__version__} has no ShapeEnv._set_replacement"]
 
 
 def test_the_registry_of_graph_breaks_is_there() -> None:

@@ -19,7 +19,7 @@ pytest.importorskip("triton", reason=NO_TRITON)
 from torch._inductor.runtime import hints, triton_heuristics
 
 from fuselight import triton_api
-from fuselight.triton_api import assemble, compiling, names, store
+from fuselight.triton_api import assemble, compiler, names, store
 
 pytestmark = pytest.mark.torch
 newer = pytest.mark.skipif(
@@ -95,7 +95,7 @@ def test_keeping_the_lines_leaves_the_code_as_it_is(monkeypatch: pytest.MonkeyPa
 
     text = source("persistent_reduction")
     kept = assemble(text, H100, disassemble=True)
-    monkeypatch.setattr(compiling, "at_call_sites", lambda ptx, _: ptx)
+    monkeypatch.setattr(compiler, "at_call_sites", lambda ptx, _: ptx)
     store._memory.clear()
     plain = assemble(text, H100, disassemble=True)
     assert code(plain) == code(kept) != []

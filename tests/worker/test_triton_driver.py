@@ -15,7 +15,7 @@ from tests.support.kernels import DEVICES, H100, MI300X, NO_TRITON, source, with
 
 pytest.importorskip("triton", reason=NO_TRITON)
 
-from fuselight.triton_api import apart, assemble, names, store
+from fuselight.triton_api import assemble, forked_query, names, store
 from fuselight.triton_api.driver import virtual_driver
 
 pytestmark = pytest.mark.torch
@@ -47,7 +47,7 @@ def test_nothing_of_it_stays(
     device: Device, line: str, *, apart_: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
-    monkeypatch.setattr(apart, "FORKS", apart_ and apart.FORKS)
+    monkeypatch.setattr(forked_query, "FORKS", apart_ and forked_query.FORKS)
     import_module(
         "torch._inductor.runtime.triton_heuristics"
     )  # the import names Inductor's folder in the environment
@@ -143,7 +143,7 @@ def test_the_users_switches_of_triton_do_not_reach_it(monkeypatch: pytest.Monkey
 
 
 def test_a_hook_of_the_users_still_runs_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "FORKS", False)  # else it is seen in the child alone
+    monkeypatch.setattr(forked_query, "FORKS", False)  # else it is seen in the child alone
     seen = []
     runtime = names.knobs().runtime
 

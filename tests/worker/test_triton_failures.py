@@ -19,11 +19,11 @@ from tests.support.kernels import A100, H100, MI300X, NO_TRITON, STAGES, line_of
 pytest.importorskip("triton", reason=NO_TRITON)
 
 
-from fuselight.triton_api import apart, assemble, names, store, tools
+from fuselight.triton_api import assemble, forked_query, names, store, tools
 
 pytestmark = pytest.mark.torch
 forking = pytest.mark.skipif(
-    not apart.FORKS, reason="where there is no fork the compiler runs in the process itself"
+    not forked_query.FORKS, reason="where there is no fork the compiler runs in the process itself"
 )
 
 
@@ -149,7 +149,7 @@ def test_an_interrupt_ends_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
     waitpid = os.waitpid
     monkeypatch.setattr(os, "waitpid", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        apart.ask_apart(for_ever)
+        forked_query.ask_apart(for_ever)
     assert children[0] == children[1]
     with pytest.raises(ChildProcessError):
         waitpid(children[0], 0)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuselight.report import Device, Occupancy
-from fuselight.triton_api import compiling
+from fuselight.triton_api import compiler
 from fuselight.triton_api.lines import call_site, line_map
 from fuselight.triton_api.occupancy import occupancy
 from tests.support.kernels import A100, H100, MI300X
@@ -106,7 +106,7 @@ def test_any_text_gives_as_many_numbers_as_lines(stage: str, text: str, file: st
     assert len(found) == len(text.split("\n"))
     assert all(type(line) is int and line >= 0 for line in found)
     assert call_site(text, file) >= 0
-    assert compiling.at_call_sites(text, file).count("\n") == text.count("\n")
+    assert compiler.at_call_sites(text, file).count("\n") == text.count("\n")
 
 
 def test_a_location_that_refers_to_itself_ends() -> None:
@@ -122,3 +122,22 @@ def test_the_line_is_the_innermost_one_of_the_kernels_file() -> None:
     assert line_map("ttgir", mlir, FILE)[-1] == 8
     assert call_site("lib.py:1:2 @[ kernel.py:8:1 @[ kernel.py:4:1 ] ]", FILE) == 8
     assert call_site("lib.py:1:2", FILE) == 0
+
+
+def test_inline_assembly_and_inlined_code_as_triton_3_8_writes_them() -> None:
+    text = (
+        '\t.file\t1 "/k/kernel.py"\n\t.file\t2 "/lib/standard.py"\n'
+        "\t.loc\t1 25 12                         // kernel.py:25:12\n"
+        "\t// begin inline asm\n"
+        "\t.loc\t1 25 12                         // kernel.py:25:12\n\tmov.u32 %r1, 0x0;\n"
+        "\t.loc\t1 26 12                         // kernel.py:26:12\n\tld.global.b32 { %r1 }, [ %rd1 + 0 ];\n"
+        "\t// end inline asm\n"
+        "\t.loc\t2 293 12, function_name $L__info_string0, inlined_at 1 41 12 // standard.py:293:12\n"
+        "\t.loc\t2 263 12, function_name $L__info_string0, inlined_at 2 293 12 // standard.py:263:12\n"
+        "\tshfl.sync.bfly.b32 %r31, %r30, 16, 31, -1;\n"
+    )
+    moved = compiler.at_call_sites(text, "/k/kernel.py")
+    assert moved.count("\n") == text.count("\n")
+    found = dict(zip(moved.split("\n"), line_map("ptx", moved, "/k/kernel.py"), strict=True))
+    assert found["\tld.global.b32 { %r1 }, [ %rd1 + 0 ];"] == 25
+    assert found["\tshfl.sync.bfly.b32 %r31, %r30, 16, 31, -1;"] == 41

@@ -10,7 +10,7 @@ import pytest
 
 from fuselight.protocol import Answer, Refused
 from fuselight.report import Culprit
-from fuselight_server import sampling, worker_runs
+from fuselight_server.worker_client import pending, sampling
 from tests.support.live_worker import GOOD, LiveWorker, body
 
 pytestmark = pytest.mark.usefixtures("the_next_run_works")
@@ -69,7 +69,7 @@ def test_one_that_can_no_longer_be_asked_is_not_said_to_be_where_it_was_last_hea
 ) -> None:
     failure = live.failure(spinning(DEAF), seconds=3)
     assert failure.kind == "timeout"
-    assert "killed after 3 s in the call; last heard of at model.py:" in failure.message
+    assert "killed after 3 s in the call; last seen at model.py:" in failure.message
     assert failure.stack, "there is a line to show it on"
 
 
@@ -86,7 +86,7 @@ async def not_permitted(pid: int) -> sampling.Sample:
 def test_where_py_spy_may_not_look_the_run_itself_says_where_it_is(
     live: LiveWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_runs, "sample", not_permitted)
+    monkeypatch.setattr(pending, "sample", not_permitted)
     report = live.analyse(spinning("while True: pass"), seconds=6)
     assert any(one.line == 8 and one.detail.endswith("spin, model.py:8") for one in live.progress), (
         live.progress
@@ -100,7 +100,7 @@ def test_where_py_spy_may_not_look_the_run_itself_says_where_it_is(
 
 
 def test_where_neither_can_the_phase_stands_alone(live: LiveWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_runs, "sample", not_permitted)
+    monkeypatch.setattr(pending, "sample", not_permitted)
     report = live.analyse(spinning(DEAF), seconds=4)
     (failure,) = report.failures
     assert report.breaks[0].stack[-1].line == 4, "what was learnt before counts"

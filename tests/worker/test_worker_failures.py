@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fuselight.report import Culprit
-from fuselight_server import worker_start
+from fuselight_server.worker_client import process
 from tests.support.live_worker import GOOD, LiveWorker, body, replace
 
 pytestmark = pytest.mark.usefixtures("the_next_run_works")
@@ -52,7 +52,7 @@ def test_what_traces_through_an_exit_never_shows_our_own_frames(live: LiveWorker
     report = live.analyse(
         "import os, torch\n# fuselight: f(f32[4])\ndef f(x):\n    if x.dim() == 1:\n        os._exit(3)\n    return x.sin()\n"
     )
-    ours = str(worker_start.launch_path().parents[1])
+    ours = str(process.launch_path().parents[1])
     assert ours not in repr(
         replace(report, texts={}, failures=tuple(replace(f, traceback="") for f in report.failures))
     )

@@ -15,8 +15,8 @@ import pytest
 
 from fuselight.protocol import Answer, Refused, to_json
 from fuselight.worker import wire
-from fuselight_server.worker_process import WorkerState
-from fuselight_server.worker_start import launch_path
+from fuselight_server.worker_client.client import WorkerState
+from fuselight_server.worker_client.process import launch_path
 from tests.support.live_worker import GOOD, LiveWorker, make_request, replace, wait_gone
 
 ENDLESS = "import time\nprint('imported')\nwhile True: time.sleep(0.01)\n"

@@ -11,10 +11,10 @@ import pytest
 
 from fuselight.protocol import Answer, Refused
 from fuselight.report import Culprit
-from fuselight_server import worker_runs
-from fuselight_server.worker_answers import platform_problem
-from fuselight_server.worker_process import WorkerState
-from fuselight_server.worker_start import Interpreter, WorkerFailed, launch_path
+from fuselight_server.worker_client import pending
+from fuselight_server.worker_client.client import WorkerState
+from fuselight_server.worker_client.failures import platform_problem
+from fuselight_server.worker_client.process import Interpreter, WorkerFailed, launch_path
 from tests.support.live_worker import GOOD, LiveWorker
 
 
@@ -104,10 +104,11 @@ def test_a_worker_that_never_says_hello(folder: Path, tmp_path: Path, script: st
 HELLO = """\
 import os, sys, time
 sys.path.insert(0, {compiler!r})
-from fuselight.protocol import Hello, to_json
+from fuselight.protocol import PROTOCOL, Hello, to_json
 from fuselight.report import Versions
 from fuselight.worker import wire
-hello = to_json(Hello(1, Versions("3.11.7", "2.13.0", None, "0.1.0", "linux", sys.executable), os.getpid(), True))
+versions = Versions("3.11.7", "2.13.0", None, "0.1.0", "linux", sys.executable)
+hello = to_json(Hello(PROTOCOL, versions, os.getpid(), True))
 hello["from_the_future"] = {{"a": 1}}
 os.write(1, wire.frame(wire.dump(hello)))
 os.write(1, wire.frame(wire.dump({{"type": "Unheard", "id": 1}})))
@@ -167,7 +168,7 @@ def test_a_run_is_waited_for_as_long_as_the_worker_gives_it(
     then: str,
     why: str | None,
 ) -> None:
-    monkeypatch.setattr(worker_runs, "_OVERTIME", 0.5)
+    monkeypatch.setattr(pending, "_OVERTIME", 0.5)
     script = HELLO.format(
         compiler=str(launch_path().parents[2]), then=STARTED.format(seconds=seconds, then=then)
     )

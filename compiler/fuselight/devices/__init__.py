@@ -1,7 +1,7 @@
-"""Devices as values: what is published of GPUs, which one a name means, and what a kernel is likely to cost on it.
+"""Devices as values: published data of GPUs, lookup by name, and estimates of what a kernel costs.
 
-Invariant: nothing here looks at this machine. The same name gives the same Device on a laptop and on a GPU server;
-what a GPU that is there says of itself is merged in by `fuselight.target.present`.
+Invariant: this package does not look at the machine. The same name gives the same Device on a laptop and on a GPU
+server; `fuselight.target.present_device` merges in what a present GPU reports.
 """
 
 from __future__ import annotations

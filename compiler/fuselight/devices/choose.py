@@ -1,6 +1,6 @@
-"""Which device is meant: by its key, the name on the box, the driver's name, or the user's own settings.
+"""Finds a device by its key, its product name, the driver's name, or the user's settings.
 
-Invariant: a name gives exactly one Device or an error that offers the nearest names; nothing is guessed.
+Invariant: a name gives exactly one Device or an error that suggests the nearest names; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fuselight.devices.published import DEVICES
 from fuselight.report import Device
 
 AUTO = "auto"
-"""The value of the setting that means: the GPU that is there, else `FALLBACK`."""
+"""The value of the setting that selects the present GPU, or `FALLBACK` without one."""
 FALLBACK = "h100-sxm"
 
 _ALIASES = {
@@ -53,7 +53,7 @@ class UnknownDevice(ValueError):  # noqa: N818 - what was asked for, not what we
 
 
 class UnfitDevice(ValueError):  # noqa: N818 - the same
-    """A device of the user's settings that cannot be used. The message names the key."""
+    """A device in the user's settings is invalid. The message names the key."""
 
 
 def find(name: str, own: Iterable[Device] = ()) -> Device:
@@ -116,7 +116,7 @@ _NEEDED = ("backend", "arch", "multiprocessors", "bandwidthGbs")
 
 
 def from_settings(key: str, data: Any) -> Device:
-    """Make a device of what the user wrote under `key` in `fuselight.devices`. Raises UnfitDevice."""
+    """Build a device from the user's entry `key` in `fuselight.devices`. Raises UnfitDevice."""
     if not _folded(key) or key.strip().lower() == AUTO:
         raise UnfitDevice(f"{key!r} cannot be the name of a device")
     if not isinstance(data, Mapping):

@@ -1,6 +1,6 @@
-"""Which driver serves which torch, and which GPU Triton compiles for: by their numbers alone.
+"""Which driver supports which torch, and for which GPUs Triton compiles, by version numbers only.
 
-Invariant: nothing here asks a driver.
+Invariant: this module asks no driver.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a kernel is likely to cost on a device: the roofline at the rates that kernels reach, and its launch.
+"""Estimates the time of a kernel on a device: a roofline at the rates that kernels reach, plus the launch.
 
-Invariant: an estimate is above 0 and grows with bytes and FLOPs; where nothing is known of the device or of the kernel
-there is none.
+Invariant: an estimate is above 0 and grows with bytes and FLOPs. There is none if nothing is known about the device or
+the kernel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whether Inductor's compile workers and the program assemble GPU kernels with the same ptxas.
+"""Checks that Inductor's compile workers and the program assemble GPU kernels with the same ptxas.
 
-With another one, what the workers have compiled is not found in Triton's cache, whose keys have its version in them.
-Nothing fails: the kernels that max-autotune tries are compiled a second time, one after the other.
+The keys of Triton's cache contain the version of ptxas. If the versions differ, the program cannot use what the
+workers compiled. Nothing fails, but max-autotune compiles its candidates a second time, one after the other.
 
 Invariant: nothing is compiled here.
 """
@@ -14,7 +14,7 @@ import subprocess
 from fuselight.doctor.check import Check, Status
 
 _SECONDS = 20.0
-"""For an assembler to say its version."""
+"""Seconds that an assembler gets to print its version."""
 _RELEASE = re.compile(r"release (\d+\.\d+)")
 _NEWER = (10, 0)
 """Capabilities for which Triton has another assembler, which the workers do not change."""
@@ -45,12 +45,12 @@ def one_assembler() -> Check:
         f"the workers take {workers}{_release(_version(workers))}, the program {program}{_release(said)}: "
         "max-autotune compiles each kernel that it tries twice, the second time one after the other"
     )
-    mend = f"Set TRITON_PTXAS_PATH={workers}, where your editor or terminal is started"
-    return Check(_KEY, _TITLE, Status.WARNING, found, _MEANING, mend)
+    fix = f"Set TRITON_PTXAS_PATH={workers}, where your editor or terminal is started"
+    return Check(_KEY, _TITLE, Status.WARNING, found, _MEANING, fix)
 
 
 def _version(path: str) -> str:
-    """All that it says of its version, as Triton's keys have it."""
+    """The full version text of an assembler, as it appears in Triton's cache keys."""
     told = subprocess.run(  # noqa: S603 - the assembler that torch would start, too
         [path, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=True
     )

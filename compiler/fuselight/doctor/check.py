@@ -1,4 +1,4 @@
-"""What one look at the environment gives: importable without torch, by the server too."""
+"""The result of one check of the environment. The server imports this module too, so it needs no torch."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ class Status(str, enum.Enum):
 
     OK = "ok"
     WARNING = "warning"
-    """Works, but not as most would want it."""
+    """It works, but most users would want to change it."""
     FAILED = "failed"
-    """torch.compile, or Fuselight, does not work so."""
+    """torch.compile or Fuselight does not work with it."""
     SKIPPED = "skipped"
     """Does not apply to this machine."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check with its result, in words for people."""
+    """One check and its result, as text for the user."""
 
     key: str
     """Stable name: `cpp_compiler`, `compile_cuda:0`."""
     title: str
     status: Status
     found: str
-    """What is there."""
+    """What the check found."""
     meaning: str
-    """What it is needed for."""
-    mend: str = ""
-    """What to do; empty where nothing is to be done."""
+    """What needs it."""
+    fix: str = ""
+    """What to do next; empty if nothing has to change."""

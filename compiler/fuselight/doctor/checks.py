@@ -1,6 +1,6 @@
-"""All quick checks in the order in which they are told, and those of the process itself.
+"""All quick checks, in the order in which the doctor reports them, and the checks of the process itself.
 
-Invariant: a check says what is, and blames nothing that it has not seen.
+Invariant: a check reports what it observed and draws no conclusion about anything else.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _guarded(key: str, title: str, check: Callable[[], Check]) -> Check:
     """Do one check; what it raises is its result."""
     try:
         return check()
-    except Exception as error:  # noqa: BLE001 - an environment may be broken in any way, and the rest is still to be told
+    except Exception as error:  # noqa: BLE001 - an environment may be broken in any way, and the other checks still run
         return Check(
             key,
             title,
@@ -68,8 +68,8 @@ def _variables() -> Check:
         or (name == "PYTORCH_JIT" and name in os.environ)
     ]
     if told:
-        mend = "Unset those that you do not want, where your editor or terminal is started"
-        return Check("variables", "Variables", Status.WARNING, "; ".join(told), meaning, mend)
+        fix = "Unset those that you do not want, where your editor or terminal is started"
+        return Check("variables", "Variables", Status.WARNING, "; ".join(told), meaning, fix)
     return Check("variables", "Variables", Status.OK, "none that changes what torch.compile does", meaning)
 
 

@@ -1,6 +1,6 @@
-"""A real compile on one device, forward and backward, compared to eager: what no look at versions can replace.
+"""Compiles a small model for real on one device, forward and backward, and compares the result to eager mode.
 
-Runs in a process of its own, as a broken compiler or driver may end or hang it.
+It runs in a separate process, because a broken compiler or driver may crash or hang that process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def compile_on(device: str, command: Sequence[str], seconds: float) -> Check:
             "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
         }
         for off in ("TORCHDYNAMO_DISABLE", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_SUPPRESS_ERRORS"):
-            variables.pop(off, None)  # told by a check of its own
+            variables.pop(off, None)  # another check reports this variable
         try:
             ended = subprocess.run(  # noqa: S603 - this program again
                 [*command, "--compile", device],
@@ -48,36 +48,36 @@ def compile_on(device: str, command: Sequence[str], seconds: float) -> Check:
                 stdin=subprocess.DEVNULL, cwd=folder,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            mend = "Look whether the machine is overloaded, then try again; TORCH_LOGS=+inductor says where it is"
-            return Check(key, title, Status.FAILED, f"not done after {seconds:.0f} s", meaning, mend)
+            fix = "Look whether the machine is overloaded, then try again; TORCH_LOGS=+inductor says where it is"
+            return Check(key, title, Status.FAILED, f"not done after {seconds:.0f} s", meaning, fix)
     try:
         answer = json.loads(ended.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):
         how = f"signal {-ended.returncode}" if ended.returncode < 0 else f"exit code {ended.returncode}"
         said = ended.stderr.strip()[-_TAIL:] or "it printed nothing"
         return Check(
-            key, title, Status.FAILED, f"the process ended with {how}: {said}", meaning, _mend(device)
+            key, title, Status.FAILED, f"the process ended with {how}: {said}", meaning, _fix(device)
         )
     if answer.get("error"):
-        return Check(key, title, Status.FAILED, str(answer["error"])[:_TAIL], meaning, _mend(device))
+        return Check(key, title, Status.FAILED, str(answer["error"])[:_TAIL], meaning, _fix(device))
     found = f"works, in {float(answer['seconds']):.1f} s; largest difference to eager {float(answer['difference']):.1e}"
     if not float(answer["difference"]) <= _TOLERANCE:
-        mend = "Compiled code gives other results here: report it to PyTorch with the versions above"
-        return Check(key, title, Status.FAILED, found, meaning, mend)
+        fix = "Compiled code gives other results here: report it to PyTorch with the versions above"
+        return Check(key, title, Status.FAILED, found, meaning, fix)
     return Check(key, title, Status.OK, found, meaning)
 
 
-def _mend(device: str) -> str:
+def _fix(device: str) -> str:
     where = (
         "the C++ compiler and Python's headers"
         if device == "cpu"
         else "the driver, Triton and Python's headers"
     )
-    return f"Mend what the checks of {where} say; if those are well, the words above are torch's own"
+    return f"Fix what the checks of {where} report; if they pass, the message above comes from torch itself"
 
 
 def main(device: str) -> int:
-    """Do it, in this process; prints one line of JSON."""
+    """Compile on `device` in this process and print the result as one line of JSON."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what compilers print is not the answer
     try:

@@ -1,6 +1,6 @@
-"""The GPUs that are there and their driver.
+"""Checks of the GPUs of this machine and of their driver.
 
-Invariant: CUDA is initialised in this process, which ends after the checks.
+Invariant: CUDA is initialized in this process only, and the process ends after the checks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fuselight.doctor.check import Check, Status
 
 
 def driver() -> Check:
-    """Check that the driver serves the CUDA that torch was built with."""
+    """Check that the driver supports the CUDA version that torch was built with."""
     import torch  # noqa: PLC0415 - checked before
 
     from fuselight import torch_api  # noqa: PLC0415 - needs torch
@@ -30,9 +30,9 @@ def driver() -> Check:
     served = torch_api.driver_version()
     if served is None:
         status = Status.WARNING if shutil.which("nvidia-smi") else Status.SKIPPED
-        mend = "nvidia-smi is there: if it lists a GPU, reinstall the driver; in a container, start it with the GPU"
+        fix = "nvidia-smi is there: if it lists a GPU, reinstall the driver; in a container, start it with the GPU"
         return Check(
-            "driver", "GPU driver", status, "none answers", meaning, mend if status is Status.WARNING else ""
+            "driver", "GPU driver", status, "none answers", meaning, fix if status is Status.WARNING else ""
         )
     built = str(torch.version.cuda)
     found = f"serves CUDA {served}; torch was built with {built}"
@@ -42,7 +42,7 @@ def driver() -> Check:
 
 
 def devices() -> Iterator[Check]:
-    """Check each GPU that torch sees, or tell that it sees none."""
+    """Check each GPU that torch sees, or report that it sees none."""
     import torch  # noqa: PLC0415 - checked before
 
     meaning = "what is measured is measured on it"
@@ -56,10 +56,10 @@ def devices() -> Iterator[Check]:
         memory = f"{properties.total_memory / 2**30:.0f} GiB"
         found = f"{properties.name}, {memory}, capability {capability[0]}.{capability[1]}"
         old = not getattr(torch.version, "hip", None) and capability < SMALLEST_CAPABILITY
-        mend = (
+        fix = (
             "Triton compiles for capability 7.0 and newer: on this GPU torch.compile gives no kernels"
             if old
             else ""
         )
         status = Status.FAILED if old else Status.OK
-        yield Check(f"device_{index}", f"GPU {index}", status, found + visible, meaning, mend)
+        yield Check(f"device_{index}", f"GPU {index}", status, found + visible, meaning, fix)

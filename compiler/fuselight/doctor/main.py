@@ -1,4 +1,4 @@
-"""`launch.py doctor`: does the checks and writes each as one line of JSON, as soon as it is done.
+"""`launch.py doctor`: runs the checks and writes each result as one line of JSON when the check ends.
 
 Invariant: stdout carries nothing else; what torch or a compiler prints goes to stderr.
 """
@@ -16,7 +16,7 @@ from fuselight.doctor.check import Check, Status
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do all checks, or the compile on one device. Returns the exit code."""
+    """Run all checks, or compile on one device. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="launch.py doctor")
     parser.add_argument("--compile", metavar="DEVICE")
     parser.add_argument("--seconds", type=float, default=180.0, help="for the compile on one device")

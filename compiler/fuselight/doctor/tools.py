@@ -1,4 +1,4 @@
-"""What kernels are compiled with, and where to.
+"""Checks of the tools that compile kernels and of the folder that holds the results.
 
 Invariant: nothing is compiled here.
 """
@@ -14,9 +14,9 @@ import sysconfig
 from fuselight.doctor.check import Check, Status
 
 _SPACE = 2**30
-"""Free bytes that a day of compiles may fill."""
+"""Free bytes below which the check warns: a day of compiling may fill them."""
 _SECONDS = 20.0
-"""For a compiler to say its version."""
+"""Seconds that a compiler gets to print its version."""
 
 
 def cpp_compiler() -> Check:
@@ -40,9 +40,9 @@ def cpp_compiler() -> Check:
     )
     first = (told.stdout or told.stderr).strip().partition("\n")[0]
     if told.returncode != 0:
-        mend = "Reinstall it, or name another in CXX"
+        fix = "Reinstall it, or name another in CXX"
         return Check(
-            "cpp_compiler", "C++ compiler", Status.FAILED, f"{path} does not start: {first}", meaning, mend
+            "cpp_compiler", "C++ compiler", Status.FAILED, f"{path} does not start: {first}", meaning, fix
         )
     return Check("cpp_compiler", "C++ compiler", Status.OK, f"{path}: {first}", meaning)
 
@@ -59,11 +59,9 @@ def headers() -> Check:
     if os.path.exists(os.path.join(folder, "Python.h")):
         return Check("python_headers", "Python's headers", Status.OK, folder, meaning)
     version = ".".join(map(str, sys.version_info[:2]))
-    mend = (
-        f"Install them (Debian: apt install python{version}-dev), or use a Python that has them, as conda's"
-    )
+    fix = f"Install them (Debian: apt install python{version}-dev), or use a Python that has them, as conda's"
     return Check(
-        "python_headers", "Python's headers", Status.WARNING, f"no Python.h in {folder}", meaning, mend
+        "python_headers", "Python's headers", Status.WARNING, f"no Python.h in {folder}", meaning, fix
     )
 
 
@@ -75,21 +73,21 @@ def cache() -> Check:
     try:
         folder = torch_api.cache_folder()
     except OSError as error:
-        mend = "Name a folder that you may write to in TORCHINDUCTOR_CACHE_DIR"
-        return Check("cache", "Cache folder", Status.FAILED, f"cannot be made: {error}", meaning, mend)
+        fix = "Name a folder that you may write to in TORCHINDUCTOR_CACHE_DIR"
+        return Check("cache", "Cache folder", Status.FAILED, f"cannot be made: {error}", meaning, fix)
     if folder is None:
         return Check("cache", "Cache folder", Status.SKIPPED, "this torch does not tell", meaning)
     os.makedirs(folder, exist_ok=True)
     problem = _unusable(folder)
     if problem:
-        mend = (
+        fix = (
             "Name another folder in TORCHINDUCTOR_CACHE_DIR, on a disk with room that allows programs to run"
         )
-        return Check("cache", "Cache folder", Status.FAILED, f"{folder}: {problem}", meaning, mend)
+        return Check("cache", "Cache folder", Status.FAILED, f"{folder}: {problem}", meaning, fix)
     free = shutil.disk_usage(folder).free
     status = Status.OK if free >= _SPACE else Status.WARNING
-    mend = "" if free >= _SPACE else "Make room, or name another folder in TORCHINDUCTOR_CACHE_DIR"
-    return Check("cache", "Cache folder", status, f"{folder}, {free / 1e9:.1f} GB free", meaning, mend)
+    fix = "" if free >= _SPACE else "Make room, or name another folder in TORCHINDUCTOR_CACHE_DIR"
+    return Check("cache", "Cache folder", status, f"{folder}, {free / 1e9:.1f} GB free", meaning, fix)
 
 
 def _unusable(folder: str) -> str | None:

@@ -1,6 +1,6 @@
-"""What TorchDynamo does to a target, as parts of a Report.
+"""Records what TorchDynamo does to a target, as parts of a Report.
 
-Enter a `Recorder` around the calls; with `capture_only` no graph goes any further than Dynamo.
+Enter a `Recorder` around the calls. Inside `capture_only`, no graph is compiled after Dynamo captured it.
 """
 
 from __future__ import annotations

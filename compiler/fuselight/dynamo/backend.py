@@ -1,7 +1,7 @@
-"""Capture without compiling: a Dynamo backend that runs each graph as it is, and a way to make every compile use it.
+"""Captures without compiling: a Dynamo backend that runs each graph as captured, used by every compile.
 
-Invariant: what decides where a graph ends (fullgraph, dynamic, disable, the guard filter) stays as the user asked; only
-what happens to a finished graph is replaced.
+Invariant: the options that decide where a graph ends (fullgraph, dynamic, disable, the guard filter) stay as the user
+set them; only the handling of a finished graph is replaced.
 """
 
 from __future__ import annotations

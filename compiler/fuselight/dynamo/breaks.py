@@ -1,6 +1,6 @@
-"""A handled graph break, as Dynamo's exception carries it, to a Break.
+"""Converts a handled graph break, as Dynamo's exception carries it, to a Break.
 
-Invariant: one Break for each record that torch's own trace would have, with the cause first in `ids`.
+Invariant: one Break for each record that torch's own trace would write; the cause comes first in `ids`.
 """
 
 from __future__ import annotations

@@ -1,30 +1,49 @@
-"""What ended a run, told as a Failure: whose it is, where, and what to do next.
+"""Describes the exception that ended a run as a Failure: culprit, location, and what to do next.
 
-Invariant: the culprit is decided by the type of the exception and by where it was raised. Words decide in one case, for
-which torch has neither a type nor a place: what a CUDA graph gave was written over.
+Invariant: the type of the exception and where it was raised decide the culprit. The message decides in one case only,
+where torch has neither a type nor a location: the result of a CUDA graph was overwritten. Messages are bounded, and an
+exception whose `__str__` fails has a Failure like any other.
 """
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass
 
 import torch
 
 from fuselight import torch_api
-from fuselight.dynamo import breaks, refusals, stacks, tracebacks
+from fuselight.dynamo import breaks, eager_frames, stacks, tracebacks
 from fuselight.report import Culprit, Failure, Stack
+from fuselight.report.exception_text import first_line, safe_text, traceback_text
 from fuselight.trace import reasons
 from fuselight.trace.sources import in_user_words
 
-_TRACEBACK = 20_000
-"""Characters of a traceback that are kept, from its end."""
+_DYNAMO_TEXT = 200_000
+"""Characters of a message of Dynamo's that are read: its reasons stand one after the other."""
 
 
 def failure_of(
     exc: BaseException, *, roots: tuple[str, ...], call: int | None = None, phase: str | None = None
 ) -> Failure:
     """The Failure for an exception that ended a call, an import or the building of the target."""
+    try:
+        return _described(exc, roots, call, phase)
+    except Exception:  # noqa: BLE001 - attributes of the exception are the user's code, which may raise anything
+        name = type(exc).__name__
+        return Failure(
+            Culprit.USER,
+            "exception",
+            f"{name}: {first_line(exc)}",
+            f"The code raised this exception, which cannot be read in full. Give {name} attributes of the usual types.",
+            exception=name,
+            stack=tracebacks.from_traceback(exc),
+            traceback=traceback_text(exc),
+            call=call,
+            phase=phase,
+        )
+
+
+def _described(exc: BaseException, roots: tuple[str, ...], call: int | None, phase: str | None) -> Failure:
     verdict = _judge(exc, roots)
     chain = reasons.read_reasons(_dynamo_text(exc)) if _is_dynamo(exc) else ()
     cause = chain[0] if chain else None
@@ -35,7 +54,7 @@ def failure_of(
         next_step=verdict.next_step,
         exception=type(exc).__name__,
         stack=_stack(exc),
-        traceback="".join(traceback.format_exception(type(exc), exc, exc.__traceback__))[-_TRACEBACK:],
+        traceback=traceback_text(exc),
         gb_id=breaks.gb_id(cause) if cause is not None else _limit_id(exc),
         call=call,
         phase=phase,
@@ -124,9 +143,16 @@ _BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
     (torch_api.exceptions.TorchDynamoException, _COMPILER),
     (torch_api.guard_on_data(), _COMPILER),
 )
-"""First match wins: the base class of Dynamo's exceptions stands behind them."""
-_TOLD_BY_TYPE = (SystemExit, KeyboardInterrupt, MemoryError, torch.OutOfMemoryError, ImportError, SyntaxError)
-"""What says of itself whose it is, wherever it is raised."""
+"""First match wins: the base class of Dynamo's exceptions comes after them."""
+_CLEAR_BY_TYPE = (
+    SystemExit,
+    KeyboardInterrupt,
+    MemoryError,
+    torch.OutOfMemoryError,
+    ImportError,
+    SyntaxError,
+)
+"""Types that decide the culprit wherever they are raised."""
 
 
 def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
@@ -135,7 +161,7 @@ def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
             return verdict
     if torch_api.is_overwritten(exc):
         return _OVERWRITTEN
-    if not isinstance(exc, (*_TOLD_BY_TYPE, torch_api.accelerator())) and not _raised_by_us(exc):
+    if not isinstance(exc, (*_CLEAR_BY_TYPE, torch_api.accelerator())) and not _raised_by_us(exc):
         place = _in_inductor(exc)
         if place is not None:
             return _CUDA_GRAPHS if torch_api.is_of_cuda_graphs(place) else _COMPILER
@@ -180,7 +206,7 @@ def _judge_python(  # noqa: PLR0911 - one return a kind of exception
             "internal",
             "This is a defect of Fuselight. Please report it with the traceback.",
         )
-    in_user_code = any(stacks.is_under(place.path, roots) for place in tracebacks.from_traceback(exc))
+    in_user_code = any(stacks.is_user_code(place.path, roots) for place in tracebacks.from_traceback(exc))
     where = (
         "The code raised this, not the compiler"
         if in_user_code
@@ -202,7 +228,7 @@ def _raised_by_us(exc: BaseException) -> bool:
 
 def _dynamo_text(exc: BaseException) -> str:
     """The text of an exception of Dynamo's, less the preamble by which a higher-order operator hands on a break."""
-    text = str(getattr(exc, "msg", None) or exc)
+    text = safe_text(getattr(exc, "msg", None) or exc, _DYNAMO_TEXT)
     if not isinstance(exc, torch_api.exceptions.UncapturedHigherOrderOpError):
         return text
     _, marker, handed_on = text.partition("Got graph break/error:")
@@ -218,7 +244,7 @@ def _stack(exc: BaseException) -> Stack:
     above = tracebacks.from_traceback(exc)
     traced = stacks.from_summaries(torch_api.real_stack(exc), exc)
     if not traced and isinstance(exc, torch_api.constraint_violation()):
-        traced = stacks.from_text(str(exc))
+        traced = stacks.from_text(safe_text(exc))
     if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:
         return (*above, stacks.at(exc.filename, exc.lineno, exc.offset, exc.text))
     return above + traced
@@ -227,19 +253,19 @@ def _stack(exc: BaseException) -> Stack:
 def _message(exc: BaseException, cause: reasons.Reason | None) -> str:
     name = type(exc).__name__
     if isinstance(exc, SyntaxError):
-        return f"SyntaxError: {exc.msg}"
+        return f"SyntaxError: {safe_text(exc.msg, 1000)}"
     handed_on = isinstance(exc, torch_api.exceptions.UncapturedHigherOrderOpError)
-    if cause is not None and (handed_on or refusals.is_graph_break(exc)):
+    if cause is not None and (handed_on or eager_frames.is_graph_break(exc)):
         return cause.title.split("\n", 1)[0].strip()
     if isinstance(exc, torch_api.exceptions.BackendCompilerFailed):
-        inner = str(exc.inner_exception).strip().split("\n", 1)[0]
+        inner = first_line(exc.inner_exception)
         return f"backend {exc.backend_name!r}: {type(exc.inner_exception).__name__}: {inner}"
     if isinstance(exc, torch_api.exceptions.TorchRuntimeError) and cause is not None:
         _, marker, inner = cause.explanation.rpartition(": got ")
         return f"{cause.title}: {inner}" if marker else cause.title
     if isinstance(exc, torch_api.constraint_violation()):
-        return _constraint(str(exc))
-    first = str(exc).strip().split("\n", 1)[0].strip()
+        return _constraint(safe_text(exc))
+    first = first_line(exc)
     return f"{name}: {first}" if first else name
 
 
@@ -253,4 +279,4 @@ def _limit_id(exc: BaseException) -> str | None:
     inner = exc.__cause__
     if not isinstance(exc, torch_api.recompile_limit_hit()) or inner is None:
         return None
-    return breaks.gb_id(reasons.read_reasons(str(getattr(inner, "msg", inner)))[0])
+    return breaks.gb_id(reasons.read_reasons(safe_text(getattr(inner, "msg", inner), _DYNAMO_TEXT))[0])

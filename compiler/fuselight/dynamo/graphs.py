@@ -1,6 +1,6 @@
-"""An FX graph that Dynamo captured, to a Graph.
+"""Converts an FX graph that Dynamo captured to a Graph.
 
-Invariant: read before the backend sees it, for a backend may change it in place.
+Invariant: the graph is read before the backend gets it, because a backend may change it in place.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The guards of a compile, to Guards, and the time that one check of them takes.
+"""Reads the guards of a compile and measures how long one check of them takes.
 
-Invariant: reading guards changes none of them; the latency is measured on the check that each later call makes.
+Invariant: reading changes no guard. The latency is that of the same check that each later call makes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fuselight import torch_api
-from fuselight.dynamo import differences, stacks
+from fuselight.dynamo import guard_differences, stacks
 from fuselight.report import Guard, GuardPlace, Stack
 from fuselight.trace import sources
 
@@ -40,7 +40,7 @@ _MACHINERY = frozenset(
 
 @dataclass(frozen=True)
 class Births:
-    """Where the guards of one cache entry were born, for the day on which they fail."""
+    """Where the guards of one cache entry were created: shown when a guard fails."""
 
     by_code: dict[str, Stack]
     by_source: dict[str, Stack]
@@ -95,7 +95,9 @@ def _guard(kind: str, name: str, code: tuple[str, ...], born: Stack) -> Guard:
 def _places(counts: collections.Counter[Stack], roots: Sequence[str]) -> tuple[GuardPlace, ...]:
     merged: collections.Counter[Stack] = collections.Counter()
     for stack, count in counts.items():
-        merged[tuple(place for place in stack if stacks.is_under(place.path, roots)) or stack[:1]] += count
+        merged[tuple(place for place in stack if stacks.is_user_code(place.path, roots)) or stack[:1]] += (
+            count
+        )
     return tuple(GuardPlace(stack, count) for stack, count in merged.most_common(_PLACES))
 
 
@@ -104,7 +106,7 @@ def _note_object(guard: Any, objects: dict[int, str], scope: Mapping[str, object
     value = reference() if callable(reference) else None
     if value is None:  # an enum's member has no weak reference; an argument of the frame can be looked up
         value = scope.get(torch_api.local_name(guard) or "")
-    name = None if value is None else differences.object_name(value)
+    name = None if value is None else guard_differences.object_name(value)
     if name is None:
         return
     objects[id(value)] = name

@@ -1,7 +1,7 @@
 """Why a frame was compiled again: every failing guard of every cache entry, the nearest entry first.
 
-Invariant: only what failed is told, found by running torch's own guards on the new call; relational guards keep state
-between nodes, so they are run by the root alone.
+Invariant: only guards that failed are reported. They are found by running torch's own guards on the new call.
+Relational guards keep state between nodes, so only the root guard runs them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Any
 
 from fuselight import torch_api
-from fuselight.dynamo import differences, stacks
+from fuselight.dynamo import guard_differences, stacks
 from fuselight.dynamo.guards import Births
 from fuselight.report import GuardFailure, Location, Mismatch, Stack
 from fuselight.trace import sources
@@ -22,13 +22,13 @@ _COMMENT = re.compile(r"\s+#\s(.*)$", re.DOTALL)
 _BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n:]+?):(?P<line>\d+) in (?P<function>\w+)")
 _MISSING = "MISSING"
 _FAILURES = 50
-"""Most failing guards kept per cache entry: another model behind the same code fails hundreds."""
+"""Maximum number of failing guards kept per cache entry: a different model in the same code fails hundreds."""
 
 
 def read_mismatches(
     entries: Sequence[Any], frame: Any, backend: object, births: Mapping[Any, Births]
 ) -> tuple[Mismatch, ...]:
-    """Each cache entry against the new call, the one with the fewest differences first, of equals the newest."""
+    """Compare each cache entry with the new call: fewest differences first, then the newest entry."""
     found = [Mismatch(str(entry.compile_id), _read_entry(entry, frame, backend, births)) for entry in entries]
     order = sorted(range(len(found)), key=lambda i: (_weight(found[i]), -_age(found[i].compile_id)))
     return tuple(found[i] for i in order)
@@ -76,7 +76,7 @@ def _read_entry(
 
 
 def _failures(manager: Any, f_locals: Mapping[str, object], table: Births) -> Iterator[GuardFailure]:
-    reader = _Reader(manager, f_locals)
+    reader = _GuardReader(manager, f_locals)
     for node in torch_api.managers(manager):
         leaves = [leaf for leaf in node.get_leaf_guards() if not torch_api.is_relational(leaf)]
         if not leaves:
@@ -103,7 +103,7 @@ def _failures(manager: Any, f_locals: Mapping[str, object], table: Births) -> It
             yield from _leaf_failures(leaf, "", f_locals, reader, table)
 
 
-class _Reader:
+class _GuardReader:
     """Expressions of guards, read against one new call."""
 
     def __init__(self, manager: Any, f_locals: Mapping[str, object]) -> None:
@@ -126,15 +126,15 @@ def _compiled(expression: str) -> CodeType:
 
 
 def _leaf_failures(
-    leaf: Any, source: str, value: object, reader: _Reader, table: Births
+    leaf: Any, source: str, value: object, reader: _GuardReader, table: Births
 ) -> Iterator[GuardFailure]:
-    """One leaf may stand for many expressions (all symbolic shapes): those that are false."""
+    """The false expressions of one leaf guard, which may hold many (all symbolic shapes)."""
     texts = [str(part) for part in leaf.verbose_code_parts()]
     parts = [(_COMMENT.sub("", text).strip(), text) for text in texts]
     if len(parts) > 1:
         parts = [(part, text) for part, text in parts if reader.is_false(part)] or parts
     for part, text in parts:
-        found = differences.explain(part, value=value, evaluate=reader.read, objects=table.objects)
+        found = guard_differences.explain(part, value=value, evaluate=reader.read, objects=table.objects)
         yield GuardFailure(
             kind=type(leaf).__name__,
             source="" if sources.is_global_state(source) else sources.in_user_words(source),
@@ -184,20 +184,20 @@ def _missing(source: str, error: Exception, table: Births) -> GuardFailure:
 def _root_failure(
     manager: Any, f_locals: Mapping[str, object], parts: list[str], table: Births
 ) -> GuardFailure:
-    """What only the root can say: aliasing, or a guard that refused to run alone."""
+    """The failures that only the root guard finds: aliasing, or a guard that cannot run alone."""
     text = "; ".join(parts)
     if "Duplicate tensor" in text:
         return GuardFailure("NO_TENSOR_ALIASING", "", text, _explain_aliasing(manager, f_locals))
     part = _COMMENT.sub("", text).strip()
-    reader = _Reader(manager, f_locals)
-    found = differences.explain(part, value=None, evaluate=reader.read, objects=table.objects)
+    reader = _GuardReader(manager, f_locals)
+    found = guard_differences.explain(part, value=None, evaluate=reader.read, objects=table.objects)
     return GuardFailure(
         "ROOT", "", text[:2000], found.text, found.was, found.now, table.by_code.get(part, ())
     )
 
 
 def _explain_aliasing(manager: Any, f_locals: Mapping[str, object]) -> str:
-    reader = _Reader(manager, f_locals)
+    reader = _GuardReader(manager, f_locals)
     by_object: dict[int, list[str]] = {}
     for source in getattr(manager, "no_tensor_aliasing_sources", None) or ():
         try:

@@ -1,7 +1,7 @@
-"""Records everything that Dynamo does while it is entered.
+"""Records everything that Dynamo does while the recorder is entered.
 
-Invariant: the recorder observes and never decides: hooks run inside a compile only, what they raise becomes a Problem,
-and on exit every attribute of torch is what it was.
+Invariant: the recorder changes no decision of torch's. Hooks run inside a compile only, an exception in a hook becomes
+a Problem, and on exit every replaced attribute of torch is restored.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from fuselight import torch_api
-from fuselight.dynamo import breaks, graphs, guards, recompiles, refusals, stacks
-from fuselight.dynamo.under_way import CompileUnderWay
+from fuselight.dynamo import breaks, eager_frames, graphs, guards, recompiles, stacks
+from fuselight.dynamo.compile_in_progress import CompileUnderWay
 from fuselight.dynamo.wrappers import Callee, callee_of
 from fuselight.report import (
     Break,
@@ -50,10 +50,10 @@ class Parts:
 class Recorder:
     """Records Dynamo between `__enter__` and `__exit__`.
 
-    `roots` are the user's folders: frames outside them that merely hold no tensors are not worth a word.
-    `on_frame(count, path, line)` is called as each frame starts to be traced, `on_line(path, line)` now and then with
-    the line that is being traced, `on_call(code, f_locals)` with the inputs of each call that compiles, `on_compiled()`
-    when a frame's compile has ended. They run inside the user's compile; what they raise becomes a Problem.
+    `roots` are the user's folders: frames outside them that hold no tensors are not reported.
+    `on_frame(count, path, line)` is called when the trace of a frame starts, `on_line(path, line)` from time to time
+    with the traced line, `on_call(code, f_locals)` with the inputs of each call that compiles, and `on_compiled()` when
+    the compile of a frame ends. They run inside the user's compile; an exception of theirs becomes a Problem.
     """
 
     def __init__(
@@ -106,13 +106,13 @@ class Recorder:
 
     def inspect_target(self, target: object) -> NotCompiled | None:
         """Record that calling `target` never reaches Dynamo, if it is disabled: torch leaves no trace of that."""
-        found = refusals.disabled(target)
+        found = eager_frames.disabled(target)
         if found is not None:
             self._refuse(found)
         return found
 
     def parts(self) -> Parts:
-        """What was recorded so far."""
+        """The parts recorded up to now."""
         return Parts(
             frames=tuple(self._frame_list),
             compiles=tuple(self._compiles),
@@ -126,7 +126,7 @@ class Recorder:
     # What follows is `torch_api.Listener`.
 
     def broke(self, stage: str, error: Exception) -> None:
-        """An observer of ours raised: the fact is lost, the user's compile goes on."""
+        """A hook of Fuselight's raised: its fact is lost, and the user's compile continues."""
         where = stacks.innermost_of_ours(error)
         self._problems.setdefault(
             Problem(stage, f"a fact was lost at {where}", f"{type(error).__name__}: {error}")
@@ -137,7 +137,7 @@ class Recorder:
         self._problems.setdefault(Problem("dynamo", f"{feature} cannot be recorded", why))
 
     def compile_started(self, code: CodeType, f_locals: Mapping[str, object], compile_id: str) -> None:
-        """Dynamo begins with a frame."""
+        """Dynamo starts to compile a frame."""
         above = stacks.from_frames(torch_api.frames_above(_caller()))
         callee = self._callees[code] = callee_of(code, f_locals, self._roots)
         self._running.append(CompileUnderWay(code, callee, compile_id, stacks.without_resumed(above, code)))
@@ -149,7 +149,7 @@ class Recorder:
             self._on_call(code, f_locals)
 
     def compile_ended(self, result: object, error: BaseException | None, seconds: float) -> None:
-        """Dynamo is done with the frame of the last `compile_started`."""
+        """Dynamo finished the frame of the last `compile_started`."""
         self._keep_compile(self._running.pop(), result, error, seconds)
         if self._on_compiled is not None:
             self._on_compiled()
@@ -161,7 +161,7 @@ class Recorder:
             torch_api.keep_positions(error)
         if run.limit is not None:
             self._refuse_for_limit(run, run.limit, error)
-            return  # nothing was compiled: the refusal is all there is to tell
+            return  # nothing was compiled: only the refusal is reported
         frame = self._frame(run.code, run.callee)
         self._compiles.append(run.ended(result, error, seconds, frame=frame, call=self._call))
 
@@ -175,7 +175,7 @@ class Recorder:
                 return
 
     def restarted(self, reason: str) -> None:
-        """The trace of a frame begins again, knowing more."""
+        """Dynamo restarted the trace of a frame with what it learned."""
         if self._running:
             self._running[-1].restarted(reason)
 
@@ -198,7 +198,7 @@ class Recorder:
             self._running[-1].graph = graphs.read_graph(module, self._texts)
 
     def guards_built(self, manager: Any, output_graph: Any) -> None:
-        """A compile has its guards."""
+        """Dynamo built the guards of a compile."""
         found, self._births[manager] = guards.read_guards(output_graph, self._roots)
         if not self._running:
             return
@@ -207,7 +207,7 @@ class Recorder:
             self._running[-1].guard_us = guards.check_latency(manager, output_graph)
 
     def guards_failed(self, entries: Sequence[Any], frame: Any, backend: object) -> None:
-        """A frame is to be compiled again."""
+        """No cache entry matches, so Dynamo compiles the frame again."""
         run = self._running[-1] if self._running else None
         callee = run.callee if run else callee_of(frame.f_code, frame.f_locals, self._roots)
         self._recompiles.append(
@@ -224,7 +224,7 @@ class Recorder:
             run.recompile = len(self._recompiles) - 1
 
     def guards_reasoned(self, reasons: Sequence[str]) -> None:
-        """The words of torch for the recompilation just recorded."""
+        """Torch's own text for the recompilation that was just recorded."""
         if self._recompiles:
             self._recompiles[-1] = replace(self._recompiles[-1], reasons=tuple(reasons))
 
@@ -238,26 +238,26 @@ class Recorder:
             self._recompiles[run.recompile] = replace(self._recompiles[run.recompile], compile_id=None)
 
     def frame_fell_back(self, error: BaseException, code: CodeType) -> None:
-        """A frame goes on in eager because of an exception that Dynamo swallows."""
-        if refusals.is_limit(error):
-            return  # told by `limit_checked`, with the reasons
+        """A frame continues in eager mode because of an exception that Dynamo catches."""
+        if eager_frames.is_limit(error):
+            return  # `limit_checked` reports it, with the reasons
         self._mark_skipping_break(code)
-        found = refusals.fell_back(error, code, caller=self._caller(code), call=self._call)
+        found = eager_frames.fell_back(error, code, caller=self._caller(code), call=self._call)
         self._refuse(self._as_known(found, code))
 
     def frame_without_tensors(self, code: CodeType) -> None:
         """A frame has nothing to compile."""
-        if stacks.is_under(code.co_filename, self._roots):
+        if stacks.is_user_code(code.co_filename, self._roots):
             reason = "no argument and no global that it uses holds a tensor"
             self._refuse(
-                refusals.refused(NotCompiledKind.NO_TENSORS, code, reason, self._caller(code), self._call)
+                eager_frames.refused(NotCompiledKind.NO_TENSORS, code, reason, self._caller(code), self._call)
             )
 
     def frame_skipped(self, reason: str, code: CodeType) -> None:
-        """A frame was not compiled. Most reasons are told in more detail by another hook."""
-        if not stacks.is_under(code.co_filename, self._roots):
+        """A frame was not compiled. Other hooks report most reasons in more detail."""
+        if not stacks.is_user_code(code.co_filename, self._roots):
             return
-        found = refusals.skipped(reason, code, caller=self._caller(code), call=self._call)
+        found = eager_frames.skipped(reason, code, caller=self._caller(code), call=self._call)
         if found is not None:
             self._refuse(found)
 
@@ -276,12 +276,12 @@ class Recorder:
     # Bookkeeping.
 
     def _refuse_for_limit(self, run: CompileUnderWay, limit: str, error: BaseException | None) -> None:
-        """Each later call that fits no cache entry meets the limit again: once is told."""
+        """Report the limit once, although each later call without a matching cache entry reaches it again."""
         if isinstance(error, torch_api.recompile_limit_hit()):
-            return  # fullgraph=True: the call failed, and did not go on in eager
+            return  # fullgraph=True: the call failed and did not continue in eager mode
         why = self._recompiles[run.recompile].entries if run.recompile is not None else ()
         found = self._as_known(
-            refusals.limit_reached(run.code, limit, why, caller=run.caller, call=self._call), run.code
+            eager_frames.limit_reached(run.code, limit, why, caller=run.caller, call=self._call), run.code
         )
         if not any((old.kind, old.location) == (found.kind, found.location) for old in self._not_compiled):
             self._refuse(found)
@@ -290,7 +290,7 @@ class Recorder:
         self._not_compiled.setdefault(found)
 
     def _as_known(self, found: NotCompiled, code: CodeType) -> NotCompiled:
-        """A refusal under the name by which the user knows its frame."""
+        """The refusal, with the function name that the user knows."""
         callee = self._callees.get(code)
         if callee is None:
             return found
@@ -300,7 +300,7 @@ class Recorder:
         return stacks.without_resumed(stacks.from_frames(torch_api.frames_above(_caller())), code)
 
     def _mark_skipping_break(self, code: CodeType) -> None:
-        """The newest break of a frame that then fell back is what skipped it."""
+        """Mark the newest break of a frame as the reason why the frame fell back to eager mode."""
         if not self._breaks or not self._compiles or self._breaks[-1].compile_id != self._compiles[-1].id:
             return
         callee = self._callees.get(code)

@@ -1,7 +1,7 @@
-"""Frames of any kind (traced, Python, code objects) to Locations.
+"""Converts frames of any kind (traced, Python, code objects) to Locations.
 
-Invariant: lines are never altered; what is dropped are whole frames that belong to torch, to the standard library or to
-Fuselight, and what is renamed are resume functions, which get the name of the function that they resume.
+Invariant: line numbers never change. Whole frames of torch, of the standard library and of Fuselight are dropped, and a
+resume function gets the name of the function that it resumes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from fuselight import torch_api
-from fuselight.report import Location, Stack
+from fuselight.report import Location, Stack, is_user_file
 
 _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 _FUSELIGHT = f"{Path(__file__).parents[1]}{os.sep}"
@@ -57,12 +57,9 @@ def is_standard_library(path: str) -> bool:
     return path.startswith(("<frozen", *_STDLIB)) and not any(part in path for part in _PACKAGES)
 
 
-def is_under(path: str, roots: Sequence[str]) -> bool:
-    """Whether the file lies in one of the folders, and is not a package installed inside it."""
-    path = absolute(path)
-    if any(part in path for part in _PACKAGES):
-        return False
-    return any(path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+def is_user_code(path: str, roots: Sequence[str]) -> bool:
+    """Whether the code object's file is the user's."""
+    return is_user_file(absolute(path), roots)
 
 
 def user_function(name: str) -> str:
@@ -90,7 +87,7 @@ def location(  # noqa: PLR0917 - the arguments are the cache's key
 ) -> Location:
     """A place as Python gives it, in the user's function."""
     if (end_line or line, end_column or 0) <= (line, column or 0):
-        end_line = end_column = None  # the end is on a later line that nobody told
+        end_line = end_column = None  # the end is on a later line, which is not known
     return Location(absolute(path), line, column, end_line, end_column, user_function(name))
 
 

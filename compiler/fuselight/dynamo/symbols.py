@@ -1,6 +1,6 @@
-"""The symbolic sizes of one compile, and what became of each.
+"""The symbolic sizes of one compile: which stayed dynamic, and which torch specialized.
 
-Invariant: `stack` is the traced stack at the moment at which torch fixed the symbol to a number, nothing later.
+Invariant: `stack` is the traced stack at the moment when torch specialized the symbol to a number.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class SymbolLog:
         self.born.setdefault(name, _Born(symbol, sources.in_user_words(name), str(value), marked))
 
     def specialized(self, shape_env: Any, symbol: object, value: object, reason: str) -> None:
-        """A symbol was fixed to a number. The first time is what the user can act on."""
+        """A symbol was specialized to a number. Only the first time is kept: it is the one that the user can act on."""
         self._enter(shape_env)
         self.fixed.setdefault(
             str(symbol), (str(value), reason, stacks.from_summaries(torch_api.user_stack()))
         )
 
     def read(self) -> tuple[Symbol, ...]:
-        """What became of each size that could have been dynamic."""
+        """Each size that could have been dynamic, as a Symbol."""
         return tuple(self._read(born) for born in self.born.values())
 
     def _read(self, born: _Born) -> Symbol:
@@ -63,7 +63,7 @@ class SymbolLog:
                 hint=born.value,
                 specialized_to=str(born.symbol),
                 marked=born.marked,
-                reason="sizes 0 and 1 are always specialised" if born.value in {"0", "1"} else None,
+                reason="sizes 0 and 1 are always specialized" if born.value in {"0", "1"} else None,
             )
         hint, bounds = torch_api.symbol_facts(self.shape_env, born.symbol)
         value, reason, stack = self.fixed.get(str(born.symbol), (None, None, ()))

@@ -1,7 +1,7 @@
-"""Where an exception was raised, for code that Dynamo wrote too.
+"""Where an exception was raised, including exceptions in code that Dynamo generated.
 
-Invariant: a place is one that Python or torch recorded. Code that Dynamo wrote says of what is not the user's that it
-stands on the function's first line, a decorator's maybe: such a place is never told.
+Invariant: every location was recorded by Python or torch. In code that Dynamo generated, instructions that are not the
+user's carry the first line of the function, which may be a decorator's: such a location is never reported.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _location(code: CodeType, line: int, offset: int) -> Location:
 
 
 def _behind(code: CodeType, offset: int) -> tuple[int, int] | None:
-    """Line and offset of the next instruction that is the user's: what Dynamo writes before it serves it."""
+    """Line and offset of the next instruction of the user's, for which Dynamo generated the ones before it."""
     return next(
         (
             (line, start)
@@ -66,7 +66,7 @@ def _behind(code: CodeType, offset: int) -> tuple[int, int] | None:
 
 
 def _graph_stack(frame: FrameType, line: int) -> Stack:
-    """The user's lines behind a line of a captured graph's code, from the function that was compiled down."""
+    """The user's lines that one line of a captured graph's code comes from, starting at the compiled function."""
     graph = frame.f_locals.get("self")
     if not isinstance(graph, torch.fx.GraphModule):
         return ()

@@ -1,8 +1,8 @@
-"""What a compiled frame runs, as the user knows it: a library's wrapper goes by what it wraps.
+"""The function that a compiled frame runs: for a library's wrapper, the function that it wraps.
 
 torch puts `wrap_inline.inner(*args, **kwargs)` around a module of its own, and transformers decorates `forward` with
-wrappers of that kind. Invariant: only a frame that takes anything and holds exactly one function or module in its
-closure is taken for a wrapper; one that the user wrote keeps its own name.
+wrappers of that kind. Invariant: a frame counts as a wrapper only if it accepts any arguments and holds exactly one
+function or module in its closure. A wrapper that the user wrote keeps its own name.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _AS_A_WHOLE = (
 
 @dataclass(frozen=True)
 class Callee:
-    """The function of a frame, and its words for the arguments where the frame itself has none."""
+    """The function of a frame, and its argument names if the frame has none."""
 
     function: str
     location: Location
     parameters: tuple[str, ...]
     positional: tuple[str, ...] = ()
-    """What `args[0]`, `args[1]`, ... of a wrapper are called in what it wraps."""
+    """The names that the wrapped function gives to `args[0]`, `args[1]`, ... of the wrapper."""
     module: str | None = None
     """The wrapper's variable for the module that it calls: `self` to the module itself."""
     wrapper: Location | None = None
-    """Where the frame's own code is, None where that is the function itself."""
+    """Location of the wrapper's code; None if the frame is the function itself."""
 
     def in_its_words(self, text: str) -> str:
         """`args[0].size(0) was 16, now 12` as `input.size(0) was 16, now 12`."""
@@ -62,7 +62,7 @@ class Callee:
         return self.positional[index] if index < len(self.positional) else found[0]
 
     def mismatches(self, found: tuple[Mismatch, ...]) -> tuple[Mismatch, ...]:
-        """Failed guards in the callee's words; the expressions stay Dynamo's."""
+        """Failed guards with the callee's argument names; the expressions stay Dynamo's."""
         if self.wrapper is None:
             return found
         return tuple(
@@ -74,7 +74,7 @@ class Callee:
         return replace(one, source=source, difference=difference)
 
     def guards(self, found: tuple[Guard, ...]) -> tuple[Guard, ...]:
-        """Guards in the callee's words."""
+        """Guards with the callee's argument names."""
         return (
             tuple(replace(one, source=self.in_its_words(one.source)) for one in found)
             if self.wrapper
@@ -82,7 +82,7 @@ class Callee:
         )
 
     def symbols(self, found: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
-        """Sizes in the callee's words."""
+        """Symbolic sizes with the callee's argument names."""
         return (
             tuple(replace(one, source=self.in_its_words(one.source)) for one in found)
             if self.wrapper
@@ -102,7 +102,7 @@ def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[st
     if (
         original.co_flags & _ANYTHING != _ANYTHING
         or len(held) != 1
-        or stacks.is_under(original.co_filename, roots)
+        or stacks.is_user_code(original.co_filename, roots)
     ):
         return plain
     wrapped = f_locals[held[0]]

@@ -1,4 +1,4 @@
-"""What AOTAutograd and TorchInductor make of captured graphs for a device, as parts of a Report."""
+"""Records what AOTAutograd and TorchInductor generate from captured graphs for a device, as parts of a Report."""
 
 from __future__ import annotations
 

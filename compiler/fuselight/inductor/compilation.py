@@ -1,7 +1,7 @@
-"""Compiles each captured graph for real, as torch.compile does, and writes down what was generated on the way.
+"""Compiles each captured graph for real, as torch.compile does, and records what Inductor generates.
 
-Invariant: what Dynamo gets back is what Inductor made, with nothing of ours around it: a call of it costs what it costs
-the user.
+Invariant: Dynamo gets exactly the function that Inductor returned, without a wrapper of Fuselight's, so a call
+costs what it costs the user.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
+from fuselight import torch_api, virtual_gpu
 from fuselight.inductor.generation import Generation
 from fuselight.report import Device, GeneratedGraph, Phase
-from fuselight.torch_api import generation
 
 _FROM_ELSEWHERE = GeneratedGraph(
     "?", Phase.INFERENCE, failure="it came from a cache of Inductor's that another process has filled"
@@ -26,7 +25,7 @@ _FROM_ELSEWHERE = GeneratedGraph(
 class Compilation(Generation):
     """A Dynamo backend: torch.compile's own with `mode` and `options`, and what it generates is kept in `graphs`.
 
-    `device` is the one that it compiles for, for estimates beside the measured times.
+    `device` is the one that it compiles for, for estimates next to the measured times.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class Compilation(Generation):
         on_graph: Callable[[int], None] | None = None,
     ) -> None:
         super().__init__(device, on_graph)
-        self._inductor = generation.inductor_backend(mode, options or {}, dynamic=dynamic)
+        self._inductor = virtual_gpu.inductor_backend(mode, options or {}, dynamic=dynamic)
         self.modules: list[ModuleType | None] = []
         """The wrapper of each of `graphs`; None where it was not generated here."""
         self._loaded: ModuleType | None = None
@@ -48,13 +47,13 @@ class Compilation(Generation):
 
     @property
     def unheard(self) -> Callable[..., Any]:
-        """The same compile, of which nothing is kept."""
+        """The same compile without recording."""
         return self._inductor
 
     @property
     def cudagraphs(self) -> bool:
         """Whether CUDA graphs are asked for."""
-        return generation.asks_for_cudagraphs(self._inductor)
+        return virtual_gpu.asks_for_cudagraphs(self._inductor)
 
     def __call__(
         self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **asked: Any
@@ -65,10 +64,10 @@ class Compilation(Generation):
         before = len(self.graphs)
         try:
             with (
-                generation.watching_partition(self._cut_in_two, self.broke),
-                generation.hearing_cudagraphs(self._not_recorded),
+                virtual_gpu.watching_partition(self._cut_in_two, self.broke),
+                virtual_gpu.hearing_cudagraphs(self._not_recorded),
             ):
-                run = generation.compile_heard(self._inductor, gm, example_inputs, self)
+                run = virtual_gpu.compile_heard(self._inductor, gm, example_inputs, self)
         except torch_api.restart():
             del self.graphs[before:]
             del self.modules[before:]

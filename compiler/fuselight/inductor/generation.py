@@ -1,7 +1,7 @@
-"""Generates the kernels of each captured graph for a device, and writes down what was decided.
+"""Generates the kernels of each captured graph for a device and records Inductor's decisions.
 
-Invariant: a graph whose generation fails is told as a graph with a failure; the user's program goes on with the
-captured graph either way.
+Invariant: a graph whose code generation fails is reported as a graph with a failure. The user's program continues with
+the captured graph in both cases.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
+from fuselight import torch_api, virtual_gpu
 from fuselight.dynamo import stacks
-from fuselight.inductor import launches, saved
-from fuselight.inductor.carried import Carried
-from fuselight.inductor.handing import Given, Handing, read_handed
+from fuselight.inductor import launches, shared_tensors
+from fuselight.inductor.cross_graph_tensors import Given, Handing, read_handed
 from fuselight.inductor.repeats import read_repeated
+from fuselight.inductor.saved_inputs import Carried
 from fuselight.report import (
     CudagraphSkip,
     Device,
@@ -33,10 +33,9 @@ from fuselight.report import (
     Stack,
     text_key,
 )
-from fuselight.torch_api import generation
 
 _REFUSALS = 500
-"""Kinds of refusals kept per graph, those said most often."""
+"""Maximum number of kinds of refusals kept per graph, the most frequent first."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +43,17 @@ class _Cut:
     """What is known of a joint graph since it was cut in two."""
 
     joint_key: str | None = None
-    saved: saved.Saved = field(default_factory=saved.Saved)
+    saved: shared_tensors.Saved = field(default_factory=shared_tensors.Saved)
     recomputed: tuple[Recomputed, ...] = ()
 
 
 @dataclass
-class _Open:
+class _OpenGraph:
     """A graph whose code is being generated."""
 
     aten_key: str | None = None
     kernels: list[Kernel] = field(default_factory=list)
-    touched: list[generation.Touched] = field(default_factory=list)
+    touched: list[virtual_gpu.Touched] = field(default_factory=list)
     """Of each launch."""
     refusals: tuple[Refusal, ...] = ()
     skips: dict[CudagraphSkip, None] = field(default_factory=dict)
@@ -75,12 +74,12 @@ class Generation:
         self.texts: dict[str, str] = {}
         self.problems: dict[Problem, None] = {}
         self._on_graph = on_graph
-        self._open = _Open()
+        self._open = _OpenGraph()
         self._cut = _Cut()
         self._mutation: Stack = ()
         self._carried = Carried()
         self._inputs: dict[int, int] = {}
-        """Of the graph at hand: bytes of the inputs that the target has made itself, by position."""
+        """Bytes of the inputs of the current graph that the target made itself, by position."""
         self._handing = Handing()
         self._given: dict[int, Given] = {}
         self._repeated: Repeated | None = None
@@ -95,24 +94,24 @@ class Generation:
         self._begin(gm)
         options = dict(asked.get("options") or {})
         options.pop("backend", None)
-        options = {**generation.mode_options(options.pop("mode", None)), **options}
-        for name in sorted(generation.UNDECIDABLE & {key for key, value in options.items() if value}):
+        options = {**virtual_gpu.mode_options(options.pop("mode", None)), **options}
+        for name in sorted(virtual_gpu.UNDECIDABLE & {key for key, value in options.items() if value}):
             what = f"{name} times kernels against each other"
             self._problem(
                 what,
                 "that needs the device itself: what Inductor takes without it is shown, with what it would try",
             )
         before = len(self.graphs)
-        real = generation.real_inputs(gm)
+        real = virtual_gpu.real_inputs(gm)
         self._inputs = self._carried.inputs(real)
         self._given, self._positions = self._handing.given(real), len(real)
         try:
             with (
-                generation.watching_partition(self._cut_in_two, self.broke),
-                generation.watching_cudagraphs(self._not_recorded, self.broke),
+                virtual_gpu.watching_partition(self._cut_in_two, self.broke),
+                virtual_gpu.watching_cudagraphs(self._not_recorded, self.broke),
             ):
-                generation.generate(gm, example_inputs, self.device, self, options)
-        except generation.BREAKS:
+                virtual_gpu.generate(gm, example_inputs, self.device, self, options)
+        except virtual_gpu.BREAKS:
             raise  # Dynamo breaks the graph here, as it does for torch.compile's own backend, and comes again
         except torch_api.restart():
             del self.graphs[before:]
@@ -127,7 +126,7 @@ class Generation:
         return run
 
     def _begin(self, gm: torch.fx.GraphModule) -> None:
-        self._open, self._cut = _Open(), _Cut()
+        self._open, self._cut = _OpenGraph(), _Cut()
         self._repeated = read_repeated(gm)
 
     def _fail(self, error: Exception, before: int) -> None:
@@ -151,7 +150,9 @@ class Generation:
 
     def _cut_in_two(self, joint: str, forward: torch.fx.GraphModule, backward: torch.fx.GraphModule) -> None:
         key = self._text(joint) if joint else None
-        self._cut = replace(self._cut, joint_key=key, recomputed=saved.read_recomputed(forward, backward))
+        self._cut = replace(
+            self._cut, joint_key=key, recomputed=shared_tensors.read_recomputed(forward, backward)
+        )
 
     def _not_recorded(self, reason: str) -> None:
         """A graph that is written is kept out of CUDA graphs as a whole."""
@@ -163,29 +164,29 @@ class Generation:
     # What follows is torch_api's GenerationObserver.
 
     def partitioned(self, forward: torch.fx.GraphModule, num_outputs: int) -> None:
-        """The joint graph is cut."""
-        found = saved.read_saved(forward, num_outputs, self._inputs)
+        """AOTAutograd partitioned the joint graph."""
+        found = shared_tensors.read_saved(forward, num_outputs, self._inputs)
         self._cut = replace(self._cut, saved=found)
         if found.unknown:
             names = ", ".join(found.unknown)
             self._problem(f"the bytes of {names}, kept for backward", "their sizes depend on data")
 
     def lowered(self, graph: Any, module: torch.fx.GraphModule) -> None:
-        """Code generation of a graph begins."""
+        """Code generation of a graph starts."""
         del graph
-        self._open = _Open(aten_key=self._text(str(module.code).strip()), refusals=self._open.refusals)
-        self._mutation = saved.first_mutation(module)
+        self._open = _OpenGraph(aten_key=self._text(str(module.code).strip()), refusals=self._open.refusals)
+        self._mutation = shared_tensors.first_mutation(module)
 
     def launched(
         self, name: str, nodes: Sequence[Any], scheduled: Any, candidates: Sequence[str] = ()
     ) -> None:
-        """A launch is written."""
-        found = generation.members_of(nodes, scheduled)
+        """Inductor wrote a kernel launch."""
+        found = virtual_gpu.members_of(nodes, scheduled)
         members = tuple(one for one in found if id(one) not in self._open.seen)
         self._open.seen.update(map(id, members))
-        part = generation.Members(members) if members else None
+        part = virtual_gpu.Members(members) if members else None
         kernel = launches.read_launch(name, nodes, part, len(self._open.kernels), self.device)
-        touched = generation.touched(part) if part else generation.Touched()
+        touched = virtual_gpu.touched(part) if part else virtual_gpu.Touched()
         self._open.kernels.append(replace(kernel, candidates=tuple(candidates)))
         self._open.touched.append(touched)  # beside its kernel: launches are known by their position in both
         if any(one.startswith("padded to") for one in candidates):
@@ -195,7 +196,7 @@ class Generation:
             )
 
     def refused(self, counts: Mapping[tuple[Any, Any, str], int]) -> None:
-        """A schedule is made."""
+        """Inductor finished a schedule."""
         folded: dict[Refusal, int] = {}
         for (first, second, reason), count in counts.items():
             one = Refusal(reason, launches.place_of(first), launches.place_of(second))
@@ -205,13 +206,13 @@ class Generation:
 
     def not_replayed(self, reason: str, nodes: Sequence[Any]) -> None:
         """Something is kept out of CUDA graphs."""
-        if generation.cudagraphs_asked():
+        if virtual_gpu.cudagraphs_asked():
             stack = launches.place_of_nodes(nodes) if nodes else stacks.from_text(reason)
             self._open.skips.setdefault(_skip(reason, stack))
 
     def written(self, graph: Any, text: str) -> None:
-        """A graph is done."""
-        phase = Phase(generation.phase(graph))
+        """Inductor wrote the code of a graph."""
+        phase = Phase(virtual_gpu.phase(graph))
         found = launches.with_calls(self._open.kernels, text)
         kernels = []
         for kernel, source in found:
@@ -235,13 +236,13 @@ class Generation:
                 seconds={"codegen": time.perf_counter() - self._open.started},
             )
         )
-        self._open = _Open()
+        self._open = _OpenGraph()
         if self._on_graph is not None:
             self._on_graph(len(self.graphs))
 
     def _hand_over(self, graph: Any, phase: Phase) -> tuple[Handed, ...]:
-        """What a graph is given by the one before it; and what it makes is kept for the one behind it."""
-        outputs = generation.output_names(graph)
+        """Return the tensors that a graph gets from the one before it, and keep its results for the one after it."""
+        outputs = virtual_gpu.output_names(graph)
         if phase is Phase.FORWARD:
             outputs = outputs[: self._cut.saved.num_outputs]
         self._handing.wrote(self._captured, outputs, self._open.touched, self._cut.saved.outputs)
@@ -261,12 +262,12 @@ def stages(stage: str, error: Exception) -> str:
 
 
 def _skip(reason: str, stack: Stack) -> CudagraphSkip:
-    """Why something is not replayed, without the stack that torch prints behind its words."""
+    """Why CUDA graphs do not replay something, without the stack that torch prints after the reason."""
     return CudagraphSkip(reason.split("Found from", 1)[0].strip().rstrip("."), stack)
 
 
 def _words(error: BaseException) -> str:
-    """The compiler's words, less the graph and the stack that it prints behind them."""
+    """The compiler's message, without the graph and the stack that it prints after the message."""
     inner = error
     while inner.__cause__ is not None:
         inner = inner.__cause__

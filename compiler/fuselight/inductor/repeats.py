@@ -1,7 +1,7 @@
-"""Equal instances of one module in a captured graph, as the twelve blocks of a model.
+"""Finds equal instances of one module in a captured graph, such as the twelve blocks of a model.
 
-Invariant: instances are equal when they hold the same operators on tensors of the same sizes and dtypes, in the same
-order: only those would be served by one compiled region.
+Invariant: instances are equal if they hold the same operators on tensors of the same sizes and dtypes, in the same
+order. Only such instances could share one compiled region.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fuselight.report import Location, Repeated, Stack
 
 
 def read_repeated(gm: torch.fx.GraphModule) -> Repeated | None:
-    """The module whose equal instances hold most of what is done again; None where none has two."""
+    """The module whose equal instances repeat the most operators; None if no module has two equal instances."""
     inside: dict[tuple[str, Any], list[torch.fx.Node]] = defaultdict(list)
     whole = 0
     for node in gm.graph.nodes:

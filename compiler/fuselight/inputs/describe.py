@@ -1,7 +1,7 @@
-"""Real inputs back into directive notation, for recorded calls and for showing what a call was given.
+"""Converts real inputs to directive notation, for recorded calls and to show the inputs of a call.
 
-Invariant: shapes, dtypes and short literals only, never data, and never longer than asked for. What has no
-notation shows as `<TypeName>`, which `parse_directive` rejects: such a call is shown but never replayed.
+Invariant: shapes, dtypes and short literals only, never data, and never longer than the limit. Values without a
+notation appear as `<TypeName>`, which `parse_directive` rejects: such a call is shown but never replayed.
 """
 
 from __future__ import annotations

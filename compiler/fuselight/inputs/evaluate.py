@@ -1,7 +1,7 @@
-"""Make objects of a parsed directive, node by node, so that an error knows the exact place it came from.
+"""Evaluates a parsed directive node by node, so that an error has the exact location in the text.
 
-Invariant: an exception out of the user's own code (`UserCallError`) is kept apart from a directive that is
-wrong (`DirectiveError`): the first is the user's program failing, the second a comment to correct.
+Invariant: exceptions of user code (`UserCallError`) are separate from errors in a directive (`DirectiveError`): the
+first is a failure of the user's program, the second a comment to correct.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 
 
 class UserCallError(Exception):
-    """Code of the user's that the directive called has raised; the exception is `__cause__`."""
+    """User code called by the directive raised an exception, which is `__cause__`."""
 
     def __init__(self, start: int, end: int) -> None:
         super().__init__(f"raised in the call at bytes {start} to {end}")

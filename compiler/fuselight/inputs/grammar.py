@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 import warnings
 from dataclasses import dataclass, field, replace
@@ -57,6 +58,9 @@ class DirectiveError(ValueError):
         self.message = message
         self.start = start
         self.end = end
+
+
+_EMPTY_SHAPE = re.compile(r"\[\s*\]")
 
 
 @dataclass(frozen=True)
@@ -184,6 +188,8 @@ def parse_directive(text: str) -> Directive:
 
 def _scalar_tensors(text: str) -> tuple[str, frozenset[int]]:
     """Write `f32[]`, which is no Python, as `f32()`: the same columns, and remembered as a tensor."""
+    if not _EMPTY_SHAPE.search(text):
+        return text, frozenset()
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (tokenize.TokenError, SyntaxError, ValueError):

@@ -1,27 +1,31 @@
-"""How a module was made, so that a recorded call can be made again: `Net(dim=64)(f32[4, 64])`.
+"""Records how a module was constructed, so that a recorded call can be repeated: `Net(dim=64)(f32[4, 64])`.
 
-Invariant: costs something only while a module of the user's is constructed, and holds no module alive.
+Invariant: has a cost only while a module of the user's is constructed, and keeps no module alive.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import os
 import sys
 import types
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fuselight.inputs.describe import describe_call
+from fuselight.report import is_user_file
+
+MOST_CALLS = 500
+"""Calls that one run records."""
+_RESUMED = "torch_dynamo_resume_in_"
 
 
 class ConstructorCalls:
     """Remembers the constructor call of each module whose class lies in one of `roots`."""
 
     def __init__(self, roots: Sequence[str]) -> None:
-        self._roots = tuple(root.rstrip(os.sep) + os.sep for root in roots)
+        self._roots = tuple(roots)
         self._texts: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
     def listen(self) -> None:
@@ -44,7 +48,7 @@ class ConstructorCalls:
         outermost = None
         while frame is not None and frame.f_code.co_name == "__init__" and _first(frame) is module:
             outermost, frame = frame, frame.f_back
-        if outermost is not None and outermost.f_code.co_filename.startswith(self._roots):
+        if outermost is not None and is_user_file(outermost.f_code.co_filename, self._roots):
             self._texts[module] = _constructor_text(type(module).__qualname__, outermost)
 
     def text(self, module: Any) -> str | None:
@@ -68,3 +72,35 @@ def _constructor_text(kind: str, frame: types.FrameType) -> str:
     keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     named = {name: values[name] for name in (*names, *keywords) if name in values}
     return describe_call(kind, (), named, limit=1000)
+
+
+def is_resumed(code: types.CodeType) -> bool:
+    """Whether Dynamo wrote this code, to resume a function after a graph break: it is no call of the user's."""
+    return code.co_name.startswith(_RESUMED)
+
+
+def call_text(
+    code: types.CodeType, f_locals: Mapping[str, object], constructors: ConstructorCalls
+) -> tuple[str, str]:
+    """Write a call of `code` in directive notation. Returns the name of the target, and the text."""
+    count = code.co_argcount
+    names = code.co_varnames[:count]
+    keywords = code.co_varnames[count : count + code.co_kwonlyargcount]
+    target = getattr(code, "co_qualname", code.co_name).replace(".<locals>", "")
+    callee = target
+    owner = f_locals.get(names[0]) if names and names[0] == "self" else None
+    if owner is not None:
+        names = names[1:]
+        kind = type(owner).__qualname__
+        target = kind if code.co_name == "forward" else f"{kind}.{code.co_name}"
+        made = module_text(owner, constructors)
+        callee = made if code.co_name == "forward" else f"{made}.{code.co_name}"
+    args = [f_locals[name] for name in names if name in f_locals]
+    at = code.co_argcount + code.co_kwonlyargcount
+    if code.co_flags & 0x04:  # *args
+        args += list(f_locals.get(code.co_varnames[at], ()))  # type: ignore[call-overload]
+        at += 1
+    kwargs = {name: f_locals[name] for name in keywords if name in f_locals}
+    if code.co_flags & 0x08:  # **kwargs
+        kwargs.update(f_locals.get(code.co_varnames[at], {}))  # type: ignore[call-overload]
+    return target, describe_call(callee, args, kwargs, limit=2000)

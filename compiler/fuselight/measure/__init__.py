@@ -1,1 +1,1 @@
-"""Benchmarks: each configuration of a target in a process of its own, beside eager (docs/measuring.md)."""
+"""Benchmarks: each configuration of a target runs in its own process and is compared with eager (docs/measuring.md)."""

@@ -1,7 +1,7 @@
-"""Times calls: by the host's clock, and on a GPU by events on its stream.
+"""Timing of calls: by the host's clock, and on a GPU by events on its stream.
 
-Invariant: what a call needs beforehand (fresh inputs, a cleared cache) is done outside of what is timed, and on a GPU
-between its events as well.
+Invariant: preparation of a call (fresh inputs, a cleared cache) is outside of the timed region, and on a GPU outside of
+its events.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ import torch
 from fuselight.report import Clock
 
 Prepare = Callable[[], Callable[[], object]]
-"""Makes what one call needs, and returns the call."""
+"""Prepares one call, and returns it."""
 
 now = time.perf_counter
-"""As it is before any user code runs, which may put a clock of its own in its place."""
+"""Bound before any user code runs, which may replace the clock."""
 _BENCHMARK = "torch.utils.benchmark"
 _FEW = 10
-"""Calls of a round, under which each is timed by itself: torch's timer makes some more beforehand."""
+"""Rounds with fewer calls time each call separately: torch's timer makes extra calls beforehand."""
 _EMPTIED = 256 * 2**20
-"""Bytes written to clear the cache, as Triton's own benchmark does; more where the L2 is larger than half of it."""
+"""Bytes written to clear the cache, as in Triton's own benchmark; more if the L2 is larger than half of it."""
 
 
 def load(asked: str) -> None:
-    """Import what times calls on a CPU, if the device that was asked for may be one: it takes its clock with it.
+    """Import the CPU timer if the requested device may be a CPU; the timer binds the clock at import.
 
-    That comes before any user code, and only where it is needed: it brings setuptools along, some tenths of a second.
+    Import it before any user code, and only if needed: it also imports setuptools, which takes some tenths of a second.
     """
     if asked.strip().lower() == "cpu" or not torch.cuda.is_available():
         importlib.import_module(_BENCHMARK)
 
 
 def once(prepare: Prepare, device: torch.device) -> float:
-    """One call by the host's clock, waited for: microseconds."""
+    """Microseconds of one call by the host's clock, including the wait."""
     call = prepare()
     wait(device)
     start = now()
@@ -49,21 +49,21 @@ def once(prepare: Prepare, device: torch.device) -> float:
 
 @dataclass(frozen=True)
 class Taken:
-    """Times of one round by one clock, microseconds."""
+    """Times of one round by one clock, in microseconds."""
 
     us: list[float]
     calls: int
-    """How many calls these times are of: more than there are times, where one is a mean."""
+    """Number of calls that these times cover: more than the number of times if a time is a mean."""
 
 
 def round_of(
     prepare: Prepare, calls: int, device: torch.device, *, cold_cache: bool, fresh: bool
 ) -> dict[Clock, Taken]:
-    """Time `calls` calls, by each clock there is.
+    """Time `calls` calls by each available clock.
 
-    On a CPU through torch's own benchmark timer: one number a round, the mean of its calls; one by one where they are
-    few, or each needs inputs of its own (`fresh`). On a GPU each call has two: between its events, with the calls
-    behind each other as in a program, and by the host's clock, each waited for.
+    On a CPU, torch's benchmark timer gives one number per round, the mean of its calls; calls are timed separately if
+    there are few or each needs its own inputs (`fresh`). On a GPU each call has two times: between its events, with
+    calls queued back to back as in a program, and by the host's clock, with a wait after each call.
     """
     if device.type != "cuda":
         if fresh or calls < _FEW:
@@ -87,7 +87,7 @@ def _between_events(prepare: Prepare, calls: int, device: torch.device, *, cold_
         call = prepare()
         if emptied is not None:
             emptied.zero_()
-        stream = cuda.current_stream(device)  # of this device, whichever is the current one
+        stream = cuda.current_stream(device)  # the stream of this device, whichever device is current
         start.record(stream)
         call()
         end.record(stream)
@@ -101,6 +101,6 @@ def _cache_bytes(device: torch.device) -> int:
 
 
 def wait(device: torch.device) -> None:
-    """Wait until the device has done what it was given."""
+    """Wait until the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -1,4 +1,4 @@
-"""What the operators of captured graphs decompose into, as parts of a Report."""
+"""Records what the operators of captured graphs decompose into, as parts of a Report."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A Dynamo backend that writes down what each call of a graph decomposes into, and runs the graph as it was captured.
+"""A Dynamo backend that records what each call of a graph decomposes into and runs the graph as captured.
 
-Each operator is decomposed by itself, on the fake tensors that AOTAutograd's trace has left, and equal ones once.
-Invariant: a graph whose trace fails is a problem; an operator whose decomposition fails stands for itself.
+Each operator is decomposed separately, on the fake tensors of AOTAutograd's trace; equal operators are decomposed once.
+Invariant: a graph whose trace fails becomes a Problem; an operator whose decomposition fails is listed undecomposed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Levels:
 
 @dataclass
 class _Call:
-    """The operators of one call in one phase, as they come."""
+    """The operators of one call in one phase, in order."""
 
     name: str
     stack: Stack
@@ -46,7 +46,7 @@ class _Call:
     lacking: list[str] = field(default_factory=list)
 
     def add(self, operator: Any, levels: _Levels) -> None:
-        """One more ATen operator."""
+        """Add one ATen operator."""
         names = operator_sets.operator_name
         self.aten.append(names(operator))
         self.core += map(names, levels.core)
@@ -60,7 +60,7 @@ class _Call:
         ]
 
     def path(self, phase: Phase, compile_id: str) -> OperatorPath:
-        """What was found."""
+        """The finished OperatorPath."""
         return OperatorPath(
             self.name,
             phase,
@@ -76,7 +76,7 @@ class _Call:
 
 
 class OperatorPaths:
-    """The backend; `names` is the operator set that is asked about, empty for none."""
+    """The backend. `names` is the operator set to compare with; empty for none."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self.paths: list[OperatorPath] = []
@@ -161,7 +161,7 @@ class OperatorPaths:
 
 
 def _calls_by_source(gm: torch.fx.GraphModule) -> dict[tuple[str, ...], torch.fx.Node]:
-    """The calls of a graph of Dynamo's, and of the graphs inside it, by what ATen nodes remember of them."""
+    """The calls of a Dynamo graph and its subgraphs, by the source that ATen nodes record of them."""
     return {
         source: node
         for part in gm.modules()

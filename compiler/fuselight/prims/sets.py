@@ -1,6 +1,6 @@
-"""The operators that a backend has, and what it lacks for a node of an ATen graph.
+"""The operators that a backend supports, and the missing ones for a node of an ATen graph.
 
-Invariant: what can be put together of operators that the backend has is not lacking.
+Invariant: an operator that decomposes into supported operators is not missing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _NAMED: dict[str, tuple[Callable[[], operator_sets.Table], Callable[[Any], bool]
 
 
 class OperatorSet:
-    """The set of one name, `core-aten`, `prims` or `inductor`, or of operators by name.
+    """A named set (`core-aten`, `prims` or `inductor`) or a list of operators.
 
-    An operator is named with its overload, `aten.add.Tensor`, or without: then all its overloads are meant.
+    A name with an overload, `aten.add.Tensor`, means that overload; a name without one means all overloads.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -32,17 +32,17 @@ class OperatorSet:
         self._table = _NAMED[named[0]][0]() if len(names) == 1 and named else None
         self._names = {name.removeprefix("torch.ops.") for name in names} - set(named)
         self.unknown = tuple(sorted(name for name in self._names if not operator_sets.is_known(name)))
-        """Names that this torch has no operator of."""
+        """Names for which this torch has no operator."""
 
     def has(self, operator: Any) -> bool:
-        """Whether the backend has an operator."""
+        """Whether the backend supports an operator."""
         name = operator_sets.operator_name(operator)
         if name in self._names or name.rpartition(".")[0] in self._names:
             return True
         return any(knows(operator) for knows in self._known)
 
     def lacks(self, node: torch.fx.Node) -> tuple[Any, ...]:
-        """What is missing for a node, by the operators at which decomposition ends."""
+        """The missing operators for a node: those at which its decomposition ends."""
         if self._table is not None:
             return operator_sets.decomposed(node, self._table, self.has)
         core, whole = operator_sets.core_table(), operator_sets.prims_table()

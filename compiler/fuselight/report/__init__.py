@@ -1,9 +1,9 @@
-"""The Report: all that one run learnt, as plain, immutable, JSON-serialisable data.
+"""The Report: everything that one run recorded, as plain, immutable, JSON-serializable data.
 
-It is the only thing that crosses from compiler to server. Invariant: what could not be learnt is `None` or an
-entry in `problems`, never a guess. Lines are 1-based; columns are 0-based offsets in the UTF-8 bytes of the line,
-as CPython's `co_positions` gives them, and None where the Python or the source has none (before 3.11).
-Large text lies once in `Report.texts`, under its SHA-256; fields named `*_text` hold such a key.
+It is the only data that crosses from compiler to server. Invariant: unknown facts are `None` or an entry in `problems`,
+never a guess. Lines are 1-based; columns are 0-based offsets in the UTF-8 bytes of the line, as CPython's
+`co_positions` gives them, and None where the Python or the source has none (before 3.11). Large text is stored once in
+`Report.texts`, under its SHA-256; fields named `*_text` hold such a key.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from fuselight.report.measured import (
     Work,
 )
 from fuselight.report.operators import OperatorPath, is_library_call
-from fuselight.report.place import Location, Stack
+from fuselight.report.place import Location, Stack, innermost_user_frame, is_user_file
 from fuselight.report.resources import Assembled, LaunchConfig, Listing, Occupancy
 
 __all__ = [
@@ -125,19 +125,21 @@ __all__ = [
     "Versions",
     "Work",
     "data_key",
+    "innermost_user_frame",
     "is_library_call",
+    "is_user_file",
     "text_key",
 ]
 
 SCHEMA = 1
-"""Version of this schema. Readers accept any report whose number is not larger than theirs."""
+"""Version of this schema. Readers accept reports whose number is not larger than theirs."""
 
 VARIABLES = ("TORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TRITON_", "PYTORCH_", "CUDA_VISIBLE_DEVICES")
-"""How the names of variables begin that torch and its compilers read."""
+"""Prefixes of the variables that torch and its compilers read."""
 
 
 def text_key(text: str) -> str:
-    """The key under which `text` lies in `Report.texts`: the first 32 hex digits of its SHA-256."""
+    """The key of `text` in `Report.texts`: the first 32 hex digits of its SHA-256."""
     return data_key(text.encode("utf-8", "surrogateescape"))
 
 
@@ -147,7 +149,7 @@ def data_key(data: bytes) -> str:
 
 
 class Tier(str, enum.Enum):
-    """How far the compiler was run for a fact (docs/architecture.md, Tiers)."""
+    """How far the compiler was run to obtain a fact (docs/architecture.md, Tiers)."""
 
     STATIC = "static"
     CAPTURE = "capture"
@@ -157,7 +159,7 @@ class Tier(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Versions:
-    """What ran. `None` where a package is absent."""
+    """Versions in use. `None` where a package is absent."""
 
     python: str
     torch: str | None
@@ -169,18 +171,17 @@ class Versions:
 
 @dataclass(frozen=True)
 class Environment:
-    """What was in force and could change the answer."""
+    """Variables and settings that could change the result."""
 
     variables: dict[str, str] = field(default_factory=dict)
-    """TORCH_*, TORCHINDUCTOR_*, TORCHDYNAMO_*, TRITON_*, CUDA_VISIBLE_DEVICES, PYTORCH_* as the worker saw
-    them.
-    """
+    """TORCH_*, TORCHINDUCTOR_*, TORCHDYNAMO_*, TRITON_*, CUDA_VISIBLE_DEVICES, PYTORCH_* in the worker's
+    environment."""
     config: dict[str, str] = field(default_factory=dict)
-    """Dynamo settings that are not at torch's default when the run ended: name to repr."""
+    """Dynamo settings that differed from torch's default when the run ended: name to repr."""
 
 
 class Rung(str, enum.Enum):
-    """Which rung of the ladder of inputs answered (docs/inputs.md)."""
+    """The rung of the ladder of inputs that supplied the calls (docs/inputs.md)."""
 
     DIRECTIVE = "directive"
     PROVIDER = "provider"
@@ -189,7 +190,7 @@ class Rung(str, enum.Enum):
     RECORDED = "recorded"
     MAIN = "main"
     PROGRAM = "program"
-    """The program itself made the calls: `fuselight run`."""
+    """The program made the calls itself: `fuselight run`."""
 
 
 @dataclass(frozen=True)
@@ -199,17 +200,15 @@ class Call:
     index: int
     """0 for the first call of this run."""
     text: str
-    """The inputs in directive notation, as `Net(dim=64)(f32[4, 128, 64])`; shapes and literals only, never
-    data.
-    """
+    """The inputs in directive notation, as `Net(dim=64)(f32[4, 128, 64])`; shapes and literals only, never data."""
     location: Location | None = None
-    """Where the call stands: the directive's line, or the caller in the user's file."""
+    """Source of the call: the directive's line, or the caller in the user's file."""
     seconds: float | None = None
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Where the inputs came from. `fake` is True when the model was built and captured on fake tensors."""
+    """Source of the inputs. `fake` is True if the model was built and captured on fake tensors."""
 
     rung: Rung
     path: str
@@ -235,7 +234,7 @@ class TargetRef:
 
 @dataclass(frozen=True)
 class Note:
-    """Something the run did that the user should know: a redirected device, fake tensors, ..."""
+    """An action of the run that the user should know: a redirected device, fake tensors, ..."""
 
     kind: str
     """`device_redirected`, `fake_tensors`, `rung`, `output_truncated`, ..."""
@@ -245,7 +244,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Problem:
-    """A fact that could not be learnt."""
+    """A fact that could not be determined."""
 
     stage: str
     """`dynamo`, `guards`, `trace`, ..."""
@@ -255,7 +254,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Output:
-    """What the user's code printed: the bounded tail of each stream, and how many bytes there were in all."""
+    """Output of the user's code: the bounded tail of each stream, and the total number of bytes."""
 
     stdout: str = ""
     stderr: str = ""
@@ -265,11 +264,11 @@ class Output:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The inputs of one call that a program made (`fuselight run`), taken at a compile or recompile."""
+    """The inputs of one call that a program made (`fuselight run`), recorded at a compile or recompile."""
 
     path: str
     target: str
-    """Qualified name in the file of what was compiled: the `recorded` rung looks it up by this."""
+    """Qualified name in the file of the compiled target; the `recorded` rung looks it up by this name."""
     line: int
     """1-based `def` line."""
     text: str
@@ -278,7 +277,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Report:
-    """All that one run learnt about one target."""
+    """Everything that one run recorded about one target."""
 
     versions: Versions
     target: TargetRef
@@ -302,17 +301,17 @@ class Report:
     roots: tuple[str, ...] = ()
     """Folders whose files are the user's (the workspace); everything else is a library."""
     files: dict[str, str] = field(default_factory=dict)
-    """The workspace files that were run: path to `data_key` of the text that ran."""
+    """The workspace files that ran: path to `data_key` of the text that ran."""
     texts: dict[str, str] = field(default_factory=dict)
     recorded: tuple[Recorded, ...] = ()
-    """`fuselight run` only: the inputs that later runs may use."""
+    """`fuselight run` only: inputs for later runs."""
     target_device: Device | None = None
-    """Tier kernels: what the kernels were generated for."""
+    """Tier kernels: the device that the kernels were generated for."""
     generated: tuple[GeneratedGraph, ...] = ()
     """Tier kernels: forward graphs and their backward graphs, in the order in which they were compiled."""
     operators: tuple[OperatorPath, ...] = ()
-    """What each call decomposes into, where that was asked for: by graph and phase, in the order of execution."""
+    """Decomposition of each call, if requested: by graph and phase, in the order of execution."""
     assembled: dict[str, Assembled] = field(default_factory=dict)
-    """What Triton made of kernels for `target_device`, by the `text_key` of their source."""
+    """Results of compiling Triton kernels for `target_device`, by the `text_key` of their source."""
     measured: Measured | None = None
-    """Tier measured: what each configuration took."""
+    """Tier measured: the benchmark of each configuration."""

@@ -1,6 +1,6 @@
-"""What TorchDynamo did with the target: frames, graphs, breaks, guards, recompilations, and what it left to eager.
+"""TorchDynamo's work on the target: frames, graphs, breaks, guards, recompilations, and frames that run in eager mode.
 
-Invariant: attempts are as Dynamo made them; nothing is folded here.
+Invariant: attempts are listed as Dynamo made them; none are merged.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Guard:
     kind: str
     """Dynamo's name: TENSOR_MATCH, CONSTANT_MATCH, SHAPE_ENV, ..."""
     source: str
-    """What is checked, in the user's words: `self.scale`, `x`; empty for global state."""
+    """The checked expression in source terms: `self.scale`, `x`; empty for global state."""
     code: tuple[str, ...]
     """The expressions, as Dynamo prints them."""
     born: Stack = ()
-    """The read that created it, outermost first; empty where there is none."""
+    """The read that created the guard, outermost frame first; empty if there is none."""
 
 
 @dataclass(frozen=True)
 class GuardPlace:
-    """A place whose reads made guards: `stack` holds the frames under `Report.roots`, else the outermost one."""
+    """A place whose reads created guards: `stack` holds the frames under `Report.roots`, else the outermost one."""
 
     stack: Stack
     count: int
@@ -51,21 +51,21 @@ class GuardPlace:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbolic size or int of a compile, and what became of it."""
+    """A symbolic size or int of a compile, and its outcome."""
 
     name: str
     """`s0`."""
     source: str
-    """`L['x'].size()[0]` in the user's words: `x.size(0)`."""
+    """`L['x'].size()[0]` in source terms: `x.size(0)`."""
     hint: str | None = None
     range: str | None = None
     specialized_to: str | None = None
-    """The value to which it was fixed, or None while it stayed symbolic."""
+    """The value to which it was fixed, or None if it stayed symbolic."""
     marked: bool = False
-    """Whether the user asked for it to be dynamic (`mark_dynamic`, `dynamic=True`)."""
+    """Whether the user marked it as dynamic (`mark_dynamic`, `dynamic=True`)."""
     reason: str | None = None
     stack: Stack = ()
-    """The line that specialised it."""
+    """The line that specialized it."""
 
 
 class Outcome(str, enum.Enum):
@@ -91,12 +91,12 @@ class Compile:
     """The call of `Inputs.calls` during which it happened."""
     graph: Graph | None = None
     guards: tuple[Guard, ...] = ()
-    """Those that a user can act on first, and not all of a big model's: `guard_count` is the number."""
+    """Guards that a user can act on come first; bounded for a big model: `guard_count` is the total."""
     guard_count: int | None = None
     guard_places: tuple[GuardPlace, ...] = ()
-    """Where the guards come from, most first; all guards count here, also those that `guards` leaves out."""
+    """Sources of the guards, those with the most guards first; counts all guards, also those that `guards` omits."""
     guard_us: float | None = None
-    """Measured latency of one full check of the guards, microseconds."""
+    """Measured latency of one full guard check, microseconds."""
     symbols: tuple[Symbol, ...] = ()
     seconds: float | None = None
     restarts: tuple[str, ...] = ()
@@ -106,29 +106,29 @@ class Compile:
 
 @dataclass(frozen=True)
 class Frame:
-    """One code object that Dynamo was given. Resume functions name the function that they resume."""
+    """One code object that Dynamo processed. Resume functions have the name of the function that they resume."""
 
     function: str
     """Qualified name of the user's function."""
     location: Location
     """Its `def` line."""
     resumes_at: int | None = None
-    """The line where a resume function takes over, None for the function itself."""
+    """The line where a resume function continues, None for the function itself."""
     executions_eager: int | None = None
     parameters: tuple[str, ...] = ()
     """Names of the user's function's parameters, `*args` and `**kwargs` among them without their stars."""
     wrapper: Location | None = None
-    """The `def` line of the code object itself, where that is a library's wrapper and the frame goes by what it
-    wraps."""
+    """The `def` line of the code object itself, if that is a library's wrapper and the frame is shown as the function
+    that it wraps."""
 
 
 @dataclass(frozen=True)
 class Break:
-    """One graph break, as Dynamo raised it. Not folded: one entry per frame, attempt and compile."""
+    """One graph break, as Dynamo raised it. One entry per frame, attempt and compile; none are merged."""
 
     compile_id: str
     ids: tuple[str | None, ...]
-    """GB ids: the cause first, then what handling it ran into. None for a type without an id."""
+    """GB ids: the cause first, then the errors while handling it. None for a type without an id."""
     types: tuple[str, ...]
     """`gb_type` of each of `ids`."""
     stack: Stack
@@ -136,7 +136,7 @@ class Break:
     above: Stack = ()
     """Python frames above the traced ones, user and third-party frames only, outermost first."""
     reason: str = ""
-    """The message of the cause: its first line says what."""
+    """The message of the cause; the first line is the summary."""
     explanation: str = ""
     hints: tuple[str, ...] = ()
     context: str = ""
@@ -146,11 +146,9 @@ class Break:
     """First line of the root frame's code object."""
     call: int | None = None
     frame_skipped: bool = False
-    """Whether the whole frame was left to eager because of this break."""
+    """Whether the whole frame runs in eager mode because of this break."""
     operators: int | None = None
-    """Operators that had been traced into the frame's graph when it broke; left to eager where the frame
-    was skipped.
-    """
+    """Operators traced into the frame's graph before it broke; they run in eager mode if the frame was skipped."""
 
 
 @dataclass(frozen=True)
@@ -159,11 +157,11 @@ class GuardFailure:
 
     kind: str
     source: str
-    """In the user's words; empty for global state and aliasing."""
+    """In source terms; empty for global state and aliasing."""
     code: str
     """The failing expression as Dynamo prints it."""
     difference: str
-    """`x.size(0) was 4, now 7`; where the values are unknown, what was checked."""
+    """`x.size(0) was 4, now 7`; if the values are unknown, the checked condition."""
     was: str | None = None
     now: str | None = None
     born: Stack = ()
@@ -188,14 +186,14 @@ class Recompile:
     compile_id: str | None = None
     """The compile that followed, None if the limit stopped it."""
     caller: Stack = ()
-    """Python stack above the frame, user frames only: its last entry brought the new value."""
+    """Python stack above the frame, user frames only: its last entry passed the new value."""
     call: int | None = None
     reasons: tuple[str, ...] = ()
-    """torch's own strings, for the record."""
+    """torch's original strings."""
 
 
 class NotCompiledKind(str, enum.Enum):
-    """Why a frame runs in eager."""
+    """Why a frame runs in eager mode."""
 
     SKIPPED = "skipped"
     GENERATOR = "generator"
@@ -203,20 +201,20 @@ class NotCompiledKind(str, enum.Enum):
     RECOMPILE_LIMIT = "recompile_limit"
     ACCUMULATED_LIMIT = "accumulated_recompile_limit"
     COMPILER_ERROR = "compiler_error"
-    """`suppress_errors`: the compiler failed and torch went on in eager."""
+    """`suppress_errors`: the compiler failed and torch continued in eager mode."""
     NO_TENSORS = "no_tensors"
 
 
 @dataclass(frozen=True)
 class NotCompiled:
-    """A frame that was left to eager as a whole."""
+    """A frame that runs entirely in eager mode."""
 
     kind: NotCompiledKind
     function: str
     location: Location
     reason: str
     stack: Stack = ()
-    """Where it was decided, if that is not the `def` line."""
+    """Where this was decided, if not at the `def` line."""
     gb_id: str | None = None
     caller: Stack = ()
     call: int | None = None

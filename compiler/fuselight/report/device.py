@@ -1,4 +1,4 @@
-"""A target device as a value: what code generation and estimates need to know of a GPU, present or not."""
+"""A target device as a value: the properties of a GPU that code generation and estimates need, present or not."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Device:
-    """A device that kernels are generated for. Figures are the vendor's; None where there is none."""
+    """A device that kernels are generated for. Figures are the vendor's; None if unknown."""
 
     key: str
     """Short name, as settings take it: `h100-sxm`."""
     name: str
-    """The name that the driver gives: `NVIDIA H100 80GB HBM3`."""
+    """The name that the driver reports: `NVIDIA H100 80GB HBM3`."""
     backend: str
     """Triton's backend: `cuda`, `hip`, or `cpu` for C++ kernels."""
     arch: str
     """Compute capability as `9.0`; `gfx942` for AMD; empty for a CPU."""
     multiprocessors: int
-    """Streaming multiprocessors, or compute units; 0 where it depends on the machine, as for `cpu`."""
+    """Streaming multiprocessors, or compute units; 0 if it depends on the machine, as for `cpu`."""
     clock_mhz: int | None = None
     """Boost clock."""
     memory_gb: float = 0.0
-    """As the vendor names it; of a GPU that is there, the GiB that its driver shows."""
+    """The vendor's figure; for a present GPU, the GiB that its driver reports."""
     bandwidth_gbs: float = 0.0
     """Memory bandwidth, GB/s (10^9 bytes)."""
     tflops: dict[str, float] = field(default_factory=dict)
-    """Dense rates in TFLOP/s (TOP/s) by dtype: `f64 f32 tf32 f16 bf16 f8 f4 i8`, through tensor cores where it has
-    them for the dtype. A dtype that is not here has no fast path on the device; none here: the rates are not known."""
+    """Dense rates in TFLOP/s (TOP/s) by dtype: `f64 f32 tf32 f16 bf16 f8 f4 i8`, with tensor cores if it has them for
+    the dtype. A missing dtype has no fast path on the device; if the mapping is empty, the rates are unknown."""
     shared_kb: int = 0
-    """Shared memory that one block can have, KiB."""
+    """Maximum shared memory of one block, KiB."""
     shared_sm_kb: int = 0
     """Shared memory of a multiprocessor, KiB."""
     registers: int = 65536
@@ -41,6 +41,6 @@ class Device:
     l2_mb: float = 0.0
     warp: int = 32
     source: str = ""
-    """Where the figures are published."""
+    """Publication of the figures."""
     origin: str = "published"
-    """Who gave the figures: `published`, `settings` (the user), or `driver` (of a GPU that is there)."""
+    """Origin of the figures: `published`, `settings` (the user), or `driver` (of a present GPU)."""

@@ -1,4 +1,4 @@
-"""What ended a run, or a part of it, and whose failure that is."""
+"""A failure that ended a run, or a part of it, and its culprit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fuselight.report.place import Stack
 
 
 class Culprit(str, enum.Enum):
-    """Whose failure it is: decides the words and the next step that the user gets."""
+    """The side that failed: determines the message and the next step that the user gets."""
 
     USER = "user"
     COMPILER = "compiler"
@@ -19,7 +19,7 @@ class Culprit(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Failure:
-    """What ended the run, or one call of it."""
+    """The failure that ended the run, or one call of it."""
 
     culprit: Culprit
     kind: str
@@ -38,4 +38,4 @@ class Failure:
     call: int | None = None
     phase: str | None = None
     directive_line: int | None = None
-    """For `inputs`: the directive's line; the columns in it are those of `stack[-1]`."""
+    """For `inputs`: the directive's line; its columns are in `stack[-1]`."""

@@ -1,7 +1,7 @@
-"""What Inductor generated for a device: kernels in launch order, where they come from and what they move.
+"""The code that Inductor generated for a device: kernels in launch order, with their source lines and memory traffic.
 
-Invariant: an estimate is in a field that says so; a time that was measured is never in this module's types. A kernel
-is known by (compile id, phase, name, launch): names repeat across graphs.
+Invariant: an estimate is in a field that says so; these types never hold a measured time. A kernel is identified by
+(compile id, phase, name, launch), because names repeat across graphs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fuselight.report.place import Location, Stack
 
 
 class Phase(str, enum.Enum):
-    """Which graph of AOTAutograd a kernel belongs to."""
+    """The AOTAutograd graph that a kernel belongs to."""
 
     INFERENCE = "inference"
     FORWARD = "forward"
@@ -21,30 +21,30 @@ class Phase(str, enum.Enum):
 
 
 class KernelKind(str, enum.Enum):
-    """Who wrote a kernel."""
+    """The author of a kernel."""
 
     TRITON = "triton"
     CPP = "cpp"
     TEMPLATE = "template"
-    """From one of Inductor's templates, as a fused matrix multiplication."""
+    """From an Inductor template, such as a fused matrix multiplication."""
     USER_TRITON = "user_triton"
-    """A Triton kernel of the user's."""
+    """A Triton kernel written by the user."""
     EXTERN = "extern"
-    """A library's, as cuBLAS: Inductor calls it for the operator."""
+    """A library kernel, such as cuBLAS, that Inductor calls for the operator."""
     FALLBACK = "fallback"
-    """ATen's own, since Inductor has no lowering for the operator."""
+    """An ATen kernel, because Inductor has no lowering for the operator."""
 
 
 @dataclass(frozen=True)
 class FusedOperator:
-    """One operator that went into a kernel."""
+    """One operator that was fused into a kernel."""
 
     name: str
-    """As it stood before Inductor lowered it: `aten.addmm.default`, `prims.convert_element_type.default`."""
+    """Name before Inductor lowered it: `aten.addmm.default`, `prims.convert_element_type.default`."""
     original: str = ""
-    """The ATen operator of the captured graph that it was decomposed from, empty where it is the same."""
+    """The ATen operator of the captured graph that it was decomposed from, empty if it is the same."""
     stack: Stack = ()
-    """The user's and libraries' frames, outermost first. That of the forward operator, for a backward one."""
+    """User and library frames, outermost first. For a backward operator, the stack of the forward operator."""
 
 
 @dataclass(frozen=True)
@@ -56,35 +56,35 @@ class Kernel:
     launch: int
     """Position among the launches of its graph, from 0."""
     text_key: str | None = None
-    """Its source, in `Report.texts`; None for a library's."""
+    """Source of the kernel, in `Report.texts`; None for a library's."""
     call: str = ""
     """The line of the wrapper that launches it."""
     wrapper_line: int | None = None
-    """1-based line of that in `GeneratedGraph.text_key`."""
+    """1-based line of the launch in `GeneratedGraph.text_key`."""
     operators: tuple[FusedOperator, ...] = ()
     bytes_read: int | None = None
-    """From device memory, each buffer counted once: what it must move at least."""
+    """From device memory, each buffer counted once: the minimum that it must read."""
     bytes_written: int | None = None
     flops: int | None = None
-    """Floating-point operations of its matrix multiplications, convolutions and attention; None where it has none."""
+    """Floating-point operations of its matrix multiplications, convolutions and attention; None if it has none."""
     dtype: str | None = None
-    """What it mostly computes in: `f32`, `tf32`, `bf16`, ..."""
+    """Main dtype of the computation: `f32`, `tf32`, `bf16`, ..."""
     estimate_us: float | None = None
-    """How long it is likely to take on the device, at the parts of its rates that kernels reach: microseconds."""
+    """Estimated time on the device, at the fractions of its peak rates that kernels typically reach: microseconds."""
     bound: str | None = None
-    """What most of that goes to: `memory`, `compute` or `launch`."""
+    """The main component of the estimate: `memory`, `compute` or `launch`."""
     candidates: tuple[str, ...] = ()
-    """Where a GPU decides between implementations by timing them: what it would try (`max_autotune`, padding)."""
+    """Implementations that Inductor would time on a GPU to select one (`max_autotune`, padding)."""
     copies: bool = False
-    """Whether it only moves: each value that it stores is one that it loaded, unchanged."""
+    """Whether it only moves data: it stores only values that it loaded, unchanged."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Inductor considered to fuse two kernels, and did not."""
+    """Inductor considered fusing two kernels, and did not."""
 
     reason: str
-    """torch's own words."""
+    """torch's own message."""
     first: Stack
     second: Stack
     count: int = 1
@@ -104,21 +104,21 @@ class SavedTensor:
 
     name: str
     kind: str
-    """`activation`, `input` (a parameter or an input of the target: kept anyway), `carried` (an input of the graph
-    that the target has made itself before) or `symbol` (a size)."""
+    """`activation`, `input` (a parameter or an input of the target: kept anyway), `carried` (an input of the graph that
+    the target has computed earlier) or `symbol` (a size)."""
     dtype: str = ""
     shape: tuple[str, ...] = ()
     bytes: int = 0
-    """Of its storage, counted at the first tensor that shares it; 0 for later ones, and for views of an input."""
+    """Bytes of its storage, counted at the first tensor that shares it; 0 for later ones, and for views of an input."""
     stack: Stack = ()
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """One operator that the backward graph computes again rather than that its result is kept."""
+    """One operator that the backward graph recomputes instead of keeping its result."""
 
     name: str
-    """Of the node, the same in both graphs."""
+    """Name of the node, the same in both graphs."""
     operator: str
     stack: Stack = ()
     """The forward line."""
@@ -126,26 +126,27 @@ class Recomputed:
 
 @dataclass(frozen=True)
 class Handed:
-    """One tensor that a graph is given and that the graph before it has made: it went through memory between them."""
+    """One tensor that an earlier graph computed and this graph reads: it goes through memory between them."""
 
     name: str
-    """Of the graph's input."""
+    """Name of the graph's input."""
     bytes: int
     graph: int
-    """`GeneratedGraph.graph` of the one that made it."""
+    """`GeneratedGraph.graph` of the graph that computed it."""
     written_by: int
-    """The launch of that graph that writes it."""
+    """The launch of that graph that writes the tensor."""
     read_by: tuple[int, ...] = ()
-    """The launches of this graph that read it."""
+    """The launches of this graph that read the tensor."""
     fusible: tuple[int, ...] = ()
-    """Those of `read_by` that go through the tensor as its writer does: in one graph, Inductor may fuse the two."""
+    """Launches of `read_by` that iterate over the tensor in the order of its writer: in one graph, Inductor may fuse
+    the two."""
     kept: bool = False
-    """Whether autograd keeps it for backward, so that it is written in any case."""
+    """Whether autograd keeps it for backward, so that it must be written in any case."""
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A module that a graph holds many equal instances of, each captured and generated by itself."""
+    """A module of which a graph has many equal instances, each captured and compiled separately."""
 
     name: str
     """The class, as `Block`."""
@@ -162,7 +163,7 @@ class Repeated:
 
 @dataclass(frozen=True)
 class GeneratedGraph:
-    """One graph of AOTAutograd and what Inductor made of it."""
+    """One AOTAutograd graph and the code that Inductor generated from it."""
 
     compile_id: str
     phase: Phase
@@ -171,9 +172,9 @@ class GeneratedGraph:
     text_key: str | None = None
     """Inductor's wrapper, which launches the kernels."""
     aten_key: str | None = None
-    """The graph of ATen operators that went to Inductor, as text."""
+    """The graph of ATen operators that Inductor received, as text."""
     joint_key: str | None = None
-    """Training: the graph of forward and backward together, before it was cut in two, as text."""
+    """Training: the joint graph of forward and backward before partitioning, as text."""
     kernels: tuple[Kernel, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     cudagraph_skips: tuple[CudagraphSkip, ...] = ()
@@ -182,14 +183,14 @@ class GeneratedGraph:
     recomputed: tuple[Recomputed, ...] = ()
     """Backward graphs only."""
     handed: tuple[Handed, ...] = ()
-    """What it is given by the graph that ran before it; not of backward graphs."""
+    """Tensors that the previous graph passed to this one; not of backward graphs."""
     repeated: Repeated | None = None
-    """The module whose equal instances hold most of what is done again; not of backward graphs."""
+    """The module whose equal instances repeat the most work; not of backward graphs."""
     seconds: dict[str, float] = field(default_factory=dict)
     """By step: `joint`, `lower`, `codegen`."""
     cache_key: str | None = None
-    """Tier measured: what a profile calls it, in `## Call CompiledFxGraph ... ##`."""
+    """Tier measured: the key in a profile, `## Call CompiledFxGraph ... ##`."""
     failure: str | None = None
-    """Why there are no kernels, in words."""
+    """Why there are no kernels."""
     location: Location | None = None
     """The `def` line of the frame that was captured."""

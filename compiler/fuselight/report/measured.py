@@ -1,8 +1,8 @@
-"""What was measured of a target: each configuration of torch.compile beside eager, in time, memory and accuracy.
+"""Benchmark results of a target: each configuration of torch.compile compared with eager in time, memory and accuracy.
 
-Invariant: a time here was measured, and its field says by which clock; an estimate is never in this module's types.
-Times are of ONE call of the target unless a field says otherwise. What could not be measured is None with a reason
-beside it.
+Invariant: every time here was measured, and its field names the clock; these types never hold an estimate. Times are of
+ONE call of the target unless a field says otherwise. A value that could not be measured is None, with a reason in a
+nearby field.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from fuselight.report.place import Location, Stack
 
 
 class Work(str, enum.Enum):
-    """What one call does."""
+    """The work of one call."""
 
     INFERENCE = "inference"
     FORWARD_BACKWARD = "forward_backward"
     TRAINING_STEP = "training_step"
-    """Forward, backward, and a step of an optimiser (SGD over the parameters)."""
+    """Forward, backward, and an optimizer step (SGD over the parameters)."""
 
 
 class Clock(str, enum.Enum):
-    """By what a time was taken."""
+    """The clock of a time."""
 
     WALL = "wall"
-    """The host's clock around a call that is waited for."""
+    """The host's clock around a call including the wait for it."""
     DEVICE = "device"
-    """Events on the device's stream before and behind a call."""
+    """Events on the device's stream before and after a call."""
 
 
 @dataclass(frozen=True)
@@ -44,60 +44,60 @@ class Timing:
     high_us: float
     """Third quartile."""
     calls: int
-    """Calls that were timed, in all rounds together."""
+    """Timed calls in all rounds together."""
     rounds_us: tuple[float, ...] = ()
-    """The median of each round, in order: rounds of the configurations took turns."""
+    """The median of each round, in order: rounds of the configurations are interleaved."""
     unsteady: bool = False
-    """Whether the spread is too wide for a difference of some percent to mean anything."""
+    """Whether the spread is too wide to compare differences of a few percent."""
 
     @property
     def spread(self) -> float:
-        """Half of what lies between the quartiles, as a part of the median: 0.01 is +- 1 %."""
+        """Half of the interquartile range as a fraction of the median: 0.01 is ± 1%."""
         return (self.high_us - self.low_us) / 2 / self.median_us if self.median_us else 0.0
 
 
 @dataclass(frozen=True)
 class TensorError:
-    """How far one tensor is from the reference."""
+    """The error of one tensor relative to the reference."""
 
     what: str
     """`output`, `output[0].logits`, `gradient of blocks.0.weight`."""
     cosine: float | None
-    """Cosine similarity of both as vectors; None where one of them is zero or not finite."""
+    """Cosine similarity of both as vectors; None if one of them is zero or not finite."""
     absolute: float | None
-    """Largest absolute error; None where it is not a number."""
+    """Largest absolute error; None if it is not a number."""
     relative: float | None
-    """Largest relative error, of elements whose reference is not 0."""
+    """Largest relative error, over elements whose reference is not 0."""
     passed: bool
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A configuration's results against eager's, judged as torch's own benchmark suite does."""
+    """A configuration's results compared with eager's, by the rules of torch's benchmark suite."""
 
     passed: bool | None
-    """None: they were not compared, and `why` says why."""
+    """None: they were not compared, for the reason in `why`."""
     why: str = ""
-    """In words: what differs, why nothing was compared, and what a reader of the verdict has to know."""
+    """What differs, why nothing was compared, and remarks on the verdict."""
     tolerance: float | None = None
     against: str = ""
-    """What the errors are against: `float64` or `eager`."""
+    """The reference of the errors: `float64` or `eager`."""
     tensors: tuple[TensorError, ...] = ()
-    """The worst ones first, bounded."""
+    """The tensors with the largest errors first, bounded."""
     compared: int = 0
     """How many tensors were compared."""
     first: Stack = ()
-    """Where a bisection found the first operator that differs, outermost frame first; empty where none was made."""
+    """The first operator that differs, from a bisection, outermost frame first; empty without a bisection."""
     first_operator: str = ""
     """That operator, as `torch.relu`."""
     first_graph: str | None = None
     """Compile id of its graph."""
     first_kernel: str = ""
-    """The kernel that computes it, where that is known."""
+    """The kernel that computes it, if known."""
 
 
 class LaunchKind(str, enum.Enum):
-    """What a stretch of work in a profile is."""
+    """The kind of work in a profile."""
 
     KERNEL = "kernel"
     COPY = "copy"
@@ -105,20 +105,20 @@ class LaunchKind(str, enum.Enum):
     EAGER = "eager"
     """A kernel (or, on the CPU, an operator) that no compiled graph launched."""
     INPUTS = "inputs"
-    """Makes the inputs of a graph, before it runs: copies to where its CUDA graph reads them, zeros for gradients that
-    nobody gave."""
+    """Prepares the inputs of a graph before it runs: copies to the buffers of its CUDA graph, zeros for missing
+    gradients."""
 
 
 @dataclass(frozen=True)
 class MeasuredLaunch:
-    """One launch of a compiled graph's kernel, or one kind of work outside of them: in-run, from the profiler.
+    """One launch of a compiled graph's kernel, or one kind of work outside of graphs: in-run, from the profiler.
 
-    `graph` and `launch` are the key: `MeasuredConfiguration.generated[graph].kernels[launch]`. None for both: it could
-    not be joined to a kernel of the Report, and stands here all the same. What makes inputs has a graph alone.
+    `graph` and `launch` are the key: `MeasuredConfiguration.generated[graph].kernels[launch]`. If both are None, the
+    work could not be joined to a kernel of the Report. Work that prepares inputs has only a graph.
     """
 
     name: str
-    """As the device's profiler names it."""
+    """Name in the device's profile."""
     kind: LaunchKind
     us: float
     """Median over the profiled calls of all its work in one call, microseconds."""
@@ -126,150 +126,150 @@ class MeasuredLaunch:
     high_us: float
     """Quartiles over the profiled calls."""
     count: float
-    """How many device kernels it stands for in one call: more than 1 for a library call that launches several."""
+    """Device kernels per call that it represents: more than 1 for a library call that launches several."""
     graph: int | None = None
     launch: int | None = None
     operator: str = ""
-    """ATen operator that launched it, where the profiler knows: `aten::addmm`."""
+    """ATen operator that launched it, if the profiler reports it: `aten::addmm`."""
     stack: Stack = ()
-    """Eager work: the line that it belongs to, where that is known, outermost frame first."""
+    """Eager work: its source line, if known, outermost frame first."""
     isolated_us: float | None = None
-    """The same launch made alone, over and over, with the arguments of a real call, microseconds.
-    None where that was not asked for."""
+    """Time of the same launch made alone, repeatedly, with the arguments of a real call, microseconds. None if not
+    requested."""
 
 
 class GapKind(str, enum.Enum):
-    """What the time in no kernel goes into."""
+    """The cause of time in which no kernel runs."""
 
     LAUNCH = "launch"
-    """Between a kernel's launch on the host and its start, and between kernels that wait for no one."""
+    """Between a kernel's launch on the host and its start, and between kernels that wait for nothing."""
     GUARDS = "guards"
-    """Dynamo looks for the compiled code that fits, and checks its guards."""
+    """Dynamo looks up the matching compiled code and checks its guards."""
     WRAPPER = "wrapper"
     """Host code of a compiled graph: allocations, launches, autograd's bookkeeping."""
     EAGER = "eager"
-    """Host code of an operator that no graph holds, at a graph break."""
+    """Host code of an operator outside of compiled graphs, at a graph break."""
     SYNC = "sync"
     """The host waits for the device."""
     COPY = "copy"
-    """A copy between host and device, with no kernel meanwhile."""
+    """A copy between host and device while no kernel runs."""
     HOST = "host"
-    """The user's Python, and everything else on the host."""
+    """The user's Python, and all other host code."""
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Time of one call in which no kernel runs, by what the host does meanwhile, microseconds."""
+    """Time of one call in which no kernel runs, by the host's activity, microseconds."""
 
     kind: GapKind
     us: float
     count: float = 0.0
-    """How many stretches in one call."""
+    """Number of such stretches per call."""
     what: str = ""
     """The operator or runtime call, as `aten::item` or `cudaStreamSynchronize`."""
     stack: Stack = ()
-    """The line that caused it, where that is known."""
+    """The line that caused it, if known."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Where one call's time goes, all of it with the profiler on: it is slower than the timed calls."""
+    """The division of one call's time, with the profiler active: slower than the timed calls."""
 
     source: str
     """`CUPTI`, or `record functions` on the CPU."""
     calls: int
-    """Calls that were profiled."""
+    """Number of profiled calls."""
     wall_us: float
-    """One call, from its start on the host until its last kernel has ended."""
+    """Duration of one call, from its start on the host until its last kernel has ended."""
     kernel_us: float
-    """Of that, at least one kernel runs: the union over streams."""
+    """Part of `wall_us` in which at least one kernel runs: the union over streams."""
     device_us: float
-    """Sum of all kernels; more than `kernel_us` where streams overlap."""
+    """Sum of all kernels; more than `kernel_us` if streams overlap."""
     joined_us: float
-    """Of `device_us`, what is joined to a kernel of the Report or to an eager operator's line."""
+    """Part of `device_us` that is joined to a kernel of the Report or to an eager operator's line."""
     launches: tuple[MeasuredLaunch, ...] = ()
     gaps: tuple[Gap, ...] = ()
-    """Together with `kernel_us` they are `wall_us`."""
+    """The gaps; together with `kernel_us` they add up to `wall_us`."""
 
 
 @dataclass(frozen=True)
 class CompileStep:
-    """One phase of a cold compile; they nest."""
+    """One phase of a cold compile; phases nest."""
 
     name: str
-    """torch's name of it, as `inductor_compile` or `Scheduler.fused_nodes`."""
+    """torch's name of the phase, such as `inductor_compile` or `Scheduler.fused_nodes`."""
     start_us: float
     """Since the first call began."""
     us: float
     depth: int
-    """0 for an outermost one."""
+    """0 for an outermost phase."""
     compile_id: str | None = None
     location: Location | None = None
-    """The user's line that is compiled, where that is known."""
+    """The user's line that is being compiled, if known."""
     sampled: bool = False
-    """Whether it was seen from outside, by samples, where torch itself tells of nothing."""
+    """Whether it comes from stack samples, where torch reports no phase."""
 
 
 @dataclass(frozen=True)
 class MeasuredConfiguration:
-    """One configuration: it was measured in a process of its own."""
+    """The result of one configuration, measured in its own process."""
 
     name: str
-    """As asked for: `eager`, `default`, `max-autotune+dynamic` (docs/measuring.md)."""
+    """Name as requested: `eager`, `default`, `max-autotune+dynamic` (docs/measuring.md)."""
     failure: Failure | None = None
-    """Why there is less than all of the following, or nothing."""
+    """Why some or all of the following fields are missing."""
     first_us: float | None = None
     """The first call: with a cold compile, every cache empty."""
     second_us: float | None = None
-    """The second call: a recompilation shows here."""
+    """The second call: includes a recompilation, if there is one."""
     warm_up_calls: int = 0
-    """Calls after these two until the time was steady."""
+    """Calls after the first two until the time was steady."""
     wall: Timing | None = None
     device: Timing | None = None
     """None on a CPU."""
     peak_bytes: int | None = None
-    """Most memory that one steady call needs at once, with parameters and inputs: the device's, on a CPU resident."""
+    """Peak memory of one steady call, with parameters and inputs: device memory, or resident memory on a CPU."""
     own_bytes: int | None = None
-    """Of that, what was not there before the call."""
+    """Part of `peak_bytes` that was not present before the call."""
     accuracy: Accuracy | None = None
-    """None for the reference itself, and where it was not asked for."""
+    """None for the reference itself, and if not requested."""
     profile: Profile | None = None
     generated: tuple[GeneratedGraph, ...] = ()
-    """What its compile generated: the graphs that `profile` speaks of."""
+    """The graphs that its compile generated, to which `profile` refers."""
     compile_steps: tuple[CompileStep, ...] = ()
     graph_breaks: int | None = None
     compiles: int | None = None
-    """Frames that were compiled, recompilations included."""
+    """Compiled frames, including recompilations."""
     recompiles: int | None = None
     cudagraphs: bool | None = None
-    """Whether CUDA graphs were asked for; None where nothing was compiled."""
+    """Whether CUDA graphs were requested; None if nothing was compiled."""
     alone: bool = False
-    """Whether it was measured behind the others, since there was no memory for it beside them."""
+    """Whether it was measured separately: there was not enough memory to run it alongside the others."""
     notes: tuple[str, ...] = ()
-    """In words, what a reader of its numbers has to know."""
+    """Remarks that a reader of its numbers needs."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Where it was measured, and what else went on there."""
+    """The machine that was measured on, and its other load."""
 
     device: str
     """The driver's name of the GPU, or the processor's."""
     index: int | None = None
-    """Which of the GPUs that torch sees; None for the CPU."""
+    """Index among the GPUs that torch sees; None for the CPU."""
     visible: str | None = None
-    """`CUDA_VISIBLE_DEVICES` as it was set."""
+    """Value of `CUDA_VISIBLE_DEVICES`."""
     uuid: str = ""
-    """Of the GPU, or of the MIG slice."""
+    """UUID of the GPU, or of the MIG slice."""
     mig: bool = False
     driver: str = ""
     cuda: str = ""
     threads: int = 0
-    """torch's threads within an operator."""
+    """torch's intra-operator threads."""
     clocks: str = ""
-    """In words: SM and memory clock before and behind."""
+    """SM and memory clock before and after, as text."""
     notes: tuple[str, ...] = ()
-    """In words, what makes the numbers doubtful: throttling, other processes on the device, a loaded processor."""
+    """Reasons to doubt the numbers: throttling, other processes on the device, a busy processor."""
 
 
 @dataclass(frozen=True)
@@ -280,20 +280,20 @@ class Measured:
     machine: Machine
     configurations: tuple[MeasuredConfiguration, ...] = ()
     rounds: int = 0
-    """How often the configurations took turns."""
+    """Number of interleaved rounds."""
     cold_cache: bool = False
     """Whether the device's L2 was cleared before each timed call."""
     fresh_inputs: bool = False
-    """Whether each call got copies of the inputs, as the target changes them in place."""
+    """Whether each call got copies of the inputs, because the target changes them in place."""
     random: bool | None = None
-    """Whether eager gives other results each time; None: that is not known."""
+    """Whether eager's results differ between calls; None if unknown."""
     seconds: float = 0.0
-    """The whole benchmark."""
+    """Duration of the whole benchmark."""
     counted_seconds: float = 0.0
-    """Of that, compiles, timed calls and warm-up: the rest is its own."""
+    """Part of `seconds` in compiles, timed calls and warm-up; the rest is overhead."""
     finished: bool = False
-    """False for what is known while it goes on, or where it was ended early."""
+    """False while the benchmark is running, or if it was ended early."""
     started: str = ""
-    """When, in UTC, as `2026-01-31T12:00:00Z`."""
+    """Start time in UTC, as `2026-01-31T12:00:00Z`."""
     order: tuple[str, ...] = field(default_factory=tuple)
-    """Names of all configurations that were asked for, in order: some may have no row yet."""
+    """Names of all requested configurations, in order: some may have no row yet."""

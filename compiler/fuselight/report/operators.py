@@ -1,4 +1,4 @@
-"""What the operators of a captured graph become: torch call, ATen, core ATen, prims, and what Inductor lowers.
+"""Decomposition of a captured graph's operators: torch call, ATen, core ATen, prims, and what Inductor lowers.
 
 Invariant: a path is one torch call in one phase; equal paths of a graph are one, with a count.
 """
@@ -28,30 +28,30 @@ _LIBRARIES = (
 
 @dataclass(frozen=True)
 class OperatorPath:
-    """What one call becomes, level by level; operators as `aten.addmm.default`, in the order of their execution."""
+    """The decomposition of one call, level by level; operators as `aten.addmm.default`, in the order of execution."""
 
     call: str
-    """As the source has it: `torch.nn.functional.linear`; empty where torch does not say."""
+    """The call in the source: `torch.nn.functional.linear`; empty if torch does not report it."""
     phase: Phase
     stack: Stack = ()
-    """The user's and libraries' frames, outermost first. That of the forward call, for backward operators."""
+    """User and library frames, outermost first. For backward operators, the stack of the forward call."""
     compile_id: str = "?"
     aten: tuple[str, ...] = ()
-    """Nothing decomposed: what AOTAutograd sees."""
+    """Without decompositions: the operators that AOTAutograd receives."""
     core: tuple[str, ...] = ()
     """After the decompositions to core ATen."""
     prims: tuple[str, ...] = ()
     """After every decomposition that torch has."""
     inductor: tuple[str, ...] = ()
-    """After Inductor's own decompositions: what it looks for a lowering for."""
+    """After Inductor's own decompositions: the operators that it looks up lowerings for."""
     fallback: tuple[str, ...] = ()
-    """Of `inductor`, what has no lowering and is left to ATen; without what is meant to be a library's."""
+    """Operators of `inductor` without a lowering, which run in ATen; excludes intended library calls."""
     lacking: tuple[str, ...] = ()
-    """What the operator set that was asked for has not, and cannot be put together of what it has."""
+    """Operators that the requested operator set neither has nor can compose from what it has."""
     count: int = 1
-    """How many calls of the graph go this very path."""
+    """Calls of the graph with exactly this path."""
 
 
 def is_library_call(name: str) -> bool:
-    """Whether an operator is one that Inductor means to call from a library: attention, convolution, ..."""
+    """Whether Inductor intends to call a library for an operator: attention, convolution, ..."""
     return name.startswith(_LIBRARIES)

@@ -1,13 +1,20 @@
-"""A place in a source file: what every other part of a report points with."""
+"""A location in a source file, used by every other part of a report, and the rule for the user's own files."""
 
 from __future__ import annotations
 
+import functools
+import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+_INSTALLED = re.compile(r"[\\/](?:(?:site|dist)-packages|lib(?:64)?[\\/]python\d[\d.]*)[\\/]")
+"""Folders of installed packages and of the standard library: a workspace often contains its own environment."""
 
 
 @dataclass(frozen=True)
 class Location:
-    """A place in a source file, in a frame of a stack where `function` is set."""
+    """A location in a source file; a stack frame if `function` is set."""
 
     path: str
     line: int
@@ -22,3 +29,26 @@ class Location:
 
 Stack = tuple[Location, ...]
 """Outermost frame first."""
+
+
+def is_user_file(path: str, roots: Sequence[str]) -> bool:
+    """Whether `path` is the user's code: inside one of `roots`, and not in a Python environment inside that root.
+
+    Both processes apply this one rule. Where a root is itself inside `site-packages`, its files are the user's.
+    """
+    return _is_user_file(path, tuple(roots))
+
+
+def innermost_user_frame(stack: Stack, roots: Sequence[str]) -> Location | None:
+    """The innermost frame of a user's file."""
+    return next((frame for frame in reversed(stack) if is_user_file(frame.path, roots)), None)
+
+
+@functools.lru_cache(maxsize=8192)
+def _is_user_file(path: str, roots: tuple[str, ...]) -> bool:
+    return any(_is_inside(path, root.rstrip("/\\")) for root in roots)
+
+
+def _is_inside(path: str, root: str) -> bool:
+    separated = path[len(root) : len(root) + 1] in {"/", os.sep}
+    return separated and path.startswith(root) and _INSTALLED.search(path, len(root)) is None

@@ -1,7 +1,7 @@
-"""What one Triton kernel becomes on a device: its registers, its memory, and the texts from TTIR down to assembly.
+"""Compilation of one Triton kernel for a device: registers, memory, and the texts from TTIR to assembly.
 
-Invariant: every figure is the compiler's own, read from what it wrote; nothing here was measured on a GPU. What could
-not be learnt is None, and `failure` or `problems` say why.
+Invariant: every figure comes from the compiler's output; nothing here was measured on a GPU. Unknown values are None,
+and `failure` or `problems` say why.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class LaunchConfig:
-    """One way to launch a kernel that Inductor's heuristics give for the device and the sizes."""
+    """One launch configuration of a kernel that Inductor's heuristics give for the device and the sizes."""
 
     values: dict[str, int | str] = field(default_factory=dict)
-    """Block sizes and other constants that it fixes, as `XBLOCK`: 1024. What is no whole number is Python's text."""
+    """Block sizes and other constants that it fixes, as `XBLOCK`: 1024. Values that are not integers are Python
+    text."""
     num_warps: int = 4
     num_stages: int = 1
 
@@ -26,21 +27,21 @@ class Occupancy:
     warps: int
     """Resident warps."""
     most: int
-    """Warps that the device could hold."""
+    """Maximum warps of the device."""
     blocks: int
     """Resident blocks."""
     limited_by: str
-    """What ends first: `registers`, `shared memory`, `blocks` or `warps`; `warps` where it is as full as it can be."""
+    """The limit that is reached first: `registers`, `shared memory`, `blocks` or `warps`; `warps` at full occupancy."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """One text of the kernel, between its source and the device."""
+    """One intermediate text of the kernel, between its source and the device."""
 
     text: str
     lines: tuple[int, ...] = ()
-    """For each line of `text` in order the 1-based line of the Triton source that it comes from, 0 where there is
-    none. Code that was inlined from a library counts for the line that called it."""
+    """For each line of `text` in order, the 1-based line of the Triton source that it comes from, 0 if there is none.
+    Code inlined from a library counts for the line that called it."""
 
 
 @dataclass(frozen=True)
@@ -48,36 +49,36 @@ class Assembled:
     """One Triton kernel, compiled for a device in one of its configurations, and not launched."""
 
     configs: tuple[LaunchConfig, ...] = ()
-    """What Inductor would try. Where there are several it times them on the GPU and keeps the fastest."""
+    """Configurations that Inductor would try. If there are several, it times them on the GPU and keeps the fastest."""
     default: int | None = None
-    """Position in `configs` of the one that Inductor takes where it does not tune."""
+    """Position in `configs` of the configuration that Inductor uses without tuning."""
     config: int | None = None
-    """Position in `configs` of the one that the figures below are of."""
+    """Position in `configs` of the configuration that the following figures describe."""
     smaller: LaunchConfig | None = None
-    """A configuration with half the reduction block that Inductor would try as well, since this one's registers keep
-    the device from being filled."""
+    """A configuration with half the reduction block that Inductor would also try, because this one's registers limit
+    occupancy."""
     grid: tuple[int, ...] | None = None
-    """Blocks launched along x, y and z; None where the sizes are known at run time only."""
+    """Blocks launched along x, y and z; None if the sizes are known only at run time."""
     registers: int | None = None
     """Per thread."""
     spills: int | None = None
-    """Bytes per thread that did not fit into registers and go through memory."""
+    """Bytes per thread that did not fit into registers and are stored in memory."""
     shared: int | None = None
     """Shared memory of a block, bytes."""
     num_warps: int | None = None
-    """As compiled: the compiler adds warps where it specialises them."""
+    """As compiled: the compiler adds warps for warp specialization."""
     num_stages: int | None = None
     occupancy: Occupancy | None = None
     listings: dict[str, Listing] = field(default_factory=dict)
-    """By stage: `ttir`, `ttgir`, `llir`, then `ptx` and `sass` for NVIDIA, `amdgcn` for AMD. Those that were reached,
-    where a later one failed."""
+    """By stage: `ttir`, `ttgir`, `llir`, then `ptx` and `sass` for NVIDIA, `amdgcn` for AMD. Includes the stages
+    reached before a failure."""
     disassembled: bool = False
-    """Whether `sass` was asked for: without that it is not in `listings`."""
+    """Whether `sass` was requested; otherwise it is not in `listings`."""
     failure: str | None = None
-    """Why it does not run on the device, with the compiler's own words."""
+    """Why it does not run on the device, with the compiler's message."""
     failure_line: int | None = None
-    """1-based line of the Triton source that the compiler refused."""
+    """1-based line of the Triton source that the compiler rejected."""
     problems: tuple[str, ...] = ()
-    """What could not be learnt or kept, and why; the rest holds."""
+    """Facts that could not be determined or stored, and why; the rest is valid."""
     triton: str | None = None
     """The version that compiled it."""

@@ -1,5 +1,5 @@
-"""A target in a live process: its file imported as the editor has it, its object and its calls built.
+"""A target in a live process: imports its file as the editor has it, and builds its object and its calls.
 
-`importing.py` brings the file in, `devices.py` takes a missing GPU out of it, `present.py` describes one that is
-there, `rungs.py` climbs the ladder of inputs, `calls.py` makes the calls. Nothing here knows of processes or pipes.
+`importing.py` imports the file, `devices.py` replaces a missing GPU, `present_device.py` describes an installed GPU,
+`rungs.py` climbs the ladder of inputs, `calls.py` makes the calls. Nothing here uses processes or pipes.
 """

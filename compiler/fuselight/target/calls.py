@@ -17,8 +17,7 @@ import torch
 from fuselight import torch_api
 from fuselight.dynamo import CompileCalls
 from fuselight.inputs import Options
-from fuselight.report import Location, Note
-from fuselight.target.importing import is_users
+from fuselight.report import Location, Note, is_user_file
 from fuselight.target.tensors import tensors_in
 
 _PARTS_SHOWN = 3
@@ -79,7 +78,7 @@ def compiled_form(
     if by_source and torch_api.is_compiled(getattr(type(function), "forward", None)):
         return function, ()
     if not by_source and isinstance(function, torch.nn.Module):
-        parts = torch_api.compiled_parts(function, lambda path: is_users(path, roots))
+        parts = torch_api.compiled_parts(function, lambda path: is_user_file(path, roots))
         if parts:
             return function, (_parts_note(type(function).__name__, parts),)
     compiled: Callable[..., Any] = torch.compile(function, dynamic=dynamic)
@@ -100,7 +99,7 @@ def asked_notes(asked: CompileCalls, roots: Sequence[str]) -> tuple[Note, ...]:
         words += [f"mode={call.mode!r}"] if call.mode not in (None, "default") else []
         words += [f"options with {', '.join(call.options)}"] if call.options else []
         place = call.location
-        if words and place is not None and is_users(place.path, roots):
+        if words and place is not None and is_user_file(place.path, roots):
             text = f"torch.compile asks for {' and '.join(words)}: captured without it, as no kernels are made here"
             notes.append(Note("compile_options", text, place))
     return tuple(dict.fromkeys(notes))

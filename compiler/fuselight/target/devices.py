@@ -1,9 +1,9 @@
-"""Take a hard-coded CUDA device out of a syntax tree, on a machine that has no GPU.
+"""Replaces a hard-coded CUDA device in a syntax tree, on a machine without a GPU.
 
-Invariant: every node keeps its place, so that lines and columns of what runs are those of the file, and each change
-is a Note. The tree is changed rather than torch: a wrapper around torch's functions would be traced, guarded and
-shown to the user as if it were theirs. What the program itself chooses by `is_available()` is left alone, and what
-has no counterpart on the CPU (`torch.cuda.get_device_properties`, a CUDA graph) fails on its own line.
+Invariant: every node keeps its position, so that lines and columns of the running code are those of the file, and each
+change is a Note. The tree is changed rather than torch: a wrapper around torch's functions would be traced, guarded and
+shown as user code. A program's own choice by `is_available()` stays, and features without a CPU counterpart
+(`torch.cuda.get_device_properties`, a CUDA graph) fail on their own line.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class _Redirection(ast.NodeTransformer):
     def __init__(self, torch_names: frozenset[str]) -> None:
         self._torch_names = torch_names
         self.changed: dict[int, tuple[ast.expr | ast.stmt, str]] = {}
+        self._is_choice = False
+        """Whether the visited branch is the program's own choice by a device: what it chooses may well be the CPU."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if isinstance(node.value, str) and _CUDA.match(node.value):
@@ -100,10 +102,19 @@ class _Redirection(ast.NodeTransformer):
         return node
 
     def visit_If(self, node: ast.If) -> ast.AST:
-        return node if _asks_for_cuda(node.test) else self.generic_visit(node)
+        return self._visit_choice(node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        return node if _asks_for_cuda(node.test) else self.generic_visit(node)
+        return self._visit_choice(node)
+
+    def _visit_choice(self, node: ast.If | ast.IfExp) -> ast.AST:
+        if _asks_for_cuda(node.test):
+            return node
+        around = self._is_choice
+        self._is_choice = around or _compares_with_cuda(node.test)
+        self.generic_visit(node)
+        self._is_choice = around
+        return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """Leave `device == "cuda"` as it is: of a device that became the CPU it is rightly false."""
@@ -144,7 +155,8 @@ class _Redirection(ast.NodeTransformer):
         )
 
     def _note(self, node: ast.expr | ast.stmt, text: str) -> None:
-        self.changed.setdefault(node.lineno, (node, text))
+        if not self._is_choice:
+            self.changed.setdefault(node.lineno, (node, text))
 
 
 def _is_device_with_index(node: ast.Call) -> bool:
@@ -152,6 +164,16 @@ def _is_device_with_index(node: ast.Call) -> bool:
     name = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
     first = node.args[0] if node.args else None
     return name == "device" and isinstance(first, ast.Constant) and first.value == "cuda"
+
+
+def _compares_with_cuda(test: ast.expr) -> bool:
+    """Whether this is `"cuda" in args.device` or `device.type == "cuda"`."""
+    return any(
+        isinstance(operand, ast.Constant) and isinstance(operand.value, str) and _CUDA.match(operand.value)
+        for node in ast.walk(test)
+        if isinstance(node, ast.Compare)
+        for operand in (node.left, *node.comparators)
+    )
 
 
 def _asks_for_cuda(test: ast.expr) -> bool:

@@ -20,10 +20,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuselight.report import Note, data_key
+from fuselight.report import Note, data_key, is_user_file
 from fuselight.target.devices import redirect_devices
 
-_LIBRARY_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _NEVER_SHADOWED = frozenset({"torch", "fuselight"})
 """Without the real ones there is no run; the user's file of that name would end theirs, too."""
 
@@ -41,24 +40,12 @@ class Sources:
     """The workspace files that were run, each with the key of its text as it was then."""
 
     def is_users(self, path: str) -> bool:
-        """Whether `path` is the user's own: in a root, and in no folder of installed packages."""
-        if path in self.overlays:
-            return True
-        return is_users(path, self.roots)
+        """Whether `path` is the user's: a file of the workspace, or one that the editor has open."""
+        return path in self.overlays or is_user_file(path, self.roots)
 
     def text(self, path: str) -> str | None:
         """Return the unsaved text of `path`, None if the file on disk is what counts."""
         return self.overlays.get(path)
-
-
-def is_users(path: str, roots: Iterable[str]) -> bool:
-    """Whether `path` lies in one of the workspace folders, and in no folder of installed packages."""
-    return any(_inside(path, root) for root in roots)
-
-
-def _inside(path: str, root: str) -> bool:
-    root = root.rstrip(os.sep) + os.sep
-    return path.startswith(root) and _LIBRARY_FOLDERS.isdisjoint(path[len(root) :].split(os.sep))
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
@@ -89,7 +76,7 @@ def compile_source(data: bytes, path: str, sources: Sources) -> types.CodeType:
     return redirected
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _ImportFinder(importlib.abc.MetaPathFinder):
     """First on `sys.meta_path`: lets the others find, and takes over what is the workspace's."""
 
     def __init__(self, sources: Sources) -> None:
@@ -132,7 +119,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def install(sources: Sources) -> Callable[[], None]:
     """Make imports of this process come from `sources`; returns what undoes it."""
-    finder = _Finder(sources)
+    finder = _ImportFinder(sources)
     sys.meta_path.insert(0, finder)
     importlib.invalidate_caches()
     for path, text in sources.overlays.items():

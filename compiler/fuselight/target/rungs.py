@@ -1,7 +1,7 @@
-"""The ladder of inputs: from the first rung that answers comes what to call, and with what (docs/inputs.md).
+"""The ladder of inputs: the first rung with an answer supplies the call and its arguments (docs/inputs.md).
 
-Invariant: a rung either answers with calls, or says in plain words why it does not (`Silent`), or is wrong
-(`DirectiveFault`); the user sees which of them it was. No rung invents sizes.
+Invariant: a rung either answers with calls, or says why it cannot (`Silent`), or is wrong (`DirectiveFault`); the user
+sees which. No rung invents sizes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fuselight.target.tensors import make_tensor
 
 
 class Silent(Exception):  # noqa: N818 - no error: a rung that has no answer
-    """This rung knows no inputs for the target; the message says why."""
+    """This rung has no inputs for the target; the message says why."""
 
 
 class DirectiveFault(Exception):  # noqa: N818 - carries a DirectiveError to its place in the file
@@ -57,9 +57,9 @@ class Answered:
 def climb(
     target: Target, plan: InputsPlan, names: Mapping[str, Any], device: str | None
 ) -> tuple[Answered | None, list[str]]:
-    """Try the rungs from the top. Returns the first answer and why those above it were silent.
+    """Try the rungs from the top. Returns the first answer, and why the rungs above it had none.
 
-    Raises DirectiveFault; what user code raises comes out as it is.
+    Raises DirectiveFault; exceptions of user code propagate unchanged.
     """
     reasons: list[str] = []
     rungs: list[tuple[bool, Callable[[], Answered]]] = [
@@ -181,7 +181,7 @@ def _provider(target: Target, plan: InputsPlan, names: Mapping[str, Any]) -> Ans
     name = plan.provider or ""
     provider = names.get(name)
     if not callable(provider):
-        raise Silent(f"{name} is no function of the file once it is imported")
+        raise Silent(f"{name} is not a function of the file after import")
     answers = provider(target.name) if parameters_of(provider) else provider()
     sets = answers if isinstance(answers, list) else [answers]
     holder = _target_object(target, names, f"{name}() gives inputs")
@@ -221,7 +221,7 @@ def _annotations(target: Target, plan: InputsPlan, names: Mapping[str, Any], dev
         function = inner.forward
         if (library := _torch_owner(function)) is not None:
             raise Silent(
-                f"{target.name} is a {type(inner).__name__} of {library}, whose annotations tell no shapes"
+                f"{target.name} is a {type(inner).__name__} of {library}, whose annotations give no shapes"
             )
     method = inspect.isclass(found) or ("." in target.name and inspect.isfunction(function))
     inputs = annotated_inputs(function, plan.default_sizes, skip_self=method)
@@ -233,7 +233,7 @@ def _annotations(target: Target, plan: InputsPlan, names: Mapping[str, Any], dev
 
 
 def _torch_owner(function: Any) -> str | None:
-    """The module of torch that a function comes from, None for any other: torch's annotations tell no shapes."""
+    """The module of torch that a function comes from, None for any other: torch's annotations give no shapes."""
     module = str(getattr(function, "__module__", ""))
     return module if module.partition(".")[0] == "torch" else None
 

@@ -1,11 +1,12 @@
-"""Every private torch name that Fuselight reaches, each behind a function of its own.
+"""Adapts torch: every private name of torch that Fuselight uses, each in a separate function.
 
-Invariant: nothing outside this package names a private torch attribute. Each module of it holds one group of names;
-what is replaced is put back by the block or the function that its docstring names. Where a torch version lacks a name,
-the feature that needs it says so and the rest goes on. Written for torch 2.11 to 2.13; 2.6 to 2.10 degrade per feature.
+Invariant: outside of this package and `virtual_gpu`, no code names a private attribute of torch. Each module holds one
+group of names. If a torch lacks a name, the feature that needs it reports that, and the rest works. Tested with torch
+2.11, 2.13 and 2.14; other releases from 2.6 on lose single features.
 """
 
-from fuselight.torch_api.artefacts import (
+from fuselight.torch_api.accuracy_rules import same, version_of
+from fuselight.torch_api.artifacts import (
     OpOverload,
     dispatch_keys,
     global_state,
@@ -22,7 +23,6 @@ from fuselight.torch_api.artefacts import (
     source_name,
     symbol_facts,
 )
-from fuselight.torch_api.comparing import same, version_of
 from fuselight.torch_api.devices import leave_driver_alone, use_driver
 from fuselight.torch_api.errors import (
     accelerator,
@@ -36,6 +36,7 @@ from fuselight.torch_api.errors import (
     recompile_limit_hit,
     restart,
 )
+from fuselight.torch_api.frame_text_cache import name_functions, named_files
 from fuselight.torch_api.frames import (
     RESUME,
     Positions,
@@ -50,10 +51,9 @@ from fuselight.torch_api.frames import (
     traced_places,
     user_stack,
 )
-from fuselight.torch_api.listening import LINE_EVERY, Listener, listen
-from fuselight.torch_api.preparing import compile_with_all_workers, fake_tensors, warm_up
-from fuselight.torch_api.settings import changed_config, set_dynamo_config, setting
-from fuselight.torch_api.sparing import name_functions, named_files
+from fuselight.torch_api.hooks import LINE_EVERY, Listener, listen
+from fuselight.torch_api.preparation import compile_with_all_workers, fake_tensors, warm_up
+from fuselight.torch_api.settings import changed_config, eager_random_numbers, set_dynamo_config, setting
 from fuselight.torch_api.targets import (
     backend_named,
     backend_within,
@@ -64,7 +64,13 @@ from fuselight.torch_api.targets import (
     replaced_compile,
     skip_frames,
 )
-from fuselight.torch_api.toolchain import cache_folder, cpp_compiler, driver_version, workers_assembler
+from fuselight.torch_api.toolchain import (
+    cache_folder,
+    cpp_compiler,
+    driver_version,
+    matching_triton,
+    workers_assembler,
+)
 
 __all__ = [
     "LINE_EVERY",
@@ -86,6 +92,7 @@ __all__ = [
     "disabled_reason",
     "dispatch_keys",
     "driver_version",
+    "eager_random_numbers",
     "exceptions",
     "fake_tensors",
     "frames_above",
@@ -109,6 +116,7 @@ __all__ = [
     "local_name",
     "local_scope",
     "managers",
+    "matching_triton",
     "name_functions",
     "named_files",
     "original_code",

@@ -1,8 +1,8 @@
 # ruff: noqa: SLF001 - private names are this package's business
-"""torch's own events of a compile, heard in this process: which phase begins and which ends.
+"""Records torch's own compile events in this process: which phase begins and which ends.
 
-torch tells its ChromiumEventLogger of each phase, whether or not TORCH_TRACE is set. Invariant: both methods are put
-back when the block ends, and what is raised here goes no further. Times are of `time.perf_counter_ns`.
+torch reports each phase to its ChromiumEventLogger, whether or not TORCH_TRACE is set. Invariant: both methods are
+restored when the block ends, and no exception of this module reaches torch. Times are `time.perf_counter_ns`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MOST = 50_000
 
 
 _ID_AT = 3
-"""Where `compile_id` stands behind the event's name, given by position."""
+"""Index of `compile_id` among the positional arguments after the event name."""
 
 
 @dataclass(frozen=True)
-class Phase:
+class CompilePhase:
     """One phase of a compile, on one thread."""
 
     name: str
@@ -44,20 +44,20 @@ class Phase:
 
 @dataclass
 class CompileEvents:
-    """What was heard between `start_ns` and `end_ns`; complete when the block has ended."""
+    """The events between `start_ns` and `end_ns`; complete when the block has ended."""
 
     start_ns: int
     thread: int
-    """The thread that entered the block: the one whose time is told of."""
+    """The thread that entered the block, whose time is reported."""
     end_ns: int = 0
-    phases: list[Phase] = field(default_factory=list)
+    phases: list[CompilePhase] = field(default_factory=list)
     """In the order in which they ended; those of one thread nest."""
     places: dict[str, Location] = field(default_factory=dict)
-    """Compile id to the user's function, or to the line where a function goes on behind a graph break."""
+    """Compile id to the user's function, or to the line where a function resumes after a graph break."""
     given_up: int = 0
-    """How many short phases are not among them, as there were too many."""
+    """Number of short phases that were dropped because there were too many."""
     problem: str = ""
-    """Why nothing was heard, or less than all."""
+    """Why no events, or not all of them, were recorded."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ class _Hearing:
             compile_id = None
             while stack:
                 one, start, compile_id = stack.pop()
-                self._keep(Phase(one, start, now, thread, compile_id))
+                self._keep(CompilePhase(one, start, now, thread, compile_id))
                 if one == name:
                     break
             place = _place(data)
@@ -106,9 +106,9 @@ class _Hearing:
             for thread, one in self._open.items():
                 while one.stack:
                     name, start, compile_id = one.stack.pop()
-                    self._keep(Phase(name, start, now, thread, compile_id))
+                    self._keep(CompilePhase(name, start, now, thread, compile_id))
 
-    def _keep(self, phase: Phase) -> None:
+    def _keep(self, phase: CompilePhase) -> None:
         phases = self.events.phases
         phases.append(phase)
         if len(phases) >= _MOST:  # what holds a phase is as long as it, so what stays still nests
@@ -120,7 +120,7 @@ class _Hearing:
 
 @contextlib.contextmanager
 def hear_compile_events() -> Iterator[CompileEvents]:
-    """Hear of the phases of each compile until the block ends. Calls that were open before it began are not told of."""
+    """Record the phases of each compile until the block ends. Phases that began before the block are left out."""
     events = CompileEvents(time.perf_counter_ns(), threading.get_ident())
     hearing = _Hearing(events)
     logger = getattr(torch._dynamo.utils, "ChromiumEventLogger", None)
@@ -171,7 +171,7 @@ def _guarded(hearing: _Hearing, hear: Callable[[], None]) -> None:
 
 
 def _compile_id(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """The id that the caller gives, else the one of the compile that goes on in this thread."""
+    """The id that the caller passes, or that of the compile that runs in this thread."""
     given = kwargs.get("compile_id") or (args[_ID_AT] if len(args) > _ID_AT else None)
     found = given or torch._guards.CompileContext.current_compile_id()
     return None if found is None else str(found)

@@ -1,8 +1,8 @@
 # ruff: noqa: SLF001 - private names are this package's business
-"""GPUs, asked about without waking the driver: for a process that others are forked from.
+"""Answers questions about GPUs without the driver, for a process that others are forked from.
 
-Where CUDA was initialised, or NVIDIA's device files were opened by way of NVML, no process that is forked afterwards
-can use CUDA ("initialization error" on an H200, torch 2.11). Invariant: between `leave_driver_alone` and `use_driver`,
+After CUDA was initialized, or NVML opened NVIDIA's device files, no process that is forked later can use CUDA
+("initialization error" on an H200, torch 2.11). Invariant: between `leave_driver_alone` and `use_driver`,
 `torch.cuda.is_available` and `device_count` are answered from the names of the device files; they themselves are not
 replaced, for Dynamo and users' modules keep references to them.
 """
@@ -55,7 +55,7 @@ def leaves_driver_alone() -> bool:
 
 
 def use_driver() -> None:
-    """Have torch ask the driver again, and forget what it was told before. For a fork of such a process."""
+    """Make torch ask the driver again and forget earlier answers. For a fork of such a process."""
     if _replaced.real is not None and _replaced.by_count is not None:
         torch.cuda._device_count_nvml = _replaced.real
         torch.cuda._nvml_based_avail = _replaced.by_count
@@ -67,8 +67,8 @@ def use_driver() -> None:
 def unseen() -> Iterator[None]:
     """While `leave_driver_alone` holds, let torch see no GPU until the block ends.
 
-    With one, each trace saves CUDA's random state (convert_frame.preserve_global_state), which initialises CUDA.
-    Without one, fake tensors have CUDA's device guard be one that does nothing, which counts the devices first.
+    With a GPU, each trace saves CUDA's random state (convert_frame.preserve_global_state), which initializes CUDA.
+    Without one, fake tensors install a CUDA device guard that does nothing, which counts the devices first.
     """
     if _replaced.real is None:
         yield

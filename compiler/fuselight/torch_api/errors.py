@@ -1,7 +1,7 @@
 # ruff: noqa: SLF001 - private names are this package's business
 """The exceptions of Dynamo and the registry of its graph breaks.
 
-Invariant: a type that this torch lacks is answered by one that nobody raises, so that `except` and `isinstance` hold.
+Invariant: a placeholder that nobody raises replaces a type that this torch lacks, so `except` and `isinstance` work.
 """
 
 from __future__ import annotations

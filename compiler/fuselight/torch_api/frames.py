@@ -1,8 +1,8 @@
 # ruff: noqa: SLF001 - private names are this package's business
 """Frames: those that Dynamo traces, those of Python above them, and the functions in which Dynamo resumes.
 
-Invariant: of a frame only its code object, its line and its positions are read, never its
-values; a translator is found as the `self` of a frame of Dynamo's own.
+Invariant: only the code object, the line and the positions of a frame are read, never its
+values; a translator is found as the `self` of one of Dynamo's own frames.
 """
 
 from __future__ import annotations

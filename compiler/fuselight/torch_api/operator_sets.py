@@ -104,7 +104,7 @@ def core_table() -> Table:
 
 
 def prims_table() -> Table:
-    """Everything that torch can decompose: what is left are prims, and operators without a decomposition."""
+    """Every decomposition of torch: only prims and operators without a decomposition remain."""
     return torch._decomp.decomposition_table
 
 

@@ -1,4 +1,4 @@
-"""What of torch's profiling has no public name: seeing each operator as it is called, with the line that calls it."""
+"""Records each operator call with the line that makes it: a part of torch's profiling without a public name."""
 
 from __future__ import annotations
 

@@ -6,7 +6,9 @@ Invariant: reading a setting prints nothing into the user's program.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -32,6 +34,17 @@ def changed_config() -> dict[str, str]:
         if value != default and not callable(value):
             out[name] = repr(value)
     return out
+
+
+@contextlib.contextmanager
+def eager_random_numbers() -> Iterator[None]:
+    """Inside, Inductor generates code that draws the random numbers of eager."""
+    inductor: Any = sys.modules.get("torch._inductor.config")
+    if inductor is None:  # another backend
+        yield
+        return
+    with inductor.patch(fallback_random=True):
+        yield
 
 
 def set_dynamo_config(name: str, value: object) -> None:

@@ -1,7 +1,7 @@
 # ruff: noqa: SLF001 - private names are this package's business
-"""What `torch.compile` was given and what it made of it.
+"""Inspects the functions and modules that `torch.compile` takes and returns.
 
-Invariant: a target is looked at from outside, never called.
+Invariant: a target is only inspected, never called.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def is_compiled(target: object) -> bool:
     )
 
 
-def compiled_parts(module: torch.nn.Module, is_users: Callable[[str], bool]) -> tuple[str, ...]:
+def compiled_parts(module: torch.nn.Module, is_user_file: Callable[[str], bool]) -> tuple[str, ...]:
     """Name what of `module`, which itself is not compiled, goes through torch.compile: methods, attributes, submodules.
 
-    A decorated method counts only where its file `is_users`: what a library's class compiles for itself says nothing
+    A decorated method counts only where `is_user_file`: what a library's class compiles for itself says nothing
     about what the user wants compiled.
     """
     found: list[str] = []
@@ -67,7 +67,7 @@ def compiled_parts(module: torch.nn.Module, is_users: Callable[[str], bool]) -> 
             if name not in vars(one)
             and _is_compiled_function(value)
             and (code := code_of(value)) is not None
-            and is_users(code.co_filename)
+            and is_user_file(code.co_filename)
         ]
         found.extend(f"{path}.{name}" if path else name for name in own)
     return tuple(found)

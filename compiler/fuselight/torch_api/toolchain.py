@@ -1,14 +1,16 @@
-"""What Inductor would compile with and where it would put it.
+"""The tools that Inductor would compile with, and its cache folder.
 
-Invariant: asking compiles nothing and starts no thread. A name that this torch lacks gives None.
+Invariant: a query compiles nothing and starts no thread. A name that this torch lacks gives None.
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib
+import importlib.metadata
 import inspect
 import os
+import re
 import sys
 import warnings
 from typing import Any
@@ -17,6 +19,20 @@ import torch
 
 ASSEMBLER = "TRITON_PTXAS_PATH"
 """The variable that names the ptxas of all of them."""
+
+TRITON_OF_TORCH = {
+    "2.6": "3.2.0",
+    "2.7": "3.3.1",
+    "2.8": "3.4.0",
+    "2.9": "3.5.1",
+    "2.10": "3.6.0",
+    "2.11": "3.6.0",
+    "2.12": "3.7.0",
+    "2.13": "3.7.1",
+    "2.14": "3.8.0",
+}
+"""The release of Triton that torch's CUDA builds of PyPI require, by torch's release."""
+_TRITON = re.compile(r"(?:triton|pytorch-triton|pytorch-triton-rocm)\s*(?:==|~=)\s*([\w.+]+)")
 
 
 def cpp_compiler() -> str | None:
@@ -29,6 +45,19 @@ def cpp_compiler() -> str | None:
         return str(get())
     except Exception:  # noqa: BLE001 - torch has an exception of its own for "none found", at another place in each release
         return None
+
+
+def matching_triton() -> str | None:
+    """The release of Triton that belongs to this torch; None for a torch that is not known here.
+
+    CUDA builds name it in their metadata. CPU builds name none, though the same release serves them.
+    """
+    try:
+        required = importlib.metadata.requires("torch") or []
+    except importlib.metadata.PackageNotFoundError:
+        required = []
+    named = next((match[1] for one in required if (match := _TRITON.match(one))), None)
+    return named or TRITON_OF_TORCH.get(".".join(str(torch.__version__).split(".")[:2]))
 
 
 def cache_folder() -> str | None:

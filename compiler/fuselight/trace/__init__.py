@@ -1,17 +1,17 @@
-"""TORCH_TRACE logs to parts of a Report, after the fact and without torch.
+"""Converts TORCH_TRACE logs to parts of a Report, after the run and without torch.
 
-`reasons` and `sources` read the texts that torch prints in a log and in a live exception alike.
+`reasons` and `sources` parse texts that torch prints both in a log and in an exception.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from fuselight.trace.events import Event
+from fuselight.trace.events import TraceEvent
 from fuselight.trace.parts import TraceParts, read_parts
 from fuselight.trace.reader import Stats, open_log, read_events
 
-__all__ = ["Event", "Stats", "TraceParts", "open_log", "read_events", "read_log", "read_parts"]
+__all__ = ["Stats", "TraceEvent", "TraceParts", "open_log", "read_events", "read_log", "read_parts"]
 
 
 def read_log(path: Path) -> tuple[TraceParts, Stats]:

@@ -1,7 +1,7 @@
-"""What a TORCH_TRACE log says, one frozen dataclass a kind, and one reader for each in one list.
+"""The events of a TORCH_TRACE log: one frozen dataclass and one reader for each kind.
 
-Invariant: a reader takes untrusted values and answers with a fact or raises `BadRecord`, nothing else; it evaluates and
-unpickles nothing.
+Invariant: a reader takes untrusted values and either returns a fact or raises `BadRecord`. It evaluates and unpickles
+nothing.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from fuselight.trace.reasons import Reason, read_reasons
 
 
 class BadRecord(ValueError):  # noqa: N818 - a record, not a program, is in error
-    """A record does not have the form that its kind has."""
+    """A record that does not have the form of its kind."""
 
 
 @dataclass(frozen=True)
 class FrameStarted:
-    """Dynamo begins with a frame: the Python stack, the frame itself last."""
+    """Dynamo started a frame: the Python stack, with the frame itself last."""
 
     stack: Stack
 
 
 @dataclass(frozen=True)
 class GraphBroke:
-    """A handled graph break. `where` is the place that the record's first line names."""
+    """A handled graph break. `where` is the location that the first line of the record names."""
 
     where: Location
     chain: tuple[Reason, ...]
@@ -39,21 +39,21 @@ class GraphBroke:
 
 @dataclass(frozen=True)
 class Recompiled:
-    """Why cache entries did not fit, one string each as torch prints it; empty where torch found no reason."""
+    """Why no cache entry matched: one string per entry, as torch prints it; empty if torch found no reason."""
 
     reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class GraphMade:
-    """A graph went to the backend."""
+    """Dynamo passed a graph to the backend."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class GuardsBuilt:
-    """The guards of a compile, as a printed tree."""
+    """The guards of a compile, printed as a tree."""
 
     count: int
     latency_us: float | None
@@ -61,14 +61,14 @@ class GuardsBuilt:
 
 @dataclass(frozen=True)
 class Errored:
-    """An exception came out of a compile: its traceback."""
+    """The traceback of an exception that a compile raised."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Measured:
-    """`compilation_metrics`, the fields that are used here."""
+class CompileMetrics:
+    """The fields of `compilation_metrics` that Fuselight uses."""
 
     compile_id: str | None
     function: str | None
@@ -94,7 +94,7 @@ class SymbolMade:
 
 @dataclass(frozen=True)
 class SymbolFixed:
-    """A symbol was fixed to a number."""
+    """A symbol was specialized to a number."""
 
     symbol: str
     sources: tuple[str, ...]
@@ -105,7 +105,7 @@ class SymbolFixed:
 
 @dataclass(frozen=True)
 class Unread:
-    """A kind that nothing here reads: kept by name, so that it can be counted."""
+    """A record of an unknown kind: its name is kept for the count."""
 
     kind: str
 
@@ -117,7 +117,7 @@ Fact = Union[  # noqa: UP007 - a list of nine reads better than a line of bars
     GraphMade,
     GuardsBuilt,
     Errored,
-    Measured,
+    CompileMetrics,
     SymbolMade,
     SymbolFixed,
     Unread,
@@ -125,8 +125,8 @@ Fact = Union[  # noqa: UP007 - a list of nine reads better than a line of bars
 
 
 @dataclass(frozen=True)
-class Event:
-    """A fact in its envelope."""
+class TraceEvent:
+    """A fact with its position in the log and its compile ID."""
 
     line: int
     """1-based line of the log at which the record starts."""
@@ -183,7 +183,7 @@ def _read_start(value: Any, _payload: str, strings: Strings) -> Fact:
 
 def _read_break(_value: Any, payload: str, _strings: Strings) -> Fact:
     found = _BROKE_AT.search(payload)
-    if found is None:  # a frame that Dynamo skipped: the refusal is told by the metrics
+    if found is None:  # a frame that Dynamo skipped: the metrics report it
         return Unread("dynamo_graph_break_reason without a place")
     reason, _, rest = payload[found.end() :].partition("\nUser code traceback:\n")
     reason = reason.partition("Graph Break Reason: ")[2]
@@ -196,7 +196,7 @@ def _read_break(_value: Any, payload: str, _strings: Strings) -> Fact:
 
 
 def _without_preface(reason: str) -> str:
-    """Torch says first how it goes on after the break, then, below an empty line, what broke."""
+    """Drop the first paragraph, in which torch states how it continues after the break; the reason follows."""
     head, gap, rest = reason.strip("\n").partition("\n\n")
     return rest if gap and head.rstrip().endswith(":") and "\n" not in head else reason.strip("\n")
 
@@ -242,7 +242,7 @@ def _read_error(_value: Any, payload: str, _strings: Strings) -> Fact:
 def _read_metrics(value: Any, _payload: str, _strings: Strings) -> Fact:
     metrics = _mapping(value)
     restarts = metrics.get("restart_reasons")
-    return Measured(
+    return CompileMetrics(
         compile_id=_text(metrics.get("compile_id")),
         function=_text(metrics.get("co_name")),
         path=_text(metrics.get("co_filename")),

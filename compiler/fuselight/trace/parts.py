@@ -1,7 +1,7 @@
-"""Events of a TORCH_TRACE log to the parts of a Report, as far as a log carries them.
+"""Builds the parts of a Report from the events of a TORCH_TRACE log.
 
-Invariant: what a log does not say stays empty: it has no new values of failed guards, no births of most guards, and no
-columns of source lines.
+Invariant: facts that a log does not hold stay empty. It has no new values of failed guards, no origin of most guards,
+and no source columns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fuselight.report import (
     text_key,
 )
 from fuselight.trace import events
-from fuselight.trace.events import Event
+from fuselight.trace.events import TraceEvent
 from fuselight.trace.sources import in_user_words
 
 _RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
@@ -38,7 +38,7 @@ _TORCH = re.compile(r"(?:^|[/\\])torch[/\\]")
 
 @dataclass(frozen=True)
 class TraceParts:
-    """What a log says, as fields of a Report."""
+    """The facts of a log, as fields of a Report."""
 
     frames: tuple[Frame, ...]
     compiles: tuple[Compile, ...]
@@ -50,7 +50,7 @@ class TraceParts:
 
 @dataclass
 class _Compile:
-    """What is known of one compile so far."""
+    """The facts of one compile that were read up to now."""
 
     stack: Stack = ()
     graph: str | None = None
@@ -58,10 +58,10 @@ class _Compile:
     symbols: dict[str, events.SymbolMade] = field(default_factory=dict)
     fixed: dict[str, events.SymbolFixed] = field(default_factory=dict)
     reasons: tuple[str, ...] | None = None
-    metrics: events.Measured | None = None
+    metrics: events.CompileMetrics | None = None
 
 
-def read_parts(stream: Iterable[Event]) -> TraceParts:
+def read_parts(stream: Iterable[TraceEvent]) -> TraceParts:
     """The parts of one log."""
     compiles: dict[str, _Compile] = {}
     broke: list[tuple[str, events.GraphBroke]] = []
@@ -83,7 +83,7 @@ def read_parts(stream: Iterable[Event]) -> TraceParts:
             one.symbols[fact.symbol] = fact
         elif isinstance(fact, events.SymbolFixed):
             one.fixed.setdefault(fact.symbol, fact)
-        elif isinstance(fact, events.Measured):
+        elif isinstance(fact, events.CompileMetrics):
             one.metrics = fact
     return _assemble(compiles, broke)
 
@@ -209,7 +209,7 @@ def _recompile(key: str, one: _Compile, frame: Frame, *, limited: bool) -> Recom
 
 
 def _limit(one: _Compile, frame: Frame) -> NotCompiled | None:
-    """A frame at its limit has reasons to recompile, and no trace that followed. Which limit, a log does not say."""
+    """A frame at its limit has reasons to recompile, but no later trace. The log does not name the limit."""
     if one.reasons is None or one.stack or one.graph is not None:
         return None
     reason = "a recompile limit is reached: calls that no cache entry fits run in eager"

@@ -1,9 +1,9 @@
 """Reads a TORCH_TRACE log as a stream of events.
 
-A record is a glog line (`V1120 23:31:51.1 18424 torch/x.py:1] {json}`); its payload follows, each line behind one
-tab.
-Invariant: any bytes are read to their end without an exception: what cannot be read is skipped and counted with its
-position, unknown kinds are kept by name, and no record takes more memory than the bounds below.
+A record is a glog line (`V1120 23:31:51.1 18424 torch/x.py:1] {json}`); its payload follows, each line indented by
+one tab.
+Invariant: any bytes are read to their end without an exception. A bad record is skipped and counted with its position,
+unknown kinds are kept by name, and no record takes more memory than the bounds below.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fuselight.trace.events import READERS, BadRecord, Event, Fact, Strings, Unread
+from fuselight.trace.events import READERS, BadRecord, Fact, Strings, TraceEvent, Unread
 
 MAX_LINE = 8 << 20
 MAX_PAYLOAD = 32 << 20
@@ -43,7 +43,7 @@ _ENVELOPE = {
 
 @dataclass
 class Stats:
-    """What was read, and what was not."""
+    """Counts of the records that were read and skipped."""
 
     records: int = 0
     kinds: collections.Counter[str] = field(default_factory=collections.Counter)
@@ -91,8 +91,8 @@ def bounded_lines(stream: io.BufferedIOBase | gzip.GzipFile | Any) -> Iterator[b
         yield line
 
 
-def read_events(lines: Iterable[bytes], stats: Stats) -> Iterator[Event]:
-    """The events of a log, in its order. Counts go to `stats`."""
+def read_events(lines: Iterable[bytes], stats: Stats) -> Iterator[TraceEvent]:
+    """The events of a log, in order; counts them in `stats`."""
     strings = Strings()
     record: _Record | None = None
     for number, raw in enumerate(lines, 1):
@@ -110,7 +110,7 @@ def read_events(lines: Iterable[bytes], stats: Stats) -> Iterator[Event]:
         yield from _finish(record, strings, stats)
 
 
-def _finish(record: _Record, strings: Strings, stats: Stats) -> Iterator[Event]:
+def _finish(record: _Record, strings: Strings, stats: Stats) -> Iterator[TraceEvent]:
     stats.records += 1
     try:
         event = _read(record, strings, stats)
@@ -121,7 +121,7 @@ def _finish(record: _Record, strings: Strings, stats: Stats) -> Iterator[Event]:
         yield event
 
 
-def _read(record: _Record, strings: Strings, stats: Stats) -> Event | None:
+def _read(record: _Record, strings: Strings, stats: Stats) -> TraceEvent | None:
     start = record.header.find("{")
     if start < 0:
         raise BadRecord("no JSON object on the line")
@@ -140,7 +140,7 @@ def _read(record: _Record, strings: Strings, stats: Stats) -> Event | None:
     fact: Fact = Unread(kind) if reader is None else reader(value, "\n".join(record.payload), strings)
     if isinstance(fact, Unread):
         stats.unread[fact.kind] += 1
-    return Event(
+    return TraceEvent(
         record.line, fact, _compile_id(header), _integer(header.get("attempt")), _integer(header.get("rank"))
     )
 

@@ -1,7 +1,7 @@
-"""The message of a graph break, as torch formats it, taken apart.
+"""Parses the message of a graph break, as torch formats it.
 
-Invariant: nothing of the message is lost: what is in no known section stays in the section above it. torch has no
-object for these parts, so the same function reads a live exception and a line of a recorded trace.
+Invariant: no text is lost except the middle of a huge message; text in an unknown section stays in the section above.
+torch has no object for these parts, so the same function reads an exception and a line of a trace.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ _VERBOSE = re.compile(r"\n*Set TORCHDYNAMO_VERBOSE=1 for the internal stack trac
 _SECTION = re.compile(
     r"^  (Explanation|Hint|Developer debug context|Higher Order Operator):[ ]?", re.MULTILINE
 )
+_LONGEST = 100_000
+"""Characters of a message that are read: the user's values stand in it, and may be of any size."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Reason:
 
 def read_reasons(message: str) -> tuple[Reason, ...]:
     """The chain in a message: the cause first, then what handling it ran into."""
+    if len(message) > _LONGEST:
+        message = f"{message[: _LONGEST // 2]}...{message[-_LONGEST // 2 :]}"
     message = _VERBOSE.sub("", _USER_CODE.sub("", message))
     return tuple(_read_reason(part) for part in CHAIN.split(message))
 

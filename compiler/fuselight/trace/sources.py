@@ -1,6 +1,6 @@
-"""Dynamo's names for where a value comes from, in the words of the user's code.
+"""Converts Dynamo's names for the source of a value to expressions of the user's code.
 
-Invariant: text in, text out, and never an error: a form that is not known is left as Dynamo writes it.
+Invariant: text in, text out, never an error: an unknown form stays as Dynamo writes it.
 `L['self']._modules['l']._parameters['weight']` -> `self.l.weight`, `L['x'].size()[0]` -> `x.size(0)`.
 """
 

@@ -1,12 +1,12 @@
 """Compiles the Triton kernels that Inductor generated, for any device, without a GPU and without launching them.
 
 Invariant: nothing outside this package imports Triton or names the private parts of Inductor's Triton runtime, and
-`assemble` never raises: what could not be had is in `failure` or `problems`. Written for Triton 3.6 and 3.7 with torch
+`assemble` never raises: `failure` and `problems` report what is missing. Written for Triton 3.6 and 3.7 with torch
 2.11 to 2.13.
 """
 
 from fuselight.report import Assembled
-from fuselight.triton_api.assembling import assemble
+from fuselight.triton_api.assembler import assemble
 from fuselight.triton_api.names import ptxas
 
 __all__ = ["Assembled", "assemble", "ptxas"]

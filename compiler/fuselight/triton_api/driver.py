@@ -1,8 +1,8 @@
-"""Makes Triton compile for a target of which there is no GPU and no driver, for one block of code.
+"""Makes Triton compile for a target without a GPU or a driver, for one block of code.
 
-Invariant: what is replaced is put back when the block ends, however it ends, and in a child that was forked while
-another thread was inside. Nothing is launched, no thread is started and no GPU is looked for: Triton's own drivers are
-neither made nor asked. One block at a time in a process: Triton keeps its driver in one global place.
+Invariant: every replaced attribute is restored when the block ends, even by an exception, and in a child forked
+while another thread was inside. Nothing is launched, no thread starts, and no GPU or driver of Triton's is queried. A
+process runs one block at a time, because Triton keeps its driver in one global variable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from fuselight.triton_api import names
 
 
-class VirtualDriver:
+class CompileOnlyDriver:
     """Answers what Triton asks its driver while it compiles: for which target."""
 
     def __init__(self, target: Any) -> None:
@@ -46,7 +46,7 @@ class VirtualDriver:
         return True
 
 
-class _Replaced:
+class _ReplacedDriver:
     """Who is inside, and how what was replaced is put back."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class _Replaced:
             self.lock, self.thread = threading.RLock(), 0
 
 
-_replaced = _Replaced()
+_replaced = _ReplacedDriver()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_replaced.after_fork)
 
@@ -79,7 +79,7 @@ def virtual_driver(target: Any, cache: str) -> Iterator[None]:
         _replaced.undo.append(undo)
         try:
             undo.callback(setattr, driver, "_active", driver._active)  # noqa: SLF001 - reading `active` would make one
-            driver.set_active(VirtualDriver(target))
+            driver.set_active(CompileOnlyDriver(target))
             for group in (knobs.cache, knobs.compilation, knobs.runtime):
                 undo.enter_context(group.scope())
             knobs.cache.dir = cache

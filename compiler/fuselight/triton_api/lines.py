@@ -1,7 +1,7 @@
-"""Line maps: from a line of a compiler's text to the line of the Triton source that it comes from.
+"""Line maps: from a line of a compiler's output to the line of the Triton source that it comes from.
 
-Invariant: any text gives as many numbers as it has lines, and never raises; a line whose origin is not in the text, or
-is in another file, has 0. Inlined code belongs to the innermost line of the source that led to it, so that a line of
+Invariant: the map has one number for each line of any text and never raises. A line whose origin is missing or in
+another file has 0. Inlined code belongs to the innermost line of the source that led to it, so that a line of
 `tl.sum` counts for the call of it.
 """
 
@@ -125,7 +125,7 @@ def _word(fields: str, name: str) -> str:
 
 
 def _assembler(lines: list[str], file: str) -> Iterator[int]:
-    """PTX and AMD's assembly: `.loc` holds for the instructions behind it."""
+    """PTX and AMD's assembly: `.loc` applies to the instructions after it."""
     own = {match[1] for line in lines if (match := _FILE.match(line)) and _is(match[2], match[3], file)}
     current = 0
     for line in lines:
@@ -143,7 +143,7 @@ def _is(directory: str | None, name: str, file: str) -> bool:
 
 
 def _sass(lines: list[str], file: str) -> Iterator[int]:
-    """What nvdisasm writes: a comment with file and line holds for the instructions behind it."""
+    """Output of nvdisasm: a comment with file and line applies to the instructions after it."""
     current = 0
     for line in lines:
         located = _DISASSEMBLED.match(line)

@@ -1,8 +1,8 @@
 # ruff: noqa: SLF001 - private names are this package's business
 """Reads the source of one Triton kernel as Inductor writes it, and asks Inductor's heuristics how it would be launched.
 
-Invariant: what Triton is asked to compile is what Inductor would ask it for the device, since Inductor's own code puts
-the request together; the source's own device is replaced by the one asked for. The user's autotuning cache is not read.
+Invariant: what Triton is asked to compile is what Inductor would ask it for the device, because Inductor's own code
+builds the request; the requested device replaces the device of the source. The user's autotuning cache is not read.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class KernelSource:
             "triton_helpers": nothing,
         }
         ask = types.FunctionType(real.__code__, names, real.__name__, real.__defaults__, real.__closure__)
+        ask.__kwdefaults__ = real.__kwdefaults__
         try:
             ask(self._autotuner, self._configs[index])
         except Asked as asked:

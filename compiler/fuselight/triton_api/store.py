@@ -1,7 +1,7 @@
-"""Keeps what was assembled: in memory, and on disk where a folder is given.
+"""Caches assembled kernels in memory, and on disk if a folder is given.
 
-Invariant: an entry is either whole or not there; the folder and the memory are bounded, and the entries that were used
-longest ago go first. A folder that cannot be read or written costs a sentence, never the answer.
+Invariant: an entry is either complete or absent. Folder and memory are bounded; the least recently used entries are
+removed first. A folder that cannot be read or written adds a warning and never loses the result.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the compiled binary says: registers, spills and assembly, by the tools in Triton's package or its own notes.
+"""Reads registers, spills and assembly of a compiled binary, with the tools in Triton's package or its metadata.
 
-Invariant: a tool that is missing, fails or takes too long costs its answer and gives a sentence; it never raises.
+Invariant: a tool that is missing, fails or takes too long gives a message in place of its result; it never raises.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The worker: a guest in the user's interpreter that runs targets, one process a run.
+"""The worker: runs inside the user's interpreter and executes targets, one process per run.
 
 `launch.py` is the entry, `host.py` the long-lived process that never runs user code, `child.py` one run.
 """

@@ -1,7 +1,7 @@
-"""The one answer of a run that has ended, from what it left in its folder and how it ended.
+"""Builds the answer of a run that has ended, from the files in its folder and its exit status.
 
-Invariant: `answer` always returns exactly one message. The run's own report is spliced in as it is, not parsed: it
-may be large; only a run that did not end by itself has its last report read, to add the failure that ended it.
+Invariant: `answer` always returns exactly one message. The run's own report is inserted without parsing, because it may
+be large. Only if a run did not end by itself, its last report is parsed to add the failure.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight.protocol import Refused, to_json
-from fuselight.report import Failure, Location, Report, Stack, TargetRef, Tier, Versions
-from fuselight.worker import endings, faults, wire
-from fuselight.worker.children import Running
+from fuselight.protocol import MeasureRequest, Refused, to_json
+from fuselight.report import Failure, Location, Report, Stack, TargetRef, Versions
+from fuselight.worker import fault_stacks, run_failures, wire
+from fuselight.worker.children import RunningChild
 
 
-def answer(running: Running, status: int, versions: Versions) -> bytes:
+def answer(running: RunningChild, status: int, versions: Versions) -> bytes:
     """Make the payload that answers the run; `status` is what `waitpid` gave."""
     if running.ending == "cancelled":
         return wire.dump(to_json(Refused(running.request.id, "cancelled")))
@@ -32,53 +32,53 @@ def answer(running: Running, status: int, versions: Versions) -> bytes:
 
 
 GROWS = frozenset({"kernels", "measured"})
-"""Phases of progress before which a run has kept more than it had: it is then sent as far as it goes."""
+"""Phases of progress that follow a new partial report; the host then sends that report."""
 
 
-def partial(running: Running) -> bytes | None:
-    """Make the payload that tells what the run has learnt so far, None where it has kept nothing."""
+def partial(running: RunningChild) -> bytes | None:
+    """Make the payload with everything that the run has recorded so far, None if it has written nothing."""
     report = _read(running.path("partial.json"))
     return None if report is None else _splice(running, report, "Partial")
 
 
-def wants_fake_tensors(running: Running, status: int) -> bool:
-    """Whether building the target needed more memory than there is: the run is then done again on fake tensors."""
-    if running.fake is not None or running.request.measure is not None:  # nothing fake can be timed
+def wants_fake_tensors(running: RunningChild, status: int) -> bool:
+    """Whether the run needed more memory than available to build the target, so that it is repeated on fake tensors."""
+    if running.fake is not None or isinstance(running.request, MeasureRequest):  # nothing fake can be timed
         return False
-    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == endings.OUT_OF_MEMORY:
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == run_failures.OUT_OF_MEMORY:
         return True
     return running.ending == "memory" and _phase(running) == "build"
 
 
-def _splice(running: Running, report: bytes, kind: str = "Answer") -> bytes:
+def _splice(running: RunningChild, report: bytes, kind: str = "Answer") -> bytes:
     head = {"type": kind, "id": running.request.id}
     output = encode(running.output())
     body = report[1:] if report[1:2] == b"}" else b"," + report[1:]
     return wire.dump(head)[:-1] + b',"report":{"output":' + wire.dump(output) + body + b"}"
 
 
-def _failure(running: Running, status: int) -> Failure:
+def _failure(running: RunningChild, status: int) -> Failure:
     limits = running.request.limits
     stack, phase, last = _stack(running), _phase(running), _place(running)
     stopped = _stopped(running)
     call = stopped.call if stopped else None
     if running.ending == "timeout":
-        measured = running.request.measure is not None
-        failure = endings.timeout_failure(limits.seconds, stack, phase, last, measured=measured)
+        measured = isinstance(running.request, MeasureRequest)
+        failure = run_failures.timeout_failure(limits.seconds, stack, phase, last, measured=measured)
         return replace(failure, call=call)
     if running.ending == "memory":
-        return replace(endings.memory_failure(limits.memory_mb, stack, phase, last), call=call)
+        return replace(run_failures.memory_failure(limits.memory_mb, stack, phase, last), call=call)
     if os.WIFSIGNALED(status):
-        return endings.signal_failure(os.WTERMSIG(status), stack, phase, last)
+        return run_failures.signal_failure(os.WTERMSIG(status), stack, phase, last)
     internal = _read(running.path("internal.txt"))
     if internal is not None:
-        return endings.internal_failure(internal.decode("utf-8", "replace"))
-    if os.WEXITSTATUS(status) == endings.INTERNAL or not os.path.isdir(running.directory):
-        return endings.lost_failure()
-    return endings.exit_failure(os.WEXITSTATUS(status), stack, call=None, phase=phase or "")
+        return run_failures.internal_failure(internal.decode("utf-8", "replace"))
+    if os.WEXITSTATUS(status) == run_failures.INTERNAL or not os.path.isdir(running.directory):
+        return run_failures.lost_failure()
+    return run_failures.exit_failure(os.WEXITSTATUS(status), stack, call=None, phase=phase or "")
 
 
-def _stopped(running: Running) -> Failure | None:
+def _stopped(running: RunningChild) -> Failure | None:
     data = _json(_read(running.path("stopped.json")))
     if data is None:
         return None
@@ -88,35 +88,37 @@ def _stopped(running: Running) -> Failure | None:
         return None
 
 
-def _stack(running: Running) -> Stack:
-    """Say where it was when it ended: it said so itself, or `faulthandler` did; empty where neither could."""
+def _stack(running: RunningChild) -> Stack:
+    """Find where the run was when it ended, from its own record or from `faulthandler`; empty if there is neither."""
     stopped = _stopped(running)
     if stopped is not None and stopped.stack:
         return stopped.stack
     dumps = (_read(running.path("faults.txt")) or b"").decode("utf-8", "replace")
     roots = running.request.roots
-    return tuple(place for place in faults.read_stack(dumps) if endings.is_shown(place.path, roots))
+    return tuple(
+        place for place in fault_stacks.read_stack(dumps) if run_failures.is_shown(place.path, roots)
+    )
 
 
-def _phase(running: Running) -> str | None:
+def _phase(running: RunningChild) -> str | None:
     stopped = _stopped(running)
     if stopped is not None:
         return stopped.phase
     return running.last.phase if running.last else None
 
 
-def _place(running: Running) -> Location | None:
+def _place(running: RunningChild) -> Location | None:
     last = running.last
     return Location(last.path, last.line) if last and last.path and last.line else None
 
 
-def _empty(running: Running, versions: Versions) -> dict[str, Any]:
+def _empty(running: RunningChild, versions: Versions) -> dict[str, Any]:
     request = running.request
     target = request.target
     report = Report(
         versions=versions,
         target=TargetRef(target.path, target.name, target.line, target.kind),
-        tier=Tier.CAPTURE,
+        tier=request.tier,
         generation=request.generation,
         roots=request.roots,
     )

@@ -1,7 +1,7 @@
-"""The process of a benchmark: it starts one process for each configuration, and runs nothing of the user's itself.
+"""The coordinator process of a benchmark: starts one process per configuration and runs no user code itself.
 
-Invariant: what it starts ends with it. Each process has a folder of its own, caches included, so that a first call is
-a cold one.
+Invariant: its child processes end with it. Each process has its own folder, including caches, so that a first call is a
+cold call.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from fuselight.codec import DecodeError, decode, encode
+from fuselight.codec import DecodeError, decode
 from fuselight.configurations import EAGER, ConfigurationError, parse_configuration
 from fuselight.measure import timing
-from fuselight.measure.measuring import Measuring
-from fuselight.measure.other import EndedError
-from fuselight.protocol import MeasurePlan
-from fuselight.report import Culprit, Failure, Location, Measured, Report
-from fuselight.worker import children, configuration, endings, faults, process, wire
-from fuselight.worker.state import Job, RunState, keep
+from fuselight.measure.coordinator import Measuring
+from fuselight.measure.remote import EndedError
+from fuselight.protocol import MeasurePlan, MeasureRequest, to_json
+from fuselight.report import Culprit, Failure, Location, Measured, Report, innermost_user_frame
+from fuselight.worker import children, configuration, fault_stacks, process, run_failures, wire
+from fuselight.worker.state import ChildJob, RunState, keep
 
 _LEAVES = 10.0
-"""Seconds that a process has to end by itself behind its last order."""
+"""Seconds that a process has to exit after its last order."""
 _LOOKS = 0.2
-"""Seconds between looks whether a process that has not answered is there."""
+"""Seconds between checks whether a process that has not answered is still alive."""
 _PAUSE = 0.005
 _SAYS = 0.3
-"""Seconds that a process has to write down where it is."""
+"""Seconds that a process has to record its position."""
 _OF_MEMORY = "OutOfMemoryError"
 _NO_COMPILER = "InvalidCxxCompiler"
-_EXAMINE = "mend the C++ compiler: `fuselight doctor` (Fuselight: Check the Environment) says how"
+_EXAMINE = "fix the C++ compiler: `fuselight doctor` (Fuselight: Check the Environment) says how"
 
 
 def coordinate(state: RunState) -> None:
-    """Measure the target of a run; what comes of it is in `state.measured` and `state.merged`."""
-    plan = state.job.request.measure or MeasurePlan()
+    """Measure the target of a run; stores the result in `state.measured` and `state.merged`."""
+    plan = _plan(state.job)
     try:
         names = _names(plan, compiled=state.job.request.target.compiled)
     except ConfigurationError as error:
@@ -56,10 +56,10 @@ def coordinate(state: RunState) -> None:
             )
         )
         return
-    started: dict[str, Process] = {}
+    started: dict[str, ConfigurationProcess] = {}
 
-    def start(name: str) -> Process:
-        started[name] = Process(state.job, name)
+    def start(name: str) -> ConfigurationProcess:
+        started[name] = ConfigurationProcess(state.job, name)
         return started[name]
 
     def known(measured: Measured) -> None:
@@ -71,7 +71,7 @@ def coordinate(state: RunState) -> None:
             "measured", f"{len(measured.configurations)} of {len(measured.order)} configurations", None, None
         )
 
-    def load() -> None:  # seconds; a fork finds it there
+    def load() -> None:  # takes seconds; forked processes inherit it
         if state.job.forked:
             timing.load(plan.device)
             importlib.import_module("fuselight.inductor")
@@ -86,6 +86,11 @@ def coordinate(state: RunState) -> None:
         _explain(state)
 
 
+def _plan(job: ChildJob) -> MeasurePlan:
+    request = job.request
+    return request.plan if isinstance(request, MeasureRequest) else MeasurePlan()
+
+
 def _names(plan: MeasurePlan, *, compiled: bool) -> tuple[str, ...]:
     asked = plan.configurations or ("written" if compiled else "default",)
     return tuple(dict.fromkeys([EAGER, *(parse_configuration(name).name for name in asked)]))
@@ -95,8 +100,8 @@ def _say(state: RunState, text: str) -> None:
     state.tell("measure", text, None, None)
 
 
-def _merged(started: dict[str, Process], before: Report | None) -> Report | None:
-    """The report of the first configuration that compiled, with the texts of all of them."""
+def _merged(started: dict[str, ConfigurationProcess], before: Report | None) -> Report | None:
+    """The report of the first configuration that compiled, with the texts of all configurations."""
     reports = {name: one.report for name, one in started.items() if one.report is not None}
     chosen = next((report for name, report in reports.items() if name != EAGER), reports.get(EAGER, before))
     if chosen is None:
@@ -108,7 +113,7 @@ def _merged(started: dict[str, Process], before: Report | None) -> Report | None
 
 
 def _explain(state: RunState) -> None:
-    """Where nothing could be measured, the run failed as its first configuration did."""
+    """If nothing could be measured, use the failure of the first configuration for the run."""
     measured = state.measured
     if measured is None or any(row.wall is not None for row in measured.configurations):
         return
@@ -117,7 +122,7 @@ def _explain(state: RunState) -> None:
 
 
 class _Started(Protocol):
-    """A process of the operating system."""
+    """An operating system process."""
 
     @property
     def pid(self) -> int:
@@ -125,7 +130,7 @@ class _Started(Protocol):
         ...
 
     def wait(self, seconds: float, /) -> int | None:
-        """Wait for its end. Returns its status, a signal's number below 0; None while it goes on."""
+        """Wait for its exit. Returns its status, below 0 for a signal; None if it is still running."""
         ...
 
 
@@ -145,7 +150,7 @@ class _Forked:
         return status
 
 
-def _fork(job: Job, name: str, channel: Connection) -> _Started:
+def _fork(job: ChildJob, name: str, channel: Connection) -> _Started:
     made = multiprocessing.get_context("fork").Process(
         target=configuration.main, args=(job, name, channel, os.getpid()), name=name
     )
@@ -154,7 +159,7 @@ def _fork(job: Job, name: str, channel: Connection) -> _Started:
 
 
 class _Spawned:
-    """A fresh process."""
+    """A new process."""
 
     def __init__(self, made: subprocess.Popen[bytes]) -> None:
         self._made = made
@@ -168,22 +173,22 @@ class _Spawned:
             return None
 
 
-def _spawn(job: Job, name: str, channel: Connection) -> _Started:
+def _spawn(job: ChildJob, name: str, channel: Connection) -> _Started:
     made = children.spawn(["--configuration", str(channel.fileno()), job.directory], (channel.fileno(),))
     with made.stdin or contextlib.nullcontext() as stdin:
         if stdin is not None:
-            stdin.write(wire.frame(wire.dump({"request": encode(job.request), "name": name})))
+            stdin.write(wire.frame(wire.dump({"request": to_json(job.request), "name": name})))
     return _Spawned(made)
 
 
 @dataclass
-class Process:
-    """The process of one configuration (measure.other.Other)."""
+class ConfigurationProcess:
+    """The process of one configuration (measure.remote.RemoteConfiguration)."""
 
-    job: Job
+    job: ChildJob
     name: str
     report: Report | None = None
-    """What it has learnt, once it has finished."""
+    """What the process recorded, once it has finished."""
     _directory: str = field(init=False)
     _channel: Connection = field(init=False)
     _process: _Started = field(init=False)
@@ -198,14 +203,14 @@ class Process:
             self._process = start(job, self.name, theirs)
 
     def ask(self, what: str, /, **details: Any) -> None:
-        """As measure.other.Other."""
+        """As in RemoteConfiguration."""
         try:
             self._channel.send_bytes(wire.dump({"do": what, **details}))
         except OSError:
             raise EndedError(self._why()) from None
 
     def answer(self, what: str, seconds: float, /) -> dict[str, Any]:
-        """As measure.other.Other."""
+        """As in RemoteConfiguration."""
         due = time.monotonic() + seconds if seconds else None
         try:
             self._wait(what, seconds, due)
@@ -219,7 +224,7 @@ class Process:
         return dict(said)
 
     def _wait(self, what: str, seconds: float, due: float | None) -> None:
-        """Wait until there is an answer, or an end to the waiting. Raises EndedError, and EOFError if it is gone."""
+        """Wait for an answer or the time limit. Raises EndedError, and EOFError if the process has exited."""
         while not self._channel.poll(_LOOKS):
             if self._process.wait(0) is not None and not self._channel.poll(0):
                 raise EOFError  # what it has forked may hold its end open
@@ -227,7 +232,7 @@ class Process:
                 raise EndedError(self._out_of_time(seconds, what))
 
     def end(self) -> None:
-        """End it, and whatever it has started."""
+        """End the process and everything that it has started."""
         self._channel.close()
         self._kill()
 
@@ -240,7 +245,7 @@ class Process:
         self._process.wait(_LEAVES)
 
     def _out_of_time(self, seconds: float, phase: str) -> Failure:
-        """End it, once it has said where it is."""
+        """End the process after it has recorded its position."""
         faults_path = os.path.join(self._directory, "faults.txt")
         with contextlib.suppress(OSError):
             os.kill(self._process.pid, process.SAMPLE_SIGNAL)
@@ -248,34 +253,36 @@ class Process:
         self._kill()
         stack: tuple[Location, ...] = ()
         with contextlib.suppress(OSError), open(faults_path, encoding="utf-8", errors="replace") as file:
-            stack = faults.read_stack(file.read())
-        place = faults.innermost_in(stack, self.job.request.roots)
-        plan = self.job.request.measure
-        if phase != "search" and plan is not None and plan.limit_seconds:
+            stack = fault_stacks.read_stack(file.read())
+        place = innermost_user_frame(stack, self.job.request.roots)
+        plan = _plan(self.job)
+        if phase != "search" and plan.limit_seconds:
             seconds = plan.limit_seconds  # of which so many were left; a search has a limit of its own
-        failure = endings.timeout_failure(seconds, (place,) if place else (), "measure", None, measured=True)
+        failure = run_failures.timeout_failure(
+            seconds, (place,) if place else (), "measure", None, measured=True
+        )
         return replace(failure, phase=phase)
 
     def _why(self) -> Failure:
-        """Why it is gone, as it says itself, else as its end shows."""
+        """The reason for its exit, from its own record or its exit status."""
         status = self._process.wait(_LEAVES)
         report = self._read("answer.json") or self._read("partial.json")
         if report is not None and report.failures:
             return _in_their_kind(report.failures[-1])
         phase = "measure"
         if status is None:  # it goes on, without the channel
-            return _in_their_kind(endings.descriptors_failure(self.job.request, phase, None, ()))
+            return _in_their_kind(run_failures.descriptors_failure(self.job.request, phase, None, ()))
         if status < 0:
-            return endings.signal_failure(-status, (), phase, None)
-        if status == endings.OUT_OF_MEMORY:
-            return endings.memory_failure(self.job.request.limits.memory_mb, (), phase, None)
+            return run_failures.signal_failure(-status, (), phase, None)
+        if status == run_failures.OUT_OF_MEMORY:
+            return run_failures.memory_failure(self.job.request.limits.memory_mb, (), phase, None)
         text = ""
         with (
             contextlib.suppress(OSError),
             open(os.path.join(self._directory, "internal.txt"), encoding="utf-8") as file,
         ):
             text = file.read()
-        return endings.internal_failure(text or f"its process ended with status {status}")
+        return run_failures.internal_failure(text or f"its process ended with status {status}")
 
     def _read(self, name: str) -> Report | None:
         try:
@@ -287,12 +294,13 @@ class Process:
 
 
 def _in_their_kind(failure: Failure) -> Failure:
-    """A failure of torch's by what there is to do: for want of memory there may be enough when the others are gone."""
+    """Classify a torch failure by its remedy: out of memory may succeed after the other processes have ended."""
     if _OF_MEMORY in (failure.exception or "") or _OF_MEMORY in failure.message:
         return replace(failure, kind="memory")
     if failure.kind == "descriptors":
         return replace(
-            failure, next_step="close only what the program has opened: a benchmark talks through others"
+            failure,
+            next_step="close only what the program opened: the benchmark needs the others",
         )
     if _NO_COMPILER in failure.message:
         return replace(failure, culprit=Culprit.ENVIRONMENT, kind="toolchain", next_step=_EXAMINE)

@@ -1,7 +1,7 @@
-"""Start the process of one run, and keep what comes out of it until it ends.
+"""Starts the process of one run and collects its output until it ends.
 
-Invariant: a run is the leader of a process group of its own, reads `/dev/null`, and has its own pipes for what it
-prints; it holds no descriptor of the host's. What it prints is kept as a bounded tail however much it is.
+Invariant: a run leads its own process group, reads `/dev/null`, has its own output pipes, and holds no descriptor of
+the host. Only a bounded tail of its output is kept.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fuselight.codec import encode
-from fuselight.protocol import Analyse, Progress
-from fuselight.report import Location, Output
-from fuselight.worker import faults, fork_rules, process, wire
+from fuselight.protocol import Progress, RunRequest, to_json
+from fuselight.report import Location, Output, innermost_user_frame
+from fuselight.worker import fault_stacks, fork_rules, process, wire
 
 if TYPE_CHECKING:
-    from fuselight.worker.state import Job
+    from fuselight.worker.folders import HostFolder
+    from fuselight.worker.state import ChildJob
 
 _CHUNK = 1 << 16
+_exit = os._exit  # bound before user code can replace it: a run never returns into the host's code
 
 
 class Tail:
-    """The last bytes of a stream, and how many there were."""
+    """The last bytes of a stream, and the total count."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -39,7 +39,7 @@ class Tail:
         self._kept = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Take in what came."""
+        """Append data."""
         self.total += len(data)
         self._kept += data
         if len(self._kept) > 2 * self.limit:
@@ -51,10 +51,10 @@ class Tail:
 
 
 @dataclass
-class Running:
-    """A run in progress, as its host sees it."""
+class RunningChild:
+    """A run in progress, from the host's side."""
 
-    request: Analyse
+    request: RunRequest
     pid: int
     directory: str
     progress: int
@@ -65,12 +65,12 @@ class Running:
     reader: wire.FrameReader = field(default_factory=wire.FrameReader)
     last: Progress | None = None
     ending: str | None = None
-    """Why it is being ended: `cancelled`, `timeout` or `memory`."""
+    """Reason for ending it: `cancelled`, `timeout` or `memory`."""
     kill_at: float | None = None
     asked: int | None = None
-    """While it is being asked where it is: the size that its dumps had before, in bytes."""
+    """While its position is requested: the size that its stack dumps had before, in bytes."""
     dumped: int = 0
-    """The size of its dumps at the last look, in bytes."""
+    """The size of its stack dumps at the last check, in bytes."""
     measured: float = 0.0
     """When the memory of its whole tree was last measured."""
 
@@ -80,7 +80,7 @@ class Running:
 
     @property
     def pipes(self) -> tuple[int, int, int]:
-        """Our ends of its pipes."""
+        """The host's ends of its pipes."""
         return self.progress, self.stdout, self.stderr
 
     def output(self) -> Output:
@@ -93,7 +93,7 @@ class Running:
         return os.path.join(self.directory, name)
 
     def end(self, why: str, *, grace: float) -> None:
-        """Have it end: by itself within `grace` seconds, so that it can say where it was, else killed."""
+        """Ask it to end within `grace` seconds, so that it can record its position, then kill it."""
         self.ending = why
         self.kill_at = time.monotonic() + grace
         if grace > 0:
@@ -118,7 +118,7 @@ class Running:
             file.seek(self.asked)
             text = file.read().decode("utf-8", "replace")
         self.asked = None
-        return faults.innermost_in(faults.read_stack(text), self.request.roots)
+        return innermost_user_frame(fault_stacks.read_stack(text), self.request.roots)
 
     def _dump_size(self) -> int:
         try:
@@ -127,7 +127,7 @@ class Running:
             return 0
 
     def remove(self) -> None:
-        """Close our ends of its pipes and delete its folder."""
+        """Close the host's ends of its pipes and delete its folder."""
         for descriptor in self.pipes:
             os.close(descriptor)
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -160,16 +160,16 @@ class Pipes:
 
 
 def fork_run(
-    request: Analyse,
+    request: RunRequest,
     *,
-    base: str,
+    folder: HostFolder,
     close: Iterable[int],
     fake: str | None,
-    job: Callable[[str, int], Job],
-    work: Callable[[Job], None],
-) -> Running:
+    job: Callable[[str, int], ChildJob],
+    work: Callable[[ChildJob], None],
+) -> RunningChild:
     """Fork the process of a run. `job` makes its job of its folder and its progress descriptor."""
-    directory = tempfile.mkdtemp(prefix="run-", dir=base)
+    directory = folder.new_folder("run-")
     pipes = Pipes.make()
     host = os.getpid()
     _flush()
@@ -184,11 +184,11 @@ def fork_run(
             ) as file:
                 traceback.print_exc(file=file)
         finally:
-            os._exit(1)
+            _exit(1)
     with contextlib.suppress(OSError):  # both sides do it: whichever comes first
         os.setpgid(pid, pid)
     pipes.close_theirs()
-    return Running(request, pid, directory, *pipes.ours(), fake=fake)
+    return RunningChild(request, pid, directory, *pipes.ours(), fake=fake)
 
 
 def become_run(host: int, pipes: Pipes, close: Iterable[int]) -> None:
@@ -216,9 +216,11 @@ def become_run(host: int, pipes: Pipes, close: Iterable[int]) -> None:
         setattr(sys, f"__{name}__", stream)
 
 
-def spawn_process(base: str, environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], str, Pipes]:
+def spawn_process(
+    folder: HostFolder, environment: Mapping[str, str]
+) -> tuple[subprocess.Popen[bytes], str, Pipes]:
     """Start a process for one run where there is no fork. It imports torch and waits for its job on descriptor 0."""
-    directory = tempfile.mkdtemp(prefix="run-", dir=base)
+    directory = folder.new_folder("run-")
     pipes = Pipes.make()
     child = spawn(
         ["--child", str(pipes.progress[1]), directory],
@@ -233,7 +235,7 @@ def spawn_process(base: str, environment: Mapping[str, str]) -> tuple[subprocess
 
 
 def spawn(arguments: Sequence[str], descriptors: Sequence[int], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a fresh process of ours with these arguments; it has the descriptors, and waits for its job on 0."""
+    """Start a new worker process with these arguments and descriptors; it waits for its job on descriptor 0."""
     launch = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py")
     flags = sys.orig_argv[1 : sys.orig_argv.index(sys.argv[0])]
     command = [sys.executable, *flags, launch, *arguments]
@@ -244,12 +246,12 @@ def spawn(arguments: Sequence[str], descriptors: Sequence[int], **options: Any) 
     return made
 
 
-def give_job(child: subprocess.Popen[bytes], request: Analyse, fake: str | None) -> None:
+def give_job(child: subprocess.Popen[bytes], request: RunRequest, fake: str | None) -> None:
     """Hand a waiting process its job."""
     if child.stdin is None:
         raise BrokenPipeError("the process has no standard input")
     with child.stdin:
-        child.stdin.write(wire.frame(wire.dump({"request": encode(request), "fake": fake})))
+        child.stdin.write(wire.frame(wire.dump({"request": to_json(request), "fake": fake})))
 
 
 def read_available(descriptor: int) -> tuple[bytes, bool]:
@@ -268,7 +270,7 @@ def read_available(descriptor: int) -> tuple[bytes, bool]:
 
 
 def _flush() -> None:
-    """Empty our buffers, or the fork would print them again."""
+    """Flush our buffers, or the fork would print their contents again."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()

@@ -1,6 +1,6 @@
 """The process of one configuration: builds the target, and measures it as its coordinator orders.
 
-Invariant: it answers each order once. Whatever the user's code raises ends it, with a report that says why.
+Invariant: it answers each order once. An exception of user code ends it, with a report that says why.
 """
 
 from __future__ import annotations
@@ -22,31 +22,34 @@ from fuselight import dynamo, torch_api
 from fuselight.codec import encode
 from fuselight.configurations import EAGER, Configuration, parse_configuration
 from fuselight.devices import find
-from fuselight.measure import machine, results, timing
-from fuselight.measure.configured import Compiled, configured
-from fuselight.measure.judging import Judging
-from fuselight.measure.measuring import FLOAT64
-from fuselight.measure.one import One
-from fuselight.measure.reference import Sparing, float64_results, varies
-from fuselight.measure.results import Results
-from fuselight.measure.working import Unit, on_device, work_of
-from fuselight.protocol import MeasurePlan
+from fuselight.measure import timing
+from fuselight.measure.accuracy import results
+from fuselight.measure.accuracy.check import AccuracyCheck
+from fuselight.measure.accuracy.reference import Sparing, float64_results, varies
+from fuselight.measure.accuracy.results import CallResults
+from fuselight.measure.compile_configuration import Compiled, configured
+from fuselight.measure.coordinator import FLOAT64
+from fuselight.measure.machine import conditions
+from fuselight.measure.measured_call import Unit, on_device, work_of
+from fuselight.measure.session import ConfigurationSession
+from fuselight.protocol import MeasurePlan, MeasureRequest
 from fuselight.report import Call, Culprit, Device, Failure, Work
 from fuselight.target.calls import PlannedCall, Prepared, compiled_form
-from fuselight.target.present import present_device
+from fuselight.target.present_device import present_device
 from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
-from fuselight.worker import child, endings, process, wire
-from fuselight.worker.state import Job, RunState, identity, put
+from fuselight.worker import child, process, wire
+from fuselight.worker.state import ChildJob, RunState, identity, put
+from fuselight.worker.target_run import Climb, report_descriptors, run_target
 
 _CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 
 
-def main(job: Job, name: str, channel: Connection, parent: int) -> None:
-    """Serve until the coordinator closes; ends the process."""
+def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
+    """Serve orders until the coordinator closes the channel; ends the process."""
     process.die_with_parent(parent)
     request = job.request
-    kept = request.measure.keep_caches if request.measure is not None else ""
+    kept = _plan(job).keep_caches
     caches = os.path.join(kept, name) if kept else job.directory
     for variable, folder in _CACHES.items():
         os.environ[variable] = os.path.join(caches, folder)
@@ -55,32 +58,39 @@ def main(job: Job, name: str, channel: Connection, parent: int) -> None:
     torch_api.compile_with_all_workers()
     if hasattr(os, "register_at_fork"):  # a fork of the user's must not hold the channel, nor answer
         os.register_at_fork(after_in_child=channel.close)
-    child.run(replace(job, request=request), Conduct(name, channel, identity(channel.fileno())))
+    strategy = MeasureCalls(name, channel, identity(channel.fileno()))
+
+    def work(state: RunState) -> None:
+        state.label = name
+        run_target(state, strategy)
+
+    child.run(replace(job, request=request), work, timed=True)
 
 
 @dataclass
-class Conduct:
-    """What one process of a benchmark does with the target (state.Conduct)."""
+class MeasureCalls:
+    """Measures one call in one configuration, in the steps that the coordinator orders (target_run.RunStrategy)."""
 
     name: str
     channel: Connection
-    opened: tuple[int, int] | None
-    """Which open file the channel is: its number may by now be a file of the user's."""
+    channel_identity: tuple[int, int] | None
+    """Identity of the channel's open file: user code may have reused its descriptor."""
+    runs_main: bool = False
     compiled: Compiled = field(init=False)
     device: torch.device = field(init=False)
-    one: One | None = None
-    """What is measured; None in the reference's process."""
-    before: machine.Look = field(init=False)
+    session: ConfigurationSession | None = None
+    """None in the reference process."""
+    before: conditions.Look = field(init=False)
 
     @property
     def configuration(self) -> Configuration:
-        """What torch.compile makes here; in the reference's process, nothing."""
+        """The configuration of torch.compile; the reference process compiles nothing."""
         return parse_configuration(EAGER if self.name == FLOAT64 else self.name)
 
     @contextlib.contextmanager
     def compiling(self, state: RunState) -> Iterator[dynamo.CompileCalls]:
-        """Choose the device, and have torch.compile do as the configuration says."""
-        self.device = machine.choose(_plan(state).device)
+        """Choose the device, and make torch.compile follow the configuration."""
+        self.device = conditions.choose(_plan(state.job).device)
         timing.load(self.device.type)
         target: Device | None = None
         if self.device.type == "cuda":
@@ -90,10 +100,10 @@ class Conduct:
         with configured(self.configuration, state.device) as self.compiled:
             yield dynamo.CompileCalls()
 
-    def make(self, state: RunState, climb: Callable[[], Answered], names: Mapping[str, Any]) -> None:
-        """Build the call, and do what is ordered until the coordinator is content."""
-        plan = _plan(state)
-        planned = _planned(climb(), plan)
+    def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
+        """Build the call, and follow orders until the coordinator closes the channel."""
+        plan = _plan(state.job)
+        planned = _planned(answered, plan)
         state.calls.append(Call(0, planned.text, planned.location))
         state.notes.extend(planned.notes)
         state.planned = 1
@@ -101,11 +111,11 @@ class Conduct:
             state.failures.append(_fake_inputs(planned.text))
             return
 
-        there = [planned]
+        available = [planned]  # what a provider returned may have taken long to make
 
         def build() -> Prepared:
             set_seeds()
-            made = there.pop() if there else _planned(climb(), plan)
+            made = available.pop() if available else _planned(climb(), plan)
             prepared = on_device(made.build(), names, self.device)
             training = work_of(plan.work, prepared) is not Work.INFERENCE
             return replace(prepared, options=replace(prepared.options, train=training))
@@ -130,7 +140,7 @@ class Conduct:
                 prepared = build()
             state.phase = "measure"
             unit = Unit(prepared, compiled(prepared), work_of(plan.work, prepared))
-            one = self.one = One(
+            session = self.session = ConfigurationSession(
                 plan,
                 self.device,
                 self.compiled,
@@ -139,7 +149,7 @@ class Conduct:
                 lambda text: state.tell("measure", f"{self.name}: {text}", None, None),
                 lambda: state.frame_count,
             )
-            judging = Judging(one, lambda: _results_of(build, compiled, plan.work))
+            check = AccuracyCheck(session, lambda: _results_of(build, compiled, plan.work))
             entered.enter_context(unit.mode())
             entered.enter_context(state.recorder.call(0))
             orders.update(
@@ -147,13 +157,14 @@ class Conduct:
                     "first": lambda: self._first(state),
                     "warm": self._warm,
                     "round": self._round,
-                    "judge": judging.judge,
-                    "weigh": one.weigh,
-                    "profile": one.profile,
+                    "judge": check.judge,
+                    "judge_random": check.judge_random,
+                    "weigh": session.weigh,
+                    "profile": session.profile,
                     "read": functools.partial(self._read, state),
-                    "isolate": one.isolate,
-                    "search": judging.search,
-                    "finish": lambda: self._learn(state),
+                    "isolate": session.isolate,
+                    "search": check.search,
+                    "finish": lambda: self._write_report(state),
                 }
             )
 
@@ -162,7 +173,7 @@ class Conduct:
             self._serve(state, orders)
 
     def _serve(self, state: RunState, orders: Mapping[str, Callable[..., dict[str, Any] | None]]) -> None:
-        """Answer orders until the other side closes, or the user's code has closed the channel."""
+        """Answer orders until the coordinator closes the channel, or user code has closed it."""
         while self._has_channel(state):
             try:
                 said = wire.load(self.channel.recv_bytes())
@@ -170,11 +181,11 @@ class Conduct:
                 return
             if self.device.type == "cuda":
                 torch.cuda.set_device(self.device)  # again: the file may choose one of its own
-            before = self.one.counted_us if self.one is not None else 0.0
+            before = self.session.counted_us if self.session is not None else 0.0
             answer = orders[said.pop("do")](**said) or {}
-            if self.one is not None:
-                answer["row"] = encode(self.one.row)
-                answer["seconds"] = (self.one.counted_us - before) / 1e6
+            if self.session is not None:
+                answer["row"] = encode(self.session.row)
+                answer["seconds"] = (self.session.counted_us - before) / 1e6
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(Exception):  # the user's, by now
                     stream.flush()  # what was printed is not lost when this process is ended
@@ -185,35 +196,34 @@ class Conduct:
     def _has_channel(self, state: RunState) -> bool:
         if self.channel.closed:  # a process that the target has forked, and that came back from it
             return False
-        if identity(self.channel.fileno()) == self.opened:
+        if identity(self.channel.fileno()) == self.channel_identity:
             return True
-        if not any(failure.kind == "descriptors" for failure in state.failures):
-            state.failures.append(endings.descriptors_failure(state.job.request, state.phase, 0, state.calls))
+        report_descriptors(state)
         return False
 
     def _first(self, state: RunState) -> dict[str, Any]:
-        one = self._measured
-        self.before = machine.look(self.device)
-        one.first()
-        said = {"fresh": one.unit.fresh, "work": one.unit.work.value, "device": self.device.type}
-        said["machine"] = encode(machine.machine_of(self.before, self.before))
-        if self.name == EAGER and one.results is not None:
-            one.results.save(_results(state))
-            said["results"] = _results(state)
-        return said
+        session = self._session
+        self.before = conditions.look(self.device)
+        session.first()
+        answer = {"fresh": session.unit.fresh, "work": session.unit.work.value, "device": self.device.type}
+        answer["machine"] = encode(conditions.machine_of(self.before, self.before))
+        if self.name == EAGER and session.results is not None:
+            session.results.save(_results(state))
+            answer["results"] = _results(state)
+        return answer
 
     def _warm(self) -> dict[str, Any]:
-        self._measured.warm()
-        return {"us": self._measured.us}
+        self._session.warm()
+        return {"us": self._session.us}
 
     @property
-    def _measured(self) -> One:
-        if self.one is None:
-            raise RuntimeError("the reference's process measures nothing")
-        return self.one
+    def _session(self) -> ConfigurationSession:
+        if self.session is None:
+            raise RuntimeError("the process of the reference measures nothing")
+        return self.session
 
     def _reference(self, state: RunState, build: Callable[[], Prepared], work: Work | None) -> dict[str, Any]:
-        """What the call gives in float64, and whether it gives something else each time; nothing is compiled here."""
+        """Results of the call in float64, and whether eager's results vary; compiles nothing."""
         build = Sparing(build)
         state.tell("measure", "whether eager gives the same each time", None, None)
         said: dict[str, Any] = {"varies": varies(build, work)}
@@ -227,39 +237,39 @@ class Conduct:
         return said
 
     def _round(self, calls: int) -> None:
-        self._measured.round(calls)
+        self._session.round(calls)
 
     def _read(self, state: RunState, *, look: bool) -> dict[str, Any]:
-        """Where the time of a call goes; and how the machine is now, which takes as long."""
+        """Read the profile and, with `look`, the machine's state."""
         parts = state.recorder.parts()
         with ThreadPoolExecutor(1) as beside, _no_collection():
-            looking = beside.submit(machine.look, self.device) if look else None
-            self._measured.read(parts.breaks, parts.not_compiled)
+            looking = beside.submit(conditions.look, self.device) if look else None
+            self._session.read(parts.breaks, parts.not_compiled)
         if looking is None:
             return {}
-        return {"machine": encode(machine.machine_of(self.before, looking.result()))}
+        return {"machine": encode(conditions.machine_of(self.before, looking.result()))}
 
-    def _learn(self, state: RunState) -> None:
-        """Write down, once, what the recorder has learnt of the compile."""
+    def _write_report(self, state: RunState) -> None:
+        """Write the report of the compile, once."""
         path = os.path.join(state.job.directory, "report.json")
         if os.path.exists(path):
             return
         parts = state.recorder.parts()
-        self._measured.finish(parts.compiles, parts.frames, len(parts.breaks), len(parts.recompiles))
+        self._session.finish(parts.compiles, parts.frames, len(parts.breaks), len(parts.recompiles))
         state.problems.extend(self.compiled.problems)
         report = state.report()
         variables = {name: text for name, text in report.environment.variables.items() if name not in _CACHES}
-        whole = replace(
+        complete = replace(
             report,
             environment=replace(report.environment, variables=variables),
             texts={**report.texts, **self.compiled.texts},
         )
-        put(path, wire.dump(encode(whole)))
+        put(path, wire.dump(encode(complete)))
 
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Inside, no garbage is looked for: that takes a third of the time, and the events are all needed."""
+    """Disable garbage collection inside the block: it would take a third of the time and free nothing."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -269,8 +279,9 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _plan(state: RunState) -> MeasurePlan:
-    return state.job.request.measure or MeasurePlan()
+def _plan(job: ChildJob) -> MeasurePlan:
+    request = job.request
+    return request.plan if isinstance(request, MeasureRequest) else MeasurePlan()
 
 
 def _planned(answered: Answered, plan: MeasurePlan) -> PlannedCall:
@@ -281,7 +292,7 @@ def _results_of(
     build: Callable[[], Prepared],
     compiled: Callable[[Prepared], Callable[..., Any]],
     work: Work | None,
-) -> Results:
+) -> CallResults:
     prepared = build()
     return results.of_call(prepared, compiled(prepared), work)
 

@@ -1,10 +1,9 @@
-"""What must hold in a process that is forked after importing torch, and how to see that it does.
+"""Rules for a process that forks after importing torch, and checks of these rules.
 
-A parallel operator, a large backward or an Inductor compile leaves a thread pool behind, and a child forked after
-that hangs at its first parallel operator; a parent that has initialised CUDA poisons CUDA in every child. Invariant:
-`violations` is empty in the host at each fork. What counts is what is there behind a fork: OpenBLAS, for one, ends its
-threads before a fork and starts them again when it needs them; jemalloc does without its own. Linux only, as forking
-is.
+A parallel operator, a large backward or an Inductor compile starts a thread pool, and a child forked afterwards hangs
+at its first parallel operator. A parent that has initialized CUDA breaks CUDA in every child. Invariant: `violations`
+is empty in the host at each fork. Only threads that remain after a fork count: OpenBLAS, for example, ends its threads
+before a fork and restarts them when needed, and jemalloc works without its thread. Linux only, as forking is.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ HOST_VARIABLES = {
 """Set in the host before torch is imported; a child gets the user's own values back."""
 
 HOST_UNSET = ("TORCH_TRACE", "TORCH_LOGS_OUT")
-"""Taken away in the host: every child would write to the log file that the host opened."""
+"""Removed in the host: every child would write to the log file that the host opened."""
 
 _DISPENSABLE = frozenset({b"jemalloc_bg_thd"})
 """Names of threads without which a library does in a fork: jemalloc, which comes with pyarrow, and so with pandas,
@@ -34,7 +33,7 @@ _EXITING = 0x4
 
 
 class Baseline(NamedTuple):
-    """Threads that a fork leaves alone, once torch was imported, and before anything was computed."""
+    """Threads of the process after importing torch and before any computation; a fork leaves these alone."""
 
     threads: int
 
@@ -45,24 +44,24 @@ def baseline() -> Baseline:
 
 
 def violations(before: Baseline) -> tuple[str, ...]:
-    """Say in plain words which rules this process breaks. Forks once if there are new threads, see `settle`."""
+    """Describe which rules this process breaks. Forks once if there are new threads, see `prepare_to_fork`."""
     found = []
     threads = _threads_behind_a_fork(before.threads)
     if threads > before.threads:
         found.append(f"{threads - before.threads} new threads")
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
-        found.append("CUDA is initialised")
+        found.append("CUDA is initialized")
     devices = nvidia_descriptors()
     if devices:
         found.append(f"open descriptors of {', '.join(devices)}")
     return tuple(found)
 
 
-def settle() -> None:
-    """Fork a child that ends at once, so that libraries that end their threads before a fork have done so.
+def prepare_to_fork() -> None:
+    """Fork a child that exits at once, so that libraries that end their threads before a fork have done so.
 
-    Takes some milliseconds. Where no process can be started, what is to be done before a fork was done all the same.
+    Takes a few milliseconds. If no process can be started, the libraries' handlers before the fork still ran.
     """
     with contextlib.suppress(OSError):
         pid = fork()
@@ -73,7 +72,7 @@ def settle() -> None:
 
 
 def fork() -> int:
-    """Fork as `os.fork` does, whatever warnings are to the user: an error would lose the number of the child."""
+    """Fork as `os.fork` does, even if the user turns warnings into errors: an error would lose the child's PID."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: the process is multi-threaded
         return os.fork()
@@ -82,19 +81,19 @@ def fork() -> int:
 def _threads_behind_a_fork(expected: int) -> int:
     """Count the threads. Only if there are more than `expected` it takes a fork to see which of them stay."""
     if thread_count() > expected:
-        settle()
+        prepare_to_fork()
     return thread_count()
 
 
 def thread_count() -> int:
-    """Count the threads of this process, native ones included, that a fork would take from somebody."""
+    """Count the threads of this process, native threads included, that a fork would not copy."""
     return sum(_is_needed(name) for name in os.listdir("/proc/self/task"))
 
 
 def _is_needed(thread: str) -> bool:
-    """Say whether a thread goes on, and is none that a fork can do without.
+    """Whether a thread is still running and a fork needs it.
 
-    One that has run its last can be joined already, and be listed still.
+    A thread that has finished can still be listed.
     """
     try:
         with open(f"/proc/self/task/{thread}/stat", "rb") as file:

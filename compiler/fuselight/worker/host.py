@@ -1,7 +1,7 @@
-"""The host: imports torch once, forks one child a run, and answers each request exactly once.
+"""The host: imports torch once, forks one child per run, and answers each request exactly once.
 
 Invariant: no user code runs in this process, and the fork rules (fork_rules.py) hold at each fork. It has one thread
-and one loop; nothing in the loop waits. Where there is no fork it starts a fresh process for each run ahead of need.
+and one loop that never blocks. Without fork, it starts a new process for each run in advance.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,13 +20,13 @@ from fuselight.codec import DecodeError, decode
 from fuselight.environment import versions
 from fuselight.protocol import (
     PROTOCOL,
-    Analyse,
     Cancel,
     Hello,
     Locate,
     Log,
     Progress,
     Refused,
+    RunRequest,
     Shutdown,
     Started,
     ToServer,
@@ -36,14 +35,14 @@ from fuselight.protocol import (
 )
 from fuselight.report import Culprit, Failure
 from fuselight.worker import answers, children, folders, fork_rules, limits, preload, process, warm, wire
-from fuselight.worker.children import Running
+from fuselight.worker.children import RunningChild
 
 _POLL = 0.1
-"""Seconds between looks at time and memory, while a run is on."""
+"""Seconds between checks of time and memory while a run is active."""
 
 
 def main(started_with: frozenset[str]) -> int:
-    """Serve until the other side closes. Takes descriptors 0 and 1 away from everything else."""
+    """Serve until the server closes the pipe. Reserves descriptors 0 and 1 for the protocol."""
     incoming, outgoing = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -59,18 +58,18 @@ def main(started_with: frozenset[str]) -> int:
 
 
 class Host:
-    """The state of the loop: the runs in progress by id, and what each descriptor's readiness means."""
+    """The state of the loop: the active runs by id, and the handler of each descriptor."""
 
     def __init__(self, incoming: int, outgoing: int, started_with: frozenset[str]) -> None:
         self._incoming, self._outgoing = incoming, outgoing
         self._started_with = started_with
         self._reader = wire.FrameReader()
         self._selector = selectors.DefaultSelector()
-        self._runs: dict[int, Running] = {}
+        self._runs: dict[int, RunningChild] = {}
         self._environment = dict(os.environ)
-        self._base = folders.private_folder()
+        self._folder = folders.HostFolder()
         self._forks = sys.platform.startswith("linux") and not os.environ.get("FUSELIGHT_NO_FORK")
-        self._preload = preload.Preload(self._base)
+        self._preload = preload.Preload(self._folder)
         self._spare: tuple[subprocess.Popen[bytes], str, children.Pipes] | None = None
         self._open = True
         self._closing: tuple[int, ...] = ()
@@ -83,13 +82,14 @@ class Host:
         except warm.Unusable as unusable:
             self._send(Hello(hello.protocol, unusable.versions, hello.pid, hello.forks, unusable.failure))
             return False
-        self._send(Hello(hello.protocol, self._warm.versions, hello.pid, hello.forks))
+        packages = warm.package_folders()
+        self._send(Hello(hello.protocol, self._warm.versions, hello.pid, hello.forks, packages=packages))
         for broken in self._warm.violations:
             self._log("warning", f"fork rule broken while getting ready: {broken}")
         return True
 
     def serve(self) -> None:
-        """Handle messages, children and limits until the other side closes or asks for the end."""
+        """Handle messages, children and limits until the server closes the pipe or requests the shutdown."""
         process.adopt_orphans()
         wake_read, wake_write = os.pipe()
         for descriptor in (wake_read, wake_write):
@@ -100,7 +100,7 @@ class Host:
         self._selector.register(self._incoming, selectors.EVENT_READ, self._read_requests)
         self._selector.register(wake_read, selectors.EVENT_READ, lambda: children.read_available(wake_read))
         if not self._forks:
-            self._spare = children.spawn_process(self._base, self._environment)
+            self._spare = children.spawn_process(self._folder, self._environment)
         while self._open:
             timeout = _POLL if self._runs else self._preload.patience()
             for key, _ in self._selector.select(timeout):
@@ -115,16 +115,9 @@ class Host:
                     self._log("info", line)
 
     def close(self) -> None:
-        """End every run and leave nothing behind."""
-        for running in self._runs.values():
-            process.kill_group(running.pid)
-        if self._spare is not None:
-            process.kill_group(self._spare[0].pid)
-        self._preload.stop()
-        for pid in process.children_of(os.getpid()):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        shutil.rmtree(self._base, ignore_errors=True)
+        """End every descendant process, including those in other sessions, and delete the folder."""
+        process.kill_descendants()
+        self._folder.remove()
 
     # Messages
 
@@ -148,7 +141,7 @@ class Host:
         except (wire.WireError, DecodeError) as error:
             self._refuse_bad(data, error)
             return
-        if isinstance(message, Analyse):
+        if isinstance(message, RunRequest):
             self._start(message, None)
         elif isinstance(message, Cancel):
             running = self._runs.get(message.id)
@@ -176,7 +169,7 @@ class Host:
             )
             self._send(Refused(number, "bad_request", failure))
 
-    def _start(self, request: Analyse, fake: str | None) -> None:
+    def _start(self, request: RunRequest, fake: str | None) -> None:
         if request.id in self._runs:
             self._log("error", f"request {request.id} is running already: not started again")
             return
@@ -197,32 +190,35 @@ class Host:
             self._selector.register(descriptor, selectors.EVENT_READ, _reader(self, running, descriptor))
         self._tell_started(running)
 
-    def _tell_started(self, running: Running) -> None:
+    def _tell_started(self, running: RunningChild) -> None:
         self._send(Started(running.request.id, running.pid, limits.due(running, forks=self._forks)))
 
-    def _fork(self, request: Analyse, fake: str | None) -> Running:
+    def _fork(self, request: RunRequest, fake: str | None) -> RunningChild:
         for broken in fork_rules.violations(self._warm.baseline):
             self._log("error", f"fork rule broken: {broken}; the run may hang")
         others = [descriptor for running in self._runs.values() for descriptor in running.pipes]
         return self._warm.fork(
             request,
-            base=self._base,
+            folder=self._folder,
             close=(*self._closing, *others),
             fake=fake,
             environment=self._environment,
             started_with=self._started_with,
         )
 
-    def _spawn(self, request: Analyse, fake: str | None) -> Running:
+    def _spawn(self, request: RunRequest, fake: str | None) -> RunningChild:
         spare, self._spare = self._spare, None
-        child, directory, pipes = spare or children.spawn_process(self._base, self._environment)
+        if spare is not None and not os.path.isdir(spare[1]):  # user code deleted it
+            process.kill_group(spare[0].pid)
+            spare = None
+        child, directory, pipes = spare or children.spawn_process(self._folder, self._environment)
         children.give_job(child, request, fake)
-        self._spare = children.spawn_process(self._base, self._environment)
-        return Running(request, child.pid, directory, *pipes.ours(), fake=fake)
+        self._spare = children.spawn_process(self._folder, self._environment)
+        return RunningChild(request, child.pid, directory, *pipes.ours(), fake=fake)
 
     # Children
 
-    def _read_progress(self, running: Running) -> None:
+    def _read_progress(self, running: RunningChild) -> None:
         data, ended = children.read_available(running.progress)
         try:
             for payload in running.reader.feed(data):
@@ -234,7 +230,7 @@ class Host:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(running.progress)
 
-    def _pass_on(self, running: Running, payload: bytes) -> None:
+    def _pass_on(self, running: RunningChild, payload: bytes) -> None:
         with contextlib.suppress(wire.WireError, DecodeError):
             progress = decode(Progress, wire.load(payload))
             ready, running.last = running.last is None and not self._forks, progress
@@ -245,7 +241,7 @@ class Host:
             if progress.phase in answers.GROWS and (so_far := answers.partial(running)) is not None:
                 self._write(so_far)
 
-    def read_output(self, running: Running, descriptor: int) -> None:
+    def read_output(self, running: RunningChild, descriptor: int) -> None:
         """Keep what a run printed."""
         data, ended = children.read_available(descriptor)
         running.tails[descriptor].add(data)
@@ -254,7 +250,7 @@ class Host:
                 self._selector.unregister(descriptor)
 
     def _tell_places(self) -> None:
-        """Pass on where the runs that were asked are."""
+        """Forward the positions of the runs that were asked."""
         for running in self._runs.values():
             place = running.place() if running.asked is not None else None
             if place is not None and running.last is not None:
@@ -270,7 +266,7 @@ class Host:
         if not self._runs:
             self._kill_orphans()
 
-    def _finish(self, running: Running, status: int) -> None:
+    def _finish(self, running: RunningChild, status: int) -> None:
         request = running.request
         for descriptor in (running.stdout, running.stderr):
             self.read_output(running, descriptor)
@@ -282,7 +278,9 @@ class Host:
         try:
             if answers.wants_fake_tensors(running, status):
                 limit = request.limits.memory_mb
-                self._start(request, f"building it for real needs more memory than the limit of {limit} MB")
+                self._start(
+                    request, f"building it with real tensors needs more memory than the limit of {limit} MB"
+                )
                 return
             self._log("debug", f"run {request.id} ended with {answers.describe_status(status)}")
             self._write(answers.answer(running, status, self._warm.versions))
@@ -292,7 +290,7 @@ class Host:
             running.remove()
 
     def _kill_orphans(self) -> None:
-        """Kill what a run has left behind outside its process group, as a daemon does that it started."""
+        """Kill processes that a run left outside of its process group, such as daemons."""
         known = set(self._preload.pids())
         if self._spare is not None:
             known.add(self._spare[0].pid)
@@ -323,5 +321,5 @@ class Host:
         self._send(Log(level, text))
 
 
-def _reader(host: Host, running: Running, descriptor: int) -> Callable[[], None]:
+def _reader(host: Host, running: RunningChild, descriptor: int) -> Callable[[], None]:
     return lambda: host.read_output(running, descriptor)

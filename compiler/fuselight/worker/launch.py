@@ -1,13 +1,14 @@
-"""Entry of every process of ours in the user's interpreter, run by path: `python -X utf8 .../worker/launch.py`.
+"""Entry point of every worker process in the user's interpreter, run by path: `python -X utf8 .../worker/launch.py`.
 
-Invariant: we enter as a guest. Our folder does not stay on `sys.path` (a user's `import wire` must find theirs),
-PYTHONPATH is not touched, and the `fuselight` that loads is the one beside this file, whatever is installed.
+Invariant: the user's environment is unaffected. Our folder does not stay on `sys.path` (a user's `import wire` must
+find the user's module), PYTHONPATH is unchanged, and the loaded `fuselight` is the package that contains this file,
+whatever is installed.
 
-    launch.py                              the host: speaks the protocol on descriptors 0 and 1
-    launch.py --child FD DIRECTORY         one run, where there is no fork
-    launch.py --configuration FD DIRECTORY one configuration of a benchmark, where there is no fork
-    launch.py doctor                       what this interpreter can compile
-    launch.py run --report FILE [--root DIR ...] -- SCRIPT ARGS...    a user's program under the recorder
+launch.py: the host, which speaks the protocol on descriptors 0 and 1
+launch.py --child FD DIRECTORY: one run, without fork
+launch.py --configuration FD DIRECTORY: one configuration of a benchmark, without fork
+launch.py doctor: what this interpreter can compile
+launch.py run --report FILE [--root DIR ...] -- SCRIPT ARGS...: a user's program under the recorder
 """
 
 # ruff: noqa: ANN201, PLC0415, UP032, UP036 - an older Python must read this file far enough to be told,
@@ -56,11 +57,11 @@ def main():
 
         return examine(sys.argv[2:])
     if sys.argv[1:2] == ["--child"]:
-        from fuselight.worker.spawned import main as run_spawned
+        from fuselight.worker.spawned_child import main as run_spawned
 
         return run_spawned(int(sys.argv[2]), sys.argv[3], STARTED_WITH)
     if sys.argv[1:2] == ["--configuration"]:
-        from fuselight.worker.spawned import configuration
+        from fuselight.worker.spawned_child import configuration
 
         return configuration(int(sys.argv[2]), sys.argv[3], STARTED_WITH)
     from fuselight.worker.host import main as run_host

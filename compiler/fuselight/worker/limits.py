@@ -1,7 +1,7 @@
-"""The limits of a run: how long it may take, and how much memory it may use.
+"""Limits of a run: its duration and its memory.
 
-Invariant: a run at a limit is asked to end, so that it can say where it was, and killed when it does not; one far
-beyond its memory is killed at once. Nothing here waits.
+Invariant: a run at a limit is asked to end, so that it can record its position, and is killed if it does not. A run far
+beyond its memory limit is killed at once. Nothing here blocks.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from fuselight.worker import process
-from fuselight.worker.children import Running
+from fuselight.worker.children import RunningChild
 
 _TREE_EVERY = 0.5
 """Seconds between looks at the memory of a run's whole process tree."""
@@ -21,14 +21,14 @@ _HARD_MEMORY = 1.25
 """Beyond this part of the memory limit a run is killed at once."""
 
 
-def due(running: Running, *, forks: bool) -> float | None:
+def due(running: RunningChild, *, forks: bool) -> float | None:
     """Seconds from `running.started` after which the run has ended or is being killed; None: it has no such limit."""
     seconds = _seconds(running, forks=forks)
     return seconds + _GRACE if seconds else None
 
 
-def enforce(running: Running, *, forks: bool) -> None:
-    """Look at a run, and end it if it is at a limit."""
+def enforce(running: RunningChild, *, forks: bool) -> None:
+    """Check a run, and end it if it has reached a limit."""
     now = time.monotonic()
     if running.kill_at is not None:
         if now >= running.kill_at:
@@ -44,15 +44,15 @@ def enforce(running: Running, *, forks: bool) -> None:
         running.end("memory", grace=0 if used > limit * _HARD_MEMORY else _GRACE)
 
 
-def _seconds(running: Running, *, forks: bool) -> float:
+def _seconds(running: RunningChild, *, forks: bool) -> float:
     """How long the run may take from `running.started` on; 0 is for ever."""
     seconds = running.request.limits.seconds
     importing_torch = not forks and running.last is None
     return seconds + _READY if seconds and importing_torch else seconds
 
 
-def _memory(running: Running, limit: int, now: float) -> int | None:
-    """Measure a run: its first process each time, and all of it now and then, which costs a look at each."""
+def _memory(running: RunningChild, limit: int, now: float) -> int | None:
+    """Measure a run's memory: its first process each time, its whole process tree now and then."""
     if now - running.measured < _TREE_EVERY:
         return process.resident(running.pid)
     running.measured = now

@@ -1,9 +1,9 @@
-"""Do in the host what runs did with installed packages, so that the next run finds it done.
+"""Preloads installed packages in the host, so that later runs start faster.
 
-That is to import them, and to have Dynamo list the functions of their files.
+The host imports what runs imported, and lists the functions of files as Dynamo did in them.
 
-Invariant: the host imports nothing that has not been imported first in a throw-away child, with the fork rules
-holding afterwards. A package that breaks a rule there is left to the runs for good. Only idle time is used.
+Invariant: the host imports only modules that a throw-away child imported first without breaking a fork rule. A package
+that breaks a rule is never preloaded. Only idle time is used.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import shutil
 import signal
 import sys
 import sysconfig
-import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fuselight.worker import fork_rules, process
+from fuselight.worker.folders import HostFolder
 
 _LIMIT = 120.0
 """Seconds that a throw-away child may take."""
@@ -31,9 +31,10 @@ _IDLE = 30.0
 """Seconds that the host's loop may sleep when there is nothing to do."""
 _SOON = 0.05
 _STEP = 0.1
-"""Seconds of importing, behind which the host looks whether it is asked for anything."""
+"""Seconds of importing after which the host checks for messages."""
 _MOST = 20_000
-"""Names, and files, that the host hears of: far more than torch and its friends have. The rest is left to the runs."""
+"""Maximum names, and files, that the host accepts: far more than torch and its dependencies have. The runs import the
+rest."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class _Trial:
 
 
 class Preload:
-    """What is wanted, what is being tried in a child, and what has been found good and is to be imported."""
+    """Names that are wanted, being tried in a child, or ready to be imported."""
 
-    def __init__(self, base: str) -> None:
-        self._base = base
+    def __init__(self, folder: HostFolder) -> None:
+        self._folder = folder
         self._wanted: list[str] = []
         self._good: list[str] = []
         self._imported, self._importing = 0, 0.0
@@ -58,7 +59,7 @@ class Preload:
         self._bad: dict[str, str] = {}
         self._news: list[str] = []
         self._judged: set[str] = set()
-        """Every name that a trial has come to: whatever became of it, it is not tried again."""
+        """Every name that a trial has reached: it is not tried again, whatever the result."""
         self._trial: _Trial | None = None
         self._places = tuple(
             os.path.realpath(sysconfig.get_path(name)) + os.sep
@@ -66,7 +67,7 @@ class Preload:
         )
 
     def want(self, path: str) -> None:
-        """Take in what a run has left at `path`: the modules that it imported, and the files that Dynamo has listed."""
+        """Add what a run has written at `path`: the modules that it imported, and the files that Dynamo has listed."""
         try:
             with open(path, "rb") as file:
                 ahead = json.load(file)
@@ -109,7 +110,7 @@ class Preload:
             process.kill_group(self._trial.pid)
 
     def go_on(self, baseline: fork_rules.Baseline, close: Iterable[int]) -> list[str]:
-        """Do the next small step, while no run is on. Returns lines for the log."""
+        """Do the next small step while no run is active. Returns lines for the log."""
         if self._news:
             news, self._news = self._news, []
             return news
@@ -131,7 +132,7 @@ class Preload:
         return next((path for path, done in self._files.items() if not done), None)
 
     def reap(self) -> None:
-        """Take in the result of a trial that has ended."""
+        """Collect the result of a trial that has ended."""
         if self._trial is None:
             return
         try:
@@ -144,14 +145,14 @@ class Preload:
         self._trial = None
 
     def _judge(self, trial: _Trial) -> None:
-        """Read the verdicts; what the trial did not come to is wanted still."""
+        """Read the verdicts; names that the trial did not reach stay wanted."""
         tried, before = set(), set(self._bad)
         for line in _lines(os.path.join(trial.directory, "trial.txt")):
             verdict, _, rest = line.partition(" ")
             package, _, what = rest.partition(" ")
             tried.add(package)
             if verdict == "try":
-                self._bad[package] = "to import it ends the process, or never ends"
+                self._bad[package] = "importing it ends the process or does not return"
             elif verdict == "bad":
                 self._bad[package] = what
             else:
@@ -165,7 +166,7 @@ class Preload:
             self._wanted.clear()  # the trial itself did not work: the runs import for themselves
 
     def _try(self, names: list[str], close: Iterable[int]) -> _Trial:
-        directory = tempfile.mkdtemp(prefix="trial-", dir=self._base)
+        directory = self._folder.new_folder("trial-")
         host = os.getpid()
         pid = fork_rules.fork()
         if pid == 0:
@@ -184,7 +185,7 @@ class Preload:
         return _Trial(pid, tuple(names), directory, time.monotonic())
 
     def _import_good(self, baseline: fork_rules.Baseline) -> list[str]:
-        """Import for a moment: a request that comes meanwhile waits. Returns lines when all is imported."""
+        """Import for a short time, during which requests wait. Returns log lines when everything is imported."""
         start = time.monotonic()
         while self._good and time.monotonic() - start < _STEP:
             self._imported += _imported(self._good.pop(0), self._places)

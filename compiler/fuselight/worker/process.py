@@ -1,7 +1,7 @@
-"""What the kernel is told about our processes: die with the parent, may be sampled, whose memory is how large.
+"""Process control through the kernel: death with the parent, sampling permission, and memory use.
 
-Invariant: everything here degrades to doing nothing (or to None) where a kernel lacks it; none of it is needed for
-a right answer, only for a quick end and a good message.
+Invariant: a function does nothing (or returns None) if the kernel lacks the feature. Correct answers never need it; it
+only makes runs end faster and messages better.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -19,12 +20,13 @@ _PR_SET_PTRACER = 0x59616D61
 _PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
 
 SOFT_SIGNAL: int = signal.SIGRTMAX - 2 if hasattr(signal, "SIGRTMAX") else signal.SIGUSR2
-"""Asks a run to stop by itself and to say where it is. A real-time signal: programs use SIGUSR1 and 2 themselves."""
+"""Asks a run to stop and to record its position. A real-time signal: programs use SIGUSR1 and SIGUSR2 themselves."""
 
 SAMPLE_SIGNAL: int = signal.SIGURG
 """Asks a run to dump its stack and go on. Ignored by default, so that it harms no program that a run turns into."""
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_PAUSE = 0.01
 
 
 def _prctl(option: int, value: int | ctypes.c_ulong) -> None:
@@ -35,7 +37,7 @@ def _prctl(option: int, value: int | ctypes.c_ulong) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent `parent` ends; at once if it has ended already."""
+    """Make the kernel kill this process when its parent `parent` ends; at once if it has ended already."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(0)
@@ -47,13 +49,33 @@ def allow_sampling() -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever our children leave behind, so that it can be found and killed."""
+    """Become the parent of orphaned descendants, so that they can be found and killed."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def children_of(pid: int) -> tuple[int, ...]:
     """List the direct children of `pid`; empty where there is no /proc."""
     return tuple(child for child, parent in _parents().items() if parent == pid)
+
+
+def kill_descendants(seconds: float = 5.0) -> None:
+    """Kill all processes below this one and collect them, within `seconds`.
+
+    What a killed process leaves behind becomes our child (`adopt_orphans`), and is killed next.
+    """
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        below = descendants(os.getpid())[1:]
+        for pid in below:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            if not below:
+                return
+        time.sleep(_PAUSE)
 
 
 def descendants(pid: int) -> tuple[int, ...]:

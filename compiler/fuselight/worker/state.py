@@ -1,7 +1,7 @@
-"""What one run is given, what it has learnt so far, and how it tells and keeps that.
+"""State of one run: its request, its records, its progress messages and its report.
 
-Invariant: what is kept is a file put in place whole, opened by path: user code may have closed every descriptor, and
-may end the process at any time. Nothing is sent or kept by a process that user code has forked.
+Invariant: a file appears complete or not at all, and is opened by path: user code may have closed every descriptor, and
+may end the process at any time. A process that user code forked sends and writes nothing.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from types import CodeType
+from typing import TYPE_CHECKING
 
 from fuselight import dynamo, torch_api
 from fuselight.codec import encode
-from fuselight.growing import GrowingJson
-from fuselight.protocol import Analyse, Progress
+from fuselight.incremental_json import GrowingJson
+from fuselight.inputs.records import MOST_CALLS, ConstructorCalls, call_text, is_resumed
+from fuselight.protocol import Progress, RunRequest
 from fuselight.report import (
     Assembled,
     Call,
@@ -29,31 +30,34 @@ from fuselight.report import (
     Measured,
     Note,
     Problem,
+    Recorded,
     Report,
     Rung,
     TargetRef,
+    is_user_file,
 )
 from fuselight.target import importing
 from fuselight.target.calls import asked_notes
 from fuselight.worker import wire
+from fuselight.worker.originals import Originals
 
 if TYPE_CHECKING:
     from fuselight.inductor import Generation
     from fuselight.prims import OperatorPaths
-    from fuselight.target.rungs import Answered
 
 _PROGRESS_EVERY = 0.1
 
-# As they are before any user code runs, which may put its own in their place, as tests do that mock them.
-getpid = os.getpid
+# Bound before any user code runs, which may replace them, as tests do that mock them.
+getpid, exit_now = os.getpid, os._exit
 _fstat, _write, _rename, _open = os.fstat, os.write, os.replace, open
+_perf_counter, _monotonic = time.perf_counter, time.monotonic
 
 
 @dataclass(frozen=True)
-class Job:
-    """What one run is given."""
+class ChildJob:
+    """The input of one run."""
 
-    request: Analyse
+    request: RunRequest
     directory: str
     """Private folder of this run: answer, partial answer and fault dumps go here."""
     started_with: frozenset[str]
@@ -67,35 +71,19 @@ class Job:
 
     @property
     def forked(self) -> bool:
-        """Whether its process is a fork of the host, and so may fork others; else each process is a fresh one."""
+        """Whether its process is a fork of the host and may fork others; otherwise each process starts fresh."""
         return self.threads is not None
 
 
 _DOING = {"import": "importing", "build": "building", "trace": "compiling", "kernels": "compiling"}
-"""Phases in words, for a run that is one of several: which one does it is told as well."""
-
-
-class Conduct(Protocol):
-    """What a run does with its target, where that is not to make its calls once."""
-
-    name: str
-    """What its progress is told of."""
-
-    def compiling(self, state: RunState) -> AbstractContextManager[dynamo.CompileCalls]:
-        """Inside, torch.compile makes what this run is about."""
-        ...
-
-    def make(self, state: RunState, climb: Callable[[], Answered], names: Mapping[str, Any]) -> None:
-        """Do it, with inputs that `climb` gives anew each time, and the names of the user's file."""
-        ...
+"""Phases in words, for the progress of a run with a label."""
 
 
 @dataclass
 class RunState:
-    """What one run knows so far."""
+    """The records of one run."""
 
-    job: Job
-    recorder: dynamo.Recorder
+    job: ChildJob
     sources: importing.Sources
     pid: int
     phase: str = "import"
@@ -124,34 +112,58 @@ class RunState:
     progress_at: float = 0.0
     frame_count: int = 0
     """Frames that Dynamo has begun with."""
-    conduct: Conduct | None = None
+    label: str = ""
+    """Name of the configuration, where this run is one of several processes of a benchmark."""
     merged: Report | None = None
-    """Tier measured: what the process of one configuration has learnt of the target."""
+    """Tier measured: the report of one configuration's process."""
     measured: Measured | None = None
+    recorded: dict[Recorded, None] = field(default_factory=dict)
+    """Calls that the `__main__` block made, for runs that need inputs without it."""
+    constructors: ConstructorCalls | None = None
+    """While the `__main__` block runs: how its modules were made."""
     stopped: bool = False
-    """Whether a limit was reached: what is raised from then on is an echo of that."""
+    """Whether a limit was reached: every later exception is a consequence of that."""
+    originals: Originals = field(default_factory=Originals)
+    recorder: dynamo.Recorder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.recorder = dynamo.Recorder(
+            roots=self.job.request.roots,
+            on_call=self.call_compiled,
+            on_frame=self.frame_started,
+            on_line=self.line_reached,
+            on_compiled=lambda: keep(self),
+        )
 
     @contextlib.contextmanager
     def step(self, phase: str, detail: str, location: Location | None = None) -> Iterator[None]:
         """Announce a phase, time it, and keep its name for the failure that may come."""
         self.phase = phase
         self.tell(phase, detail, location.path if location else None, location.line if location else None)
-        start = time.perf_counter()
+        start = _perf_counter()
         try:
             yield
         finally:
-            self.phases[phase] = self.phases.get(phase, 0.0) + time.perf_counter() - start
+            self.phases[phase] = self.phases.get(phase, 0.0) + _perf_counter() - start
+
+    def call_compiled(self, code: CodeType, f_locals: Mapping[str, object]) -> None:
+        """Record a call of the `__main__` block that Dynamo begins to compile."""
+        if self.constructors is None or len(self.recorded) >= MOST_CALLS or getpid() != self.pid:
+            return
+        if is_user_file(code.co_filename, self.job.request.roots) and not is_resumed(code):
+            target, text = call_text(code, f_locals, self.constructors)
+            self.recorded.setdefault(Recorded(code.co_filename, target, code.co_firstlineno, text))
 
     def frame_started(self, count: int, path: str, line: int) -> None:
-        """Tell that Dynamo begins with a frame; at most ten times a second."""
+        """Report that Dynamo has started a frame; at most ten times a second."""
         self.frame_count = count
-        now = time.monotonic()
+        now = _monotonic()
         if now - self.progress_at >= _PROGRESS_EVERY:
             self.progress_at = now
             self.line_reached(path, line)
 
     def line_reached(self, path: str, line: int) -> None:
-        """Tell which line is being traced; the recorder has seen to it that this is not often."""
+        """Report the line that is being traced; the recorder limits the rate."""
         detail = f"frame {self.frame_count}, {os.path.basename(path)}:{line}"
         self.tell("trace", detail, path, line, self.frame_count)
 
@@ -161,16 +173,20 @@ class RunState:
         """Send progress, if the pipe is still ours: its number may by now be a file of the user's."""
         if getpid() != self.pid:
             return
-        if self.conduct is not None and phase in _DOING:
-            what = f"{os.path.basename(path)}:{line}" if phase == "trace" and path else detail
-            detail = f"{self.conduct.name}: {_DOING[phase]} {what}"
-        message = Progress(self.job.request.id, phase, detail[:200], path, line, count)
-        with contextlib.suppress(OSError):
-            if identity(self.job.progress) == self.progress_identity:
-                _write(self.job.progress, wire.frame(wire.dump(encode(message))))
+        replaced = self.originals.restore()
+        try:
+            if self.label and phase in _DOING:
+                what = f"{os.path.basename(path)}:{line}" if phase == "trace" and path else detail
+                detail = f"{self.label}: {_DOING[phase]} {what}"
+            message = Progress(self.job.request.id, phase, detail[:200], path, line, count)
+            with contextlib.suppress(OSError):
+                if identity(self.job.progress) == self.progress_identity:
+                    _write(self.job.progress, wire.frame(wire.dump(encode(message))))
+        finally:
+            self.originals.put_back(replaced)
 
     def report(self) -> Report:
-        """Put together what was learnt."""
+        """Return the report of what was recorded so far."""
         request = self.job.request
         parts, generated = self.recorder.parts(), self.generation
         lost = [problem for one in (generated, self.operators) if one is not None for problem in one.problems]
@@ -209,21 +225,22 @@ class RunState:
             phases=dict(self.phases),
             roots=request.roots,
             files=dict(self.sources.files),
+            recorded=tuple(self.recorded),
             texts={**parts.texts, **(generated.texts if generated else {})},
             measured=self.measured,
         )
-        return made if self.merged is None else _with_what_was_measured(self.merged, made)
+        return made if self.merged is None else _with_measurements(self.merged, made)
 
 
-def _with_what_was_measured(learnt: Report, made: Report) -> Report:
-    """What one configuration's process has learnt of the target, in the report of the whole benchmark."""
+def _with_measurements(captured: Report, made: Report) -> Report:
+    """Return the report of one configuration's process with the measurements of the whole benchmark."""
     return replace(
-        learnt,
+        captured,
         tier=made.tier,
         measured=made.measured,
-        failures=(*learnt.failures, *made.failures),
-        notes=tuple(dict.fromkeys((*learnt.notes, *made.notes))),
-        problems=tuple(dict.fromkeys((*learnt.problems, *made.problems))),
+        failures=(*captured.failures, *made.failures),
+        notes=tuple(dict.fromkeys((*captured.notes, *made.notes))),
+        problems=tuple(dict.fromkeys((*captured.problems, *made.problems))),
         phases=made.phases,
     )
 
@@ -238,7 +255,7 @@ def identity(descriptor: int) -> tuple[int, int] | None:
 
 
 def finish(state: RunState, name: str) -> None:
-    """Write down all that was learnt, for the host and for what it imports ahead."""
+    """Write the whole report, and the modules that the host may preload."""
     state.phase = "report"
     data = state.json.dump(state.report())
     ahead = {"modules": _libraries(state.sources), "files": list(torch_api.named_files())}
@@ -247,9 +264,14 @@ def finish(state: RunState, name: str) -> None:
 
 
 def keep(state: RunState) -> None:
-    """Keep what is known so far for the host, should this run end without a word."""
-    if getpid() == state.pid and state.phase != "report":
+    """Write the report so far, for the case that this run ends without one."""
+    if getpid() != state.pid or state.phase == "report":
+        return
+    replaced = state.originals.restore()
+    try:
         put(os.path.join(state.job.directory, "partial.json"), state.json.dump(state.report()))
+    finally:
+        state.originals.put_back(replaced)
 
 
 def _libraries(sources: importing.Sources) -> list[str]:
@@ -267,7 +289,7 @@ def _libraries(sources: importing.Sources) -> list[str]:
 
 
 def put(path: str, data: bytes) -> None:
-    """Put a file in place whole."""
+    """Write a file, which appears complete or not at all."""
     with _open(path + ".new", "wb") as file:
         file.write(data)
     _rename(path + ".new", path)

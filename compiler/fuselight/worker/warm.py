@@ -1,7 +1,7 @@
-"""Import torch and load what a first trace needs, so that every run starts with that done.
+"""Imports torch and loads what a first trace needs, so that every run starts with that done.
 
-Invariant: after `warm_up` the fork rules hold, and nothing of the user's has run. The only module that the host
-imports torch through: where torch is missing or too old it says so as a Failure, before anything else is tried.
+Invariant: after `warm_up` the fork rules hold, and no user code has run. Only this module imports torch for the host:
+if torch is missing or too old, it reports a Failure before anything else is tried.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.environment import versions
-from fuselight.protocol import Analyse
+from fuselight.protocol import RunRequest
 from fuselight.report import Culprit, Failure, Versions
 from fuselight.worker import children, fork_rules
 
 if TYPE_CHECKING:
-    from fuselight.worker.children import Running
-    from fuselight.worker.state import Job
+    from fuselight.worker.children import RunningChild
+    from fuselight.worker.folders import HostFolder
+    from fuselight.worker.state import ChildJob
 
 OLDEST_TORCH = (2, 6)
 
@@ -48,27 +49,27 @@ class Warm:
 
     def fork(
         self,
-        request: Analyse,
+        request: RunRequest,
         *,
-        base: str,
+        folder: HostFolder,
         close: Iterable[int],
         fake: str | None,
         environment: Mapping[str, str],
         started_with: frozenset[str],
-    ) -> Running:
+    ) -> RunningChild:
         """Fork the process of one run from this one."""
-        child = importlib.import_module("fuselight.worker.child")
+        jobs = importlib.import_module("fuselight.worker.jobs")
         state = importlib.import_module("fuselight.worker.state")
 
-        def job(directory: str, progress: int) -> Job:
+        def job(directory: str, progress: int) -> ChildJob:
             os.environ.clear()
             os.environ.update(environment)
-            made: Job = state.Job(
+            made: ChildJob = state.ChildJob(
                 request, directory, started_with, progress=progress, threads=self.threads, fake=fake
             )
             return made
 
-        return children.fork_run(request, base=base, close=close, fake=fake, job=job, work=child.run)
+        return children.fork_run(request, folder=folder, close=close, fake=fake, job=job, work=jobs.run)
 
 
 def warm_up(*, forks: bool) -> Warm:
@@ -113,6 +114,11 @@ def _warm_up(*, forks: bool) -> Warm:
     return Warm(versions(), baseline, threads, violations)
 
 
+def package_folders() -> tuple[str, ...]:
+    """Folders on `sys.path` that packages are installed into."""
+    return tuple(path for path in sys.path if os.path.basename(path) in {"site-packages", "dist-packages"})
+
+
 def _import_torch() -> str:
     try:
         torch = importlib.import_module("torch")
@@ -146,8 +152,8 @@ def _broken(error: Exception) -> Failure:
 def _load(*, forks: bool) -> None:
     if forks:
         importlib.import_module("fuselight.torch_api").leave_driver_alone()
-    child = importlib.import_module("fuselight.worker.child")
-    child.warm_up()
+    jobs = importlib.import_module("fuselight.worker.jobs")
+    jobs.warm_up()
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ def load(payload: bytes) -> Any:
     try:
         return json.loads(payload)
     except (ValueError, RecursionError) as error:
-        raise WireError(f"a message is no JSON: {error}") from None
+        raise WireError(f"a message is not JSON: {error}") from None
 
 
 class FrameReader:

@@ -16,7 +16,7 @@ import {
 import { type EChartsCoreOption, type EChartsType, init, use } from "echarts/core";
 import { LabelLayout } from "echarts/features";
 import { CanvasRenderer } from "echarts/renderers";
-import type { Place } from "../../src/bench_messages";
+import type { Place } from "../../src/bench/messages";
 import { element } from "../dom";
 import { indexOf, type Keyed, type Position, positionOf } from "./position";
 import { readTheme, type Theme } from "./theme";

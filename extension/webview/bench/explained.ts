@@ -32,7 +32,7 @@ export function configurationWords(name: string): string {
 const kinds: Readonly<Record<string, string>> = {
   kernel: "the device computes what torch.compile has made",
   kernel_eager: "the device computes what was not compiled, as at a graph break",
-  kernel_backend: "the device computes: what this backend launches cannot be told from what was not compiled",
+  kernel_backend: "the device computes: for this backend, compiled and eager kernels look the same",
   kernel_copy: "the device copies or fills memory",
   launch: "a kernel is handed over, and the device has not begun it",
   guards: "torch looks for compiled code that fits this call, and checks that it is valid",

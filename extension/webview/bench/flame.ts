@@ -4,7 +4,7 @@
  * Invariant: no two steps of one row overlap, and a step lies below every outer one that runs at the same time.
  */
 
-import type { Step } from "../../src/bench_messages";
+import type { Step } from "../../src/bench/messages";
 
 export interface FlameBox {
   readonly step: Step;

@@ -2,7 +2,7 @@
 
 import type { CustomSeriesRenderItem } from "echarts";
 import type { EChartsType } from "echarts/core";
-import type { Step } from "../../src/bench_messages";
+import type { Step } from "../../src/bench/messages";
 import { axis, type ChartSpec, legend, zoomOf } from "./chart";
 import { type FlameBox, flameRows, type Stage, stageOf, stages, stageTimes } from "./flame";
 import { colourOf, readableOn, type Theme } from "./theme";

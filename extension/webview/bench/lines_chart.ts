@@ -1,6 +1,6 @@
 /** Time by line, as bars: the lines that take the most, in that order. */
 
-import type { LineTime, Place } from "../../src/bench_messages";
+import type { LineTime, Place } from "../../src/bench/messages";
 import { axis, type ChartSpec } from "./chart";
 import { colourOf, type Theme } from "./theme";
 import { lineWords, percent, placeOf, shorten, time } from "./words";

@@ -13,8 +13,9 @@ import type {
   PageMessage,
   PageState,
   Place,
-} from "../../src/bench_messages";
+} from "../../src/bench/messages";
 import { button, element } from "../dom";
+import { acquireHost } from "../host";
 import type { Chart } from "./chart";
 import { choice } from "./choice";
 import { pictureOf } from "./picture";
@@ -31,18 +32,10 @@ import {
 import { onThemeChange } from "./theme";
 import { moment, pictureName, summary } from "./words";
 
-interface Host {
-  postMessage(message: PageMessage): void;
-  getState(): PageState | undefined;
-  setState(state: PageState): void;
-}
-
 /** In the place of a run's id. */
 const anotherFile = "file";
 
-declare function acquireVsCodeApi(): Host;
-
-const host = typeof acquireVsCodeApi === "undefined" ? null : acquireVsCodeApi();
+const host = acquireHost<PageMessage, PageState>();
 const open = host === null ? null : (place: Place) => host.postMessage({ type: "open", place });
 let of: BenchShown | null = host?.getState() ?? null;
 /** What the user has chosen; null until then. */

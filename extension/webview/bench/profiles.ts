@@ -4,7 +4,7 @@
  * Invariant: where none is chosen it is the one that stands on the lines of the editor, as the server chooses it.
  */
 
-import type { Details } from "../../src/bench_messages";
+import type { Details } from "../../src/bench/messages";
 
 const first = ["written", "default"];
 

@@ -4,7 +4,7 @@
  * Invariant: both axes are logarithmic, so what has no operations is no point of it; it is counted instead.
  */
 
-import type { Roofline, RooflinePoint } from "../../src/bench_messages";
+import type { Roofline, RooflinePoint } from "../../src/bench/messages";
 
 export interface Range {
   readonly start: number;

@@ -1,6 +1,6 @@
 /** The kernels against what the device can do: operations by byte across, TFLOP/s up, both logarithmic. */
 
-import type { Roofline } from "../../src/bench_messages";
+import type { Roofline } from "../../src/bench/messages";
 import { axis, type ChartSpec } from "./chart";
 import { kernelName } from "./explained";
 import {

@@ -4,7 +4,7 @@
  * Invariant: a section says in words what it cannot show, and never draws an empty chart.
  */
 
-import type { Details, MeasuredPage, Place } from "../../src/bench_messages";
+import type { Details, MeasuredPage, Place } from "../../src/bench/messages";
 import { element } from "../dom";
 import { type Chart, createChart } from "./chart";
 import { flameChart } from "./flame_chart";
@@ -14,7 +14,7 @@ import { rooflineChart } from "./roofline_chart";
 import type { Open } from "./tables";
 import * as tables from "./tables";
 import { whereChart } from "./where_chart";
-import { moment, namedIn, notesOf, percent, sentence, time } from "./words";
+import { configurationName, moment, notesOf, percent, sentence, time } from "./words";
 
 /** A section, and the charts in it that have to be drawn once it is in the document. */
 export interface Section {
@@ -30,20 +30,20 @@ export function verdictSection({ verdict, configurations }: MeasuredPage, open: 
   if (headline === undefined) {
     return null;
   }
-  const about = names.length > 2 ? namedIn(headline.text, names) : null;
-  // What is said of another one must not stand below the name of this one.
-  const isOfOther = ({ text }: { readonly text: string }) =>
-    about !== null && names.some((name) => text.startsWith(`${name} `));
+  const about = names.length > 2 ? headline.configuration : "";
+  const isNamed = ({ configuration }: (typeof others)[number]) => configuration !== "";
   const item = ({ text, place }: (typeof others)[number]) => element("li", {}, ...said(text, place));
-  const ofOthers = others.filter(isOfOther).map(item);
-  const rest = others.filter((one) => !isOfOther(one)).map(item);
+  const ofOthers = others.filter(isNamed).map(item);
+  const rest = others.filter((one) => !isNamed(one)).map(item);
   return {
     root: element(
       "section",
       { class: "verdict", "aria-label": "Verdict" },
       element("p", { class: "headline" }, ...said(headline.text, headline.place)),
       ...(ofOthers.length > 0 ? [element("ul", {}, ...ofOthers)] : []),
-      ...(rest.length > 0 && about !== null ? [element("p", {}, `What is to be seen of ${about}:`)] : []),
+      ...(rest.length > 0 && about !== ""
+        ? [element("p", {}, `Details for ${configurationName(about)}:`)]
+        : []),
       ...(rest.length > 0 ? [element("ul", {}, ...rest)] : []),
     ),
     charts: [],
@@ -173,9 +173,9 @@ function compileSection({ steps }: Details, open: Open): readonly Section[] {
   }
   const chart = createChart(flameChart(steps), open);
   const about =
-    "The first call: what is below a step is a part of it. Dynamo reads your Python, AOTAutograd makes the backward graph, Inductor writes kernels, which compilers build. The names are torch's own.";
+    "The first call: a bar is a part of the bar above it. Dynamo traces your Python, AOTAutograd builds the backward graph, Inductor generates kernels, and compilers build them. The names are those that torch reports.";
   const sampled = steps.some((step) => step.sampled)
-    ? [element("p", {}, "Dashed: seen by samples, where torch itself tells of nothing.")]
+    ? [element("p", {}, "Dashed: measured by sampling, where torch reports no steps.")]
     : [];
   return [
     section(

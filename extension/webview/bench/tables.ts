@@ -16,7 +16,7 @@ import type {
   Step,
   TensorRow,
   WallPart,
-} from "../../src/bench_messages";
+} from "../../src/bench/messages";
 import { button, element } from "../dom";
 import { configurationWords, kernelKind, kernelName, kindWords } from "./explained";
 import * as words from "./words";

@@ -4,7 +4,7 @@
  * Invariant: segments add up to what they are made of, and none overlaps another.
  */
 
-import type { WallPart } from "../../src/bench_messages";
+import type { WallPart } from "../../src/bench/messages";
 
 export interface Segment {
   readonly kind: string;

@@ -1,7 +1,7 @@
 /** Where the wall time goes: one bar, a segment for each kind of kernel and of time in none. */
 
 import type { CustomSeriesRenderItem } from "echarts";
-import type { WallPart } from "../../src/bench_messages";
+import type { WallPart } from "../../src/bench/messages";
 import { axis, type ChartSpec, legend } from "./chart";
 import { kindWords } from "./explained";
 import { colourOf, readableOn, type Theme } from "./theme";

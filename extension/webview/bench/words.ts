@@ -4,18 +4,18 @@
  * Invariant: three significant digits at most, always with a unit, and a dash for what is not known.
  */
 
-import type { KernelRow, LineTime, MeasuredPage, Place, Row, Step, WallPart } from "../../src/bench_messages";
+import type { KernelRow, LineTime, MeasuredPage, Place, Row, Step, WallPart } from "../../src/bench/messages";
 
 export const unknown = "\u2013";
 
-/** `38.4 us`, `12.3 ms`, `1.23 s`, of microseconds. */
+/** `38.4 µs`, `12.3 ms`, `1.23 s`, of microseconds. */
 export function time(us: number | null): string {
-  return us === null ? unknown : scaled(us, 1000, ["us", "ms", "s"]);
+  return us === null ? unknown : scaled(us, 1000, ["µs", "ms", "s"]);
 }
 
 /** `1.5 MB`, of bytes, in powers of 1000. */
 export function bytes(count: number | null): string {
-  return count === null ? unknown : scaled(count, 1000, ["B", "kB", "MB", "GB", "TB"]);
+  return count === null ? unknown : scaled(count, 1000, ["B", "KB", "MB", "GB", "TB"]);
 }
 
 /** Three digits, without exponents: 1234.5 is `1,230`. */
@@ -57,10 +57,10 @@ export function changeOf(pair: {
   return isWithin ? "within the spread" : change(pair.change);
 }
 
-/** `12.3 ms \u00b11.2%`; what is as wide as the time itself has no number. */
+/** `12.3 ms ± 1.2%`; a spread as wide as the time itself has no number. */
 export function withSpread({ us, spread }: Pick<Row, "us" | "spread">): string {
   const around = spread !== null && spread >= 1 ? ">100%" : percent(spread);
-  return us === null || spread === null ? time(us) : `${time(us)} \u00b1${around}`;
+  return us === null || spread === null ? time(us) : `${time(us)} ± ${around}`;
 }
 
 /** Of a configuration that has no time and has not failed: why; null of any other. */
@@ -75,22 +75,32 @@ export function withoutTime(
   return running && partial ? going : "not measured";
 }
 
-/** `1.62x`; what is far slower keeps two digits, `0.0047x`. */
+/** `1.62×`; a factor below 0.1 keeps two digits, `0.0047×`. */
 export function speedup(factor: number | null): string {
   if (factor === null) {
     return unknown;
   }
-  return `${factor < 0.1 && factor > 0 ? number(Number(factor.toPrecision(2))) : factor.toFixed(2)}x`;
+  return `${factor < 0.1 && factor > 0 ? number(Number(factor.toPrecision(2))) : factor.toFixed(2)}×`;
+}
+
+/** `as in source` for the configuration `written`; others as they are named. */
+export function configurationName(name: string): string {
+  return name === "written" ? "as in source" : name;
 }
 
 export function placeOf(place: Place): string {
   return `${place.path}:${place.line + 1}`;
 }
 
-/** `2026-01-31 12:00 UTC`. */
+/** `2026-01-31 13:00`, in local time. */
 export function moment(iso: string): string {
-  const found = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)/.exec(iso);
-  return found ? `${found[1]} ${found[2]} UTC` : iso;
+  const at = new Date(iso);
+  if (Number.isNaN(at.getTime())) {
+    return iso;
+  }
+  const two = (value: number) => String(value).padStart(2, "0");
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day} ${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 
 /** As the server calls its exports: `Net-2026-01-31.png`. */
@@ -122,15 +132,7 @@ export function summary(page: MeasuredPage): string {
 /** A statement of the server's as a sentence of the page's; the names of configurations stay as they are. */
 export function sentence(text: string, names: readonly string[]): string {
   const isName = names.some((name) => text.startsWith(`${name} `));
-  const begun = isName ? text : text.charAt(0).toUpperCase() + text.slice(1);
-  return begun.replaceAll("+-", "\u00b1");
-}
-
-/** The compiled configuration that a headline is about; null where it names none. */
-export function namedIn(headline: string, names: readonly string[]): string | null {
-  const isThere = (name: string) => ` ${headline} `.includes(` ${name} `);
-  const found = names.filter((name) => name !== "eager" && isThere(name));
-  return found.toSorted((left, right) => right.length - left.length)[0] ?? null;
+  return isName ? text : text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** What is to know of the numbers, less what a row says already of its failure. */
@@ -167,7 +169,7 @@ export function stepWords(step: Step): readonly string[] {
     shorten(step.name, 70),
     `${time(step.us)}, from ${time(step.start_us)} on`,
     ...(step.compile_id === null ? [] : [`frame ${step.compile_id}`]),
-    ...(step.sampled ? ["seen by samples"] : []),
+    ...(step.sampled ? ["measured by sampling"] : []),
     ...(step.place === null ? [] : [`${placeOf(step.place)}: ${shorten(step.place.text, 60)}`]),
   ];
 }
@@ -182,7 +184,7 @@ export function shorten(text: string, most: number): string {
 
 function scaled(value: number, step: number, units: readonly string[]): string {
   let [rest, index] = [Math.abs(value), 0];
-  // 999.6 us are 1 ms, not 1,000 us.
+  // 999.6 µs are 1 ms, not 1,000 µs.
   while (index < units.length - 1 && Number(rest.toPrecision(3)) >= step) {
     rest /= step;
     index += 1;

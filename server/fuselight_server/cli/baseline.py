@@ -14,21 +14,23 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight_server.cli.options import CommandError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight_server.cli.sources import Sources
+    from fuselight_server.cli.sources import SourceFiles
     from fuselight_server.finding import Finding
 
-_VALUES = re.compile(r" was .*$|(?<=\bline )\d+|\d+(?:\.\d+)?(?= us\b)|\d+(?= guards?\b)")
-_SCHEMA = 1
+_VALUES = re.compile(r" was .*$|(?<=\bline )\d+|\d[\d,.]* (?:µs|ms|s)\b|\d[\d,]*(?= guards?\b)")
+_SCHEMA = 2
 
 
-class BaselineError(Exception):
+class BaselineError(CommandError):
     """The baseline cannot be used; the message says why and what to do."""
 
 
-def fingerprint(finding: Finding, sources: Sources, folder: Path) -> str:
+def fingerprint(finding: Finding, sources: SourceFiles, folder: Path) -> str:
     """What identifies a finding: 32 hex digits. Paths are taken relative to the baseline's `folder`."""
     line = sources.line(finding.span.path, finding.span.line) or ""
     path = Path(os.path.relpath(finding.span.path, folder)).as_posix()
@@ -36,7 +38,7 @@ def fingerprint(finding: Finding, sources: Sources, folder: Path) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def write(path: Path, findings: Iterable[Finding], sources: Sources) -> None:
+def write(path: Path, findings: Iterable[Finding], sources: SourceFiles) -> None:
     """Accept all of `findings`. Raises OSError."""
     folder = path.absolute().parent
     counts = Counter(fingerprint(finding, sources, folder) for finding in findings)
@@ -44,7 +46,7 @@ def write(path: Path, findings: Iterable[Finding], sources: Sources) -> None:
     path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
 
-def new_findings(path: Path, findings: Iterable[Finding], sources: Sources) -> list[Finding]:
+def new_findings(path: Path, findings: Iterable[Finding], sources: SourceFiles) -> list[Finding]:
     """The findings that the baseline does not know. Raises BaselineError."""
     known = _read(path)
     folder = path.absolute().parent
@@ -62,14 +64,12 @@ def _read(path: Path) -> Counter[str]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BaselineError(
-            f"there is no baseline at {path}. Write one with --write-baseline {path}."
-        ) from None
+        raise BaselineError(f"there is no baseline {path}. Write one with --write-baseline {path}.") from None
     except (OSError, ValueError) as error:
         raise BaselineError(f"the baseline {path} cannot be read: {error}") from error
     counts = data.get("findings") if isinstance(data, dict) and data.get("schema") == _SCHEMA else None
     if not isinstance(counts, dict) or not all(isinstance(count, int) for count in counts.values()):
         raise BaselineError(
-            f"{path} is no baseline of this version. Write it again with --write-baseline {path}."
+            f"{path} is not a baseline that this version can read. Write it again with --write-baseline {path}."
         )
     return Counter(counts)

@@ -1,185 +1,132 @@
-"""`fuselight kernels`: the kernels that each line becomes, for a device that need not be there.
+"""`fuselight kernels`: the kernels that each line becomes, for a device that may be absent.
 
 Invariant: times are estimates and say so; nothing was launched.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import dataclasses
-import enum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
-
-import typer
+from typing import TYPE_CHECKING
 
 from fuselight.devices import AUTO, FALLBACK, UnknownDevice, find
-from fuselight.protocol import Limits
-from fuselight.report import KernelKind, Problem, Tier
-from fuselight_server.cli.outcome import Details
-from fuselight_server.cli.progress import shown_progress
-from fuselight_server.cli.started import StartedWorker
+from fuselight.protocol import AssembleRequest, GenerateRequest
+from fuselight.report import KernelKind, Problem
+from fuselight_server.cli.options import CommandOptions, add_command_options, command_options
+from fuselight_server.cli.outcome import Details, report_problems
 from fuselight_server.cli.targets import report_each
-from fuselight_server.interpreters import NoInterpreterError
-from fuselight_server.kernel_cache import cache_of, keep
+from fuselight_server.cli.terminal import progress_line, standard_output
+from fuselight_server.runs.kernel_cache import cache_of, keep
 from fuselight_server.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fuselight.report import Device, Report
-    from fuselight_server.cli.outcome import Outcome
-    from fuselight_server.cli.targets import Turn
+    from fuselight_server.cli.outcome import CheckOutcome
+    from fuselight_server.cli.targets import TargetRun
+
+ASSEMBLIES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
 
 
-class Assembly(str, enum.Enum):
-    """Which text of a kernel to show."""
-
-    TTIR = "ttir"
-    TTGIR = "ttgir"
-    LLIR = "llir"
-    PTX = "ptx"
-    SASS = "sass"
-    AMDGCN = "amdgcn"
-
-
-class KernelFormat(str, enum.Enum):
-    """How to print."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class KernelOptions:
     """What the command line asked for."""
 
-    paths: tuple[Path, ...]
+    common: CommandOptions
     device: Device | None
-    """None: the GPU that is there, else the catalogue's FALLBACK."""
-    targets: tuple[str, ...] = ()
+    """None: this machine's GPU, else the catalogue's FALLBACK."""
     resources: bool = False
-    """Whether to compile the Triton kernels as well."""
+    """Whether to compile the Triton kernels."""
     disassemble: bool = False
-    """Whether their SASS is wanted, too."""
-    python: str | None = None
-    limits: Limits = dataclasses.field(default_factory=Limits)
-    verbose: bool = False
+    """Whether to make their SASS."""
 
 
-def kernels(  # noqa: PLR0917 - the parameters are the command's options, given by name
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
-    target: Annotated[
-        Optional[list[str]],  # noqa: UP045 - evaluated at run time, on 3.10 too
-        typer.Option(help="Generate for this class or function alone. Repeatable."),
-    ] = None,
-    device: Annotated[
-        str,
-        typer.Option(
-            help=f"What to generate for: h100, rtx-4090, cpu, ... (auto: the GPU here, else {FALLBACK})."
-        ),
-    ] = AUTO,
-    output_format: Annotated[
-        KernelFormat, typer.Option("--format", help="How to print.")
-    ] = KernelFormat.TEXT,
-    source: Annotated[  # noqa: FBT002 - a flag
-        bool, typer.Option("--source", help="Show the source of each kernel.")
-    ] = False,
-    graphs: Annotated[  # noqa: FBT002 - a flag
-        bool, typer.Option("--graphs", help="Show AOTAutograd's graphs: joint, forward and backward.")
-    ] = False,
-    asm: Annotated[
-        Optional[Assembly],  # noqa: UP045
-        typer.Option(help="Compile each Triton kernel and show this text of it."),
-    ] = None,
-    resources: Annotated[  # noqa: FBT002 - a flag
-        bool, typer.Option("--resources", help="Compile each Triton kernel: registers, spills, occupancy.")
-    ] = False,
-    why: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(metavar="LINE:LINE", help="Say whether two lines are fused, and why not. Repeatable."),
-    ] = None,
-    python: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="The interpreter that has torch (else: the environment, .venv, python3)."),
-    ] = None,
-    time_limit: Annotated[float, typer.Option(help="Seconds for one target, 0 for none.", min=0)] = 600.0,
-    memory_limit: Annotated[
-        int, typer.Option(help="MB of memory for one target, 0 for none.", min=0)
-    ] = 16384,
-    verbose: Annotated[  # noqa: FBT002 - a flag
-        bool, typer.Option("--verbose", "-v", help="Show the worker's log on stderr.")
-    ] = False,
-) -> None:
-    """Show the kernels that each line of the targets in PATHS becomes on a GPU, present or not."""
-    pairs = tuple(map(_pair, why or []))
-    try:
-        chosen = None if device.strip().lower() == AUTO else find(device)
-        options = KernelOptions(
-            paths=tuple(paths),
-            device=chosen,
-            targets=tuple(target or ()),
-            resources=resources or asm is not None,
-            disassemble=asm is Assembly.SASS,
-            python=python,
-            limits=Limits(seconds=time_limit, memory_mb=memory_limit),
-            verbose=verbose,
-        )
-        with shown_progress(quiet=verbose) as say:
-            outcome = asyncio.run(generate(options, say))
-    except (UnknownDevice, NoInterpreterError, OSError) as error:
-        typer.echo(f"fuselight: {error}", err=True)
-        raise typer.Exit(2) from None
-    shown = Details(source=source, graphs=graphs, asm=asm.value if asm else None)
-    if output_format is KernelFormat.JSON:
-        from fuselight_server.cli.formats.kernels_json import as_json  # noqa: PLC0415
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    add_command_options(parser, formats=("text", "json"), seconds=600.0, memory_mb=16384)
+    parser.add_argument(
+        "--device",
+        type=_device,
+        metavar="NAME",
+        help=f"target GPU: h100, rtx-4090, ..., or cpu (default: this machine's GPU, or {FALLBACK} if none)",
+    )
+    parser.add_argument("--source", action="store_true", help="show the source of each kernel")
+    parser.add_argument(
+        "--graphs", action="store_true", help="show AOTAutograd's graphs: joint, forward and backward"
+    )
+    parser.add_argument(
+        "--asm", choices=ASSEMBLIES, help="compile each Triton kernel and show its code at this level"
+    )
+    parser.add_argument(
+        "--resources", action="store_true", help="compile each Triton kernel: registers, spills, occupancy"
+    )
+    parser.add_argument(
+        "--why",
+        metavar="LINE:LINE",
+        action="append",
+        type=_pair_of_lines,
+        help="show whether two lines are fused, and why not; repeatable",
+    )
 
-        typer.echo(as_json(outcome, shown, pairs=pairs))
+
+def execute(options: argparse.Namespace) -> int:
+    """Generate the kernels and print them; returns the exit code."""
+    chosen = KernelOptions(
+        command_options(options),
+        device=options.device,
+        resources=options.resources or options.asm is not None,
+        disassemble=options.asm == "sass",
+    )
+    with progress_line(is_quiet=options.verbose) as show:
+        outcome = asyncio.run(generate(chosen, show))
+    from fuselight_server.cli.formats.kernels import as_json, print_kernels  # noqa: PLC0415 - not for --help
+
+    details = Details(source=options.source, graphs=options.graphs, asm=options.asm)
+    terminal, pairs = standard_output(options.color), tuple(options.why or ())
+    if options.format == "json":
+        terminal.write_data(as_json(outcome, details, pairs=pairs) + "\n")
     else:
-        from rich.console import Console  # noqa: PLC0415 - only for people
-
-        from fuselight_server.cli.formats.kernels_text import print_kernels  # noqa: PLC0415
-
-        console = Console(highlight=False, emoji=False, markup=False)
-        print_kernels(outcome, console, shown, pairs=pairs)
-    failed = any(report.failures for report in outcome.reports)
-    unlearnt = any(problem.stage != "cache" for problem in outcome.problems)
-    raise typer.Exit(2 if unlearnt or failed or not outcome.reports else 0)
+        print_kernels(outcome, terminal, details, pairs=pairs)
+        report_problems(outcome, "analyze", is_empty=not outcome.reports)
+    has_failed = any(report.failures for report in outcome.reports)
+    is_incomplete = any(problem.stage != "cache" for problem in outcome.problems)
+    return 2 if is_incomplete or has_failed or not outcome.reports else 0
 
 
-async def generate(options: KernelOptions, say: Callable[[str], None]) -> Outcome:
+async def generate(options: KernelOptions, show: Callable[[str], None]) -> CheckOutcome:
     """Generate the kernels of every target, one after the other in one worker."""
 
-    async def report_of(turn: Turn, outcome: Outcome) -> Report:
-        request = dataclasses.replace(turn.request, tier=Tier.KERNELS, device=options.device)
-        generating = dataclasses.replace(turn, request=request)
+    async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
+        request = target_run.request.of_kind(GenerateRequest, device=options.device)
+        generating = dataclasses.replace(target_run, request=request)
         report = await _cached_or_run(generating, outcome)
         if not options.resources:
             return report
         return await _with_resources(report, generating, disassemble=options.disassemble)
 
-    worker = StartedWorker(options.python, options.paths[0], verbose=options.verbose)
-    return await report_each(
-        options.paths, worker, say, report_of, targets=options.targets, limits=options.limits
-    )
+    return await report_each(options.common, show, report_of)
 
 
-async def _cached_or_run(turn: Turn, outcome: Outcome) -> Report:
-    """The report of the cache, if nothing has changed; else one that is kept there."""
-    request = turn.request
+async def _cached_or_run(target_run: TargetRun, outcome: CheckOutcome) -> Report:
+    """The report of the cache if nothing has changed, else that of a run, which the cache then keeps."""
+    request = target_run.request
     store = Store.of(Path(request.target.path))
-    if turn.worker.hello is not None:
-        found = cache_of(store).find(request, turn.worker.hello.versions)
+    if target_run.worker.hello is not None:
+        found = cache_of(store).find(request, target_run.worker.hello.versions)
         if found.report is not None:
             return found.report
-    report = await turn.run()
+    report = await target_run.report()
     problem = keep(store, request, report)
     if problem is not None:
         outcome.problems.append(Problem("cache", request.target.name or "__main__", problem))
     return report
 
 
-async def _with_resources(report: Report, turn: Turn, *, disassemble: bool) -> Report:
+async def _with_resources(report: Report, target_run: TargetRun, *, disassemble: bool) -> Report:
     """The report with each of its Triton kernels compiled for the device."""
     wanted = {
         kernel.text_key: report.texts[kernel.text_key]
@@ -189,14 +136,26 @@ async def _with_resources(report: Report, turn: Turn, *, disassemble: bool) -> R
     }
     if not wanted:
         return report
-    asked = dataclasses.replace(turn.request, assemble=tuple(wanted.values()), disassemble=disassemble)
-    compiled = await turn.run(asked)
+    asked = target_run.request.of_kind(
+        AssembleRequest,
+        device=report.target_device,
+        sources=tuple(wanted.values()),
+        disassemble=disassemble,
+    )
+    compiled = await target_run.report(asked)
     failures = (*report.failures, *compiled.failures)
     return dataclasses.replace(report, assembled=compiled.assembled, failures=failures)
 
 
-def _pair(text: str) -> tuple[int, int]:
+def _device(name: str) -> Device | None:
+    try:
+        return None if name.strip().lower() == AUTO else find(name)
+    except UnknownDevice as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _pair_of_lines(text: str) -> tuple[int, int]:
     first, _, second = text.partition(":")
     if not (first.isdecimal() and second.isdecimal()):
-        raise typer.BadParameter(f"{text!r} is not LINE:LINE, as 12:13", param_hint="--why")
+        raise argparse.ArgumentTypeError(f"`{text}` is not LINE:LINE, such as 12:13")
     return int(first), int(second)

@@ -1,6 +1,6 @@
-"""`fuselight ops`: what the calls of a target decompose into, and what a backend would still lack.
+"""`fuselight ops`: what the calls of a target decompose into, and what a backend still lacks.
 
-Invariant: no kernel is generated and nothing is launched. The exit code says whether something is lacking.
+Invariant: no kernel is generated and nothing is launched. The exit code says whether an operator is missing.
 """
 
 from __future__ import annotations
@@ -8,115 +8,74 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import difflib
-import enum
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING
 
-import typer
-
-from fuselight.protocol import Limits
-from fuselight.report import Tier
-from fuselight_server.cli.progress import shown_progress
-from fuselight_server.cli.started import StartedWorker
+from fuselight.protocol import DecomposeRequest
+from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options, command_options
+from fuselight_server.cli.outcome import report_problems
 from fuselight_server.cli.targets import report_each
-from fuselight_server.interpreters import NoInterpreterError
+from fuselight_server.cli.terminal import progress_line, standard_output
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
 
     from fuselight.report import Report
-    from fuselight_server.cli.outcome import Outcome
-    from fuselight_server.cli.targets import Turn
+    from fuselight_server.cli.outcome import CheckOutcome
+    from fuselight_server.cli.targets import TargetRun
 
 NAMED = ("core-aten", "prims", "inductor")
 """The sets that need no file."""
 _OPERATOR = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){0,2}")
-_UNANALYSED = frozenset({"operators"})
+_UNANALYZED = frozenset({"operators"})
 """Stages of a report's problems that leave out a whole graph."""
 
 
-class OperatorSetError(Exception):
+class OperatorSetError(CommandError):
     """A set of operators that cannot be read."""
-
-
-class OpsFormat(str, enum.Enum):
-    """How to print."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 @dataclasses.dataclass(frozen=True)
 class OpsOptions:
     """What the command line asked for."""
 
-    paths: tuple[Path, ...]
-    targets: tuple[str, ...] = ()
+    common: CommandOptions
     operator_set: tuple[str, ...] = ()
-    python: str | None = None
-    limits: Limits = dataclasses.field(default_factory=Limits)
-    verbose: bool = False
 
 
-def ops(  # noqa: PLR0917 - the parameters are the command's options, given by name
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
-    target: Annotated[
-        Optional[list[str]],  # noqa: UP045 - evaluated at run time, on 3.10 too
-        typer.Option(help="Read this class or function alone. Repeatable."),
-    ] = None,
-    opset: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="core-aten|prims|inductor|FILE",
-            help="Say what a backend with these operators lacks. FILE: one operator a line, as aten.add.",
-        ),
-    ] = None,
-    output_format: Annotated[OpsFormat, typer.Option("--format", help="How to print.")] = OpsFormat.TEXT,
-    python: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="The interpreter that has torch (else: the environment, .venv, python3)."),
-    ] = None,
-    time_limit: Annotated[float, typer.Option(help="Seconds for one target, 0 for none.", min=0)] = 300.0,
-    memory_limit: Annotated[
-        int, typer.Option(help="MB of memory for one target, 0 for none.", min=0)
-    ] = 16384,
-    verbose: Annotated[  # noqa: FBT002 - a flag
-        bool, typer.Option("--verbose", "-v", help="Show the worker's log on stderr.")
-    ] = False,
-) -> None:
-    """Show what the operators of the targets in PATHS decompose into, and what a backend lacks of them."""
-    try:
-        options = OpsOptions(
-            paths=tuple(paths),
-            targets=tuple(target or ()),
-            operator_set=read_operator_set(opset) if opset is not None else (),
-            python=python,
-            limits=Limits(seconds=time_limit, memory_mb=memory_limit),
-            verbose=verbose,
-        )
-        with shown_progress(quiet=verbose) as say:
-            outcome = asyncio.run(read_operators(options, say))
-    except (OperatorSetError, NoInterpreterError, OSError) as error:
-        typer.echo(f"fuselight: {error}", err=True)
-        raise typer.Exit(2) from None
-    if output_format is OpsFormat.JSON:
-        from fuselight_server.cli.formats.ops_json import as_json  # noqa: PLC0415
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the command's options."""
+    add_command_options(parser, formats=("text", "json"), seconds=300.0, memory_mb=16384)
+    parser.add_argument(
+        "--opset",
+        metavar=f"{{{','.join(NAMED)},FILE}}",
+        help="show which operators a backend with this set lacks; FILE: one operator per line, such as aten.add",
+    )
 
-        typer.echo(as_json(outcome, opset))
+
+def execute(options: Namespace) -> int:
+    """Decompose the operators and print them; returns the exit code."""
+    operator_set = read_operator_set(options.opset) if options.opset is not None else ()
+    chosen = OpsOptions(command_options(options), operator_set)
+    with progress_line(is_quiet=options.verbose) as show:
+        outcome = asyncio.run(read_operators(chosen, show))
+    from fuselight_server.cli.formats.ops import as_json, print_operators  # noqa: PLC0415 - not for --help
+
+    terminal = standard_output(options.color)
+    if options.format == "json":
+        terminal.write_data(as_json(outcome, options.opset) + "\n")
     else:
-        from rich.console import Console  # noqa: PLC0415 - only for people
-
-        from fuselight_server.cli.formats.ops_text import print_operators  # noqa: PLC0415
-
-        print_operators(outcome, Console(highlight=False, emoji=False, markup=False), opset)
-    raise typer.Exit(exit_code(outcome))
+        print_operators(outcome, terminal, options.opset)
+        report_problems(outcome, "analyze", is_empty=not outcome.reports)
+    return exit_code(outcome)
 
 
-def exit_code(outcome: Outcome) -> int:
-    """0 nothing is lacking, 1 something is, 2 a target or a graph of it could not be analysed."""
+def exit_code(outcome: CheckOutcome) -> int:
+    """0 no operator is missing, 1 one is, 2 a target or one of its graphs could not be analyzed."""
     unread = any(
-        report.failures or any(problem.stage in _UNANALYSED for problem in report.problems)
+        report.failures or any(problem.stage in _UNANALYZED for problem in report.problems)
         for report in outcome.reports
     )
     if outcome.problems or unread or not outcome.reports:
@@ -125,18 +84,17 @@ def exit_code(outcome: Outcome) -> int:
 
 
 def read_operator_set(name: str) -> tuple[str, ...]:
-    """The operators of a file, or the name of a set that needs none. Raises OperatorSetError."""
+    """The operators of a file, or the name of a set that needs no file. Raises OperatorSetError."""
     if name in NAMED:
         return (name,)
     try:
         text = Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        sets = ", ".join(NAMED)
         reason = getattr(error, "strerror", None) or "it is not text"
         near = difflib.get_close_matches(name, NAMED, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = f" Did you mean `{near[0]}`?" if near else ""
         raise OperatorSetError(
-            f"{name} is none of {sets}, and no file of operators either: {reason}{hint}"
+            f"`{name}` is neither a set ({', '.join(NAMED)}) nor a readable file of operators: {reason}.{hint}"
         ) from None
     found: dict[str, None] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -145,24 +103,22 @@ def read_operator_set(name: str) -> tuple[str, ...]:
             continue
         if operator not in NAMED and not _OPERATOR.fullmatch(operator):
             raise OperatorSetError(
-                f"{name}, line {number}: {operator!r} is no operator; write one a line, as aten.add.Tensor or aten.add"
+                f"{name}, line {number}: `{operator}` is not an operator. "
+                "Write one per line, such as aten.add.Tensor or aten.add."
             )
         found.setdefault(operator)
     if not found:
-        raise OperatorSetError(f"{name} names no operator; write one a line, as aten.add.Tensor or aten.add")
+        raise OperatorSetError(
+            f"{name} has no operators. Write one per line, such as aten.add.Tensor or aten.add."
+        )
     return tuple(found)
 
 
-async def read_operators(options: OpsOptions, say: Callable[[str], None]) -> Outcome:
+async def read_operators(options: OpsOptions, show: Callable[[str], None]) -> CheckOutcome:
     """The operators of every target, one after the other in one worker."""
 
-    async def report_of(turn: Turn, _outcome: Outcome) -> Report:
-        request = dataclasses.replace(
-            turn.request, tier=Tier.KERNELS, operators=True, operator_set=options.operator_set
-        )
-        return await turn.run(request)
+    async def report_of(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
+        request = target_run.request.of_kind(DecomposeRequest, operator_set=options.operator_set)
+        return await target_run.report(request)
 
-    worker = StartedWorker(options.python, options.paths[0], verbose=options.verbose)
-    return await report_each(
-        options.paths, worker, say, report_of, targets=options.targets, limits=options.limits
-    )
+    return await report_each(options.common, show, report_of)

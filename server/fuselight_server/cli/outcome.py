@@ -1,4 +1,4 @@
-"""What one `fuselight check` or `run` found: the data that every format prints.
+"""What a command found: the data that every format prints.
 
 Invariant: the exit code is a function of this data alone.
 """
@@ -11,27 +11,35 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from fuselight_server.cli.sources import Sources, shown_path
+from fuselight_server.cli.sources import SourceFiles, shown_path
+from fuselight_server.cli.terminal import print_error
 from fuselight_server.finding import Finding, Severity
 from fuselight_server.findings import apply_ignores, findings_of_kernels, findings_of_measured
 
 if TYPE_CHECKING:
     from fuselight.report import Problem, Report
+    from fuselight_server.measured.history import BenchmarkRun
     from fuselight_server.static.reading import Reading
 
-_UNANALYSED = frozenset({"FL403", "FL409", "FL504"})
-"""Failures that are not the user's code: nothing was learnt about it."""
+_UNANALYZED = frozenset({"FL403", "FL409", "FL504"})
+"""Failures outside the user's code: nothing is known about that code."""
+
+
+NO_TARGET = (
+    "no target. Name a class or function with --target, or write example inputs above it: "
+    "`# fuselight: Net()(f32[8, 16])` (docs/inputs.md)"
+)
 
 
 @dataclass
-class Outcome:
-    """Findings by place, the reports behind them, and what could not be learnt."""
+class CheckOutcome:
+    """Findings by place, the reports they come from, and what could not be analyzed."""
 
     findings: list[Finding] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     """Of the command itself; those of each report stay in it."""
-    sources: Sources = field(default_factory=Sources)
+    sources: SourceFiles = field(default_factory=SourceFiles)
     known: int = 0
     """Findings that the baseline knows, left out of `findings`."""
     interpreter: str = ""
@@ -41,20 +49,29 @@ class Outcome:
     """The files that were read, for their ignore comments."""
 
     def of_kernels(self, report: Report) -> tuple[Finding, ...]:
-        """The findings of a report that only tier kernels has, but for those that a comment silences."""
+        """The findings that only tier kernels has, without those that a comment silences."""
         found = findings_of_kernels(report)
         return apply_ignores(found, self.readings, known=lambda _code: False)
 
     def of_measured(self, report: Report) -> tuple[Finding, ...]:
-        """The findings of a benchmark, but for those that a comment silences."""
+        """The findings of a benchmark, without those that a comment silences."""
         return apply_ignores(findings_of_measured(report), self.readings, known=lambda _code: False)
 
     @property
     def exit_code(self) -> int:
-        """0 nothing at warning or above, 1 findings, 2 something could not be analysed."""
-        if self.problems or any(finding.code in _UNANALYSED for finding in self.findings):
+        """0 nothing at warning or above, 1 findings, 2 something could not be analyzed."""
+        if self.problems or any(finding.code in _UNANALYZED for finding in self.findings):
             return 2
         return int(any(finding.severity >= Severity.WARNING for finding in self.findings))
+
+
+@dataclass
+class TargetBenchmark:
+    """One target: its run, and the run to compare it with."""
+
+    report: Report
+    run: BenchmarkRun | None
+    before: BenchmarkRun | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +87,14 @@ class Details:
 
 
 NO_DETAILS = Details()
+
+
+def report_problems(outcome: CheckOutcome, verb: str, *, is_empty: bool = False) -> None:
+    """Say on stderr what could not be done; `is_empty`: there was no target at all."""
+    for problem in outcome.problems:
+        print_error(f"cannot {verb} {problem.what}: {problem.why}")
+    if is_empty and not outcome.problems:
+        print_error(NO_TARGET)
 
 
 def shown_link(link: str) -> str:

@@ -1,26 +1,25 @@
 """`fuselight run [--python PATH] [-m] SCRIPT [ARGS]`: the program as it is, and what torch.compile did to it.
 
 Invariant: to the program nothing is different: its arguments, stdin, stdout, stderr, signals and exit code are as
-under `python SCRIPT ARGS`. The findings come on stderr when it has ended, and stay in `.fuselight/`.
+under `python SCRIPT ARGS`. The findings are printed on stderr after it ends, and kept in `.fuselight/`.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
-
-import typer
+from typing import TYPE_CHECKING
 
 import fuselight
-from fuselight_server.cli.outcome import Outcome
-from fuselight_server.cli.sources import read_text
-from fuselight_server.findings import apply_ignores, findings
-from fuselight_server.interpreters import NoInterpreterError, choose
+from fuselight_server.cli.options import CommandError, add_python_option
+from fuselight_server.cli.terminal import print_error, standard_error
+from fuselight_server.interpreters import choose
 from fuselight_server.store import Store, project_root, read_report
 
 if TYPE_CHECKING:
@@ -31,45 +30,48 @@ if TYPE_CHECKING:
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCONT")
 
 
-def run(
-    context: typer.Context,
-    python: Annotated[
-        Optional[str],  # noqa: UP045 - evaluated at run time, on 3.10 too
-        typer.Option(help="The interpreter to run it in (else: the environment, .venv, python3)."),
-    ] = None,
-    module: Annotated[bool, typer.Option("-m", help="SCRIPT is a module's name, as with python -m.")] = False,  # noqa: FBT002 - a flag
-) -> None:
-    """Run SCRIPT [ARGS] as python would, and show what torch.compile did in it when it has ended."""
-    if not context.args:
-        raise typer.BadParameter("give the script to run", param_hint="SCRIPT")
-    script = context.args[0]
-    root = project_root(Path.cwd() if module else Path(script))
-    try:
-        choice = choose(python, root, os.environ)
-    except NoInterpreterError as error:
-        typer.echo(f"fuselight: {error}", err=True)
-        raise typer.Exit(2) from None
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.usage = "fuselight run [-h] [--python PATH] [-m] SCRIPT [ARGS ...]"
+    add_python_option(parser, "the interpreter to run it in")
+    parser.add_argument(
+        "-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module, as in python -m"
+    )
+    parser.add_argument(
+        "program",
+        metavar="SCRIPT [ARGS ...]",
+        nargs=argparse.REMAINDER,
+        help="the program and its arguments",
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the program and print its findings; returns the program's exit code, or ends by its signal."""
+    if not options.program:
+        raise CommandError("no script was given. Name it, as in `fuselight run train.py`.")
+    script = options.program[0]
+    root = project_root(Path.cwd() if options.is_module else Path(script))
+    choice = choose(options.python, root, os.environ)
     with tempfile.TemporaryDirectory(prefix="fuselight-") as folder:
         report_path = Path(folder) / "report.json"
-        command = [
-            choice.executable,
-            str(_launcher()),
-            "run",
-            "--report",
-            str(report_path),
-            "--root",
-            str(root),
-        ]
-        code = _run_program([*command, "--", *(["-m"] if module else []), *context.args])
+        recorder = [str(_launcher()), "run", "--report", str(report_path), "--root", str(root), "--"]
+        module = ["-m"] if options.is_module else []
+        code = _run_program([choice.executable, *recorder, *module, *options.program])
         report = read_report(report_path)
-    if report is None:
-        typer.echo(
-            "fuselight: the program left no report (it ended before torch was used, or was killed)", err=True
-        )
-    else:
+    if report is not None:
         _keep(report, root)
         _show(report)
-    _end_as(code)
+    elif code == -_SIGKILL:
+        print_error(
+            "the program was killed (SIGKILL), which is what happens when memory runs out. "
+            "There are no findings: a killed program leaves no report."
+        )
+    else:
+        print_error("the program left no report: it ended before it used torch, or was killed.")
+    return _end_as(code)
+
+
+_SIGKILL = getattr(signal, "SIGKILL", 9)
 
 
 def _launcher() -> Path:
@@ -103,32 +105,36 @@ def _keep(report: Report, root: Path) -> None:
     try:
         Store.at(root).write_report(report)
     except OSError as error:
-        typer.echo(f"fuselight: the report could not be kept in {root}: {error}", err=True)
+        print_error(f"the report could not be kept in {root}: {error}")
 
 
 def _show(report: Report) -> None:
-    from rich.console import Console  # noqa: PLC0415 - after the program, not before it
-
-    from fuselight_server.cli.formats.text import print_text  # noqa: PLC0415
+    # Imported after the program ends, which should not wait for it.
+    from fuselight_server.cli.formats.findings import print_findings  # noqa: PLC0415
+    from fuselight_server.cli.outcome import CheckOutcome, report_problems  # noqa: PLC0415
+    from fuselight_server.cli.sources import read_text  # noqa: PLC0415
+    from fuselight_server.findings import apply_ignores, findings  # noqa: PLC0415
     from fuselight_server.static.document import read_source  # noqa: PLC0415
 
-    outcome = Outcome(reports=[report])
+    outcome = CheckOutcome(reports=[report])
     found = findings(report, read_line=outcome.sources.line)
     readings = {}
     for path in {finding.span.path for finding in found}:
         text = read_text(Path(path))
         if isinstance(text, str):
             readings[path] = read_source(path, text)
-    # One run need not reach every line: nothing is known to be idle.
+    # One run need not reach every line, so no ignore comment counts as unused.
     outcome.findings = list(apply_ignores(found, readings, known=lambda _code: False))
-    print_text(outcome, Console(stderr=True, highlight=False, emoji=False, markup=False))
+    print_findings(outcome, standard_error())
+    report_problems(outcome, "analyze")
 
 
-def _end_as(code: int) -> None:
+def _end_as(code: int) -> int:
     """End as the program did: with its code, or of its signal."""
     sys.stdout.flush()
     sys.stderr.flush()
     if code < 0 and os.name == "posix":
-        signal.signal(-code, signal.SIG_DFL)
+        with contextlib.suppress(OSError):  # SIGKILL and SIGSTOP have no handler to reset
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
-    raise typer.Exit(code if code >= 0 else 128 - code)
+    return code if code >= 0 else 128 - code

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
-def server() -> None:
-    """Start the language server; it speaks LSP on stdin and stdout."""
-    from fuselight_server.app import main  # noqa: PLC0415 - the other verbs need no LSP library
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+def add_arguments(_parser: ArgumentParser) -> None:
+    """It has no options."""
+
+
+def execute(_options: Namespace) -> int:
+    """Serve until the client ends it."""
+    from fuselight_server.app import main  # noqa: PLC0415 - no other command needs the LSP library
 
     main()
+    return 0

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.report import Problem
+from fuselight_server.files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,7 +60,7 @@ def shown_path(path: str) -> str:
 def read_text(path: Path) -> str | Problem:
     """The file's text, decoded as Python would (PEP 263), line ends kept."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data.decode(encoding)
     except FileNotFoundError:
@@ -69,7 +70,7 @@ def read_text(path: Path) -> str | Problem:
 
 
 @dataclass(frozen=True)
-class Place:
+class CharacterSpan:
     """A span in characters: all four 1-based, the end column exclusive."""
 
     line: int
@@ -79,7 +80,7 @@ class Place:
 
 
 @dataclass
-class Sources:
+class SourceFiles:
     """The lines of the files that findings are in, each file read once."""
 
     texts: dict[str, list[str] | None] = field(default_factory=dict)
@@ -99,22 +100,22 @@ class Sources:
             self.texts[path] = lines
         return self.texts[path]
 
-    def place(self, span: Span) -> Place:
+    def place(self, span: Span) -> CharacterSpan:
         """The span in characters; without columns it is the line from its first non-blank to its end."""
         first = self.line(span.path, span.line)
         end_line = span.end_line or span.line
         if first is None:
-            return Place(
+            return CharacterSpan(
                 span.line, (span.column or 0) + 1, end_line, (span.end_column or span.column or 0) + 1
             )
         if span.column is None:
             blank = len(first) - len(first.lstrip())
-            return Place(span.line, blank + 1, span.line, len(first.rstrip()) + 1)
+            return CharacterSpan(span.line, blank + 1, span.line, len(first.rstrip()) + 1)
         start = _characters(first, span.column)
         last = self.line(span.path, end_line)
         if span.end_column is None or last is None:
-            return Place(span.line, start + 1, span.line, len(first.rstrip()) + 1)
-        return Place(span.line, start + 1, end_line, _characters(last, span.end_column) + 1)
+            return CharacterSpan(span.line, start + 1, span.line, len(first.rstrip()) + 1)
+        return CharacterSpan(span.line, start + 1, end_line, _characters(last, span.end_column) + 1)
 
 
 def _characters(text: str, byte: int) -> int:

@@ -1,7 +1,7 @@
 """The targets of a command's paths, and the loop that runs them.
 
-Invariant: one worker for all of them, one run after the other; what cannot be read or is not there is a problem, and
-the rest goes on.
+Invariant: one worker for all of them, one run after the other; what cannot be read or does not exist is a problem, and
+the other targets run.
 """
 
 from __future__ import annotations
@@ -9,91 +9,82 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import difflib
-import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.report import Problem
-from fuselight_server.cli.outcome import Outcome
+from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.cli.sources import python_files, read_text, shown_path
-from fuselight_server.cli.started import StartedWorker, run_once
-from fuselight_server.plan import PlannedRun, RunOptions, default_runs, named_runs
+from fuselight_server.cli.worker import StartedWorker, run_once
+from fuselight_server.runs.planning import PlannedRun, RunOptions, default_runs, named_runs
 from fuselight_server.store import Store, project_root, recorded_calls
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-    from fuselight.protocol import Analyse, Limits
+    from fuselight.protocol import RunRequest
     from fuselight.report import Report
-    from fuselight_server.interpreters import Choice
+    from fuselight_server.cli.options import CommandOptions
+    from fuselight_server.interpreters import InterpreterChoice
     from fuselight_server.static.reading import Reading
-    from fuselight_server.worker_process import Worker
-
-NO_TARGET = (
-    "no target: name one with --target, or write above it how to call it, as `# fuselight: Net()(f32[8, 16])` does: "
-    "docs/inputs.md"
-)
-"""What to do where there is nothing to run."""
+    from fuselight_server.worker_client.client import Worker
 
 Job = tuple[PlannedRun, RunOptions]
 """A run, and what is the same for every run of its project."""
 
 
 @dataclass(frozen=True)
-class Turn:
-    """One target's turn in the loop."""
+class TargetRun:
+    """The run of one target, and the worker that does it."""
 
-    request: Analyse
+    request: RunRequest
     worker: Worker
-    choice: Choice
+    choice: InterpreterChoice
     """The interpreter, and why that one."""
-    say: Callable[[str], None]
-    """Told of the run's progress."""
+    show: Callable[[str], None]
+    """Shows progress."""
 
-    async def run(self, request: Analyse | None = None) -> Report:
-        """The report of the request, or of another one in its place."""
-        return await run_once(self.worker, request or self.request, self.choice, self.say)
+    async def report(self, request: RunRequest | None = None) -> Report:
+        """The report of the request, or of another request in its place."""
+        return await run_once(self.worker, request or self.request, self.choice, self.show)
 
 
 async def report_each(
-    paths: tuple[Path, ...],
-    worker: StartedWorker,
-    say: Callable[[str], None],
-    report_of: Callable[[Turn, Outcome], Awaitable[Report]],
+    options: CommandOptions,
+    show: Callable[[str], None],
+    report_of: Callable[[TargetRun, CheckOutcome], Awaitable[Report]],
     *,
-    targets: tuple[str, ...],
-    limits: Limits,
-) -> Outcome:
-    """Give each target of the paths its turn in `worker`, which is closed in the end."""
-    outcome = Outcome(interpreter=worker.choice.executable, why=worker.choice.why)
+    sample_after: float = 5.0,
+) -> CheckOutcome:
+    """Make a report of each target of the paths, in one worker, which is closed at the end."""
+    worker = StartedWorker(options, sample_after=sample_after)
+    outcome = CheckOutcome(interpreter=worker.choice.executable, why=worker.choice.why)
     try:
-        outcome.readings = await asyncio.to_thread(read_sources, paths, outcome)
+        outcome.readings = await asyncio.to_thread(read_sources, options.paths, outcome)
         outcome.problems.extend(unparsed(outcome.readings.values()))
-        jobs = planned_jobs(outcome.readings, outcome, targets=targets, limits=limits)
-        for turn in turns(jobs, await worker.ready(), worker.choice, say):
-            outcome.reports.append(await report_of(turn, outcome))
+        jobs = planned_jobs(outcome.readings, outcome, options)
+        for target_run in target_runs(jobs, await worker.ready(), worker.choice, show):
+            outcome.reports.append(await report_of(target_run, outcome))
     finally:
         await worker.close()
     return outcome
 
 
-def turns(jobs: list[Job], worker: Worker, choice: Choice, say: Callable[[str], None]) -> Iterator[Turn]:
-    """A turn for each job, in order."""
+def target_runs(
+    jobs: list[Job], worker: Worker, choice: InterpreterChoice, show: Callable[[str], None]
+) -> Iterator[TargetRun]:
+    """A run for each job, in order."""
     for number, (planned, run_options) in enumerate(jobs, 1):
         request = planned.request(number, number, run_options)
         if number == len(jobs):  # there is no later run to import anything for
             request = dataclasses.replace(request, preload=False)
         head = f"{number}/{len(jobs)} {shown_path(request.target.path)}: {request.target.name or '__main__'}"
-        yield Turn(request, worker, choice, functools.partial(_say, say, head))
+        yield TargetRun(request, worker, choice, lambda text, head=head: show(f"{head}: {text}"))  # type: ignore[misc] # mypy infers no default
 
 
-def _say(say: Callable[[str], None], head: str, text: str) -> None:
-    say(f"{head}: {text}")
-
-
-def texts_of(paths: Iterable[Path], outcome: Outcome) -> dict[str, str]:
-    """The text of each file by its path; one that cannot be read is a problem."""
+def texts_of(paths: Iterable[Path], outcome: CheckOutcome) -> dict[str, str]:
+    """The text of each file by its path; a file that cannot be read is a problem."""
     texts: dict[str, str] = {}
     for path in python_files(paths):
         text = read_text(path)
@@ -104,8 +95,8 @@ def texts_of(paths: Iterable[Path], outcome: Outcome) -> dict[str, str]:
     return texts
 
 
-def read_sources(paths: Iterable[Path], outcome: Outcome) -> dict[str, Reading]:
-    """Every Python file of the paths, read; one that cannot be read is a problem."""
+def read_sources(paths: Iterable[Path], outcome: CheckOutcome) -> dict[str, Reading]:
+    """Every Python file of the paths, read; a file that cannot be read is a problem."""
     return readings_of(texts_of(paths, outcome))
 
 
@@ -117,24 +108,24 @@ def readings_of(texts: dict[str, str]) -> dict[str, Reading]:
 
 
 def unparsed(readings: Iterable[Reading]) -> Iterator[Problem]:
-    """Yield a problem for each file of which nothing is run, as it is no Python."""
+    """Yield a problem for each file that does not parse: nothing of it is run."""
     for reading in readings:
         if reading.syntax_error is not None:
             what = f"{shown_path(reading.path)}:{reading.syntax_error.line}"
-            yield Problem("source", what, "it does not parse, so nothing in this file was run")
+            yield Problem("source", what, "syntax error, so nothing in this file was run")
 
 
 def planned_jobs(
     readings: dict[str, Reading],
-    outcome: Outcome,
+    outcome: CheckOutcome,
+    options: CommandOptions,
     *,
-    targets: tuple[str, ...],
-    limits: Limits,
     default_sizes: dict[str, int] | None = None,
 ) -> list[Job]:
-    """Every run of every file; a target that was named and is nowhere is a problem."""
+    """Every run of every file; a named target that does not exist is a problem."""
     jobs: list[Job] = []
     stores: dict[Path, Report | None] = {}
+    targets = options.targets
     for path, reading in readings.items():
         if reading.syntax_error is not None:
             continue
@@ -143,24 +134,24 @@ def planned_jobs(
             stores[root] = Store.at(root).read_report()
         run_options = RunOptions(
             roots=(str(root),),
-            limits=limits,
+            limits=options.limits,
             default_sizes=default_sizes or {},
             recorded=recorded_calls(stores[root], path),
         )
         planned = named_runs(reading, targets, run_options) if targets else default_runs(reading, run_options)
         jobs += [(one, run_options) for one in planned]
-    there = {one.name for reading in readings.values() for one in reading.targets}
-    ran = {one.target.name or "__main__" for one, _ in jobs}
+    known = {one.name for reading in readings.values() for one in reading.targets}
+    known |= {one.target.name or "__main__" for one, _ in jobs}
     for name in targets:
-        if name not in there | ran:
+        if name not in known:
             where = ", ".join(map(shown_path, readings))
-            why = f"no class or function of this name in {where}{_alike(name, there | ran)}"
+            why = f"no class or function of this name in {where}{_suggestion(name, known)}"
             outcome.problems.append(Problem("targets", name, why))
     return jobs
 
 
-def _alike(name: str, there: Iterable[str]) -> str:
+def _suggestion(name: str, known: Iterable[str]) -> str:
     """Offer the name that was probably meant."""
-    lowered = {one.lower(): one for one in sorted(there)}
+    lowered = {one.lower(): one for one in sorted(known)}
     close = difflib.get_close_matches(name.lower(), lowered, n=1)
-    return f"; there is {lowered[close[0]]}" if close else ""
+    return f"; did you mean {lowered[close[0]]}?" if close else ""

@@ -1,7 +1,7 @@
-"""Quick fixes: insert inputs, mark a dimension dynamic, ignore a finding, remove an idle ignore, open a code's page.
+"""Quick fixes: insert inputs, write captured calls as directives, mark a dimension dynamic, ignore, open a page.
 
-Invariant: an action is offered only with an edit at hand that applies to the text as it is now. The libraries that
-make edits are imported at the first request, not at the start.
+Invariant: an action is offered only with an edit that applies to the current text. The libraries that make edits are
+imported at the first request, not at the start.
 """
 
 from __future__ import annotations
@@ -10,19 +10,24 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fuselight_server import convert
+from fuselight_server.features import convert
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.static.document import read_source
+from fuselight_server.store import recorded_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Finding
-    from fuselight_server.state import Document
+    from fuselight_server.session.state import Document
     from fuselight_server.static.edits import TextEdit
 
-OPEN = "vscode.open"
+OPEN = "fuselight.openPage"
+"""The client's command: in a browser or on a remote host only the client knows how to open a file."""
+
+_CALLS = 3
+"""Captured calls that become directives."""
 
 
 async def code_action(server: Server, params: types.CodeActionParams) -> list[types.CodeAction] | None:
@@ -40,7 +45,7 @@ async def code_action(server: Server, params: types.CodeActionParams) -> list[ty
         if finding.span.line <= last and first <= (finding.span.end_line or finding.span.line):
             shown = convert.diagnostic(finding, server.view, edited=edited)
             actions += _actions(server, document, finding, shown)
-    return actions
+    return [*actions, *_captured(server, document, first, last)]
 
 
 def _value(kind: types.CodeActionKind | str) -> str:
@@ -63,6 +68,11 @@ def _actions(
         sizes = _sizes(finding)
         title = f"Mark {' and '.join(f'dimension {size} of {name}' for name, size in sizes)} as dynamic"
         yield from _edit(server, title, _mark_dynamic(server, finding, sizes), shown, preferred=True)
+    if "move_directive" in finding.fixes:
+        made = edits.move_directive(document.path, text, finding.span.line, int(data["above"]))
+        yield from _edit(
+            server, f"Move this directive above line {data['above']}", made, shown, preferred=True
+        )
     if "remove_ignore" in finding.fixes:
         made = edits.remove_ignore(document.path, text, finding.span.line, data.get("code"))
         yield from _edit(server, "Remove this ignore comment", made, shown, preferred=True)
@@ -70,7 +80,7 @@ def _actions(
         made = edits.insert_ignore(document.path, text, finding.span.line, finding.code)
         yield from _edit(server, f"Ignore {finding.code} on this line", made, shown)
     page = convert.address(finding)
-    if page is not None and server.state.client.commands:  # an editor that runs our own extension
+    if page is not None and OPEN in server.state.client.commands:
         yield types.CodeAction(
             title=f"Open the page of {finding.code}",
             kind=types.CodeActionKind.QuickFix,
@@ -79,14 +89,34 @@ def _actions(
         )
 
 
+def _captured(server: Server, document: Document, first: int, last: int) -> Iterator[types.CodeAction]:
+    """Make the calls of a target that a run of a program captured into directives above it."""
+    from fuselight_server.static import edits  # noqa: PLC0415 - as above
+
+    for target in document.reading().targets:
+        if target.directives or not first <= target.name_span.line <= last:
+            continue
+        calls = dict.fromkeys(
+            call
+            for result in server.state.captures.values()
+            for call in recorded_calls(result.report, document.path).get(target.name, ())
+        )
+        made = edits.insert_directives(document.source.text, target, list(calls)[:_CALLS])
+        yield from _edit(server, f"Write {_counted(calls)} of {target.name} as a directive", made)
+
+
+def _counted(calls: Collection[str]) -> str:
+    return "the captured call" if len(calls) == 1 else f"{min(len(calls), _CALLS)} captured calls"
+
+
 def _sizes(finding: Finding) -> list[tuple[str, str]]:
-    """Parameter and dimension of each size that is to be marked."""
+    """Return the parameter and the dimension of each size to mark."""
     values = [value for key, value in finding.data if key in {"parameter", "dimension"}]
     return list(zip(values[::2], values[1::2], strict=False))
 
 
 def _mark_dynamic(server: Server, finding: Finding, sizes: list[tuple[str, str]]) -> list[TextEdit]:
-    """Make the edits at the call that brought the new sizes: all of them, or none where one is no plain name there."""
+    """Make the edits at the call that brought the new sizes: all, or none where an argument is no plain name."""
     from fuselight_server.static import edits  # noqa: PLC0415 - as above
 
     if not finding.related or not all(size.isdigit() for _, size in sizes):
@@ -118,7 +148,12 @@ def _mark_dynamic(server: Server, finding: Finding, sizes: list[tuple[str, str]]
 
 
 def _edit(
-    server: Server, title: str, made: list[TextEdit], shown: types.Diagnostic, *, preferred: bool = False
+    server: Server,
+    title: str,
+    made: list[TextEdit],
+    shown: types.Diagnostic | None = None,
+    *,
+    preferred: bool = False,
 ) -> Iterator[types.CodeAction]:
     if not made:
         return
@@ -131,7 +166,7 @@ def _edit(
     yield types.CodeAction(
         title=title,
         kind=types.CodeActionKind.QuickFix,
-        diagnostics=[shown],
+        diagnostics=[shown] if shown is not None else None,
         edit=types.WorkspaceEdit(changes=changes),
         is_preferred=preferred or None,
     )

@@ -1,47 +1,57 @@
-"""Code lenses: what the last run of a target found, and a button that runs it.
+"""Code lenses: on a target its actions and its results, on a line its part in kernels.
 
-Invariant: a lens says where its numbers' inputs come from, and when they are from before an edit.
+Invariant: a target has at most two lenses besides its actions, and each is at most about 60 characters long; the hover
+of the same line has the rest.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 from typing import TYPE_CHECKING
 
 from fuselight.report import Rung
-from fuselight_server import convert
-from fuselight_server.changes import first_of
-from fuselight_server.features import bench_lens, kernel_lens
-from fuselight_server.features.lens import lens
+from fuselight_server.features import convert
+from fuselight_server.features.bench import lens as bench_lens
+from fuselight_server.features.kernels import lens as kernel_lens
+from fuselight_server.features.lens import LONGEST, STALE, Info, lens, shorten, with_state
 from fuselight_server.features.protocol import Encoded
 from fuselight_server.features.status import describe
 from fuselight_server.features.sync import NEEDS_FILE
 from fuselight_server.findings.counts import counts
-from fuselight_server.kernels.words import line_numbers
-from fuselight_server.places import span
-from fuselight_server.runs import Key
+from fuselight_server.formatting import format_lines
+from fuselight_server.results.changes import first_of
+from fuselight_server.results.positions import span
+from fuselight_server.results.target_result import STILL_RUNNING
+from fuselight_server.runs.keys import Key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from lsprotocol import types
 
     from fuselight.report import Inputs, Location
-    from fuselight_server.convert import PlainRange
+    from fuselight_server.features.convert import PlainRange
     from fuselight_server.features.lens import Lens
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Span
-    from fuselight_server.places import Result
-    from fuselight_server.runs import Running
-    from fuselight_server.state import Snapshot
+    from fuselight_server.results.captures import CaptureResult
+    from fuselight_server.runs.queue import Running
+    from fuselight_server.session.state import Snapshot
     from fuselight_server.static.reading import StaticTarget
 
 RUN = "fuselight.server.run"
 CANCEL = "fuselight.server.cancel"
-DETAILS = "fuselight.showDetails"
+DETAILS = kernel_lens.DETAILS
 
+WAITING = "Benchmark: waiting for another benchmark"
+
+_INFOS = 2
+"""Lenses of a target besides its actions."""
 
 SLICE = 200
-"""Targets whose lenses are made at a stretch: some 2 ms."""
+"""Targets whose lenses are made before the event loop runs on: some 2 ms."""
 
 
 async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | None:
@@ -66,6 +76,8 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
         if snapshot.settings.code_lens == "all" or target.compiled or has_inputs:
             place = convert.plain_range(target.name_span, view)
             lenses += _lenses(snapshot, shown, place, has_inputs=has_inputs)
+        elif target.kind == "module":
+            lenses += _summary_lens(snapshot, target, convert.plain_range(target.name_span, view))
         if index % SLICE == 0:
             answer.extend(lenses)
             lenses = []
@@ -74,7 +86,7 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
                 return await code_lens(server, params)
     if main is not None and "" in known:
         at = {"line": main - 1, "character": 0}
-        lenses += _main_lenses(snapshot, {"start": at, "end": at})
+        lenses += TargetLenses(snapshot, "", {"start": at, "end": at}, has_inputs=True).make()
     lenses += kernel_lens.line_lenses(snapshot)
     answer.extend(lenses)
     return answer
@@ -82,41 +94,136 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
 
 def _known(snapshot: Snapshot) -> set[str]:
     """Name the targets of this file that something has been run for, or is."""
-    keys = (
-        *snapshot.results, *snapshot.kernels, *snapshot.measured, *snapshot.running, *snapshot.waiting,
-    )  # fmt: skip
+    keys = (*snapshot.results, *snapshot.running, *snapshot.waiting)
     return {key.name for key in keys if key.path == snapshot.path}
 
 
+@dataclasses.dataclass(frozen=True)
+class TargetLenses:
+    """The lenses of one target: its actions, then the two most important results.
+
+    A state that both results share stands once, on the first.
+    """
+
+    snapshot: Snapshot
+    name: str
+    """Empty for the file's `__main__` block."""
+    place: PlainRange
+    has_inputs: bool
+    """Whether kernels and benchmarks are offered, too."""
+
+    @property
+    def _argument(self) -> dict[str, str | int]:
+        return {"uri": self.snapshot.document.uri, "target": self.name}
+
+    @property
+    def _running(self) -> Running | None:
+        """The run that is in flight, benchmarks apart: those take minutes and run alongside others."""
+        kernels = kernel_lens.kernel_key(self.snapshot, self.name)
+        running = self.snapshot.running
+        return running.get(Key(self.snapshot.path, self.name)) or running.get(kernels)
+
+    @property
+    def _is_benchmarked(self) -> bool:
+        key = bench_lens.measured_key(self.snapshot, self.name)
+        return key in self.snapshot.running or key in self.snapshot.waiting
+
+    def make(self, infos: Iterable[Info] = ()) -> list[Lens]:
+        """Make the lenses; `infos` are shown where the target has no results of its own."""
+        found = list(itertools.islice(itertools.chain(self._infos(), infos), _INFOS))
+        if len(found) == _INFOS and found[0].state == found[1].state:
+            found[1] = dataclasses.replace(found[1], state="")
+        actions = list(self._actions())
+        report = next((info for info in found if info.command == DETAILS), None)
+        if report is not None and DETAILS in self.snapshot.client.commands:
+            actions.append(lens(self.place, "Details", DETAILS, self._named(report)))
+        return [*actions, *(self._lens(info) for info in found)]
+
+    def _lens(self, info: Info) -> Lens:
+        text = with_state(shorten(info.text, LONGEST - len(info.state)), info.state)
+        if info.command not in self.snapshot.client.commands:
+            return lens(self.place, text)
+        return lens(self.place, text, info.command, self._named(info))
+
+    def _named(self, info: Info) -> dict[str, str | int]:
+        return self._argument if info.target is None else {**self._argument, "target": info.target}
+
+    def _actions(self) -> Iterator[Lens]:
+        named = {**self._argument, "target": self.name or "__main__"}
+        can_run = self.snapshot.can_run
+        if self.has_inputs and self._running is not None:
+            yield lens(self.place, "Cancel", CANCEL, {"uri": self.snapshot.document.uri})
+        elif can_run:
+            yield lens(self.place, "Run", RUN, named)
+            if self.has_inputs:
+                yield lens(self.place, "Kernels", kernel_lens.KERNELS, named)
+        if not self.has_inputs:
+            return
+        if self._is_benchmarked:
+            yield lens(self.place, "Cancel Benchmark", bench_lens.CANCEL, self._argument)
+        elif can_run and self._running is None:
+            asks = bench_lens.ASK in self.snapshot.client.commands
+            yield lens(self.place, "Benchmark", bench_lens.ASK if asks else bench_lens.BENCH, self._argument)
+
+    def _infos(self) -> Iterator[Info]:
+        """Yield what is in progress, then the results, the most important first."""
+        if not self.has_inputs:
+            return
+        snapshot, running = self.snapshot, self._running
+        if running is not None:
+            yield Info(describe(running))
+        if self._is_benchmarked:
+            one = snapshot.running.get(bench_lens.measured_key(snapshot, self.name))
+            yield Info(describe(one) if one is not None else WAITING, "", bench_lens.SHOW)
+        tiers = [info for _, info in sorted(self._of_tiers(), key=lambda item: item[0])]
+        if running is not None or self._is_benchmarked:  # what is partial belongs to what is in progress
+            tiers.sort(key=lambda info: info.state != STILL_RUNNING)
+            yield from tiers[: 1 if tiers and tiers[0].state == STILL_RUNNING else 0]
+            tiers = [info for info in tiers if info.state != STILL_RUNNING]
+        result = snapshot.captures.get(Key(snapshot.path, self.name))
+        if result is not None:
+            yield result_info(result)
+        yield from tiers[:1]
+        if result is not None and result.changes:
+            yield Info(first_of(result.changes), "", DETAILS)
+        if result is not None and result.report.inputs is not None:
+            yield Info(inputs_words(result.report.inputs), "", DETAILS)
+
+    def _of_tiers(self) -> Iterator[tuple[tuple[bool, int], Info]]:
+        """Yield kernels and benchmark with their rank: current before stale, then the newest first."""
+        snapshot = self.snapshot
+        kernels = snapshot.kernels.get(kernel_lens.kernel_key(snapshot, self.name))
+        if kernels is not None:
+            info = kernel_lens.target_info(
+                kernels, is_running=self._running is not None, running=STILL_RUNNING
+            )
+            yield (kernels.shown.stale, -kernels.generation), info
+        measured = snapshot.measured.get(bench_lens.measured_key(snapshot, self.name))
+        if measured is not None:
+            info = bench_lens.target_info(measured, is_running=self._is_benchmarked, running=STILL_RUNNING)
+            yield (measured.shown.stale, -measured.generation), info
+
+
 def _lenses(snapshot: Snapshot, target: StaticTarget, place: PlainRange, *, has_inputs: bool) -> list[Lens]:
-    uri = snapshot.document.uri
     if not snapshot.document.runnable:
         return [lens(place, NEEDS_FILE)] if target.compiled or target.directives else []
-    run = [lens(place, "Run", RUN, {"uri": uri, "target": target.name})] if snapshot.can_run else []
-    if has_inputs:
-        running = _running(snapshot, target.name)
-        if running is not None:
-            cancel = lens(place, "Cancel", CANCEL, {"uri": uri})
-            so_far = kernel_lens.lenses_so_far(snapshot, target.name, place)
-            benchmark = bench_lens.running_lenses(snapshot, target.name, place)
-            return [lens(place, describe(running)), cancel, *so_far, *benchmark]
-        run += kernel_lens.target_lenses(snapshot, target.name, place)
-        run += bench_lens.target_lenses(snapshot, target.name, place)
-        result = snapshot.results.get(Key(snapshot.path, target.name))
-        if result is not None:
-            return [lens(place, summary(result)), *run, *_details(snapshot, place, target.name)]
-    main = snapshot.results.get(Key(snapshot.path, "")) if target.compiled else None
-    if main is not None and _was_traced(main, target.span):
-        return [lens(place, summary(main, within=target.span)), *run, *_details(snapshot, place, "")]
-    if has_inputs and kernel_lens.kernel_key(snapshot, target.name) in snapshot.kernels:
-        run += _details(snapshot, place, target.name)
-    if target.directives:
-        lines = line_numbers(directive.line for directive in target.directives)
-        return [lens(place, f"inputs from {lines}"), *run]
-    return run
+    key = Key(snapshot.path, target.name)
+    infos = []
+    if not (has_inputs and key in snapshot.captures):
+        infos += [result_info(main, within=target.span) for main in _programs(snapshot, target)]
+    if target.directives and key not in snapshot.captures:
+        infos.append(Info(f"inputs from {format_lines(directive.line for directive in target.directives)}"))
+    return TargetLenses(snapshot, target.name, place, has_inputs).make(infos)
 
 
-def _was_traced(result: Result, within: Span) -> bool:
+def _programs(snapshot: Snapshot, target: StaticTarget) -> Iterator[CaptureResult]:
+    """Yield the run of `__main__` if it compiled code of `target`, which is compiled or a class."""
+    main = snapshot.captures.get(Key(snapshot.path, ""))
+    if main is not None and (target.compiled or target.kind == "module") and _was_traced(main, target.span):
+        yield main
+
+
+def _was_traced(result: CaptureResult, within: Span) -> bool:
     """Whether a frame of the report stands in `within`; `m = torch.compile(Net())` holds none of Net's."""
     last = within.end_line or within.line
     places = (
@@ -127,38 +234,14 @@ def _was_traced(result: Result, within: Span) -> bool:
     return any(within.line <= place.line <= last for place in places)
 
 
-def _main_lenses(snapshot: Snapshot, place: PlainRange) -> list[Lens]:
-    key = Key(snapshot.path, "")
-    arguments = {"uri": snapshot.document.uri, "target": "__main__"}
-    running = _running(snapshot, "")
-    if running is not None:
-        return [
-            lens(place, describe(running)),
-            lens(place, "Cancel", CANCEL, {"uri": snapshot.document.uri}),
-            *kernel_lens.lenses_so_far(snapshot, "", place),
-            *bench_lens.running_lenses(snapshot, "", place),
-        ]
-    run = [lens(place, "Run", RUN, arguments)] if snapshot.can_run else []
-    run += kernel_lens.target_lenses(snapshot, "", place)
-    result = snapshot.results.get(key)
-    head = [lens(place, summary(result))] if result is not None else []
-    return [*head, *run, *_details(snapshot, place, "")]
+def _summary_lens(snapshot: Snapshot, target: StaticTarget, place: PlainRange) -> list[Lens]:
+    """Make the lenses of a class that is neither compiled nor has inputs, after a `__main__` run that compiled it."""
+    infos = [result_info(main, within=target.span) for main in _programs(snapshot, target)]
+    without_run = dataclasses.replace(snapshot, can_run=False)
+    return TargetLenses(without_run, target.name, place, has_inputs=False).make(infos)
 
 
-def _running(snapshot: Snapshot, target: str) -> Running | None:
-    """Return the run of a target that is in flight, benchmarks apart: they go on for minutes beside others."""
-    return snapshot.running.get(Key(snapshot.path, target)) or snapshot.running.get(
-        kernel_lens.kernel_key(snapshot, target)
-    )
-
-
-def _details(snapshot: Snapshot, place: PlainRange, target: str) -> list[Lens]:
-    if DETAILS not in snapshot.client.commands:
-        return []
-    return [lens(place, "Details", DETAILS, {"uri": snapshot.document.uri, "target": target})]
-
-
-def _numbers(result: Result, within: Span | None) -> str:
+def _numbers(result: CaptureResult, within: Span | None) -> str:
     """Count the graphs, breaks and recompilations of a report, or of those frames that stand in `within`."""
 
     def inside(location: Location) -> bool:
@@ -171,20 +254,26 @@ def _numbers(result: Result, within: Span | None) -> str:
     return str(counts(result.report, inside))
 
 
-def summary(result: Result, within: Span | None = None) -> str:
-    """Say in one line what a run found: `2 graphs, 1 break, 3 recompilations - inputs from line 12`."""
-    text = _numbers(result if result.learnt or result.earlier is None else result.earlier, within)
-    if result.report.failures and within is None:
-        text = (
-            f"failed: {result.report.failures[0].message}"[:120] if not result.learnt else f"{text}, failed"
-        )
+def result_info(result: CaptureResult, within: Span | None = None) -> Info:
+    """Say what a run found, for a lens: `2 graphs, 1 break, 3 recompilations`."""
+    return Info(_found(result, within), STALE if result.stale else "", DETAILS, result.key.name)
+
+
+def _found(result: CaptureResult, within: Span | None) -> str:
+    if result.report.failures and within is None and not result.has_data:
+        return f"failed: {result.report.failures[0].message}"
+    text = _numbers(result.shown, within)
+    return f"{text}, failed" if result.report.failures and within is None else text
+
+
+def summary(result: CaptureResult) -> str:
+    """Say all in one line: `2 graphs, 1 break, 3 recompilations - inputs from line 12`."""
+    text = shorten(_found(result, None), 2 * LONGEST)
     if result.report.inputs is not None:
         text += f" - {inputs_words(result.report.inputs)}"
-    if result.changes and within is None:
+    if result.changes:
         text += f" - {first_of(result.changes)}"
-    if result.stale:
-        text += " (before your edit)"
-    return text
+    return with_state(text, STALE if result.stale else "")
 
 
 def inputs_words(inputs: Inputs) -> str:
@@ -202,5 +291,5 @@ def inputs_words(inputs: Inputs) -> str:
         lines = {call.location.line for call in inputs.calls if call.location is not None}
         if inputs.line is not None:
             lines.add(inputs.line)
-        return f"inputs from {line_numbers(lines)}" if lines else f"inputs from a {inputs.rung.value}"
+        return f"inputs from {format_lines(lines)}" if lines else f"inputs from a {inputs.rung.value}"
     return words

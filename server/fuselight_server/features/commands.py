@@ -1,4 +1,4 @@
-"""The server's commands. Arguments come as the client sent them: anything may be missing or of another type."""
+"""The server's commands. Any argument of a client may be missing or of another type."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import encode
 from fuselight.report import Tier
-from fuselight_server import convert
+from fuselight_server.features import convert
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.hover import markdown
 from fuselight_server.features.markdown import code_block, code_span
 from fuselight_server.features.server import installed
-from fuselight_server.kernel_runs import forget
+from fuselight_server.formatting import format_count
 from fuselight_server.measured import history
-from fuselight_server.outcomes import PROGRAM
+from fuselight_server.runs.cached_runner import forget
+from fuselight_server.session.intake import PROGRAM
+from fuselight_server.session.target_device import offered
 from fuselight_server.store import Store
-from fuselight_server.target_device import offered
-from fuselight_server.worker_start import PRINTED
+from fuselight_server.worker_client.process import PRINTED
 
 if TYPE_CHECKING:
     from fuselight_server.features.server import Server
@@ -43,7 +44,7 @@ def run(server: Server, arguments: tuple[Any, ...]) -> None:
     """Run a target, or what a file compiles."""
     path, target = _path(arguments), argument(arguments, "target")
     if path is None:
-        server.face.say("Fuselight runs files: save this to one first.", error=False)
+        server.ui.say("Fuselight runs files only: save this to a file first.", error=False)
     else:
         server.analysis.command(path, target if isinstance(target, str) else None)
 
@@ -52,7 +53,7 @@ def kernels(server: Server, arguments: tuple[Any, ...]) -> None:
     """Generate the kernels of a target, or of what a file compiles."""
     path, target = _path(arguments), argument(arguments, "target")
     if path is None:
-        server.face.say("Fuselight runs files: save this to one first.", error=False)
+        server.ui.say("Fuselight runs files only: save this to a file first.", error=False)
     else:
         server.analysis.command(path, target if isinstance(target, str) else None, Tier.KERNELS)
 
@@ -68,36 +69,31 @@ async def restart_worker(server: Server, arguments: tuple[Any, ...]) -> None:
 
 
 def ask_again(server: Server, arguments: tuple[Any, ...]) -> None:
-    """Forget whether code may run in a folder; the client has forgotten its part."""
+    """Forget the answer whether code may run in a folder; the client has forgotten its copy."""
     path = _path(arguments, "folder")
     if path is not None:
-        server.state.folder_of(path).consent = "unknown"
-        server.face.runs_changed()
+        server.analysis.consent.forget(server.state.folder_of(path))
+        server.ui.runs_changed()
 
 
 def clear_caches(server: Server, _arguments: tuple[Any, ...]) -> None:
     """Forget every result, here and in the folders' stores."""
-    paths = server.analysis.outcomes.shown_paths()
     stores = {Store(Path(key.path).parent) for key in server.state.results if key.name == PROGRAM}
     stores |= {
         Store.at(Path(folder.path)) for folder in server.state.folders.values() if folder.uri is not None
     }
-    paths |= {path for result in server.state.everything() for path in result.paths()}
-    stores |= {Store.of(Path(key.path)) for key in (*server.state.kernels, *server.state.measured)}
+    stores |= {Store.of(Path(key.path)) for key in server.state.results if key.tier is not Tier.CAPTURE}
     stores |= {Store.of(Path(one.path)) for one in server.state.documents.values() if one.runnable}
-    server.state.results.clear()
-    server.state.kernels.clear()
-    server.state.measured.clear()
-    server.face.findings_changed(paths)
-    server.face.results_changed(paths)
-    server.face.runs_changed()
+    server.state.drop(server.state.results)
+    server.analysis.outcomes.show_changes()  # before the answer
+    server.ui.runs_changed()
     for store in stores:
         try:
             forget(store)
             history.forget(store)
             store.clear()
         except OSError as error:
-            server.face.say(f"{store.folder} could not be cleared: {error.strerror or error}", error=True)
+            server.ui.say(f"{store.folder} could not be cleared: {error.strerror or error}", error=True)
 
 
 def devices(server: Server, arguments: tuple[Any, ...]) -> list[dict[str, Any]]:
@@ -109,22 +105,23 @@ def devices(server: Server, arguments: tuple[Any, ...]) -> list[dict[str, Any]]:
 
 def copy_finding(server: Server, arguments: tuple[Any, ...]) -> str | None:
     """Return the finding of a code on a line as Markdown; without a code, every finding of the line."""
-    path, line, code = _path(arguments), argument(arguments, "line"), argument(arguments, "code")
-    if path is None or not isinstance(line, (int, float)):
+    path, code = _path(arguments), argument(arguments, "code")
+    line = convert.line_of(argument(arguments, "line"))
+    if path is None or line is None:
         return None
     parts = [
         markdown(finding, edited=edited)
         + f"\n\n{code_span(f'{finding.span.path}:{finding.span.line}')}\n\n"
         + code_block((server.state.read_line(path, finding.span.line) or "").strip(), "python")
         for finding, edited in findings_of(server, path)
-        if finding.span.line - 1 <= int(line) <= (finding.span.end_line or finding.span.line) - 1
+        if finding.span.line - 1 <= line <= (finding.span.end_line or finding.span.line) - 1
         and code in (None, finding.code)
     ]
     return "\n\n---\n\n".join(parts) or None
 
 
 def problem_report(server: Server, _arguments: tuple[Any, ...]) -> str:
-    """Return versions, settings and the log's tail; nothing of the user's code."""
+    """Return versions, settings and the end of the log, without the user's code."""
     lines = ["## Versions", ""]
     lines += [f"- fuselight {server.version}", f"- Python {platform.python_version()}, {platform.platform()}"]
     lines += [f"- {name} {installed(name)}" for name in ("pygls", "lsprotocol", "tree-sitter")]
@@ -146,7 +143,7 @@ def problem_report(server: Server, _arguments: tuple[Any, ...]) -> str:
     printed = len(server.state.log_lines) - len(log)
     lines += ["", "## Log", "", "```", *log[-LOG_TAIL:], "```", ""]
     if printed:
-        lines.append(f"Left out: {printed} lines that the program printed.")
+        lines.append(f"Skipped: {format_count(printed, 'line')} that the program printed.")
     return "\n".join(lines)
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from fuselight_server import convert
+from fuselight_server.features import convert
+from fuselight_server.session.state import Folder
+from fuselight_server.session.target_device import choose
 from fuselight_server.settings import parse_settings
-from fuselight_server.state import Folder
 from fuselight_server.store import Store
-from fuselight_server.target_device import choose
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,23 +59,23 @@ async def _pull(server: Server) -> None:
         for warning in warnings:
             if warning not in told:  # the folders share the user's own settings
                 server.state.log(f"settings: {warning}")
-                server.face.say(f"Fuselight: {warning}.", error=False)
+                server.ui.say(f"Fuselight: {warning}.", error=False)
             told.add(warning)
         await _apply(server, folder, settings)
     if any(_bounds(folder.settings) != bounds[folder.path] for folder in folders):
         server.analysis.outcomes.rederive()
     _say_of_devices(server, {choose(folder.settings).problem for folder in folders} - {None})
     server.analysis.begin()
-    server.face.runs_changed()
-    server.face.findings_changed([document.path for document in server.state.documents.values()])
+    server.ui.runs_changed()
+    server.state.mark_findings(document.path for document in server.state.documents.values())
 
 
 def _say_of_devices(server: Server, problems: set[str | None]) -> None:
-    """Tell of device names that are none, unless the client does so itself, of the status, with a way to choose."""
+    """Report unknown device names, unless the client reports them itself from the status."""
     for problem in problems:
         server.state.log(f"settings: {problem}")
         if CHOOSE_DEVICE not in server.state.client.commands:
-            server.face.say(f"Fuselight: {problem}", error=False)
+            server.ui.say(f"Fuselight: {problem}", error=False)
 
 
 async def _ask(server: Server, folders: Sequence[Folder]) -> Sequence[Any]:
@@ -112,7 +112,7 @@ async def _apply(server: Server, folder: Folder, settings: Any) -> None:
         for one in affected:
             await server.analysis.restart(one.path)
     if (before.code_lens, before.kernels) != (settings.code_lens, settings.kernels):
-        server.face.refresh_lenses()
+        server.ui.refresh_lenses()
 
 
 def folders_changed(server: Server, params: types.DidChangeWorkspaceFoldersParams) -> None:

@@ -1,6 +1,6 @@
-"""Diagnostics of a file: pushed to clients that take them so, else pulled; never both for one document.
+"""Diagnostics of a file: pushed to clients that support it, else pulled; never both for one document.
 
-Invariant: what is published for a file is a function of the state; the same list is not sent twice in a row.
+Invariant: the diagnostics of a file are a function of the state; the same list is not sent twice in a row.
 """
 
 from __future__ import annotations
@@ -9,30 +9,32 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fuselight_server import convert
+from fuselight_server.features import convert
+from fuselight_server.finding import rank
 from fuselight_server.findings import apply_ignores, of_capture, of_measured, static_findings
-from fuselight_server.measured_results import MeasuredResult
-from fuselight_server.outcomes import PROGRAM
+from fuselight_server.results.newest_run import NewestRun, Standing
+from fuselight_server.session.intake import PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Finding
-    from fuselight_server.kernel_results import KernelResult
-    from fuselight_server.places import Result
+    from fuselight_server.results.benchmarks import MeasuredResult
+    from fuselight_server.results.captures import CaptureResult
+    from fuselight_server.results.kernels import KernelResult
     from fuselight_server.static.reading import Reading
 
 
 HINTS = 50
-"""Targets of a file that are hinted at when no inputs are known; each target has its lens all the same."""
+"""Hints about missing inputs in a file; each target has its lens anyway."""
 
 LISTED = 1000
-"""Diagnostics of a file, the worst first: as many as VS Code shows."""
+"""Diagnostics of a file, the worst and costliest first: as many as VS Code shows."""
 
 
 class Published:
-    """What every file was last told."""
+    """The diagnostics that each file was sent last."""
 
     def __init__(self) -> None:
         """Start with nothing published."""
@@ -79,7 +81,7 @@ def diagnostics_of(server: Server, path: str) -> list[types.Diagnostic]:
     """Make the diagnostics of one file: what runs found, what the source alone shows, ignores applied."""
     view, found = server.view, findings_of(server, path)
     if len(found) > LISTED:
-        found = sorted(found, key=lambda item: -item[0].severity)[:LISTED]
+        found = sorted(found, key=lambda item: rank(item[0]))[:LISTED]
     return [convert.diagnostic(finding, view, edited=edited) for finding, edited in found]
 
 
@@ -87,25 +89,35 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
     """Findings whose line is in `path`, each with whether that line (or what a benchmark ran) was edited since."""
     document = server.state.at(path)
     reading = document.reading() if document else None
-    results = [result for result in server.state.results.values() if path in result.paths()]
+    results = [result for result in server.state.captures.values() if path in result.paths()]
     found: dict[tuple[object, ...], tuple[Finding, bool]] = {}
     captured = sorted(results, key=lambda one: one.key.name == PROGRAM)
     kernels = [one for one in server.state.kernels.values() if path in one.paths()]
     measured = [one for one in server.state.measured.values() if path in one.paths()]
-    sources: list[Result | KernelResult | MeasuredResult] = [*captured, *kernels, *measured]
-    standing = [(live, one) for one in sources for live in one.findings]
-    for live, one in standing:
+    standing = [
+        (live, source, one)
+        for one in (*captured, *kernels, *measured)
+        for source in one.sources
+        for live in source.own
+    ]
+    newest = NewestRun.of(path, server.state.results.values(), server.state.read_line)
+    for live, source, one in standing:
         if live.place.gone or live.place.span.path != path:
             continue
+        judged = newest.standing(live, source, one)
+        if judged is Standing.REPLACED:
+            continue
         finding = live.now()
-        was_edited = live.edited or (isinstance(one, MeasuredResult) and one.outdated)
-        found.setdefault((finding.code, finding.span, finding.title), (finding, was_edited))
+        was_edited = live.edited or one.findings_are_stale or judged is Standing.DOUBTFUL
+        same = (finding.code, finding.span, finding.title)
+        if same not in found or (found[same][1] and not was_edited):
+            found[same] = finding, was_edited
     edited = {id(finding): was_edited for finding, was_edited in found.values()}
     everything = [finding for finding, _ in found.values()]
     if reading is not None:
         answered = {
             result.report.target.name
-            for result in server.state.results.values()
+            for result in server.state.captures.values()
             if result.report.inputs is not None and result.report.target.path == path
         }
         everything += _static(server, path, reading, everything, answered)
@@ -129,7 +141,7 @@ def _static(
 def _after_ignores(
     found: list[Finding],
     reading: Reading,
-    results: list[Result],
+    results: list[CaptureResult],
     kernels: list[KernelResult],
     measured: Sequence[MeasuredResult] = (),
 ) -> list[Finding]:
@@ -137,10 +149,10 @@ def _after_ignores(
 
     Of a code that only another tier has, after a run of that.
     """
-    captured = any(reading.path in one.depends and not one.stale and one.learnt for one in results)
-    generated = any(reading.path in one.depends and not one.stale and one.learnt for one in kernels)
+    captured = any(reading.path in one.depends and not one.stale and one.has_data for one in results)
+    generated = any(reading.path in one.depends and not one.stale and one.has_data for one in kernels)
     shown = [one.shown for one in measured]
-    benchmarked = any(reading.path in one.depends and not one.stale and one.learnt for one in shown)
+    benchmarked = any(reading.path in one.depends and not one.stale and one.has_data for one in shown)
 
     def is_known(code: str) -> bool:
         if of_capture(code):

@@ -1,6 +1,7 @@
 """Answers `fuselight/doctor`: the checks of a folder's environment, as a page of Markdown.
 
-Invariant: an untrusted workspace starts no interpreter; to cancel the request ends what it started.
+Invariant: no interpreter is started in an untrusted workspace or without the user's agreement. Canceling the request
+ends the process.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING
 from pygls.exceptions import JsonRpcException
 
 from fuselight.doctor import Status
-from fuselight_server import convert, doctor
+from fuselight_server import doctor
+from fuselight_server.features import convert
 from fuselight_server.features.markdown import plain
-from fuselight_server.worker_start import Interpreter
+from fuselight_server.session.consent import NEVER
+from fuselight_server.worker_client.process import Interpreter
 
 if TYPE_CHECKING:
     from fuselight.doctor import Check
@@ -22,18 +25,21 @@ if TYPE_CHECKING:
 
 
 async def examine(server: Server, params: DoctorParams) -> str:
-    """Answer `fuselight/doctor`. Raises JsonRpcException where there is nothing to ask."""
+    """Answer `fuselight/doctor`. Raises JsonRpcException where no interpreter may be started."""
     if not server.state.trusted:
-        raise JsonRpcException(
-            "The checks run in the workspace's Python: trust the workspace first.", code=-32803
-        )
+        raise _refusal("The checks run in the workspace's Python: trust the workspace first.")
     path = convert.path(params.folder) if params.folder else None
     folders = [folder for folder in server.state.folders.values() if folder.path]
     folder = server.state.folder_of(path) if path is not None else next(iter(folders), None)
     interpreter = server.analysis.interpreter(folder) if folder is not None else None
     if folder is None or interpreter is None:
-        raise JsonRpcException(
-            "No Python was found: choose one with `Fuselight: Select Interpreter`.", code=-32803
+        raise _refusal("No Python was found: choose one with `Fuselight: Select Interpreter`.")
+    if not await server.analysis.consent.agrees_to_start(folder, interpreter.executable):
+        raise _refusal(
+            "Fuselight won't run code here: you turned off runs for this folder. "
+            "Use `Fuselight: Ask Again Before Running Code in This Folder` to change that."
+            if folder.consent == NEVER
+            else "The checks need your agreement to start Python."
         )
     environ = {**os.environ, **folder.settings.environment}
     python = Interpreter(interpreter.executable, tuple(interpreter.args))
@@ -41,8 +47,12 @@ async def examine(server: Server, params: DoctorParams) -> str:
     return page(interpreter.executable, found)
 
 
+def _refusal(message: str) -> JsonRpcException:
+    return JsonRpcException(message, code=-32803)
+
+
 def page(executable: str, found: list[Check]) -> str:
-    """Say the checks in Markdown, what is to be mended first."""
+    """Make a page of Markdown, with the failed checks first."""
     order = [Status.FAILED, Status.WARNING, Status.OK, Status.SKIPPED]
     lines = [
         "# Fuselight: the environment",
@@ -54,7 +64,7 @@ def page(executable: str, found: list[Check]) -> str:
     ]
     for check in sorted(found, key=lambda one: order.index(one.status)):
         lines.append(f"- **{doctor.mark(check.status)}** - {plain(check.title)}: {plain(check.found)}")
-        if check.mend:
+        if check.fix:
             lines.append(f"  - why it matters: {plain(check.meaning)}")
-            lines.append(f"  - what to do: {plain(check.mend)}")
+            lines.append(f"  - what to do: {plain(check.fix)}")
     return "\n".join([*lines, ""])

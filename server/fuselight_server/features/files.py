@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fuselight_server import convert
+from fuselight_server.features import convert
 from fuselight_server.features.protocol import MEASURED_CHANGED
-from fuselight_server.measured.moved import take_along
-from fuselight_server.state import within
+from fuselight_server.files import within
+from fuselight_server.measured.renamed_history import take_along
 from fuselight_server.store import FOLDER, REPORT, Store
 
 if TYPE_CHECKING:
@@ -48,10 +48,7 @@ def watched_changed(server: Server, params: types.DidChangeWatchedFilesParams) -
 
 
 def renamed(server: Server, params: types.RenameFilesParams) -> None:
-    """Answer `workspace/didRenameFiles`: what was found under the old name is run again under the new one.
-
-    What was measured is not: it goes along.
-    """
+    """Answer `workspace/didRenameFiles`: targets run again under the new name, and benchmarks move to it."""
     for file in params.files:
         old, new = convert.path(file.old_uri), convert.path(file.new_uri)
         if old is not None:
@@ -59,13 +56,13 @@ def renamed(server: Server, params: types.RenameFilesParams) -> None:
         if new is None:
             continue
         if old is not None and server.state.trusted:
-            server.spawn(_take_benchmarks_along(server, old, new), "moving benchmarks")
+            server.spawn(_move_benchmarks(server, old, new), "moving benchmarks")
         for document in list(server.state.documents.values()):
             if within(document.path, new):
                 server.analysis.saved(document.path, automatic=True)
 
 
-async def _take_benchmarks_along(server: Server, old: str, new: str) -> None:
+async def _move_benchmarks(server: Server, old: str, new: str) -> None:
     try:
         moved = await asyncio.to_thread(lambda: list(take_along(old, new)))
     except OSError as error:

@@ -1,7 +1,7 @@
 """The graphs of a target as a picture for the client: `fuselight/graphs`. The client lays out and draws.
 
-Invariant: each box that has a line names where that is now; a target of which nothing is known is answered with what
-to do, never with an error.
+Invariant: each box with a line names where that line is now; a target that has not run is answered with what to do,
+never with an error.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from fuselight_server import convert
+from fuselight_server.features import convert
 from fuselight_server.features.code_lens import summary
-from fuselight_server.features.kernel_lens import STALE, total
-from fuselight_server.features.report_kernels import shown_results
+from fuselight_server.features.kernels.lens import total
+from fuselight_server.features.lens import STALE
+from fuselight_server.features.report.kernel_nodes import shown_results
 from fuselight_server.graphs import fold, picture
 from fuselight_server.graphs.folding import LISTED
-from fuselight_server.outcomes import PROGRAM
-from fuselight_server.places import span
+from fuselight_server.results.positions import span
+from fuselight_server.session.intake import PROGRAM
 
 if TYPE_CHECKING:
     from fuselight.report import Location
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Span
     from fuselight_server.graphs import Box, Picture
-    from fuselight_server.kernel_results import KernelResult
-    from fuselight_server.places import Result
-    from fuselight_server.runs import Key
+    from fuselight_server.results.captures import CaptureResult
+    from fuselight_server.results.kernels import KernelResult
+    from fuselight_server.runs.keys import Key
 
 MAIN = "__main__"
 """What clients may call a file's own block, whose name is empty."""
@@ -68,8 +69,8 @@ def graphs(server: Server, params: GraphsParams) -> dict[str, Any]:
     }
 
 
-def _drawn(server: Server, result: Result, kernels: KernelResult | None) -> Picture:
-    shown = result if result.learnt or result.earlier is None else result.earlier
+def _drawn(server: Server, result: CaptureResult, kernels: KernelResult | None) -> Picture:
+    shown = result.shown
     generated = None if kernels is None else kernels.shown
 
     def now(at: Location) -> Span | None:
@@ -81,15 +82,15 @@ def _drawn(server: Server, result: Result, kernels: KernelResult | None) -> Pict
     made = picture(
         shown.report,
         kernels=None if generated is None else generated.report,
-        # After an edit the lines are not those that ran: what was written on them is then left unsaid.
+        # After an edit the lines are not those that ran: their text is left out.
         read_line=None if shown.stale else server.state.read_line,
         now=now,
-        suffix=STALE if generated is not None and generated.stale else "",
+        suffix=f" ({STALE})" if generated is not None and generated.stale else "",
     )
     return fold(made)
 
 
-def _description(result: Result, kernels: KernelResult | None) -> str:
+def _description(result: CaptureResult, kernels: KernelResult | None) -> str:
     return summary(result) + (f"; {total(kernels)}" if kernels is not None else "")
 
 
@@ -100,8 +101,8 @@ def _name(key: Key) -> str:
 def _nothing(file: str, target: str | None) -> str:
     what = "any target" if target is None else target or MAIN
     return (
-        f"Nothing is known of the graphs of {what} in {file}: it has not been run since this window was opened. "
-        "Save the file, or press Run above the target, and the picture is drawn."
+        f"No graphs of {what} in {file} are available: it has not run since this window was opened. "
+        "Save the file, or press Run above the target."
     )
 
 

@@ -1,16 +1,35 @@
-"""One code lens, in JSON's own types: a file has hundreds, and each key that the user types asks for all of them."""
+"""One code lens, in JSON's own types: a file has hundreds, and each keystroke asks for all of them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fuselight_server.convert import PlainRange
+    from fuselight_server.features.convert import PlainRange
 
 Lens = dict[str, Any]
 """`types.CodeLens` as it goes to the client."""
+
+LONGEST = 60
+"""Characters of a lens. The hover of the same line has the rest."""
+
+STALE = "before your edit"
+
+
+@dataclass(frozen=True)
+class Info:
+    """A lens that informs."""
+
+    text: str
+    state: str = ""
+    """Why the result is not final or not of the current text; `STALE`, or what the result says of itself."""
+    command: str = ""
+    """The client's command that a click runs."""
+    target: str | None = None
+    """The target that the command is for, if that is another one."""
 
 
 def lens(
@@ -21,3 +40,14 @@ def lens(
         "range": place,
         "command": {"title": title, "command": command, "arguments": [argument] if argument else []},
     }
+
+
+def shorten(text: str, longest: int = LONGEST) -> str:
+    """Cut `text` where a lens ends."""
+    line = " ".join(text[: 2 * longest].split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def with_state(text: str, state: str) -> str:
+    """Append a state in parentheses."""
+    return f"{text} ({state})" if state else text

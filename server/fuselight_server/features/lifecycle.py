@@ -13,18 +13,18 @@ from pygls.capabilities import ServerCapabilitiesBuilder
 
 from fuselight_server.features import configuration, diagnostics, files
 from fuselight_server.features.server import register
-from fuselight_server.state import ClientFeatures
+from fuselight_server.session.state import ClientFeatures
 
 if TYPE_CHECKING:
     from fuselight_server.features.protocol import TrustParams
     from fuselight_server.features.server import Server
 
 PARENT_SECONDS = 2.0
-"""How often the client's process is looked for, where the system cannot tell us of its end."""
+"""Seconds between two checks of the client's process, on systems without an event for its end."""
 
 
 def initialize(server: Server, params: types.InitializeParams) -> None:
-    """Take in the client before the capabilities are answered."""
+    """Read the client's capabilities and folders before the answer."""
     options = params.initialization_options if isinstance(params.initialization_options, dict) else {}
     state = server.state
     state.trusted = options.get("trusted") is not False
@@ -65,7 +65,7 @@ def client_features(capabilities: types.ClientCapabilities, options: dict[str, A
 
 
 def initialized(server: Server, _params: types.InitializedParams) -> None:
-    """Ask for settings and to be told of files, once the client listens."""
+    """Read settings and watch files, once the client listens."""
     server.spawn(_begin(server), "starting")
 
 
@@ -87,17 +87,17 @@ async def _begin(server: Server) -> None:
 
 
 def trust(server: Server, params: TrustParams) -> None:
-    """Answer `fuselight/trust`. Trust that is taken back ends every run; with trust comes what the folders hold."""
+    """Answer `fuselight/trust`. Revoked trust ends every run; granted trust loads the last runs of the folders."""
     server.state.trusted = params.trusted
     if params.trusted:
         server.spawn(configuration.load_programs(server), "reading the last runs")
     else:
         server.spawn(server.analysis.restart(None), "stopping workers")
-    server.face.runs_changed()
+    server.ui.runs_changed()
 
 
 async def shutdown(server: Server, _params: None) -> None:
-    """End runs and workers before the answer, so that `exit` leaves no process behind."""
+    """End runs and workers before the answer, so that no process outlives `exit`."""
     await server.analysis.close()
 
 

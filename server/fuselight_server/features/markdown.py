@@ -1,7 +1,7 @@
-"""Text of others - sources, torch, a report on disk - inside the Markdown that we make.
+"""Text from sources, torch and reports, quoted inside the Markdown that the server writes.
 
-Invariant: what comes in as text is shown as that text. It opens no link, no image, no HTML and no command, however
-it is written; the one markup that it may carry is a piece of code between single backticks, as our own texts do.
+Invariant: the text is shown as it is. It opens no link, image, HTML or command, however it is written; the only
+markup that it may carry is code between single backticks, which our own texts use.
 """
 
 from __future__ import annotations
@@ -12,45 +12,47 @@ _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~&])")
 _LISTED = re.compile(r"^(\s*\d+)\.", re.MULTILINE)
 _RUN = re.compile(r"`+")
+_LINE_END = re.compile(r"\r\n?")
+"""Besides a line feed, what Markdown takes for the end of a line."""
 _NAME = 40
 """Letters of a kernel's name in a hover."""
 _TAIL = 12
-"""Of these, from its end, where the number is that tells it from others."""
+"""Of these, from its end: a number there distinguishes kernels."""
 
 
 def plain(text: str) -> str:
-    """Show `text` as it is, line ends included; what stands between single backticks is code."""
-    parts = _CODE.split(text.strip())  # plain, code, plain, ...
+    """Quote `text`, line ends included; text between single backticks is code."""
+    parts = _CODE.split(_LINE_END.sub("\n", text).strip())  # plain, code, plain, ...
     for index, part in enumerate(parts):
         parts[index] = code_span(part) if index % 2 else _escape(part)
     return "".join(parts)
 
 
 def code_span(text: str) -> str:
-    """Show `text` as a piece of code within a line, whatever backticks it holds."""
-    text = " ".join(text.split("\n")) or " "
+    """Quote `text` as code within a line, whatever backticks it holds."""
+    text = _LINE_END.sub("\n", text).replace("\n", " ") or " "
     fence = "`" * (_longest_run(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
 def name_cell(name: str) -> str:
-    """Show the name of a kernel in the last column of a hover's table, which is as wide as the editor lets it be.
+    """Shorten the name of a kernel in the middle, for the last column of a hover's table.
 
-    A name has no place to be broken at, and what does not fit would be cut off with the numbers at its end.
+    A name cannot be wrapped, and the editor would cut off the number at its end.
     """
     cut = name if len(name) <= _NAME else f"{name[: _NAME - _TAIL - 1]}\N{HORIZONTAL ELLIPSIS}{name[-_TAIL:]}"
     return plain(cut.replace("|", "/"))
 
 
 def code_block(text: str, language: str) -> str:
-    """Show `text` as a block of code, whatever backticks it holds."""
+    """Quote `text` as a block of code, whatever backticks it holds."""
     fence = "`" * max(_longest_run(text) + 1, 3)
-    return f"{fence}{language}\n{text}\n{fence}"
+    return f"{fence}{language}\n{_LINE_END.sub(chr(10), text)}\n{fence}"
 
 
 def link(text: str, address: str | None) -> str:
-    """Show `text`, leading to `address` if there is one."""
+    """Link `text` to `address`, if there is one."""
     return f"[{plain(text)}](<{address}>)" if address else plain(text)
 
 

@@ -14,7 +14,8 @@ from fuselight_server.features.status import describe
 
 if TYPE_CHECKING:
     from fuselight_server.features.server import Server
-    from fuselight_server.runs import Key, Running
+    from fuselight_server.runs.keys import Key
+    from fuselight_server.runs.queue import Running
 
 
 class ProgressBars:
@@ -62,7 +63,7 @@ class ProgressBars:
 
 def cancelled(server: Server, params: types.WorkDoneProgressCancelParams) -> None:
     """Answer `window/workDoneProgress/cancel`."""
-    key = server.face.progress.key(params.token)
+    key = server.ui.run_of(params.token)
     if key is not None:
         server.analysis.runs.cancel([key])
 

@@ -1,7 +1,7 @@
-"""What Fuselight adds to LSP, and where it departs from pygls' own protocol class.
+"""Fuselight's additions to LSP, and its changes to the protocol class of pygls.
 
-Invariant: every request is answered, also one that cannot be read, and no answer carries a traceback. Parameters
-of custom methods are typed: pygls makes namedtuples of untyped ones, which eats keys.
+Invariant: every request is answered, even one that cannot be read, and no answer carries a traceback or a link.
+Parameters of custom methods are typed, because pygls turns untyped ones into namedtuples that lose keys.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ STATUS = "fuselight/status"
 CONFIRM_RUN = "fuselight/confirmRun"
 REPORT_CHANGED = "fuselight/reportChanged"
 REPORT_TREE = "fuselight/reportTree"
+TARGET_AT = "fuselight/targetAt"
 KERNELS_AT = "fuselight/kernelsAt"
 KERNEL_DOCUMENT = "fuselight/kernelDocument"
 KERNEL_LINES = "fuselight/kernelLines"
@@ -46,6 +47,14 @@ class DoctorParams:
     """URI of the folder, or of a file in it; None for the first folder."""
 
     folder: str | None = None
+
+
+@attrs.define
+class TargetAtParams:
+    """A 0-based line of a file."""
+
+    uri: str
+    line: int
 
 
 @attrs.define
@@ -121,6 +130,11 @@ class InterpreterChangedParams:
     folder: str | None = None
 
 
+def without_links(text: str) -> str:
+    """Return text that a client shows as it is: VS Code makes links of `[words](command:...)` in its messages."""
+    return text.replace("](", "] (")
+
+
 class Encoded:
     """A list in JSON, encoded piece by piece: at a stretch, a large one would hold up the event loop."""
 
@@ -173,6 +187,7 @@ def _message(method: str, params: type[Any], *, answered: bool = True) -> type[A
 
 _OURS: dict[str, type[Any]] = {
     REPORT_TREE: _message(REPORT_TREE, ReportTreeParams),
+    TARGET_AT: _message(TARGET_AT, TargetAtParams),
     KERNELS_AT: _message(KERNELS_AT, KernelsAtParams),
     KERNEL_DOCUMENT: _message(KERNEL_DOCUMENT, KernelDocumentParams),
     KERNEL_LINES: _message(KERNEL_LINES, KernelLinesParams),
@@ -205,6 +220,7 @@ class Protocol(LanguageServerProtocol):
         """Send an answer; an error goes without pygls' traceback, which belongs in the log."""
         if error is not None:
             error.data = None
+            error.message = without_links(str(error.message))
         elif isinstance(result, (Encoded, Written)):
             self._result_types.pop(msg_id, None)
             body = f'{{"id": {json.dumps(msg_id)}, "jsonrpc": "{self.VERSION}", "result": {result.text}}}'

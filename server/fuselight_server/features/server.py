@@ -1,7 +1,7 @@
-"""The server object that every feature is given, and how features are registered.
+"""The server object that every feature gets, and the registration of features.
 
-Invariant: an exception in a feature is logged with the method and the versions, answered as a short error, and
-ends nothing.
+Invariant: an exception in a feature is logged with the method and the versions and answered as a short error; the
+server goes on.
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ import platform
 import threading
 import traceback
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lsprotocol import types
 from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInternalError
 from pygls.lsp.server import LanguageServer
 
+from fuselight.report import is_user_file
 from fuselight.version import version
-from fuselight_server import convert
-from fuselight_server.features.protocol import Protocol
-from fuselight_server.state import State
+from fuselight_server.features import convert
+from fuselight_server.features.protocol import Protocol as WireProtocol
+from fuselight_server.session.state import State
+from fuselight_server.session.ui import Ui
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from fuselight_server.analysis import Analysis
-    from fuselight_server.features.face import Face
-    from fuselight_server.state import Snapshot
+    from fuselight_server.runs.keys import Key
+    from fuselight_server.session.analysis import Analysis
+    from fuselight_server.session.state import Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -43,15 +45,27 @@ def installed(name: str) -> str | None:
         return None
 
 
+class ClientUi(Ui, Protocol):
+    """What features ask of the user interface; `lsp_ui` implements it."""
+
+    def refresh_lenses(self) -> None:
+        """Let the client ask for lenses again."""
+        ...
+
+    def run_of(self, token: str | int) -> Key | None:
+        """Return the run that a progress token belongs to; None where it is over."""
+        ...
+
+
 class Server(LanguageServer):
     """pygls' server with our state."""
 
     def __init__(self) -> None:
-        """Make a server that knows nothing yet."""
+        """Make a server without documents."""
         super().__init__(
             "fuselight",
             version(),
-            protocol_cls=Protocol,
+            protocol_cls=WireProtocol,
             text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
             notebook_document_sync=types.NotebookDocumentSyncOptions(
                 notebook_selector=[
@@ -64,20 +78,26 @@ class Server(LanguageServer):
         )
         self.state = State()
         self.analysis: Analysis
-        self.face: Face
+        self.ui: ClientUi
         self.automatic_saves: set[str] = set()
         """URIs of documents that the editor, not the user, is about to save."""
         self.stop_event = threading.Event()
         self.encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
         self.reading_settings = asyncio.Lock()
-        """Held while settings are read and applied: the last ones that were asked for are the last to be applied."""
+        """Held while settings are read and applied: the settings requested last are applied last."""
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._told: set[str] = set()
+        self._shown_failures: set[str] = set()
 
     @property
     def view(self) -> convert.Client:
         """What conversion to the client's types needs."""
-        return convert.Client(encoding=self.encoding, read_line=self.state.read_line, uri_of=self.uri_of)
+        roots = tuple(folder.path for folder in self.state.folders.values() if folder.path)
+        return convert.Client(
+            encoding=self.encoding,
+            read_line=self.state.read_line,
+            uri_of=self.uri_of,
+            is_user_file=lambda path: is_user_file(path, roots),
+        )
 
     def uri_of(self, path: str) -> str:
         """Return the client's own URI of an open file, else one made from the path."""
@@ -85,7 +105,7 @@ class Server(LanguageServer):
         return document.uri if document else convert.uri(path)
 
     def snapshot(self, uri: str) -> Snapshot | None:
-        """Return what features may say of an open document."""
+        """Return the state of an open document that features read."""
         runs = self.analysis.runs
         return self.state.snapshot(uri, runs.in_flight, runs.queue.waiting)
 
@@ -103,14 +123,14 @@ class Server(LanguageServer):
         task.add_done_callback(done)
 
     def failed(self, what: str, error: BaseException) -> None:
-        """Log a failure of ours, and tell the user once per feature where the log is."""
+        """Log a failure, and show the user once per feature that the log has it."""
         trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         self.state.log(
             f"{what} failed (fuselight {self.version}, Python {platform.python_version()}, "
             f"pygls {installed('pygls')}): {error!r}\n{trace}"
         )
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._shown_failures:
+            self._shown_failures.add(what)
             self.window_show_message(
                 types.ShowMessageParams(
                     type=types.MessageType.Error,
@@ -119,7 +139,7 @@ class Server(LanguageServer):
             )
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """Log what pygls could not do; requests were answered with an error already."""
+        """Log a message that pygls could not handle; a request has been answered with an error."""
         if source is not FeatureRequestError:
             self.state.log(f"message not handled: {error}")
 

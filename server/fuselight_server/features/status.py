@@ -1,23 +1,25 @@
-"""What the client shows of each folder's state: `fuselight/status`.
+"""The state of each folder, for the client's status bar: `fuselight/status`.
 
-Invariant: a status is sent when it changes, and `idle` with generation N is sent only when every run up to N is
-over and what it found is published.
+Invariant: a status is sent when it changes, and `idle` with generation N only when every run up to N has ended and
+its findings are published.
 """
 
 from __future__ import annotations
 
+import collections
 import os
 from typing import TYPE_CHECKING, Any
 
 from fuselight.report import Tier
-from fuselight_server.findings.text import counted
-from fuselight_server.target_device import choose
+from fuselight_server.formatting import format_count
+from fuselight_server.results.kernels import KernelResult
+from fuselight_server.session.target_device import choose
 
 if TYPE_CHECKING:
     from fuselight.protocol import Progress
     from fuselight_server.features.server import Server
-    from fuselight_server.runs import Running
-    from fuselight_server.state import Folder
+    from fuselight_server.runs.queue import Running
+    from fuselight_server.session.state import Folder
 
 
 def statuses(server: Server) -> list[dict[str, Any]]:
@@ -56,7 +58,7 @@ def _words(  # noqa: PLR0911 - one return a state
         return (
             "untrusted",
             "not trusted",
-            "This workspace is not trusted: Fuselight reads the code, and runs none.",
+            "This workspace is not trusted: Fuselight reads its code, but runs none of it.",
         )
     if running:
         detail = "; ".join(describe(run) for run in running)
@@ -69,29 +71,26 @@ def _words(  # noqa: PLR0911 - one return a state
         return (
             "noInterpreter",
             "no interpreter",
-            "No Python interpreter was found. Select one that has torch.",
+            "No Python interpreter was found: select one that has torch.",
         )
     if folder.problem:
         return "noInterpreter", "no torch", folder.problem
     if folder.consent == "never":
-        return "idle", "runs off", "Nothing is run in this folder, as you chose."
+        return "idle", "runs off", "Fuselight won't run code in this folder, as you chose."
     results = [one for one in server.state.results.values() if server.state.folder_of(one.key.path) is folder]
-    kernels = [one for one in server.state.kernels.values() if server.state.folder_of(one.key.path) is folder]
-    measured = [
-        one for one in server.state.measured.values() if server.state.folder_of(one.key.path) is folder
-    ]
-    if not results and not kernels and not measured:
+    if not results:
         return "idle", "ready", "Save a file, or run a target from its code lens."
-    standing = [*(one.findings for one in results), *(one.findings for one in kernels)]
-    count = sum(len(found) for found in (*standing, *(one.findings for one in measured)))
-    detail = f"{counted(len(results), 'target')} analysed"
-    detail += f", {counted(len(measured), 'benchmark')} made" if measured else ""
-    changed = [f"{one.key.words}: {one.shown.headline}" for one in kernels if one.shown.headline]
-    return "idle", counted(count, "finding"), "; ".join([detail, *changed])
+    count = sum(len(one.findings) for one in results)
+    tiers = collections.Counter(one.key.tier for one in results)
+    detail = f"{format_count(tiers[Tier.CAPTURE], 'target')} analyzed"
+    detail += f", {format_count(tiers[Tier.MEASURED], 'benchmark')}" if tiers[Tier.MEASURED] else ""
+    kernels = [one.shown for one in results if isinstance(one, KernelResult)]
+    changed = [f"{one.key.words}: {one.headline}" for one in kernels if one.headline]
+    return "idle", format_count(count, "finding"), "; ".join([detail, *changed])
 
 
 def describe(run: Running) -> str:
-    """Say in plain words where a run is, as `tracing frame 17, model.py:88`."""
+    """Say how far a run is, as `tracing frame 17, model.py:88`."""
     progress = run.progress
     if progress is None:
         return f"starting {run.job.key.words}"

@@ -1,7 +1,7 @@
 """Text documents and notebook cells, kept as the client has them.
 
-Invariant: changes are applied in the order in which they came, each to the text that the one before it left, and
-everything that has a place in the file is moved along before anything is published.
+Invariant: changes are applied in their order, and every tracked place of the file is moved before anything is
+published.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fuselight_server import convert
-from fuselight_server.state import Document, disk_text
+from fuselight_server.features import convert
+from fuselight_server.session.state import Document
 from fuselight_server.static.document import SourceDocument
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fuselight_server.features.server import Server
 
-NEEDS_FILE = "Fuselight runs files: save this to one to see what torch.compile does to it."
+NEEDS_FILE = "Save this to a file: Fuselight runs files only."
 
 
 def opened(server: Server, params: types.DidOpenTextDocumentParams) -> None:
@@ -39,7 +39,6 @@ def _open(server: Server, item: types.TextDocumentItem) -> None:
         runnable=path is not None,
     )
     server.state.open(document)
-    server.face.findings_changed([document.path])
 
 
 def changed(server: Server, params: types.DidChangeTextDocumentParams) -> None:
@@ -68,7 +67,7 @@ def _change(
         server.analysis.outcomes.edited(document.path, moved)
     document.version = version
     server.analysis.outcomes.has_text(document.path, source)
-    server.face.findings_changed([document.path])
+    server.state.mark_findings([document.path])
 
 
 def will_save(server: Server, params: types.WillSaveTextDocumentParams) -> None:
@@ -98,18 +97,7 @@ def _close(server: Server, uri: str) -> None:
     server.automatic_saves.discard(uri)
     document = server.state.documents.get(uri)
     if document is not None:
-        _leave_to_disk(server, document)
-        server.state.close(uri)
-        server.face.findings_changed([document.path])
-
-
-def _leave_to_disk(server: Server, document: Document) -> None:
-    """Move what has a place in a buffer that is closed without a save to where it is in the file."""
-    text = disk_text(document.path) if document.runnable else None
-    moved = document.source.become(text) if text is not None else None
-    if moved is not None:
-        server.analysis.outcomes.edited(document.path, moved)
-        server.analysis.outcomes.has_text(document.path, document.source)
+        server.analysis.document_closed(document)
 
 
 def notebook_opened(server: Server, params: types.DidOpenNotebookDocumentParams) -> None:

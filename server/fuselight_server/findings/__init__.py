@@ -1,27 +1,26 @@
-"""Report -> findings: what one run learnt, as one entry per cause and line.
+"""Turns a report into findings: one finding per cause and line.
 
-Invariant: `findings` is a pure function of the report (and of the source lines that it may read); it leaves
-out nothing that the report holds a break, a recompilation, a frame left to eager or a failure for.
+Invariant: `findings` is a pure function of the report and of the source lines that it may read. Every break,
+recompilation, frame that runs in eager mode and failure in the report has a finding.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.findings.boundaries import boundary_findings
+from fuselight_server.findings.break_traffic import boundary_findings
 from fuselight_server.findings.breaks import break_findings
 from fuselight_server.findings.context import Context, Thresholds
-from fuselight_server.findings.copies import copy_findings
+from fuselight_server.findings.copy_kernels import copy_findings
 from fuselight_server.findings.failures import code_of, failure_findings
-from fuselight_server.findings.generation import generation_findings
 from fuselight_server.findings.guards import guard_findings
 from fuselight_server.findings.kernels import kernel_findings
 from fuselight_server.findings.measured import measured_findings
 from fuselight_server.findings.not_compiled import not_compiled_findings
 from fuselight_server.findings.notes import note_findings
 from fuselight_server.findings.recompilations import recompilation_findings
-from fuselight_server.findings.regions import region_findings
-from fuselight_server.findings.specialisations import specialisation_findings
+from fuselight_server.findings.repeated_blocks import region_findings
+from fuselight_server.findings.specializations import specialization_findings
 from fuselight_server.findings.static import apply_ignores, of_capture, of_measured, static_findings
 
 if TYPE_CHECKING:
@@ -47,11 +46,11 @@ _FAMILIES = (
     break_findings,
     not_compiled_findings,
     recompilation_findings,
-    specialisation_findings,
+    specialization_findings,
     guard_findings,
     note_findings,
 )
-_OF_KERNELS = (kernel_findings, generation_findings, boundary_findings, copy_findings, region_findings)
+_OF_KERNELS = (kernel_findings, boundary_findings, copy_findings, region_findings)
 _NO_THRESHOLDS = Thresholds()
 
 

@@ -8,14 +8,16 @@ spans hold the rest.
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 from typing import TYPE_CHECKING
 
-from fuselight_server.finding import Related, Severity
+from fuselight_server.finding import Related, Severity, Span
+from fuselight_server.findings.break_texts import first_step, title_of
 from fuselight_server.findings.context import is_machinery, span_of, trail
-from fuselight_server.findings.steps import first_step
-from fuselight_server.findings.text import compose, counted, listed, paragraphs, place, plain, sentence
-from fuselight_server.findings.titles import title_of
+from fuselight_server.findings.text import compose, paragraphs, place, plain, sentence
+from fuselight_server.formatting import format_count, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +27,12 @@ if TYPE_CHECKING:
     from fuselight_server.findings.context import Context
 
 ASKED_FOR = frozenset({"GB0025", "GB4297", "GB4636"})
-"""The user wrote the break: still shown with its cost, but nothing to warn of."""
+"""The user wrote the break: shown with its cost, but not as a warning."""
 _NO_ID = "FL107"
 _OPTIMIZERS = f"torch{os.sep}optim{os.sep}"
+_CALL_LINES = 200
+"""Lines of a call that are read."""
+_NAME_AT_END = re.compile(r"([^\W\d]\w*)\s*$")
 _REPORT = "Please report an issue to PyTorch"
 
 
@@ -36,7 +41,7 @@ def break_findings(context: Context) -> Iterator[Finding]:
     groups: dict[tuple[object, ...], list[tuple[Break, Location | None]]] = {}
     homeless: list[tuple[Break, tuple[object, ...]]] = []
     for one in context.report.breaks:
-        home = context.innermost_ours(one.stack, one.above)
+        home = context.innermost_user_frame(one.stack, one.above)
         cause = _cause_key(one)
         if home is None:
             homeless.append((one, cause))
@@ -66,7 +71,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     code = (one.ids[0] if one.ids else None) or _NO_ID
     explanation = paragraphs(one.explanation) or plain(one.reason)
     broke = _broke(one)
-    librarys = code in ASKED_FOR and broke is not None and not context.is_ours(broke)
+    librarys = code in ASKED_FOR and broke is not None and not context.is_user_file(broke.path)
     hints = () if librarys else _hints(one)
     cost = tuple(_costs(context, [item[0] for item in group]))
     what = title_of(
@@ -74,9 +79,10 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     )
     if librarys and broke is not None:
         what = _asked_by(broke)
-    inside = ""
-    if broke is not None and home is not None and (broke.path, broke.line) != (home.path, home.line):
-        inside = f"The break is inside a library, at {place(broke)}; this line led there."
+    inside, span = "", span_of(home) if home else context.target_span()
+    if broke is not None and home is not None and not context.is_user_file(broke.path):
+        inside = f"The break is inside a library, at {place(broke)}; this call led there."
+        span = _called_name(context, home) or span
     title = f"graph break: {what}"
     return context.finding(
         code,
@@ -85,7 +91,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         message=compose(
             "" if librarys else sentence(explanation), inside, _chain(one), cost=cost, hints=hints
         ),
-        span=span_of(home) if home else context.target_span(),
+        span=span,
         call=one.call,
         hints=hints,
         related=_related(context, one, home),
@@ -100,11 +106,52 @@ def _broke(one: Break) -> Location | None:
     return next((frame for frame in reversed(one.stack) if not is_machinery(frame.path)), None)
 
 
+def _called_name(context: Context, call: Location) -> Span | None:
+    """The name that a call calls, without what it is called on and with; None for all else than a call."""
+    if call.column is None:
+        return _name_of_closed_call(context, call)
+    last = max(call.line, min(call.end_line or call.line, call.line + _CALL_LINES))
+    rows = [(context.read_line(call.path, line) or "").encode() for line in range(call.line, last + 1)]
+    rows[-1] = rows[-1][: call.end_column]
+    rows[0] = b" " * call.column + rows[0][call.column :]
+    rows[0] = (
+        b"(" + rows[0]
+    )  # an expression over several lines, and columns that are one too high on the first
+    try:
+        node = ast.parse(b"\n".join(rows).decode("utf-8", "replace") + "\n)", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    function = node.func if isinstance(node, ast.Call) else None
+    name = getattr(function, "attr", None) or getattr(function, "id", None)
+    if function is None or name is None or function.end_lineno is None or function.end_col_offset is None:
+        return None
+    end = function.end_col_offset - (function.end_lineno == 1)
+    line = call.line + function.end_lineno - 1
+    return Span(call.path, line, end - len(name.encode()), line, end)
+
+
+def _name_of_closed_call(context: Context, call: Location) -> Span | None:
+    """As `_called_name`, for a place that is no more than the line that closes a call."""
+    text = context.source(call)
+    if text is None or not text.startswith(")"):
+        return None
+    depth = 0
+    for line in range(call.line, max(call.line - _CALL_LINES, 0), -1):
+        row = context.read_line(call.path, line) or ""
+        for at in range(len(row) if line < call.line else row.index(")") + 1, 0, -1):
+            depth += (row[at - 1] in ")]}") - (row[at - 1] in "([{")
+            if depth == 0:
+                name = _NAME_AT_END.search(row[: at - 1])
+                start, end = (len(row[:index].encode()) for index in name.span(1)) if name else (0, 0)
+                return Span(call.path, line, start, line, end) if name else None
+    return None
+
+
 def _asked_by(broke: Location) -> str:
     """Who asked for a break that the user did not write: nothing in the user's code takes it away."""
     if _OPTIMIZERS in broke.path:
         return "torch's optimizers break the graph here by design"
-    return f"`{broke.function}` of a library asks for it" if broke.function else "a library asks for it"
+    return f"requested by `{broke.function}` in a library" if broke.function else "requested by a library"
 
 
 def _hints(one: Break) -> tuple[str, ...]:
@@ -116,11 +163,11 @@ def _hints(one: Break) -> tuple[str, ...]:
 
 
 def _chain(one: Break) -> str:
-    """What handling the break ran into, if anything."""
+    """Further problems that torch.compile hit while it handled the break."""
     later = [plain(kind) for kind in one.types[1:] if kind]
     if not later:
         return ""
-    return sentence(f"Handling it then ran into: {listed(later)}")
+    return sentence(f"While handling this break, torch.compile also hit: {format_list(later)}")
 
 
 def _related(context: Context, one: Break, home: Location | None) -> tuple[Related, ...]:
@@ -136,7 +183,7 @@ def _related(context: Context, one: Break, home: Location | None) -> tuple[Relat
     inner = trail(one.stack[:-1], without=home, verb="called from")
     outer = trail(one.above, without=home, verb="called from")
     known = {(item.span.path, item.span.line) for item in out}
-    for item in (*inner, *(frame for frame in outer if context.is_ours_path(frame.span.path))):
+    for item in (*inner, *(frame for frame in outer if context.is_user_file(frame.span.path))):
         if (item.span.path, item.span.line) not in known:
             known.add((item.span.path, item.span.line))
             out.append(item)
@@ -149,7 +196,7 @@ def _repeats(group: list[Break]) -> int:
 
 
 def _costs(context: Context, group: list[Break]) -> Iterator[str]:
-    """Facts from the compiles of the report; nothing is said where they hold none."""
+    """What the break costs, from the compiles of the report; nothing where they hold no facts."""
     one = next((one for one in group if one.frame_skipped), None) or max(
         group, key=lambda item: len(item.stack)
     )
@@ -160,30 +207,30 @@ def _costs(context: Context, group: list[Break]) -> Iterator[str]:
         yield (
             f"the rest of {name} runs in eager, not only this line"
             if rest
-            else (f"all of {name} runs in eager, not only this line")
+            else f"all of {name} runs in eager, not only this line"
         )
         if one.operators:
-            yield f"{counted(one.operators, 'operator')} before this line had been traced, and run in eager too"
+            yield f"the {format_count(one.operators, 'operator')} traced before this line run in eager too"
         return
     yield from _split(context, one, name)
-    yield "this line runs in eager, and nothing is fused across it"
+    yield "this line runs in eager, and no kernel is fused across it"
 
 
 def _split(context: Context, one: Break, name: str) -> Iterator[str]:
-    """How the function's graph is cut at the break."""
+    """How the break splits the function's graph."""
     before, after = _around(context, one)
     if before is None:
         return
     total = _graphs_of(context, one)
     head, tail = _operators(before), _operators(after)
     if total > 1:
-        yield f"{name} is split into {total} graphs: {head} just before this line, {tail} behind it"
+        yield f"{name} is split into {total} graphs: {head} right before this line, {tail} right after it"
     elif _size(before) and total:
         yield f"the only graph of {name} ends here, after {head}"
     elif total:
-        yield f"the only graph of {name} lies behind this line" + (f", with {tail}" if _size(after) else "")
+        yield f"the only graph of {name} starts after this line" + (f", with {tail}" if _size(after) else "")
     else:
-        yield f"no graph is left of {name}"
+        yield f"{name} has no graph left"
 
 
 def _size(compiled: Compile | None) -> int:
@@ -193,7 +240,7 @@ def _size(compiled: Compile | None) -> int:
 
 def _operators(compiled: Compile | None) -> str:
     size = _size(compiled)
-    return counted(size, "operator") if size else "none"
+    return format_count(size, "operator") if size else "none"
 
 
 def _same_function(context: Context, one: Break) -> list[Compile]:
@@ -219,7 +266,7 @@ def _graphs_of(context: Context, one: Break) -> int:
 
 
 def _around(context: Context, one: Break) -> tuple[Compile | None, Compile | None]:
-    """The graph that ends at the break and the one that takes over behind it."""
+    """The graph that ends at the break and the graph that resumes after it."""
     compiles = _same_function(context, one)
     index = next((i for i, item in enumerate(compiles) if item.id == one.compile_id), None)
     if index is None:

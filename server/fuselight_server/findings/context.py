@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from fuselight.report import Location
-from fuselight_server import catalogue
+from fuselight.report import Location, is_user_file
 from fuselight_server.finding import Finding, Related, Severity, Span
+from fuselight_server.findings import catalogue
 from fuselight_server.findings.text import inputs_line
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from fuselight.report import Report, Stack
 
-_LIBRARY_FOLDERS = ("site-packages", "dist-packages")
 _MACHINERY = f"torch{os.sep}_dynamo{os.sep}"
 """Dynamo's own Python stands in for calls that it rewrites, so it is on traced stacks; it explains nothing."""
 
@@ -35,13 +34,13 @@ class Thresholds:
     guard_us: float = 500.0
     """Microseconds of one full check of one frame's guards."""
     kernel_share: float = 0.05
-    """Part of the estimated time of a target's kernels that copies, or a graph break, are told from."""
+    """Copies and graph breaks are reported from this share of the estimated time of a target's kernels."""
     repeats: int = 6
-    """Equal instances of a module, or equal graphs, from which on it is advised to compile one."""
+    """From this many equal instances of a module, or equal graphs, a finding advises to compile only one."""
 
 
 def no_source(_path: str, _line: int) -> str | None:
-    """A reader of lines for when there is no source at hand."""
+    """Return no line: the reader to use when the source is not available."""
     return None
 
 
@@ -59,34 +58,22 @@ class Context:
         cls, report: Report, thresholds: Thresholds, read_line: Callable[[str, int], str | None] | None
     ) -> Context:
         """The context of a report; without roots, the folder of the target's file is the workspace."""
-        roots = report.roots or (os.path.dirname(report.target.path),)  # noqa: PTH120 - paths stay text, see is_ours
-        ends = tuple(root.rstrip("/\\") + os.sep for root in roots)
-        return cls(report, thresholds, read_line or no_source, ends)
+        roots = report.roots or (os.path.dirname(report.target.path),)  # noqa: PTH120 - paths stay text
+        return cls(report, thresholds, read_line or no_source, roots)
 
     @cached_property
     def estimated_us(self) -> float:
         """Of all launches of the target together: an estimate."""
         return sum(kernel.estimate_us or 0.0 for graph in self.report.generated for kernel in graph.kernels)
 
-    def is_ours(self, location: Location) -> bool:
-        """Whether the file is the user's: under a root, and not in an environment that lies under it."""
-        return self.is_ours_path(location.path)
+    def is_user_file(self, path: str) -> bool:
+        """Whether the file is the user's: the target's file, or a file of the workspace."""
+        return path == self.report.target.path or is_user_file(path, self.roots)
 
-    def is_ours_path(self, path: str) -> bool:
-        """As `is_ours`, of a path."""
-        if path == self.report.target.path:
-            return True
-        if any(f"{os.sep}{folder}{os.sep}" in path for folder in _LIBRARY_FOLDERS):
-            return False
-        return path.startswith(self.roots)
-
-    def innermost_ours(self, *stacks: Stack) -> Location | None:
-        """The innermost workspace frame of the first stack that has one."""
-        for stack in stacks:
-            for location in reversed(stack):
-                if self.is_ours(location):
-                    return location
-        return None
+    def innermost_user_frame(self, *stacks: Stack) -> Location | None:
+        """The innermost user's frame of the first stack that has one."""
+        frames = (frame for stack in stacks for frame in reversed(stack))
+        return next((frame for frame in frames if self.is_user_file(frame.path)), None)
 
     def target_location(self) -> Location:
         """The line of the target's definition."""
@@ -135,7 +122,7 @@ def is_machinery(path: str) -> bool:
 
 
 def span_of(location: Location) -> Span:
-    """The span of a location; without its end, where a report has one that is not behind the start."""
+    """The span of a location; without its end where the reported end does not follow the start."""
     start, end = (
         (location.line, location.column or 0),
         (location.end_line or location.line, location.end_column or 0),

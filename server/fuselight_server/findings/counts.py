@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.report import Outcome
-from fuselight_server.findings.text import counted
+from fuselight_server.formatting import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from fuselight.report import Location, Report
+    from fuselight.report import Break, Location, Report
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Counts:
     def __str__(self) -> str:
         """`2 graphs, 1 break, 3 recompilations`."""
         named = (
-            counted(self.graphs, "graph"),
-            counted(self.breaks, "break"),
-            counted(self.recompilations, "recompilation"),
+            format_count(self.graphs, "graph"),
+            format_count(self.breaks, "break"),
+            format_count(self.recompilations, "recompilation"),
         )
         return ", ".join(named)
 
@@ -48,14 +48,21 @@ def counts(report: Report, inside: Callable[[Location], bool] = everywhere) -> C
         for one in report.compiles
         if one.graph is not None
         and one.outcome is Outcome.COMPILED
-        and one.frame < len(report.frames)
+        and 0 <= one.frame < len(report.frames)
         and inside(report.frames[one.frame].location)
     }
-    breaks = {
-        (one.stack[-1].path, one.stack[-1].line, one.ids[:1])
-        for one in report.breaks
-        if one.stack and inside(one.stack[0])
-    }
+    breaks = break_groups(
+        one for one in report.breaks if inside is everywhere or (one.stack and inside(one.stack[0]))
+    )
     # One that the limit stopped compiled nothing.
     again = sum(one.compile_id is not None and inside(one.location) for one in report.recompiles)
     return Counts(graphs=len(graphs), breaks=len(breaks), recompilations=again)
+
+
+def break_groups(breaks: Iterable[Break]) -> list[list[Break]]:
+    """Group breaks by line and cause: a group is what counts as one break."""
+    groups: dict[object, list[Break]] = {}
+    for one in breaks:
+        last = one.stack[-1] if one.stack else None
+        groups.setdefault((last and (last.path, last.line), one.ids[:1]), []).append(one)
+    return list(groups.values())

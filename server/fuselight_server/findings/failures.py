@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import Culprit, Rung
 from fuselight_server.finding import Related, Span
+from fuselight_server.findings.break_texts import first_step, title_of
 from fuselight_server.findings.context import span_of, trail
-from fuselight_server.findings.steps import first_step
 from fuselight_server.findings.text import compose, place, plain
-from fuselight_server.findings.titles import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,32 +45,25 @@ _BY_CULPRIT = {
 }
 
 _NEXT = {
-    "FL401": (
-        "Run the same call without torch.compile: where it fails there too, the cause is in the code or "
-        "its inputs"
-    ),
-    "FL402": (
-        "Reduce it to a small program and report it to PyTorch; torch.compiler.disable on this function "
-        "avoids it"
-    ),
-    "FL403": "Please report it: the command 'Fuselight: Report a Problem' collects what is needed",
-    "FL404": "Remove the break, or drop fullgraph=True so that torch goes on in eager for this line",
-    "FL405": "Give smaller inputs, or raise the time limit (fuselight.limits.seconds, --time-limit)",
+    "FL401": ("Run the same call without torch.compile: if it fails there too, fix the code or its inputs"),
+    "FL402": ("Report it to PyTorch with a small example; torch.compiler.disable on this function avoids it"),
+    "FL403": "Report it with the command 'Fuselight: Report a Problem', which collects what is needed",
+    "FL404": "Remove the break, or remove fullgraph=True so that this line runs in eager",
+    "FL405": "Use smaller inputs, or raise the time limit (fuselight.limits.seconds, --time-limit)",
     "FL406": (
-        "Give a smaller model or fake=True in the directive, or raise the memory limit "
+        "Use a smaller model or fake=True in the directive, or raise the memory limit "
         "(fuselight.limits.memoryMb)"
     ),
     "FL407": "Run the same call under python -X faulthandler to see the native stack",
-    "FL408": "Keep sys.exit and os._exit out of what the target runs",
-    "FL409": "Run it again; where it comes back, report it with 'Fuselight: Report a Problem'",
-    "FL501": "Correct the directive: a call in Python's notation, with tensors as `f32[4, 8]`",
-    "FL502": "Write the call above it, as a `# fuselight:` comment",
+    "FL408": "Remove sys.exit and os._exit from the code that the target runs",
+    "FL409": "Run it again; if it happens again, use 'Fuselight: Report a Problem'",
+    "FL501": "Correct the directive: a Python call, with tensors written as `f32[4, 8]`",
+    "FL502": "Write an example call above it, as a `# fuselight:` comment",
     "FL504": "Choose an interpreter that has torch 2.6 or newer",
 }
 _NEEDS_GRADIENTS = "does not require grad"
 _ASK_FOR_GRADIENTS = (
-    "Add no_grad=False to the call in the `# fuselight:` comment: without it Fuselight calls as for inference, "
-    "with gradients off"
+    "Add no_grad=False to the call in the `# fuselight:` comment: Fuselight turns gradients off by default"
 )
 
 
@@ -101,7 +93,7 @@ def _lacks_a_module(failure: Failure) -> bool:
 
 
 def _home(context: Context, failure: Failure) -> Location | None:
-    return context.innermost_ours(failure.stack)
+    return context.innermost_user_frame(failure.stack)
 
 
 def _finding(context: Context, group: list[Failure]) -> Finding:
@@ -168,8 +160,8 @@ def _title(code: str, failure: Failure) -> str:
     if code == "FL404":
         what = title_of(failure.gb_id, message, _explanation(failure)) if failure.gb_id else message
         if failure.exception == _HIGHER_ORDER:
-            return f"a higher-order operator takes a whole graph only, but this breaks it: {what}"
-        return f"fullgraph=True, but the graph breaks: {what}"
+            return f"graph break inside a higher-order operator: {what}"
+        return f"graph break under fullgraph=True: {what}"
     if code == "FL402":
         return f"the compiler failed: {name}{message}"
     if code == "FL403":
@@ -191,12 +183,12 @@ def _inner(failure: Failure) -> str:
 
 
 _MEANING = {
-    "FL402": "The failure is in the compiler, not in the code.",
-    "FL403": "The failure is Fuselight's own; the code is not at fault.",
+    "FL402": "The compiler failed, not your code.",
+    "FL403": "Fuselight failed, not your code.",
     "FL404": "With fullgraph=True a graph break is an error, so nothing is compiled.",
     "FL501": "The target was not run with these inputs.",
-    "FL502": "torch.compile traces a real call, so Fuselight needs the inputs of one.",
-    "FL504": "Nothing can be run in this interpreter; what the source alone shows still works.",
+    "FL502": "Fuselight needs example inputs, because torch.compile traces a real call.",
+    "FL504": "Fuselight cannot run code in this interpreter; findings from the source alone still work.",
 }
 
 
@@ -208,7 +200,7 @@ def _explanation(failure: Failure) -> str:
 def _said(code: str, failure: Failure, home: Location | None) -> str:
     """What the title leaves out: in which phase it was, and what that means for the other findings."""
     if failure.exception == _HIGHER_ORDER:
-        return "torch.cond, while_loop and their like allow no graph break in what they are given."
+        return "torch.cond, while_loop and similar operators do not allow graph breaks in their functions."
     if code in _MEANING:
         return _MEANING[code]
     phase = _PHASES.get(failure.phase or "", failure.phase)
@@ -216,7 +208,7 @@ def _said(code: str, failure: Failure, home: Location | None) -> str:
     last = failure.stack[-1] if failure.stack and failure.stack[-1] != home else None
     where = f", at {place(last)}" if last is not None else ""
     what = "The exception was raised" if code == "FL401" else "It happened"
-    return f"{what}{during}{where}. What was learnt before it still counts." if during or where else ""
+    return f"{what}{during}{where}. Findings from before it are still valid." if during or where else ""
 
 
 _MODULE = re.compile(r"No module named '([^'.]+)")

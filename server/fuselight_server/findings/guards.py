@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Related, Span
 from fuselight_server.findings.context import span_of
-from fuselight_server.findings.text import compose, counted
+from fuselight_server.findings.text import compose
+from fuselight_server.formatting import format_count, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,22 +50,26 @@ def _past(context: Context, compiled: Compile) -> bool:
 
 
 def _finding(context: Context, compiled: Compile, frame: Frame) -> Finding:
-    home = frame.location if context.is_ours(frame.location) else context.innermost_ours(compiled.caller)
+    home = (
+        frame.location
+        if context.is_user_file(frame.location.path)
+        else context.innermost_user_frame(compiled.caller)
+    )
     facts = []
     if compiled.guard_count is not None:
-        facts.append(counted(compiled.guard_count, "guard"))
+        facts.append(format_count(compiled.guard_count, "guard"))
     if compiled.guard_us is not None:
-        facts.append(f"{compiled.guard_us:.0f} us to check them")
+        facts.append(f"{format_time(compiled.guard_us)} to check them")
     hints = (
-        "Guard on less: pass what varies as tensors, and keep configuration in few, plain attributes",
-        "Where parameters and modules never change, see torch.compiler.skip_guard_on_all_nn_modules_unsafe",
+        "Reduce guards: pass varying values as tensors, and keep configuration in a few plain attributes",
+        "If modules and parameters never change, consider torch.compiler.skip_guard_on_all_nn_modules_unsafe",
     )
     cost = (f"{facts[-1] if compiled.guard_us is not None else 'all guards are checked'} at every call",)
     return context.finding(
         "FL203",
         title=f"`{frame.function}` has {' and takes '.join(facts)}",
         message=compose(
-            "Compiled code may only run if all its guards hold, so they are checked before each call.",
+            "torch checks all guards before each call of the compiled code.",
             cost=cost,
             hints=hints,
         ),
@@ -80,8 +85,8 @@ def _lines(context: Context, compiled: Compile) -> Iterator[Related]:
     """The workspace lines that made the most guards."""
     born: Counter[tuple[str, int]] = Counter()
     for place in compiled.guard_places:
-        home = context.innermost_ours(place.stack)
+        home = context.innermost_user_frame(place.stack)
         if home is not None:
             born[home.path, home.line] += place.count
     for (path, line), number in born.most_common(_MOST_LINES):
-        yield Related(Span(path, line), f"this line made {counted(number, 'guard')}")
+        yield Related(Span(path, line), f"this line created {format_count(number, 'guard')}")

@@ -1,4 +1,4 @@
-"""FL701 and FL702: operators that no kernel is generated for, and graphs that are not replayed as CUDA graphs.
+"""FL701 to FL704: operators and graphs without kernels, graphs not replayed as CUDA graphs, unsupported dtypes.
 
 Invariant: one finding for each line and operator, or line and reason, with all launches; costs are estimates and say
 so. What Inductor means to call from a library is no finding.
@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from fuselight.devices import lacks
 from fuselight.report import KernelKind, is_library_call
 from fuselight_server.findings.context import span_of, trail
-from fuselight_server.findings.text import compose, quoted
-from fuselight_server.kernels.words import microseconds, size
+from fuselight_server.findings.text import compose, plain, quoted, sentence
+from fuselight_server.formatting import format_estimate, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,7 @@ _TORCHS = ("aten.", "prims.", "quantized.")
 _VIEWS = frozenset(
     {"aten.view_as_real.default", "aten.view_as_complex.default", "aten.view.dtype", "aten.alias.default"}
 )
-"""Fallbacks that compute nothing: they look at a tensor otherwise."""
+"""Fallbacks that compute nothing: views of a tensor."""
 _OVERLOAD = re.compile(r"^(?:torch\.ops\.)?(\w+\.\w+)(?:\.\w+)?$")
 _INSTANCES = re.compile(r" \((\d+) instances?\)")
 _MUTATED, _UNSAFE, _DEVICES, _DYNAMIC = "mutated", "unsafe", "devices", "dynamic"
@@ -36,26 +37,30 @@ _REASONS = (
     (re.compile(r"dynamic shape|symbolic|unbacked"), _DYNAMIC),
 )
 _WORDS = {
-    _MUTATED: "it writes into a tensor that it was given",
+    _MUTATED: "it writes into an input tensor",
     _UNSAFE: "a custom operator is marked as unsafe for CUDA graphs",
     _DEVICES: "part of it is not on the GPU",
-    _DYNAMIC: "a size in it varies or depends on data",
+    _DYNAMIC: "it has a size that varies or depends on data",
 }
 _WHAT_TO_DO = {
     _MUTATED: (
         "Return the new value instead of writing it in place (`x = x + 1`)",
         "Or make the tensor a buffer of the module: parameters and buffers may be written into",
-        "Expect no skip where the tensor comes out of another graph that is replayed",
+        "No skip occurs if the tensor is the output of another captured graph",
     ),
-    _UNSAFE: ("Take the tag `cudagraph_unsafe` off the operator, if what it does can be recorded",),
+    _UNSAFE: ("Remove the tag `cudagraph_unsafe` from the operator if its work can be captured",),
     _DEVICES: ("Move the work to the GPU, or out of the compiled function",),
-    _DYNAMIC: ("Give it the same sizes each time, as by padding to a few sizes",),
+    _DYNAMIC: ("Use the same sizes each time, for example by padding to a few sizes",),
 }
 
 
 def kernel_findings(context: Context) -> Iterator[Finding]:
     """The findings of the graphs that were generated."""
     yield from _fallbacks(context)
+    yield from _lacking(context)
+    for graph in context.report.generated:
+        if graph.failure is not None:
+            yield _failed(context, graph, graph.failure)
     device = context.report.target_device
     if device is not None and device.backend != "cpu":
         yield from _skips(context)
@@ -69,7 +74,7 @@ def _fallbacks(context: Context) -> Iterator[Finding]:
             if kernel.kind is not KernelKind.FALLBACK or name in _VIEWS or is_library_call(name):
                 continue
             stack = next((one.stack for one in kernel.operators if one.stack), ())
-            home = context.innermost_ours(stack)
+            home = context.innermost_user_frame(stack)
             place = home and _line_of(home)
             groups.setdefault((place, name), []).append((kernel, stack))
     for (_, name), group in groups.items():
@@ -78,7 +83,7 @@ def _fallbacks(context: Context) -> Iterator[Finding]:
 
 def _fallback(context: Context, name: str, group: list[tuple[Kernel, Stack]]) -> Finding:
     stack = group[0][1]
-    home = context.innermost_ours(stack)
+    home = context.innermost_user_frame(stack)
     shown = quoted(_OVERLOAD.sub(r"\1", name))
     own = name.startswith(_TORCHS)
     kernels = [kernel for kernel, _ in group]
@@ -87,20 +92,20 @@ def _fallback(context: Context, name: str, group: list[tuple[Kernel, Stack]]) ->
     device = context.report.target_device
     on = f" on {device.name}" if device is not None else ""
     cost = [
-        "it is not fused with what is around it"
-        + (f": {size(moved)} go through memory for it" if moved else "")
-        + (f", likely {microseconds(us)}{on}" if us else "")
+        "it is not fused with the operators around it"
+        + (f": {format_size(moved)} of memory traffic" if moved else "")
+        + (f", likely {format_estimate(us)}{on}" if us else "")
     ]
     if len(kernels) > 1:
-        cost.append(f"{len(kernels)} launches of it")
+        cost.append(f"{len(kernels)} launches")
     hints = (
         (
-            "Leave it, where it is a small part of the time",
-            "Or use operators that Inductor has kernels for: `fuselight ops` shows what each call becomes",
+            "Ignore it if it takes a small part of the time",
+            "Or use operators that Inductor generates kernels for: `fuselight ops` shows what each call becomes",
         )
         if own
         else (
-            "Leave it: a custom operator is called as it is",
+            "Ignore it: a custom operator is always called as it is",
             "Or write it with torch operators, or wrap its Triton kernel with torch.library.triton_op",
         )
     )
@@ -116,6 +121,7 @@ def _fallback(context: Context, name: str, group: list[tuple[Kernel, Stack]]) ->
         related=trail(stack, without=home, verb="in"),
         count=len(kernels),
         cost=tuple(cost),
+        cost_us=us,
     )
 
 
@@ -123,7 +129,7 @@ def _skips(context: Context) -> Iterator[Finding]:
     groups: dict[tuple[Location | None, str], list[tuple[GeneratedGraph, CudagraphSkip]]] = {}
     for graph in context.report.generated:
         for skip in graph.cudagraph_skips:
-            home = context.innermost_ours(skip.stack)
+            home = context.innermost_user_frame(skip.stack)
             key = (home and _line_of(home), _INSTANCES.sub("", skip.reason))
             groups.setdefault(key, []).append((graph, skip))
     for (_, reason), group in groups.items():
@@ -132,20 +138,20 @@ def _skips(context: Context) -> Iterator[Finding]:
 
 def _skip(context: Context, reason: str, group: list[tuple[GeneratedGraph, CudagraphSkip]]) -> Finding:
     stack = group[0][1].stack
-    home = context.innermost_ours(stack)
+    home = context.innermost_user_frame(stack)
     kind = next((kind for pattern, kind in _REASONS if pattern.search(reason)), None)
     words = _WORDS[kind] if kind is not None else reason
     graphs = {(graph.compile_id, graph.phase): graph for graph, _ in group}
     count = sum(len(graph.kernels) for graph in graphs.values())
     launched = "1 kernel is" if count == 1 else f"up to {count} kernels are"
-    cost = (f"{launched} launched one by one, and each launch costs the host several microseconds",)
+    cost = (f"{launched} launched one by one, at several microseconds of host time each",)
     hints = _WHAT_TO_DO[kind] if kind is not None else ()
     return context.finding(
         "FL702",
-        title=f"not replayed as a CUDA graph: {words}",
+        title=f"not captured as a CUDA graph: {words}",
         message=compose(
-            f"CUDA graphs were asked for, and this is left out of them: {words}.",
-            f"torch's own words: {reason}." if kind is not None else "",
+            f"CUDA graphs are enabled, but torch skips this graph: {words}.",
+            f"torch's message: {reason}." if kind is not None else "",
             cost=cost,
             hints=hints,
         ),
@@ -166,3 +172,41 @@ def _operator(kernel: Kernel) -> str:
 def _line_of(location: Location) -> Location:
     """The line alone, to put together what is on it."""
     return type(location)(location.path, location.line)
+
+
+def _lacking(context: Context) -> Iterator[Finding]:
+    device = context.report.target_device
+    if device is None:
+        return
+    places: dict[str, Location | None] = {}
+    for graph in context.report.generated:
+        for kernel in graph.kernels:
+            if kernel.dtype is not None and places.get(kernel.dtype) is None:
+                places[kernel.dtype] = context.innermost_user_frame(*(one.stack for one in kernel.operators))
+    for dtype, place in places.items():
+        words = lacks(device, dtype)
+        if words is not None:
+            yield context.finding(
+                "FL703",
+                title=f"{device.name} has no fast unit for {dtype}",
+                message=compose(sentence(plain(words))),
+                span=span_of(place) if place else context.target_span(),
+            )
+
+
+def _failed(context: Context, graph: GeneratedGraph, why: str) -> Finding:
+    device = context.report.target_device
+    compiled = next((one for one in context.report.compiles if one.id == graph.compile_id), None)
+    frames = context.report.frames
+    others = any(one.kernels for one in context.report.generated)
+    home = frames[compiled.frame].location if compiled and compiled.frame < len(frames) else None
+    return context.finding(
+        "FL704",
+        title=f"no kernels for the {graph.phase.value} graph: {plain(why.splitlines()[0])}",
+        message=compose(
+            sentence(plain(why)),
+            f"Inductor cannot generate this graph for {device.name if device else 'the device'}.",
+            "Other graphs of the target have kernels." if others else "No graph of the target has kernels.",
+        ),
+        span=span_of(home) if home and context.is_user_file(home.path) else context.target_span(),
+    )

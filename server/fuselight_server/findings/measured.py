@@ -13,8 +13,8 @@ from fuselight_server.finding import Related
 from fuselight_server.findings.context import span_of, trail
 from fuselight_server.findings.text import compose, sentence
 from fuselight_server.measured.causes import Cause
-from fuselight_server.measured.comparing import compiled_of
 from fuselight_server.measured.page import accuracy_words
+from fuselight_server.measured.timing_stats import compiled_of
 from fuselight_server.measured.verdict import slower, verdict
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from fuselight_server.measured.causes import Statement
 
 _ACCURACY_HINTS = (
-    "Try `torch._inductor.config.emulate_precision_casts = True`, or float32: it may be rounding",
-    "Or leave that part to eager with `@torch.compiler.disable`, and report it to PyTorch",
+    "Try `torch._inductor.config.emulate_precision_casts = True`, or float32, to rule out rounding",
+    "Or run that part in eager with `@torch.compiler.disable`, and report it to PyTorch",
 )
 _HEADLINES = frozenset({Cause.SLOWER, Cause.ACCURACY, Cause.FAILED})
 
@@ -46,7 +46,7 @@ def measured_findings(context: Context) -> Iterator[Finding]:
 
 
 def _wrong(context: Context, one: MeasuredConfiguration, accuracy: Accuracy) -> Finding:
-    home = context.innermost_ours(accuracy.first)
+    home = context.innermost_user_frame(accuracy.first)
     worst = [
         f"{tensor.what}: cosine similarity {_figure(tensor.cosine)}, largest error {_figure(tensor.absolute)}"
         for tensor in accuracy.tensors
@@ -55,10 +55,10 @@ def _wrong(context: Context, one: MeasuredConfiguration, accuracy: Accuracy) -> 
     first = f" in `{accuracy.first_operator}`" if home and accuracy.first_operator else ""
     return context.finding(
         "FL801",
-        title=f"compiled as `{one.name}`, results differ from eager's{first}",
+        title=f"results of `{one.name}` differ from eager{first}",
         message=compose(
             sentence(f"`{one.name}`: {accuracy_words(accuracy)}"),
-            "This is the first line whose operators give other results." if home else "",
+            "This is the first line whose operators return different results." if home else "",
             cost=worst,
             hints=_ACCURACY_HINTS,
         ),
@@ -78,7 +78,7 @@ def _slower(context: Context, one: MeasuredConfiguration) -> Finding:
     causes = [each for each in rest if each.cause not in _HEADLINES]
     return context.finding(
         "FL802",
-        title=f"compiled as `{one.name}`, it is slower than in eager",
+        title=f"`{one.name}` is slower than eager",
         message=compose(f"{headline.text}.", *(sentence(each.text) for each in causes)),
         span=context.target_span(),
         related=tuple(_related(each) for each in causes if each.place is not None),

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import NotCompiledKind as Kind
 from fuselight_server.finding import Related, Severity
+from fuselight_server.findings.break_texts import title_of
 from fuselight_server.findings.breaks import ASKED_FOR
-from fuselight_server.findings.causes import advice
 from fuselight_server.findings.context import span_of, trail
+from fuselight_server.findings.guard_causes import advice
 from fuselight_server.findings.recompilations import difference_of
-from fuselight_server.findings.resumptions import in_the_users_words, nearest
+from fuselight_server.findings.resume_functions import in_the_users_words, nearest
 from fuselight_server.findings.text import compose, place, plain, sentence
-from fuselight_server.findings.titles import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,31 +37,31 @@ _LIMITS = (Kind.RECOMPILE_LIMIT, Kind.ACCUMULATED_LIMIT)
 
 _TITLES = {
     Kind.SKIPPED: "`{}` is not compiled: torch skipped it",
-    Kind.RECOMPILE_LIMIT: "`{}` is not compiled any more: it reached the recompile limit",
-    Kind.ACCUMULATED_LIMIT: "`{}` is not compiled any more: it reached the limit over all its objects",
+    Kind.RECOMPILE_LIMIT: "`{}` is no longer compiled: it reached the recompile limit",
+    Kind.ACCUMULATED_LIMIT: "`{}` is no longer compiled: it reached the accumulated recompile limit of all its objects",
     Kind.GENERATOR: "`{}` is not compiled: it is a generator",
-    Kind.DISABLED: "`{}` is not compiled: it is switched off in the code",
-    Kind.COMPILER_ERROR: "`{}` is not compiled: the compiler failed and torch went on in eager",
-    Kind.NO_TENSORS: "nothing to compile in `{}`: its first call came to no tensor operators",
+    Kind.DISABLED: "`{}` is not compiled: it is disabled in the code",
+    Kind.COMPILER_ERROR: "`{}` is not compiled: the compiler failed and torch fell back to eager",
+    Kind.NO_TENSORS: "nothing to compile in `{}`: its first call ran no tensor operators",
 }
 
 _HINTS = {
-    Kind.SKIPPED: "Remove the cause, or call the parts that can be compiled from a function of their own",
+    Kind.SKIPPED: "Remove the cause, or move the parts that can be compiled to a separate function",
     Kind.GENERATOR: "Compile a function that consumes the generator, or return a list instead of yielding",
-    Kind.DISABLED: "Remove torch.compiler.disable if it is not wanted any more",
+    Kind.DISABLED: "Remove torch.compiler.disable if it is no longer needed",
     Kind.COMPILER_ERROR: (
         "Set torch._dynamo.config.suppress_errors = False to see the failure, and report it to "
-        "PyTorch if it is theirs"
+        "PyTorch if PyTorch raised it"
     ),
     Kind.NO_TENSORS: (
-        "Compile the function that does the tensor work instead; where other calls of this one do some, make one of "
-        "them the first: torch does not look at it again"
+        "Compile the function that does the tensor work instead; if other calls of this function do tensor work, make "
+        "one of them first, because torch does not trace it again"
     ),
 }
 
 
 def not_compiled_findings(context: Context) -> Iterator[Finding]:
-    """The findings of frames that were left to eager."""
+    """Yield the findings of frames that run in eager mode."""
     groups: dict[tuple[object, ...], list[NotCompiled]] = {}
     for one in context.report.not_compiled:
         if not _is_worth_telling(context, one):
@@ -72,20 +72,20 @@ def not_compiled_findings(context: Context) -> Iterator[Finding]:
 
 
 def _is_worth_telling(context: Context, one: NotCompiled) -> bool:
-    """Whether the frame is one that somebody wants compiled.
+    """Whether the user wants this frame compiled.
 
-    Behind a break Dynamo is given every frame that the line runs in eager, those of libraries too. The break has
-    its own finding; what a library does behind it has none.
+    After a break Dynamo gets every frame that the line calls in eager mode, frames of libraries too. The break has
+    a finding of its own; the library frames have none.
     """
     if one.kind is Kind.NO_TENSORS:
         return not _called_from_eager(context, one) and not _has_graph(context, one)
-    if one.kind not in {Kind.GENERATOR, Kind.SKIPPED} or context.is_ours(one.location):
+    if one.kind not in {Kind.GENERATOR, Kind.SKIPPED} or context.is_user_file(one.location.path):
         return True
     return not _called_from_eager(context, one)
 
 
 def _called_from_eager(context: Context, one: NotCompiled) -> bool:
-    """Whether Dynamo met the frame only because a caller was left to eager: nobody asked for it to be compiled."""
+    """Whether Dynamo got the frame only because its caller runs in eager mode, and nothing asked to compile it."""
     known = {(frame.location.path, frame.function.rsplit(".", 1)[-1]) for frame in context.report.frames}
     return any((above.path, above.function) in known for above in one.caller)
 
@@ -110,7 +110,11 @@ def _partly(context: Context, one: NotCompiled) -> bool:
 
 def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     one = group[0]
-    home = one.location if context.is_ours(one.location) else context.innermost_ours(one.stack, one.caller)
+    home = (
+        one.location
+        if context.is_user_file(one.location.path)
+        else context.innermost_user_frame(one.stack, one.caller)
+    )
     name = plain(one.function) or "this function"
     stopped = _stopped(context, one) if one.kind in _LIMITS else None
     hints = _hints(context, one, stopped)
@@ -118,16 +122,16 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     title = _TITLES[one.kind].format(name)
     if partly:
         title = f"the rest of {title}"
-    cost = ("nothing in it is compiled: all of it runs in eager",) if one.kind is not Kind.NO_TENSORS else ()
+    cost = ("all of it runs in eager",) if one.kind is not Kind.NO_TENSORS else ()
     if partly and one.stack:
-        cost = (f"the part of it that holds line {one.stack[-1].line} runs in eager",)
+        cost = (f"the part with line {one.stack[-1].line} runs in eager",)
     if one.kind in _LIMITS:
-        cost = ("calls that no compiled version fits run in eager from here on, silently",)
+        cost = ("later calls that match no compiled version run in eager, without a warning",)
     related = [] if home == one.location else [Related(span_of(one.location), f"`{name}` is defined here")]
     related += [
         item
         for item in trail(one.stack, without=home, verb="decided in")
-        if context.is_ours_path(item.span.path)
+        if context.is_user_file(item.span.path)
     ]
     related += trail(one.caller[-1:], without=home, verb="called from")
     asked_for = one.kind is Kind.SKIPPED and all(item.gb_id in ASKED_FOR for item in group)
@@ -137,7 +141,7 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
         title=title,
         message=compose(
             sentence(title_of(one.gb_id, one.reason, one.reason)),
-            f"The call that went over it: {difference_of(stopped)}."
+            f"The call that exceeded it: {difference_of(stopped)}."
             if stopped and difference_of(stopped) not in one.reason
             else "",
             cost=cost,
@@ -169,15 +173,15 @@ def _stopped(context: Context, one: NotCompiled) -> Recompile | None:
 def _hints(context: Context, one: NotCompiled, stopped: Recompile | None) -> tuple[str, ...]:
     if one.kind in _LIMITS:
         failures = nearest(stopped) if stopped else ()
-        first = advice(failures[0], ours=context.is_ours(one.location)) if failures else ()
+        first = advice(failures[0], ours=context.is_user_file(one.location.path)) if failures else ()
         return (
             *first,
-            "Raising torch._dynamo.config.recompile_limit only helps where the number of versions is bounded",
+            "Raise torch._dynamo.config.recompile_limit only if the number of versions is bounded",
         )
     if one.kind is Kind.SKIPPED and one.stack:
         at = one.stack[-1]
         where = (
             f"Remove the break {f'on line {at.line}' if at.path == one.location.path else f'at {place(at)}'}"
         )
-        return (f"{where}, or call the parts that can be compiled from a function of their own",)
+        return (f"{where}, or move the parts that can be compiled to a separate function",)
     return (_HINTS[one.kind],)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _CODES = {"device_redirected": "FL601", "fake_tensors": "FL602"}
 _MEANING = {
     "FL601": (
-        "Breaks, guards and recompilations are those of the CPU run; code that asks for the device may "
-        "take another path."
+        "Breaks, guards and recompilations are those of the CPU run; code that checks the device may take a different "
+        "path."
     ),
-    "FL602": "Shapes and types are true, values are not: code that reads data could not be followed.",
+    "FL602": "Shapes and dtypes are real, values are not: code that reads values was not analyzed further.",
 }
 
 
@@ -31,7 +31,7 @@ def note_findings(context: Context) -> Iterator[Finding]:
     seen = set()
     for note in context.report.notes:
         code = _CODES.get(note.kind)
-        home = context.innermost_ours((note.location,)) if note.location else None
+        home = context.innermost_user_frame((note.location,)) if note.location else None
         key = (code, note.text, home)
         if code is None or key in seen:
             continue

@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Related, Severity
-from fuselight_server.findings.causes import (
-    Cause,
+from fuselight_server.findings.context import span_of
+from fuselight_server.findings.guard_causes import (
+    GuardCause,
     advice,
-    advice_behind_a_break,
+    advice_after_break,
     cause_of,
     fixed_by_torch,
     varying_sizes,
 )
-from fuselight_server.findings.context import span_of
-from fuselight_server.findings.resumptions import (
+from fuselight_server.findings.resume_functions import (
     Root,
     break_at,
     in_the_users_words,
@@ -27,8 +27,9 @@ from fuselight_server.findings.resumptions import (
     resumed_at,
     roots,
 )
-from fuselight_server.findings.sizes import what_holds_it
-from fuselight_server.findings.text import compose, counted, listed, plain, quoted
+from fuselight_server.findings.specializations import what_holds_it
+from fuselight_server.findings.text import compose, plain, quoted
+from fuselight_server.formatting import format_count, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,7 @@ def recompilation_findings(context: Context) -> Iterator[Finding]:
     )
     for root in roots(context, told):
         home, failure = birthplace(context, root.recompile)
-        what = (failure.source, cause_of(failure)) if failure else ("", Cause.OTHER)
+        what = (failure.source, cause_of(failure)) if failure else ("", GuardCause.OTHER)
         groups.setdefault((home.path, home.line, home.column, *what), []).append(root)
     for group in groups.values():
         yield _finding(context, group)
@@ -71,14 +72,14 @@ def birthplace(context: Context, one: Recompile) -> tuple[Location, GuardFailure
     """
     failures = nearest(one)
     # A setting of torch that changed fails the guards of tensors with it: those are its consequences.
-    settings = [failure for failure in failures if cause_of(failure) is Cause.GLOBAL_STATE]
+    settings = [failure for failure in failures if cause_of(failure) is GuardCause.GLOBAL_STATE]
     for failure in settings or failures:
-        home = context.innermost_ours(failure.born)
+        home = context.innermost_user_frame(failure.born)
         if home is not None:
             return home, failure
     line = resumed_at(context, one)
     frame = break_at(context, one, line) if line is not None else one.location
-    home = context.innermost_ours((frame,), one.caller) or context.target_location()
+    home = context.innermost_user_frame((frame,), one.caller) or context.target_location()
     return home, next(iter(settings or failures), None)
 
 
@@ -117,24 +118,26 @@ def _finding(context: Context, group: list[Root]) -> Finding:
 
 
 def _hints(context: Context, root: Root, failure: GuardFailure | None) -> tuple[str, ...]:
-    """What to do about the failure that is shown, then about each other cause that no other finding tells of."""
+    """Return the hints for the failure that is shown, then for each other cause that no other finding reports."""
     one = root.recompile
     if failure is None:
         return (_no_guard_advice(one),)
     line = resumed_at(context, one)
     out: list[str] = []
-    causes: list[Cause] = []
+    causes: list[GuardCause] = []
     for item in (failure, *(other for other in nearest(one) if other not in (failure, *root.explained))):
         cause = cause_of(item)
-        if cause in causes or len(causes) == _MOST_CAUSES or Cause.GLOBAL_STATE in causes:
+        if cause in causes or len(causes) == _MOST_CAUSES or GuardCause.GLOBAL_STATE in causes:
             continue
         causes.append(cause)
         said = what_holds_it(context, one, item)
         if not said:
             said = (
-                advice(item, ours=context.is_ours(one.location), also=_other_sizes(context, one, item))
+                advice(
+                    item, ours=context.is_user_file(one.location.path), also=_other_sizes(context, one, item)
+                )
                 if line is None
-                else advice_behind_a_break(item, line, _parameters(context, one))
+                else advice_after_break(item, line, _parameters(context, one))
             )
         if item is failure:
             out += said
@@ -150,7 +153,7 @@ def _other_sizes(context: Context, one: Recompile, shown: GuardFailure) -> tuple
         other
         for other in nearest(one)
         if other is not shown
-        and cause_of(other) is Cause.DIMENSION
+        and cause_of(other) is GuardCause.DIMENSION
         and not what_holds_it(context, one, other)
     )
 
@@ -181,9 +184,9 @@ def _parts(context: Context, group: list[Root]) -> Iterator[str]:
         {line for root in group for part in root.parts if (line := resumed_at(context, part)) is not None}
     )
     if len(lines) == 1:
-        yield f"so was the part of it after the graph break on line {lines[0]}"
+        yield f"its part after the graph break on line {lines[0]} was compiled again too"
     elif lines:
-        yield f"so were the parts of it after the graph breaks on lines {listed(map(str, lines))}"
+        yield f"its parts after the graph breaks on lines {format_list(map(str, lines))} were compiled again too"
 
 
 def _again(times: int) -> str:
@@ -194,7 +197,7 @@ def _seconds(context: Context, group: list[Recompile]) -> Iterator[str]:
     ids = {one.compile_id for one in group}
     spent = [item.seconds for item in context.report.compiles if item.id in ids and item.seconds is not None]
     if spent and sum(spent) >= 0.1:  # noqa: PLR2004 - below a tenth of a second the tracing time is noise
-        yield f"{sum(spent):.1f} s of tracing alone; a real backend then generates code on top"
+        yield f"{sum(spent):.1f} s of tracing, plus code generation with a real backend"
 
 
 def _others(one: Recompile, shown: GuardFailure | None) -> str:
@@ -203,10 +206,10 @@ def _others(one: Recompile, shown: GuardFailure | None) -> str:
     lines = [f"- {plain(failure.difference or failure.code)}" for failure in rest[:_MOST_LISTED]]
     if len(rest) > _MOST_LISTED:
         lines.append(f"- and {len(rest) - _MOST_LISTED} more")
-    head = "These guards failed too:\n" + "\n".join(lines) if lines else ""
+    head = "Other failed guards:\n" + "\n".join(lines) if lines else ""
     entries = len(one.entries)
     if entries > 1:
-        note = f"{counted(entries, 'compiled version')} existed; this compares with the nearest."
+        note = f"{format_count(entries, 'compiled version')} existed; the comparison is with the nearest."
         return f"{head}\n\n{note}" if head else note
     return head
 
@@ -218,14 +221,14 @@ def _later(group: list[Recompile]) -> str:
     lines = [f"- {text}" for text in later[:_MOST_LISTED]]
     if len(later) > _MOST_LISTED:
         lines.append(f"- and {len(later) - _MOST_LISTED} more")
-    return "It changed again:\n" + "\n".join(lines)
+    return "Later changes:\n" + "\n".join(lines)
 
 
 def _no_guard_advice(one: Recompile) -> str:
     text = " ".join(one.reasons)
     if "backend" in text or "mode" in text:
-        return "Compile with one backend, mode and options; compile once and keep the result"
-    return "Call it the same way each time; where that cannot be, expect one compile for each way"
+        return "Compile once, with one backend, mode and set of options, and keep the result"
+    return "Call it the same way each time, or expect one compile per way"
 
 
 def _fix(
@@ -235,11 +238,11 @@ def _fix(
 
     It is for all sizes that varied together or for none: torch refuses to mark one that has to equal a fixed one.
     """
-    if failure is None or cause_of(failure) is not Cause.DIMENSION or fixed_by_torch(failure):
+    if failure is None or cause_of(failure) is not GuardCause.DIMENSION or fixed_by_torch(failure):
         return (), ()
     if resumed_at(context, one) is not None or what_holds_it(context, one, failure):
         return (), ()
-    if not context.is_ours(one.location):
+    if not context.is_user_file(one.location.path):
         return (), ()
     sizes = varying_sizes(failure, *_other_sizes(context, one, failure))
     if not sizes or not all(name.isidentifier() for name, _ in sizes):
@@ -250,7 +253,7 @@ def _fix(
 
 def _related(context: Context, one: Recompile, home: Location) -> Iterator[Related]:
     """The call that brought the new value, the compile that it was compared with, the function itself."""
-    call = context.innermost_ours(one.caller)
+    call = context.innermost_user_frame(one.caller)
     calls = context.report.inputs.calls if context.report.inputs else ()
     made = next((item for item in calls if item.index == one.call), None)
     before, identity = _earlier_call(context, one, calls)
@@ -258,25 +261,25 @@ def _related(context: Context, one: Recompile, home: Location) -> Iterator[Relat
         before = None
     if call is not None and (call.path, call.line) != (home.path, home.line):
         if before == call:
-            text = f"this call brought the new value; the earlier compile [{identity}] was for it too"
+            text = f"triggered by this call, as was the earlier compile [{identity}]"
             yield Related(span_of(call), text)
             before = None
         else:
-            yield Related(span_of(call), "this call brought the new value")
+            yield Related(span_of(call), "triggered by this call")
     elif made is not None and made.location is not None:
-        yield Related(span_of(made.location), f"this call brought the new value, {made.text}")
+        yield Related(span_of(made.location), f"triggered by this call, {made.text}")
     if before is not None:
-        yield Related(span_of(before), f"the earlier compile [{identity}] was for this call")
+        yield Related(span_of(before), f"the earlier compile [{identity}] was triggered by this call")
     line = resumed_at(context, one)
     if line is not None and line != home.line:
         yield Related(
-            span_of(break_at(context, one, line)), "what follows this graph break is compiled by itself"
+            span_of(break_at(context, one, line)), "the code after this graph break is compiled separately"
         )
     failure = birthplace(context, one)[1]
-    if failure is not None and failure.born and not context.is_ours(failure.born[-1]):
-        yield Related(span_of(failure.born[-1]), "the guard comes from this read in a library")
+    if failure is not None and failure.born and not context.is_user_file(failure.born[-1].path):
+        yield Related(span_of(failure.born[-1]), "a read in a library created the guard")
     if (one.location.path, one.location.line) != (home.path, home.line):
-        yield Related(span_of(one.location), f"`{plain(one.function)}` is what was compiled again")
+        yield Related(span_of(one.location), f"`{plain(one.function)}` was compiled again")
 
 
 def _earlier_call(context: Context, one: Recompile, calls: tuple[Call, ...]) -> tuple[Location | None, str]:
@@ -287,7 +290,7 @@ def _earlier_call(context: Context, one: Recompile, calls: tuple[Call, ...]) -> 
     earlier = next((item for item in context.report.compiles if item.id == identity), None)
     if earlier is None:
         return None, identity
-    before = context.innermost_ours(earlier.caller)
+    before = context.innermost_user_frame(earlier.caller)
     if before is None and earlier.call != one.call:
         before = next((item.location for item in calls if item.index == earlier.call), None)
     return before, identity

@@ -1,4 +1,4 @@
-"""What is known from the source alone: directives that cannot be read, targets without inputs, idle ignores.
+"""Findings from the source alone: unusable directives, targets without example inputs, unused ignore comments.
 
 Invariant: nothing here has run anything; every finding has tier `static`.
 """
@@ -8,15 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fuselight.report import Tier
-from fuselight_server import catalogue
 from fuselight_server.finding import Finding
-from fuselight_server.findings.text import compose, listed
+from fuselight_server.findings import catalogue
+from fuselight_server.findings.text import compose
+from fuselight_server.formatting import format_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from fuselight_server.finding import Span
-    from fuselight_server.static.reading import Ignore, Reading, StaticTarget
+    from fuselight_server.static.reading import DirectiveProblem, Ignore, Reading, StaticTarget
 
 OF_KERNELS = "FL7"
 """How codes begin that only tier kernels has."""
@@ -24,7 +25,7 @@ OF_MEASURED = "FL8"
 """How codes begin that only a benchmark has."""
 
 _NO_INPUTS_HINTS = (
-    "Write the call above it, as `# fuselight: {}`",
+    "Provide example inputs above it, such as `# fuselight: {}`",
     "Or define example_inputs() in this file, or run the program once with `fuselight run`",
 )
 
@@ -37,10 +38,7 @@ def static_findings(
     `answered` names targets for which a run has found inputs where the source alone shows none: recorded calls,
     shape annotations, the model's own dummy inputs. `hints` bounds how many targets are hinted at.
     """
-    out = [
-        _finding("FL501", problem.span, title=problem.message, message=compose(hints=(_DIRECTIVE_HELP,)))
-        for problem in reading.directive_problems
-    ]
+    out = [_directive_finding(problem) for problem in reading.directive_problems]
     # Of two definitions of one name, in the branches of an `if`, one alone is there when the file has been imported.
     told = {target.name for target in reading.targets if target.directives}
     # What objects of a module hold is called by the module, which is run for it and tells of missing inputs.
@@ -67,6 +65,18 @@ def static_findings(
     return tuple(out)
 
 
+def _directive_finding(problem: DirectiveProblem) -> Finding:
+    moves = problem.move_above is not None
+    return _finding(
+        "FL501",
+        problem.span,
+        title=problem.message,
+        message=compose(hints=(_DIRECTIVE_PLACE if moves else _DIRECTIVE_HELP,)),
+        fixes=("move_directive",) if moves else (),
+        data=(("above", str(problem.move_above)),) if moves else (),
+    )
+
+
 def _without_inputs(target: StaticTarget) -> Finding:
     arguments = ", ".join("f32[4, 8]" for _ in target.parameters)
     name = target.name.rsplit(".", 1)[-1]
@@ -83,18 +93,20 @@ def _made_inside(reading: Reading, target: StaticTarget, outer: str) -> Finding:
     maker = next((one for one in reading.targets if one.name == outer), None)
     arguments = ", ".join("f32[4, 8]" for _ in maker.parameters) if maker else ""
     hints = (
-        f"`{outer}` makes it: write a call of that above it, as `# fuselight: {outer}({arguments})`",
+        f"`{outer}` creates it: write an example call above `{outer}`, such as `# fuselight: {outer}({arguments})`",
         'Or call it under `if __name__ == "__main__":`, or run the program once with `fuselight run`',
     )
     return _no_inputs(target, maker, hints)
 
 
 def _no_inputs(target: StaticTarget, called: StaticTarget | None, hints: tuple[str, ...]) -> Finding:
-    message = compose("torch.compile traces a real call, so Fuselight needs the inputs of one.", hints=hints)
+    message = compose(
+        "Fuselight needs example inputs, because torch.compile traces a real call.", hints=hints
+    )
     return _finding(
         "FL502",
         target.name_span,
-        title=f"no inputs are known for `{target.name}`",
+        title=f"no example inputs for `{target.name}`",
         message=message,
         target=target.name,
         hints=hints,
@@ -103,14 +115,14 @@ def _no_inputs(target: StaticTarget, called: StaticTarget | None, hints: tuple[s
     )
 
 
+_DIRECTIVE_PLACE = "Put the directive on its own line above the `def`, `class` or assignment that it calls"
 _DIRECTIVE_HELP = (
-    "A directive is a call in Python's notation, as `Net(dim=64)(f32[4, 128])` or `step(i64[8] % 100, "
-    "scale=0.5)`"
+    "Write a directive as a Python call: `Net(dim=64)(f32[4, 128])` or `step(i64[8] % 100, scale=0.5)`"
 )
 
 
 def _has_directive_above(line: int, broken: set[int]) -> bool:
-    """Whether an unreadable directive stands just above: then that is the thing to correct."""
+    """Whether an unreadable directive is just above: that one has to be corrected first."""
     return any(line - 10 <= candidate < line for candidate in broken)
 
 
@@ -161,12 +173,12 @@ def _ignore_on(reading: Reading | None, finding: Finding) -> Ignore | None:
 
 
 def _idle(ignore: Ignore, idle: list[str]) -> Finding:
-    what = listed(idle) if idle else "any finding"
+    what = format_list(idle) if idle else "any finding"
     return _finding(
         "FL503",
         ignore.span,
-        title=f"this comment silences nothing: no {what} here",
-        message=compose(hints=("Remove it, so that it does not hide a finding that comes later",)),
+        title=f"unused ignore comment: no {what} on this line",
+        message=compose(hints=("Remove it, because it would hide a later finding",)),
         fixes=("remove_ignore",),
         data=tuple(("code", code) for code in idle),
     )

@@ -1,4 +1,4 @@
-"""The words that all families share: how paragraphs, counts, places and torch's own texts are written.
+"""Text helpers of all families: paragraphs, counts, places and torch's own texts.
 
 Invariant: nothing here decides anything; each function turns data into text.
 """
@@ -66,19 +66,6 @@ def sentence(text: str) -> str:
 def quoted(name: str) -> str:
     """Code in backquotes; words that hold some already, as they are."""
     return name if "`" in name or " " in name else f"`{name}`"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 graph`, `2 graphs`, `3 recompilations`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def listed(items: Iterable[str], *, last: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    words = list(items)
-    if len(words) < 2:  # noqa: PLR2004 - two is where a list begins
-        return "".join(words)
-    return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
 def place(location: Location) -> str:

@@ -23,7 +23,7 @@ class BoxKind(str, enum.Enum):
     EMPTY = "empty"
     """One compile of a frame that had nothing to compile."""
     EAGER = "eager"
-    """A frame, or one compile of it, that was left to eager."""
+    """A frame, or one compile of it, that runs in eager mode."""
     BREAK = "break"
     """A graph break."""
     MORE = "more"
@@ -37,12 +37,12 @@ class ArrowKind(str, enum.Enum):
     BREAKS = "breaks"
     """The graph ends at the break."""
     GOES_ON = "goes on"
-    """Compiled code takes over behind the break."""
+    """Compiled code resumes after the break."""
     AGAIN = "compiled again"
-    EAGER = "left to eager"
-    """No more compiled code for this frame: it runs in eager."""
+    EAGER = "runs in eager"
+    """The frame has no more compiled code and runs in eager mode."""
     CAUSE = "because of"
-    """The whole frame is left to eager because of the break."""
+    """The whole frame runs in eager mode because of the break."""
 
 
 @dataclass(frozen=True)

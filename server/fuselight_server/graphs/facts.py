@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from fuselight.report import Outcome
-from fuselight_server.findings.text import counted, plain
-from fuselight_server.kernels.words import microseconds
+from fuselight_server.findings.text import plain
+from fuselight_server.formatting import format_count, format_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ def target_facts(report: Report) -> tuple[str, ...]:
     calls = report.inputs.calls if report.inputs is not None else ()
     facts = [_short(call.text) for call in calls[:_CALLS]]
     if len(calls) > _CALLS:
-        facts.append(f"and {counted(len(calls) - _CALLS, 'call')} more")
+        facts.append(f"and {format_count(len(calls) - _CALLS, 'call')} more")
     facts += [f"failed: {_short(failure.message)}" for failure in report.failures[:1]]
     return tuple(facts)
 
@@ -42,29 +42,29 @@ def compile_facts(one: Compile, generated: Sequence[GeneratedGraph], suffix: str
     count = one.guard_count if one.guard_count is not None else len(one.guards)
     if count:
         checked = "" if one.guard_us is None else f", checked in {one.guard_us:.1f} µs"
-        facts.append(counted(count, "guard") + checked)
+        facts.append(format_count(count, "guard") + checked)
     return facts + [_kernels(graph) + suffix for graph in generated]
 
 
 def _operators(count: int, targets: Sequence[str]) -> str:
     most = Counter(name.rpartition(".")[2] for name in targets).most_common(_NAMED + 1)
     if not most:
-        return counted(count, "operator")
+        return format_count(count, "operator")
     names = [f"{name} x {times}" if times > 1 else name for name, times in most[:_NAMED]]
-    return f"{counted(count, 'operator')}: {', '.join(names)}{', ...' if len(most) > _NAMED else ''}"
+    return f"{format_count(count, 'operator')}: {', '.join(names)}{', ...' if len(most) > _NAMED else ''}"
 
 
 def _kernels(graph: GeneratedGraph) -> str:
     if graph.failure is not None:
         return f"{graph.phase.value}: no kernels: {_short(graph.failure)}"
     us = sum(kernel.estimate_us or 0.0 for kernel in graph.kernels)
-    return f"{graph.phase.value}: {counted(len(graph.kernels), 'kernel')}" + (
-        f", {microseconds(us)}" if us else ""
+    return f"{graph.phase.value}: {format_count(len(graph.kernels), 'kernel')}" + (
+        f", {format_estimate(us)}" if us else ""
     )
 
 
 def eager_words(left: NotCompiled) -> str:
-    """Say why a frame was left to eager."""
+    """Return the reason why a frame runs in eager mode."""
     kind = left.kind.value.replace("_", " ")
     return f"{kind}: {_short(left.reason)}" if left.reason else kind
 

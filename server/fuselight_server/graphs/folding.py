@@ -1,8 +1,8 @@
-"""Large pictures told shorter: equal neighbours are one box with a count, so that there is little to lay out.
+"""Folds large pictures: equal neighbors become one box with a count, which keeps the layout small.
 
-A compile and the breaks that it came to first go together. Neighbours are those of which one leads to the other and
-nothing else does, or which hang on the same box. Invariant: a picture of up to `most` boxes stays as it is; what is
-folded is listed in its box, and what is cut off at last is counted.
+A compile and its first breaks fold as one run of boxes. Two runs are neighbors if one leads only to the other, or if
+both hang on the same box. Invariant: a picture of up to `most` boxes stays unchanged; a folded box lists its members,
+and boxes that are cut off at the end are counted.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
 MOST = 60
-"""Boxes up to which nothing is folded; what is laid out at most is twice that."""
+"""Up to this many boxes nothing is folded; a layout has at most twice as many."""
 FEWEST = 3
-"""Neighbours from which on they are folded."""
+"""The fewest neighbors that are folded."""
 LISTED = 200
-"""Boxes that a folded one lists."""
+"""The most members that a folded box lists."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class _Unit:
 
 
 def fold(picture: Picture, most: int = MOST) -> Picture:
-    """Fold equal neighbours, then alike ones, until there are at most `most` boxes; then cut at twice that."""
+    """Fold equal neighbors, then similar ones, until at most `most` boxes are left; then cut at twice that."""
     for key in (_equal, _alike):
         shorter = True
         while shorter and len(picture.boxes) > most:
@@ -148,7 +148,7 @@ def _label(box: Box) -> str:
 
 
 def _mapped(arrows: Iterable[Arrow], stands_for: dict[str, str], boxes: tuple[Box, ...]) -> tuple[Arrow, ...]:
-    """Let arrows lead to what boxes were folded into; those within one run and back to it are told by its count."""
+    """Redirect arrows to the folded boxes; the count of a folded box stands for the arrows inside it."""
     order = {box.id: index for index, box in enumerate(boxes)}
     found: dict[Arrow, None] = {}
     for arrow in arrows:

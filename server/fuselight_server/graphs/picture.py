@@ -1,9 +1,9 @@
-"""Report -> boxes and arrows: one box for each compile, each break and each frame that was left to eager.
+"""Draws a report as boxes and arrows: one box for each compile, each break and each frame that runs in eager mode.
 
-Execution is followed as far as a report tells it: a break leads to the part of the function behind it (its line), to
-what was called from the broken line (the caller's stack of that compile), and a recompilation follows the cache entry
-that came nearest. Invariant: an arrow goes from what was reached first to what was reached later, and what the report
-names no way to hangs on the target itself.
+The arrows follow execution as far as the report describes it. A break leads to the part of the function after it (by
+its line) and to the functions that the broken line calls (by the caller's stack of their compiles). A recompilation
+follows the most similar cache entry. Invariant: an arrow goes from the earlier box to the later one, and a box with no
+known predecessor hangs on the target.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from fuselight.report import NotCompiledKind, Outcome
+from fuselight_server.findings.break_texts import title_of
 from fuselight_server.findings.context import Context, Thresholds
 from fuselight_server.findings.recompilations import difference_of
-from fuselight_server.findings.resumptions import in_the_users_words
-from fuselight_server.findings.text import counted, plain
-from fuselight_server.findings.titles import title_of
+from fuselight_server.findings.resume_functions import in_the_users_words
+from fuselight_server.findings.text import plain
+from fuselight_server.formatting import format_count
 from fuselight_server.graphs.boxes import Arrow, ArrowKind, Box, BoxKind, Picture
 from fuselight_server.graphs.facts import compile_facts, eager_words, kernels_by_compile, target_facts
-from fuselight_server.places import resumption, span
+from fuselight_server.results.positions import resumption, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,14 +49,15 @@ def picture(
 ) -> Picture:
     """Make the picture of a report.
 
-    `kernels` is the report of tier kernels of the same target; what it says of a graph is taken where it captured the
-    same one, with `suffix` behind it. `now` says where a place of the report is by now (None: gone).
+    `kernels` is the kernels-tier report of the same target. Its facts about a graph are used where both reports
+    captured the same graph, and end with `suffix`. `now` maps a location of the report to its current span (None:
+    deleted).
     """
-    make = _Maker(report, kernels, read_line, now or span, suffix)
+    make = _PictureMaker(report, kernels, read_line, now or span, suffix)
     return make.made()
 
 
-class _Maker:
+class _PictureMaker:
     """The boxes that have been made, by what later ones are found by."""
 
     def __init__(
@@ -155,10 +157,10 @@ class _Maker:
         if frame.resumes_at is None:
             return []
         there = self.now(resumption(frame))
-        return ["the part behind a graph break" if there is None else f"from line {there.line} on"]
+        return ["the part after a graph break" if there is None else f"from line {there.line} on"]
 
     def reason_of(self, one: Compile, frame: Frame, reasons: list[NotCompiled]) -> list[str]:
-        """Say why it is left to eager, and take that off what is told by itself."""
+        """Return why it runs in eager mode, and remove that reason from those with a box of their own."""
         found = next(
             (
                 left
@@ -227,7 +229,9 @@ class _Maker:
                 self.behind.append((self.report.frames[frame].location, root, box))
 
     def break_box(self, one: Break, code: str, owner: str) -> str:
-        home = self.context.innermost_ours(one.stack, one.above) or (one.stack[-1] if one.stack else None)
+        home = self.context.innermost_user_frame(one.stack, one.above) or (
+            one.stack[-1] if one.stack else None
+        )
         first = one.ids[0] if one.ids else None
         what = title_of(first, one.types[0] if one.types else one.reason, one.explanation)
         facts = []
@@ -235,14 +239,14 @@ class _Maker:
         if root is not None:
             facts.append(f"reached from line {root.line}")
         if one.operators:
-            facts.append(f"{counted(one.operators, 'operator')} traced before it")
+            facts.append(f"{format_count(one.operators, 'operator')} traced before it")
         at = self.now(home) if home is not None else None
         return self.add(
             Box(f"break/{len(self.breaks)}", BoxKind.BREAK, code, what, tuple(facts), at, owner=owner)
         )
 
     def left(self, one: NotCompiled) -> None:
-        """Make the box of a frame that was left to eager without a compile of its own."""
+        """Add the box of a frame that runs in eager mode and has no compile of its own."""
         identity, title = f"eager/{len(self.eager)}", plain(one.function)
         at, facts = self.now(one.location), (eager_words(one),)
         entry = self.last_entry(one) if one.kind in _LIMITS else None

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.report import KernelKind
+from fuselight_server.formatting import format_estimate, format_line_ranges, format_size
 from fuselight_server.kernels.script import checks, standalone
-from fuselight_server.kernels.shares import Place, shares
-from fuselight_server.kernels.words import line_ranges, microseconds, size
+from fuselight_server.kernels.shares import SourceLine, shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ _OPERATORS = 8
 class Link:
     """Lines `first` to `last` of the text (1-based) are of these lines of the user's."""
 
-    places: tuple[Place, ...]
+    places: tuple[SourceLine, ...]
     first: int
     last: int
 
@@ -51,7 +51,7 @@ class SourceLink:
 
 
 @dataclass(frozen=True)
-class Document:
+class KernelDocument:
     """One text."""
 
     name: str
@@ -89,7 +89,7 @@ def find(report: Report, key: str) -> tuple[GeneratedGraph, Kernel | None] | Non
     )
 
 
-def document(report: Report, key: str, form: str = SOURCE) -> Document | None:
+def document(report: Report, key: str, form: str = SOURCE) -> KernelDocument | None:
     """Make the text that `key` names in one of its forms; None where the report has it no more."""
     found = find(report, key)
     if found is None:
@@ -115,7 +115,7 @@ def compiles(kernel: Kernel, report: Report) -> bool:
 
 def compiled(
     report: Report, graph: GeneratedGraph, kernel: Kernel, stage: str, assembled: Assembled | None
-) -> Document:
+) -> KernelDocument:
     """Make one of the texts that a Triton kernel is compiled to; `assembled` is None while that is not done."""
     name = f"{kernel.name}.{stage}"
     places = _places(kernel, report)
@@ -134,7 +134,7 @@ def compiled(
     text = "\n".join([*lines, *body, ""])
     origins = () if listing is None else listing.lines[: len(body) - 1]
     shift = _source_shift(report, graph, kernel, places)
-    return Document(
+    return KernelDocument(
         name,
         text,
         links,
@@ -152,7 +152,9 @@ def _source_links(origins: tuple[int, ...], *, after: int, shift: int) -> Iterat
             yield SourceLink(origin + shift, lines[0], lines[-1])
 
 
-def _source_shift(report: Report, graph: GeneratedGraph, kernel: Kernel, places: tuple[Place, ...]) -> int:
+def _source_shift(
+    report: Report, graph: GeneratedGraph, kernel: Kernel, places: tuple[SourceLine, ...]
+) -> int:
     """Say how many lines stand above the first one of the source, where that is shown."""
     return len(_commented(list(_header(report, graph, kernel, places)), file_name(kernel))) + 1
 
@@ -184,7 +186,7 @@ def file_name(kernel: Kernel) -> str:
     return f"{kernel.name.replace('/', '_')}{'.cpp' if kernel.kind is KernelKind.CPP else '.py'}"
 
 
-def _source(report: Report, graph: GeneratedGraph, kernel: Kernel) -> Document:
+def _source(report: Report, graph: GeneratedGraph, kernel: Kernel) -> KernelDocument:
     name = file_name(kernel)
     source = report.texts.get(kernel.text_key or "")
     places = _places(kernel, report)
@@ -194,7 +196,7 @@ def _source(report: Report, graph: GeneratedGraph, kernel: Kernel) -> Document:
     lines = _commented(head, name)
     body = [] if source is None else ["", *source.rstrip("\n").split("\n")]
     last = len(lines) + len(body)
-    return Document(
+    return KernelDocument(
         name,
         "\n".join([*lines, *body, ""]),
         (Link(places, 1, last),) if places else (),
@@ -202,7 +204,7 @@ def _source(report: Report, graph: GeneratedGraph, kernel: Kernel) -> Document:
     )
 
 
-def _wrapper(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Document | None:
+def _wrapper(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> KernelDocument | None:
     text = report.texts.get(graph.text_key or "")
     if text is None:
         return None
@@ -214,10 +216,10 @@ def _wrapper(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Do
         for kernel in graph.kernels
         if kernel.wrapper_line is not None and (places := _places(kernel, report))
     )
-    return Document(name, "\n".join(lines) + "\n" + text, links, _forms(report, graph, kernel))
+    return KernelDocument(name, "\n".join(lines) + "\n" + text, links, _forms(report, graph, kernel))
 
 
-def _script(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Document | None:
+def _script(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> KernelDocument | None:
     text, aten = report.texts.get(graph.text_key or ""), report.texts.get(graph.aten_key or "")
     if text is None:
         return None
@@ -231,16 +233,18 @@ def _script(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Doc
         *_origin(report),
     ]
     lines = [*_commented(head, name), ""]
-    return Document(name, "\n".join(lines) + "\n" + standalone(text, aten), (), _forms(report, graph, kernel))
+    return KernelDocument(
+        name, "\n".join(lines) + "\n" + standalone(text, aten, name), (), _forms(report, graph, kernel)
+    )
 
 
-def _aten(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Document | None:
+def _aten(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> KernelDocument | None:
     text = report.texts.get(graph.aten_key or "")
     if text is None:
         return None
     name = _graph_file(graph, ATEN)
     lines = _commented([f"The {_graph(graph)} as it went to Inductor.", *_origin(report)], name)
-    return Document(
+    return KernelDocument(
         name,
         "\n".join([*lines, "", text.rstrip("\n"), ""]),
         (),
@@ -248,7 +252,7 @@ def _aten(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Docum
     )
 
 
-def _joint(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Document | None:
+def _joint(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> KernelDocument | None:
     text = report.texts.get(_joint_key(report, graph) or "")
     if text is None:
         return None
@@ -257,7 +261,7 @@ def _joint(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> Docu
         f"Forward and backward of graph {graph.compile_id} together, before AOTAutograd cut them in two.",
         *_origin(report),
     ]
-    return Document(
+    return KernelDocument(
         name,
         "\n".join([*_commented(head, name), "", text.rstrip("\n"), ""]),
         (),
@@ -286,19 +290,19 @@ def _graph_file(graph: GeneratedGraph, form: str) -> str:
     return f"{graph.phase.value}_{graph.compile_id.replace('/', '_')}_{form}.py"
 
 
-def _places(kernel: Kernel, report: Report) -> tuple[Place, ...]:
+def _places(kernel: Kernel, report: Report) -> tuple[SourceLine, ...]:
     return tuple(sorted(place for place in shares(kernel, report.roots) if place is not None))
 
 
 def _header(
-    report: Report, graph: GeneratedGraph, kernel: Kernel, places: tuple[Place, ...]
+    report: Report, graph: GeneratedGraph, kernel: Kernel, places: tuple[SourceLine, ...]
 ) -> Iterator[str]:
     yield f"{kernel.name}: launch {kernel.launch + 1} of {len(graph.kernels)} of the {_graph(graph)}."
     if places:
-        beside = Place(report.target.path, 0)
+        beside = SourceLine(report.target.path, 0)
         own = any(place.path == beside.path for place in places)
         where = f"{os.path.basename(beside.path)}, " if own else ""  # noqa: PTH119 - paths stay text
-        yield f"From {where}{line_ranges(places, beside)}."
+        yield f"From {where}{format_line_ranges(places, beside)}."
     yield from _origin(report)
     yield from _cost(kernel)
     names = list(dict.fromkeys(one.original or one.name for one in kernel.operators))
@@ -313,11 +317,11 @@ def _cost(kernel: Kernel) -> Iterator[str]:
     parts = []
     if kernel.estimate_us is not None:
         bound = f" (bound by {kernel.bound})" if kernel.bound else ""
-        parts.append(f"likely {microseconds(kernel.estimate_us)}{bound}")
+        parts.append(f"likely {format_estimate(kernel.estimate_us)}{bound}")
     if kernel.bytes_read is not None:
-        parts.append(f"reads {size(kernel.bytes_read)}")
+        parts.append(f"reads {format_size(kernel.bytes_read)}")
     if kernel.bytes_written is not None:
-        parts.append(f"writes {size(kernel.bytes_written)}")
+        parts.append(f"writes {format_size(kernel.bytes_written)}")
     if parts:
         yield f"Estimate: {', '.join(parts)}."
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight_server.kernels.shares import Place, shares
+from fuselight_server.kernels.shares import SourceLine, shares
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Folded:
 
     kernel: Kernel
     count: int
-    places: tuple[Place, ...]
+    places: tuple[SourceLine, ...]
 
     @property
     def us(self) -> float | None:

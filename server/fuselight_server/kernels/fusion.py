@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight_server.kernels.shares import Place, place_of, shares
+from fuselight_server.kernels.shares import SourceLine, place_of, shares
 
 if TYPE_CHECKING:
     from fuselight.report import Report
@@ -60,14 +60,14 @@ class Fusion:
     """Those that both lines are in."""
     reasons: tuple[tuple[str, str, int], ...] = ()
     """Of a refusal: in plain words, in torch's, and how often; most first."""
-    without: tuple[Place, ...] = ()
+    without: tuple[SourceLine, ...] = ()
     """Of `no kernel`: which of the two lines have a part in none."""
 
 
-def why(report: Report, first: Place, second: Place) -> Fusion:
+def why(report: Report, first: SourceLine, second: SourceLine) -> Fusion:
     """Whether two lines are fused, and why not."""
     shared: dict[str, None] = {}
-    graphs: dict[Place, set[int]] = {first: set(), second: set()}
+    graphs: dict[SourceLine, set[int]] = {first: set(), second: set()}
     for index, graph in enumerate(report.generated):
         for kernel in graph.kernels:
             places = shares(kernel, report.roots)
@@ -86,7 +86,7 @@ def why(report: Report, first: Place, second: Place) -> Fusion:
     return Fusion("not considered" if graphs[first] & graphs[second] else "apart")
 
 
-def _reasons(report: Report, pair: set[Place]) -> Counter[str]:
+def _reasons(report: Report, pair: set[SourceLine]) -> Counter[str]:
     """What Inductor said of the pair, and how often."""
     said: Counter[str] = Counter()
     for graph in report.generated:
@@ -101,7 +101,7 @@ def plain(reason: str) -> str:
     return next((words for start, words in _WORDS.items() if reason.startswith(start)), reason)
 
 
-def sentence(found: Fusion, first: Place, second: Place) -> str:
+def sentence(found: Fusion, first: SourceLine, second: SourceLine) -> str:
     """The answer in a sentence or two."""
     lines = f"Lines {first.line} and {second.line}"
     if found.verdict == "fused":

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fuselight.report import Phase
-from fuselight_server.kernels.shares import Place, place_of
+from fuselight_server.kernels.shares import SourceLine, place_of
 
 if TYPE_CHECKING:
     from fuselight.report import OperatorPath, Report
@@ -35,7 +35,7 @@ class Lack:
     """How often the graphs compute it."""
     calls: dict[str, None] = field(default_factory=dict)
     """The calls that come to it, each once."""
-    places: dict[Place, None] = field(default_factory=dict)
+    places: dict[SourceLine, None] = field(default_factory=dict)
     """The lines of those, each once."""
 
 

@@ -1,9 +1,9 @@
 """The wrapper of a graph as a script that runs by itself: it checks what the kernels give, and times them.
 
-Invariant: the script needs torch and the device, and nothing of the user's or of Fuselight. It checks against the
-captured graph, run operator by operator with the same random inputs; of that, Triton kernels of the user's alone are
-taken from the wrapper, for the graph does not hold them. Where torch wrote a wrapper that lends its inputs to nobody,
-the script times the kernels as torch would, and its head says that nothing is checked.
+Invariant: the script needs torch and the device, nothing of the user's program and nothing of Fuselight; `--help` needs
+neither. It checks against the captured graph, run operator by operator with the same random inputs. The user's own
+Triton kernels come from the wrapper, as the graph does not hold them. Where torch's wrapper does not give its inputs to
+a caller, the script only times the kernels, and its header says that nothing is checked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HELD = re.compile(r"\bself\.(\w+)")
 _OWN_KERNEL = '''
 
 def own_kernel(*, kernel_idx, constant_args_idx, grid, tma_descriptor_metadata, kwargs):
-    """Launch a Triton kernel of one's own, as the wrapper has it; the graph knows it by a number alone."""
+    """Launch the user's Triton kernel as the wrapper does; the graph knows only its number."""
     for kernel in list(globals().values()):
         if getattr(kernel, "custom_kernel", False):
             signature, constants = kernel.triton_meta["signature"], kernel.triton_meta["constants"]
@@ -37,7 +37,7 @@ def check(args):
     """Compare the kernels with the captured graph, run operator by operator. Returns whether they agree."""
 
     def run(function, seed=0):
-        """What a function gives, and behind it its inputs, which it may have changed."""
+        """The results of a function, followed by its inputs, which it may have changed."""
         copies = [one.clone() if isinstance(one, torch.Tensor) else one for one in args]
         torch.manual_seed(seed)
         with torch.no_grad():
@@ -54,12 +54,12 @@ def check(args):
         if not isinstance(mine, torch.Tensor) or not isinstance(theirs, torch.Tensor) or mine.numel() == 0:
             continue
         if before[index] is not None and torch.equal(theirs, before[index]):
-            continue  # the graph leaves it as it is; kernels may take the room of one that is done with
+            continue  # the graph does not change it; kernels may reuse the memory of an input that is dead
         close, words = compared(mine, theirs)
         if not close and RANDOM:
             others = run(call, seed=1) if others is None else others
             if not compared(mine, others[index])[0]:
-                print(f"{name}: not compared, for it is random, and drawn in another way")
+                print(f"{name}: not compared: it is random, and the kernels draw other numbers")
                 continue
         agree = agree and close
         print(f"{name}: {'agrees' if close else 'DIFFERS'}, {words}")
@@ -67,7 +67,7 @@ def check(args):
 
 
 def compared(mine, theirs):
-    """Whether two tensors agree, and how far in words. Infinite numbers and NaN have to stand in the same places."""
+    """Whether two tensors agree, and by how much in words. Infinities and NaN must be in the same positions."""
     if mine.shape != theirs.shape:
         return False, f"of shape {tuple(mine.shape)} and not {tuple(theirs.shape)}"
     wide = torch.complex128 if mine.is_complex() else torch.float64
@@ -88,8 +88,20 @@ if __name__ == "__main__":
     arguments = get_args()
     agreed = check(arguments)
     benchmark_compiled_module(arguments)  # prints seconds for one call
-    raise SystemExit(0 if agreed else "the kernels do not give what the captured graph gives")
+    raise SystemExit(0 if agreed else "the kernels and the captured graph give different results")
 '''
+_HELP = '''\
+import sys
+
+if __name__ == "__main__" and {{"-h", "--help"}} & set(sys.argv[1:]):
+    print("""usage: python {name}
+
+{does}.
+Needs torch{device}.""")
+    raise SystemExit(0)
+'''
+"""Before all imports: where torch or the device is missing, the script still says what it needs."""
+_ON_GPU = re.compile(r"\bcuda\b")
 _DRAWS = re.compile(r"\b(inductor_rand\w*|rand\w*|bernoulli\w*|\w*dropout|multinomial|normal\w*)\.\w+\(")
 
 
@@ -104,15 +116,17 @@ def checks(wrapper: str, aten: str | None) -> bool:
     return all(match[1] == "mutation" for match in own) and len(own) == len(_ONE_GRID.findall(aten))
 
 
-def standalone(wrapper: str, aten: str | None) -> str:
-    """Make the script of a wrapper's text and of the graph that it is of."""
-    if aten is None or not checks(wrapper, aten):
-        return wrapper
+def standalone(wrapper: str, aten: str | None, name: str = "script.py") -> str:
+    """Make the script `name` of a wrapper's text and of the graph that it is of."""
+    checked = checks(wrapper, aten)
+    does = "Checks the kernels against the captured graph, and times them" if checked else "Times the kernels"
+    device = " and a GPU with its CUDA or ROCm build" if _ON_GPU.search(wrapper) else ""
+    help_ = _HELP.format(name=name, does=does, device=device)
+    if aten is None or not checked:
+        return f"{help_}\n{wrapper}"
     graph = aten.strip().replace("def forward(", "def captured_graph(", 1)
     body = _MAIN.sub("", wrapper)
     if _OWN.search(graph):
         graph, body = _OWN.sub("own_kernel(", graph), f"{body}\n{_OWN_KERNEL}"
-    random = (
-        f"import sys\n\nRANDOM = {_DRAWS.search(graph) is not None}  # whether the graph draws random numbers"
-    )
-    return f"{body}\n\n\n{random}\n\n\n{graph}\n{_CHECK}"
+    random = f"RANDOM = {_DRAWS.search(graph) is not None}  # whether the graph draws random numbers"
+    return f"{help_}\n{body}\n\n\n{random}\n\n\n{graph}\n{_CHECK}"

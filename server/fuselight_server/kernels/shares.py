@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from fuselight.report import innermost_user_frame
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from fuselight.report import GeneratedGraph, Kernel, Report, Stack
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class SourceLine:
     """A line of a file."""
 
     path: str
@@ -29,20 +31,20 @@ class Place:
 class LineCost:
     """What one line has to do with kernels; `place` is None for what has no line."""
 
-    place: Place | None
+    place: SourceLine | None
     launches: list[tuple[GeneratedGraph, Kernel]] = field(default_factory=list)
     bytes: Fraction = Fraction(0)
     """Read and written, the line's part."""
     flops: Fraction = Fraction(0)
     us: Fraction = Fraction(0)
     """The line's part of the estimates, microseconds."""
-    fused_with: set[Place] = field(default_factory=set)
+    fused_with: set[SourceLine] = field(default_factory=set)
     """Other lines that have operators in the same kernels."""
 
 
 def costs_by_line(report: Report) -> tuple[LineCost, ...]:
     """The cost of every line with a part in a kernel, the most expensive first."""
-    found: dict[Place | None, LineCost] = {}
+    found: dict[SourceLine | None, LineCost] = {}
     for graph in report.generated:
         for kernel in graph.kernels:
             parts = shares(kernel, report.roots)
@@ -53,10 +55,12 @@ def costs_by_line(report: Report) -> tuple[LineCost, ...]:
                 cost.flops += part * (kernel.flops or 0)
                 cost.us += part * Fraction(kernel.estimate_us or 0)
                 cost.fused_with.update(other for other in parts if other is not None and other != place)
-    return tuple(sorted(found.values(), key=lambda cost: (-cost.us, -cost.bytes, cost.place or Place("", 0))))
+    return tuple(
+        sorted(found.values(), key=lambda cost: (-cost.us, -cost.bytes, cost.place or SourceLine("", 0)))
+    )
 
 
-def shares(kernel: Kernel, roots: Sequence[str]) -> dict[Place | None, Fraction]:
+def shares(kernel: Kernel, roots: Sequence[str]) -> dict[SourceLine | None, Fraction]:
     """The part of each line in a kernel; the parts of a kernel are 1 in sum. None: operators without a line."""
     places = Counter(place_of(one.stack, roots) for one in kernel.operators)
     if None in places and len(places) > 1:
@@ -67,15 +71,7 @@ def shares(kernel: Kernel, roots: Sequence[str]) -> dict[Place | None, Fraction]
     return {place: Fraction(count, total) for place, count in places.items()}
 
 
-def place_of(stack: Stack, roots: Sequence[str]) -> Place | None:
+def place_of(stack: Stack, roots: Sequence[str]) -> SourceLine | None:
     """The line that an operator belongs to: the innermost one in the workspace, else the innermost one at all."""
-    frames = [*reversed(stack)]
-    inside = next((frame for frame in frames if _is_under(frame.path, roots)), None)
-    frame = inside or next(iter(frames), None)
-    return None if frame is None else Place(frame.path, frame.line)
-
-
-def _is_under(path: str, roots: Iterable[str]) -> bool:
-    if "/site-packages/" in path or "/dist-packages/" in path:
-        return False
-    return any(path.startswith(root.rstrip("/") + "/") for root in roots)
+    frame = innermost_user_frame(stack, roots) or (stack[-1] if stack else None)
+    return None if frame is None else SourceLine(frame.path, frame.line)

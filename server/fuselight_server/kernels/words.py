@@ -1,59 +1,32 @@
-"""How costs are written: the same words in the editor and in the terminal. An estimate always carries its `~`."""
+"""A kernel's resources and candidates as text."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight_server.formatting import format_percent, format_size
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from fuselight.report import Assembled, Report
-    from fuselight_server.kernels.shares import Place
-
-_KILO = 1000
-_UNITS = ("B", "KB", "MB", "GB", "TB")
-
-
-def microseconds(us: float) -> str:
-    """`~41 us`, `~0.7 us`, `~1.2 ms`: an estimate."""
-    if us >= _KILO:
-        return f"~{_short(us / _KILO)} ms"
-    return f"~{_short(us)} us"
-
-
-def size(count: float) -> str:
-    """`12.6 MB`: bytes, in powers of 1000."""
-    value, unit = float(count), 0
-    while value >= _KILO and unit + 1 < len(_UNITS):
-        value, unit = value / _KILO, unit + 1
-    return f"{_short(value) if unit else int(value)} {_UNITS[unit]}"
-
-
-def operations(count: float) -> str:
-    """`4.9 GFLOP`."""
-    value, prefix = float(count), ""
-    for following in ("k", "M", "G", "T", "P"):
-        if value < _KILO:
-            break
-        value, prefix = value / _KILO, following
-    return f"{_short(value)} {prefix}FLOP"
 
 
 def resources(assembled: Assembled) -> str:
-    """`32 registers, no spills, 4 KB shared memory, 75% of the warps (registers end first)`."""
+    """`32 registers, no spills, 4 KB shared memory, 75% of the warps (limited by registers)`."""
     if assembled.failure is not None:
         return f"not compiled: {assembled.failure}"
     facts = []
     if assembled.registers is not None:
         facts.append(f"{assembled.registers} registers")
     if assembled.spills is not None:
-        facts.append(f"spills {size(assembled.spills)} a thread" if assembled.spills else "no spills")
+        facts.append(f"spills {format_size(assembled.spills)} a thread" if assembled.spills else "no spills")
     if assembled.shared:
-        facts.append(f"{size(assembled.shared)} shared memory")
+        facts.append(f"{format_size(assembled.shared)} shared memory")
     filled = assembled.occupancy
     if filled is not None and filled.most:
-        limit = "" if filled.warps == filled.most else f" ({filled.limited_by} end first)"
-        facts.append(f"{share(filled.warps, filled.most)} of the warps{limit}")
+        limit = "" if filled.warps == filled.most else f" (limited by {filled.limited_by})"
+        facts.append(f"{format_percent(filled.warps, filled.most)} of the warps{limit}")
     return ", ".join(facts)
 
 
@@ -63,44 +36,8 @@ def candidates(found: Sequence[str], most: int = 6) -> str:
     return f"{shown} and {len(found) - most} more" if len(found) > most else shown
 
 
-def share(part: float, whole: float) -> str:
-    """`18%`, `<1%`."""
-    if whole <= 0:
-        return "0%"
-    percent = 100 * part / whole
-    return "<1%" if 0 < percent < 1 else f"{percent:.0f}%"
-
-
-def line_ranges(places: Iterable[Place], beside: Place) -> str:
-    """`lines 12-14, 19` of the same file, `other.py:7` elsewhere; empty for none."""
-    text = line_numbers({place.line for place in places if place.path == beside.path})
-    others = sorted(
-        {f"{place.path.rpartition('/')[2]}:{place.line}" for place in places if place.path != beside.path}
-    )
-    return ", ".join([*([text] if text else []), *others])
-
-
-def line_numbers(lines: Iterable[int]) -> str:
-    """`line 3`, `lines 12-14, 19`; empty for none."""
-    own = sorted(set(lines))
-    parts: list[str] = []
-    start = previous = None
-    for number in [*own, None]:
-        if start is not None and previous is not None and number != previous + 1:
-            parts.append(str(start) if start == previous else f"{start}-{previous}")
-            start = None
-        if number is not None and start is None:
-            start = number
-        previous = number
-    return f"line{'s' if len(own) > 1 else ''} {', '.join(parts)}" if own else ""
-
-
-def _short(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}".removesuffix(".0")  # noqa: PLR2004 - three digits
-
-
 def compiled_again(report: Report) -> int:
-    """Count the graphs that are versions of one compiled before: no single call runs all of them."""
-    # A compile id is `frame/version`, and `_attempt` behind that.
+    """Count the graphs of recompilations: no single call runs them together with those of the first compile."""
+    # A compile id is `frame/version` or `frame/version_attempt`.
     ids = {graph.compile_id for graph in report.generated}
     return sum(one.partition("/")[2].partition("_")[0] not in {"", "0"} for one in ids)

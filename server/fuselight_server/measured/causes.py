@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.report import GapKind, LaunchKind, Work
-from fuselight_server.kernels.shares import Place, place_of
-from fuselight_server.kernels.words import line_ranges
-from fuselight_server.measured import words
-from fuselight_server.measured.comparing import Range, change, eager_of, is_foreign
+from fuselight_server.formatting import format_count, format_line_ranges, format_percent, format_time
+from fuselight_server.kernels.shares import SourceLine, place_of
 from fuselight_server.measured.lines import kernel_of, main_place, times_by_line, whole_us
 from fuselight_server.measured.rates import rates
-from fuselight_server.measured.where import FOREIGN, longest, of_kind
+from fuselight_server.measured.time_split import FOREIGN, longest, of_kind
+from fuselight_server.measured.timing_stats import Range, change, eager_of, is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,7 +29,7 @@ SHARE = 0.1
 NEAR = 0.7
 """Of the device's bandwidth: kernels above it are bound by memory traffic, and nothing but less of it helps."""
 _SLOWER = 3
-"""Lines told of that are slower than in eager."""
+"""The most lines to list that are slower than in eager mode."""
 
 
 class Cause(str, enum.Enum):
@@ -62,7 +61,9 @@ class Statement:
 
     cause: Cause
     text: str
-    place: Place | None = None
+    place: SourceLine | None = None
+    configuration: str = ""
+    """The configuration that it names; empty for a detail of the headline."""
 
 
 def causes(report: Report, one: MeasuredConfiguration, *, faster: bool) -> Iterator[Statement]:
@@ -86,13 +87,12 @@ def _breaks(report: Report, one: MeasuredConfiguration) -> Iterator[Statement]:
     profile = one.profile
     launches = profile.launches if profile is not None and not is_foreign(one) else ()
     eager = sum(launch.us for launch in launches if launch.kind is LaunchKind.EAGER)
-    took = f"; what runs in eager there takes {words.time(eager)} on the device" if eager else ""
+    took = f"; the eager operators there take {format_time(eager)} on the device" if eager else ""
     if place is None and profile is not None:
         place, _ = longest(profile, GapKind.EAGER, report.roots)
     yield Statement(
         Cause.BREAKS,
-        f"{words.counted(one.graph_breaks, 'graph break')}: graphs are cut there, so that nothing is fused across"
-        f"{took}",
+        f"{format_count(one.graph_breaks, 'graph break')}: no fusion across them{took}",
         place,
     )
 
@@ -100,10 +100,10 @@ def _breaks(report: Report, one: MeasuredConfiguration) -> Iterator[Statement]:
 def _recompilations(report: Report, one: MeasuredConfiguration) -> Iterator[Statement]:
     if not one.recompiles:
         return
-    place = next((Place(found.location.path, found.location.line) for found in report.recompiles), None)
+    place = next((SourceLine(found.location.path, found.location.line) for found in report.recompiles), None)
     yield Statement(
         Cause.RECOMPILATIONS,
-        f"{words.counted(one.recompiles, 'recompilation')}: each call that meets one takes a compile more",
+        f"{format_count(one.recompiles, 'recompilation')}: each adds a compile to a call",
         place,
     )
 
@@ -120,8 +120,8 @@ def _gaps(report: Report, one: MeasuredConfiguration, profile: Profile) -> Itera
             longest(profile, kinds[0], roots),
         )
         call = f" ({what})" if what else ""
-        share = words.percent(us / profile.wall_us)
-        yield Statement(cause, f"{share} of a call goes into {text}{call}: {words.time(us)}", place)
+        share = format_percent(us / profile.wall_us)
+        yield Statement(cause, f"{share} of a call is {text}{call}: {format_time(us)}", place)
 
     yield from told(Cause.GUARDS, "checking guards", GapKind.GUARDS)
     yield from _launches(one, profile)
@@ -131,7 +131,7 @@ def _gaps(report: Report, one: MeasuredConfiguration, profile: Profile) -> Itera
         yield from told(Cause.BREAKS, "calls that were not compiled", GapKind.EAGER)
     yield from told(Cause.WAITING, "waiting for the device", GapKind.SYNC)
     yield from told(Cause.COPIES, "copies between host and device", GapKind.COPY)
-    yield from told(Cause.HOST, "Python, and all else on the host", GapKind.HOST)
+    yield from told(Cause.HOST, "Python and other work on the host", GapKind.HOST)
 
 
 def _launches(one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
@@ -141,11 +141,11 @@ def _launches(one: MeasuredConfiguration, profile: Profile) -> Iterator[Statemen
     count = sum(launch.count for launch in profile.launches)
     hint = ""
     if one.cudagraphs is False and one.device is not None:
-        hint = "; mode='reduce-overhead' replays them as one CUDA graph, where that is possible"
+        hint = "; mode='reduce-overhead' replays them as one CUDA graph where possible"
     yield Statement(
         Cause.LAUNCHES,
-        f"{words.percent(us / profile.wall_us)} of a call goes into launching {words.counted(count, 'kernel')}, "
-        f"while none runs: {words.time(us)}{hint}",
+        f"{format_percent(us / profile.wall_us)} of a call is launching {format_count(count, 'kernel')}, "
+        f"while the device is idle: {format_time(us)}{hint}",
     )
 
 
@@ -172,8 +172,8 @@ def _slower_lines(report: Report, one: MeasuredConfiguration) -> Iterator[Statem
         first = min(places)
         yield Statement(
             Cause.KERNEL,
-            f"the kernels of {line_ranges(places, beside=first)} take {words.time(new.us)}, in eager "
-            f"{words.time(old.us)}: {launch.name}",
+            f"the kernels of {format_line_ranges(places, beside=first)} take {format_time(new.us)}, vs. "
+            f"{format_time(old.us)} in eager: {launch.name}",
             first,
         )
 
@@ -215,8 +215,8 @@ def _memory(report: Report, one: MeasuredConfiguration, profile: Profile) -> Ite
     if whole > 0 and us >= whole / 2:
         yield Statement(
             Cause.MEMORY,
-            f"{words.percent(us / whole)} of the kernels' time runs at {words.percent(NEAR)} or more of "
-            "the device's memory bandwidth: only less traffic makes it faster",
+            f"{format_percent(us / whole)} of the kernel time runs at {format_percent(NEAR)} or more of "
+            "the device's memory bandwidth: only less memory traffic makes it faster",
             max(near, key=lambda item: item[0])[1],
         )
 
@@ -232,6 +232,6 @@ def _longest_line(report: Report, one: MeasuredConfiguration, profile: Profile) 
         return
     yield Statement(
         Cause.LINE,
-        f"the largest part of the kernels' time is this line's: {words.time(float(line.us))}, {words.percent(share)}",
+        f"this line has the largest part of the kernel time: {format_time(float(line.us))}, {format_percent(share)}",
         line.place,
     )

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fuselight.report import LaunchKind
-from fuselight_server.kernels.shares import Place
-from fuselight_server.measured.comparing import is_foreign
+from fuselight_server.kernels.shares import SourceLine
 from fuselight_server.measured.lines import kernel_of, main_place, times_by_line, whole_us
 from fuselight_server.measured.rates import rates
-from fuselight_server.measured.where import parts
+from fuselight_server.measured.time_split import parts
+from fuselight_server.measured.timing_stats import is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-NO_LINES = (
-    "kernels of this backend cannot be joined to lines: only Inductor tells of a kernel which line it is of"
-)
+NO_LINES = "only Inductor records the source line of a kernel: the kernels of this backend have none"
 
 
 def details(one: MeasuredConfiguration, report: Report, view: Shows) -> Json:
@@ -149,7 +147,7 @@ def _step(step: CompileStep, view: Shows) -> Json:
         "start_us": step.start_us,
         "us": step.us,
         "depth": step.depth,
-        "place": view.place(Place(at.path, at.line)) if at is not None else None,
+        "place": view.place(SourceLine(at.path, at.line)) if at is not None else None,
         "compile_id": step.compile_id,
         "sampled": step.sampled,
     }

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight_server.measured.history import Run
+from fuselight_server.measured.history import BenchmarkRun
 
 SCHEMA = 1
 FORMATS = ("json", "csv", "html")
@@ -29,7 +29,7 @@ class NotBuiltError(Exception):
     """The page's script or style is not there."""
 
 
-def as_json(page: dict[str, Any], run: Run | None) -> str:
+def as_json(page: dict[str, Any], run: BenchmarkRun | None) -> str:
     """Return the page, and the run that it was made of."""
     return json.dumps(
         {"schema": SCHEMA, "page": page, "run": encode(run) if run is not None else None}, indent=1
@@ -59,7 +59,7 @@ class OtherTargetError(ValueError):
     """An export has no run of the target that is wanted."""
 
 
-def from_json(text: str, target: str | None = None, path: str = "") -> Run:
+def from_json(text: str, target: str | None = None, path: str = "") -> BenchmarkRun:
     """Return the run of an export, of `target`, whose file is the most like `path` where several have one of that name.
 
     Raises ValueError or DecodeError with what is wrong.
@@ -69,7 +69,7 @@ def from_json(text: str, target: str | None = None, path: str = "") -> Run:
     runs = [one["run"] for one in entries if isinstance(one, dict) and isinstance(one.get("run"), dict)]
     if not runs:
         raise DecodeError("no benchmark is in it: make one with `fuselight bench --format json`")
-    found: list[Run] = [decode(Run, one) for one in runs]
+    found: list[BenchmarkRun] = [decode(BenchmarkRun, one) for one in runs]
     if target is None:
         return found[0]
     named = [run for run in found if run.report.target.name == target]

@@ -15,15 +15,17 @@ import os
 import re
 import zlib
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import DecodeError, decode, encode
 from fuselight.report import Output, Report, data_key
+from fuselight_server.files import open_regular, read_regular
+from fuselight_server.formatting import format_ratio
 from fuselight_server.measured import words
-from fuselight_server.measured.comparing import compiled_of, has_times, shown_of, speedup
 from fuselight_server.measured.lines import times_by_line
-from fuselight_server.store import Store, write_whole
+from fuselight_server.measured.timing_stats import compiled_of, has_times, shown_of, speedup
+from fuselight_server.store import Store, check_not_a_link, files_of, is_own, read_gzip, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,6 +42,8 @@ ENDING = ".json.gz"
 """Of the file of a run."""
 _OWNER = "target.json"
 """In the folder of a target: which one it is. The folder's name does not tell."""
+_OWNER_BYTES = 1 << 16
+_GIT_BYTES = 1 << 16
 _SCHEMA = 1
 _HEAD = "fuselight benchmark"
 UNREADABLE = (OSError, EOFError, zlib.error, ValueError, DecodeError, RecursionError)
@@ -63,7 +67,7 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Run:
+class BenchmarkRun:
     """One benchmark, as it is kept and exported."""
 
     past: Past
@@ -84,7 +88,7 @@ def run_of(
     read_line: Callable[[str, int], str | None],
     *,
     notes: tuple[str, ...] = (),
-) -> Run | None:
+) -> BenchmarkRun | None:
     """Make of a report what is kept of it; None where nothing was measured.
 
     `read_line` gives lines as they were when it ran; `notes` say what was seen of the benchmark from outside.
@@ -108,7 +112,7 @@ def run_of(
     there = dataclasses.replace(measured.machine, notes=(*measured.machine.notes, *notes))
     measured = dataclasses.replace(measured, machine=there)
     light = dataclasses.replace(report, texts={}, output=Output(), assembled={}, measured=measured)
-    return Run(past, root, light, lines)
+    return BenchmarkRun(past, root, light, lines)
 
 
 def _label(report: Report, on: str) -> str:
@@ -120,7 +124,7 @@ def _label(report: Report, on: str) -> str:
     parts = [on, f"torch {report.versions.torch}" if report.versions.torch else "", words.WORK[measured.work]]
     if shown is not None and faster is not None:
         is_wrong = shown.accuracy is not None and shown.accuracy.passed is False
-        parts.append(f"{shown.name} {words.times(faster)}{' with WRONG results' if is_wrong else ''}")
+        parts.append(f"{shown.name} {format_ratio(faster)}{' with WRONG results' if is_wrong else ''}")
     return ", ".join(part for part in parts if part)
 
 
@@ -132,8 +136,8 @@ def branch(root: Path) -> str:
     git = folder / ".git"
     try:
         if git.is_file():  # a worktree's
-            git = folder / git.read_text(encoding="utf-8").partition("gitdir:")[2].strip()
-        head = (git / "HEAD").read_text(encoding="utf-8").strip()
+            git = folder / read_regular(git, _GIT_BYTES).decode().partition("gitdir:")[2].strip()
+        head = read_regular(git / "HEAD", _GIT_BYTES).decode().strip()
     except (OSError, ValueError):
         return ""
     name = head.removeprefix("ref: refs/heads/")
@@ -156,19 +160,24 @@ def relative(store: Store, path: str) -> str:
 
 def owners(store: Store) -> Iterator[tuple[Path, Owner]]:
     """Yield the folders of a store in which runs lie, and whose each is; one that does not tell is left out."""
-    benches = _benches(store)
-    for folder in sorted(benches.iterdir()) if benches.is_dir() else ():
+    for folder in sorted(files_of(_benches(store), "*")):
         try:
-            yield folder, decode(Owner, json.loads((folder / _OWNER).read_bytes()))
+            check_not_a_link(folder)
+            owner: Owner = decode(
+                Owner, json.loads(read_regular(folder / _OWNER, _OWNER_BYTES, follow_link=False))
+            )
         except UNREADABLE:
             continue
+        at = PurePosixPath(owner.path)
+        if (
+            not at.is_absolute() and ".." not in at.parts
+        ):  # else its files would be moved out of the workspace
+            yield folder, owner
 
 
-def read_text(path: Path) -> str | None:
-    """Return the text of a run's file; None where it is too large. Raises OSError, EOFError, zlib.error, ValueError."""
-    with gzip.open(path, "rb") as file:
-        text = file.read(_MAX_BYTES + 1)  # of a small file a great deal can come
-    return text.decode() if len(text) <= _MAX_BYTES else None
+def read_text(path: Path) -> str:
+    """Return the text of a run's file. Raises OSError, EOFError, zlib.error, ValueError."""
+    return read_gzip(path, _MAX_BYTES).decode()
 
 
 @dataclass(frozen=True)
@@ -190,7 +199,7 @@ class History:
         key = data_key(f"{self.owner.path}\0{self.target}".encode("utf-8", "surrogatepass"))
         return _benches(self.store) / key
 
-    def keep(self, run: Run) -> Run | None:
+    def keep(self, run: BenchmarkRun) -> BenchmarkRun | None:
         """Keep a run that came to its end with a time; return it under the id that it has here, None for any other.
 
         Raises NotKeptError.
@@ -215,11 +224,12 @@ class History:
     def claim(self) -> None:
         """Make the folder, which says whose it is. Raises OSError."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_not_a_link(self.folder)
         if not (self.folder / _OWNER).exists():
             write_whole(self.folder / _OWNER, json.dumps(encode(self.owner)).encode())
 
     def _free(self, identity: str) -> str:
-        """Return the id itself, or, where a run of the same second has it, with a number behind it."""
+        """Return the id; append a number if a run of the same second already has it."""
         taken = {past.id for past in self.runs()}
         numbered = (f"{identity}-{number}" for number in itertools.count(2))
         return next(one for one in itertools.chain([identity], numbered) if one not in taken)
@@ -229,14 +239,13 @@ class History:
         found = [past for path in self._files() if (past := _past(path)) is not None]
         return tuple(sorted(found, key=lambda past: (past.when, len(past.id), past.id), reverse=True))
 
-    def read(self, identity: str) -> Run | None:
+    def read(self, identity: str) -> BenchmarkRun | None:
         """Return a run; None where there is none of this id that can be read."""
         path = next((one for one in self._files() if one.name == f"{identity}{ENDING}"), None)
         if path is None:
             return None
         try:
-            text = read_text(path)
-            return load(text) if text is not None else None
+            return load(read_text(path))
         except UNREADABLE:
             return None
 
@@ -248,12 +257,12 @@ class History:
         remove(self.folder, only_empty=True)
         return bool(there)
 
-    def newest(self) -> Run | None:
+    def newest(self) -> BenchmarkRun | None:
         """Return the last run that can be read."""
         return next((run for past in self.runs() if (run := self.read(past.id)) is not None), None)
 
     def _files(self) -> list[Path]:
-        return list(self.folder.glob(f"*{ENDING}"))
+        return files_of(self.folder, f"*{ENDING}")
 
     def _drop_oldest(self) -> None:
         kept = {f"{past.id}{ENDING}" for past in self.runs()[:KEPT]}
@@ -264,7 +273,8 @@ class History:
         for folder in folders[KEPT_TARGETS:]:
             remove(folder)
         left = KEPT_BYTES
-        for path in sorted(_benches(self.store).glob(f"*/*{ENDING}"), key=_age_of, reverse=True):
+        runs = (path for folder in _benches(self.store).iterdir() for path in files_of(folder, f"*{ENDING}"))
+        for path in sorted(runs, key=_age_of, reverse=True):
             left -= _stat(path)[1]
             if left < 0:
                 path.unlink(missing_ok=True)
@@ -273,24 +283,24 @@ class History:
 def forget(store: Store) -> None:
     """Remove all benchmarks that are kept in a store."""
     folder = _benches(store)
-    if folder.is_dir():
-        for one in folder.iterdir():
-            remove(one)
+    for one in files_of(folder, "*"):
+        remove(one)
+    if is_own(folder):
         with contextlib.suppress(OSError):
             folder.rmdir()
 
 
-def dump(run: Run) -> str:
+def dump(run: BenchmarkRun) -> str:
     """Return a run as text: a line of JSON that lists can be made of, then one with all of it."""
     head = {"kind": _HEAD, "schema": _SCHEMA, **encode(run.past)}
     return f"{json.dumps(head)}\n{json.dumps(encode(run), separators=(',', ':'))}\n"
 
 
-def load(text: str) -> Run:
+def load(text: str) -> BenchmarkRun:
     """Return the run of a text. Raises ValueError or DecodeError for what is none."""
     head, _, rest = text.partition("\n")
     _check(json.loads(head))
-    run: Run = decode(Run, json.loads(rest))
+    run: BenchmarkRun = decode(BenchmarkRun, json.loads(rest))
     return run
 
 
@@ -298,12 +308,12 @@ def _check(head: Any) -> None:
     if not isinstance(head, dict) or head.get("kind") != _HEAD:
         raise DecodeError("this is no benchmark of Fuselight's")
     if not isinstance(head.get("schema"), int) or head["schema"] > _SCHEMA:
-        raise DecodeError("this benchmark is of a newer Fuselight")
+        raise DecodeError("this benchmark was written by a newer version of Fuselight")
 
 
 def _past(path: Path) -> Past | None:
     try:
-        with gzip.open(path, "rb") as file:
+        with open_regular(path, follow_link=False) as packed, gzip.GzipFile(fileobj=packed) as file:
             head = json.loads(file.readline(1 << 16))
         _check(head)
         past: Past = decode(Past, head)
@@ -317,7 +327,7 @@ def _benches(store: Store) -> Path:
 
 
 def _age(folder: Path) -> float:
-    return max(map(_age_of, folder.glob(f"*{ENDING}")), default=0.0)
+    return max(map(_age_of, files_of(folder, f"*{ENDING}")), default=0.0)
 
 
 def _age_of(path: Path) -> float:
@@ -334,8 +344,8 @@ def _stat(path: Path) -> tuple[float, int]:
 
 
 def remove(folder: Path, *, only_empty: bool = False) -> None:
-    """Remove a target's folder with its runs; `only_empty`: if there is none in it."""
-    if only_empty and any(folder.glob(f"*{ENDING}")):
+    """Remove a target's folder with its runs; `only_empty`: if there is none in it. A link stays as it is."""
+    if not is_own(folder) or (only_empty and any(folder.glob(f"*{ENDING}"))):
         return
     for path in (*folder.glob(f"*{ENDING}*"), *folder.glob(f"{_OWNER}*")):
         path.unlink(missing_ok=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from fuselight_server.kernels.shares import Place, place_of, shares
-from fuselight_server.measured.comparing import Range
+from fuselight_server.kernels.shares import SourceLine, place_of, shares
+from fuselight_server.measured.timing_stats import Range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,14 +27,14 @@ _TICKS = 1 << 40
 class LineTime:
     """What one line takes on the device in one call; `place` is None for what has no line."""
 
-    place: Place | None
+    place: SourceLine | None
     launches: list[tuple[MeasuredLaunch, Kernel | None]] = field(default_factory=list)
     """Each with the kernel of the report that it is, where it could be joined to one."""
     us: Fraction = Fraction(0)
     low: Fraction = Fraction(0)
     high: Fraction = Fraction(0)
     """The line's part of the quartiles."""
-    fused_with: set[Place] = field(default_factory=set)
+    fused_with: set[SourceLine] = field(default_factory=set)
     """Other lines that have operators in the same kernels."""
 
     @property
@@ -62,7 +62,7 @@ def kernel_of(one: MeasuredConfiguration, launch: MeasuredLaunch) -> Kernel | No
 
 def parts_of(
     launch: MeasuredLaunch, kernel: Kernel | None, roots: Sequence[str]
-) -> dict[Place | None, Fraction]:
+) -> dict[SourceLine | None, Fraction]:
     """Return the part of each line in a launch; the parts are 1 in sum."""
     if kernel is not None:
         return shares(kernel, roots)
@@ -71,8 +71,8 @@ def parts_of(
 
 def times_by_line(one: MeasuredConfiguration, roots: Sequence[str]) -> tuple[LineTime, ...]:
     """Return the time of every line with a part in what ran on the device, the longest first."""
-    found: dict[Place | None, LineTime] = {}
-    sums: dict[Place | None, _Sums] = {}
+    found: dict[SourceLine | None, LineTime] = {}
+    sums: dict[SourceLine | None, _Sums] = {}
     for launch in one.profile.launches if one.profile is not None else ():
         kernel = kernel_of(one, launch)
         parts = parts_of(launch, kernel, roots)
@@ -84,7 +84,7 @@ def times_by_line(one: MeasuredConfiguration, roots: Sequence[str]) -> tuple[Lin
             line.fused_with.update(other for other in parts if other is not None and other != place)
     for place, line in found.items():
         line.us, line.low, line.high = sums[place].totals()
-    return tuple(sorted(found.values(), key=lambda line: (-line.us, line.place or Place("", 0))))
+    return tuple(sorted(found.values(), key=lambda line: (-line.us, line.place or SourceLine("", 0))))
 
 
 class _Sums:
@@ -116,7 +116,7 @@ def whole_us(profile: Profile) -> float:
     return float(Fraction(sum(_ticks(launch.us) for launch in profile.launches), _TICKS))
 
 
-def main_place(launch: MeasuredLaunch, kernel: Kernel | None, roots: Sequence[str]) -> Place | None:
+def main_place(launch: MeasuredLaunch, kernel: Kernel | None, roots: Sequence[str]) -> SourceLine | None:
     """Return the line with the largest part in a launch, the first of equals."""
     parts = parts_of(launch, kernel, roots)
     lines = sorted((-part, place) for place, part in parts.items() if place is not None)

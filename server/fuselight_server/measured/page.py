@@ -1,6 +1,6 @@
 """The page of a benchmark as data: what the editor's window, the exports and the terminal show, all from here.
 
-Invariant: JSON's own types under the names that `extension/src/bench_messages.ts` types; None is what is not known, or
+Invariant: JSON's own types under the names that `extension/src/bench/messages.ts` types; None is what is not known, or
 not a number, and every line is where the view says that it is now. Names of the page's parts and their meaning are in
 docs/bench.md.
 """
@@ -12,23 +12,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fuselight.report import MeasuredConfiguration
-from fuselight_server.kernels.shares import Place, place_of
+from fuselight_server.formatting import format_count, format_list, format_time
+from fuselight_server.kernels.shares import SourceLine, place_of
 from fuselight_server.measured import words
-from fuselight_server.measured.comparing import clock_of, has_times, range_of, speedup, spread_of, timing_of
 from fuselight_server.measured.details import details
 from fuselight_server.measured.lines import times_by_line
+from fuselight_server.measured.timing_stats import (
+    clock_of,
+    has_times,
+    range_of,
+    speedup,
+    spread_of,
+    timing_of,
+)
 from fuselight_server.measured.verdict import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuselight.report import Accuracy, Machine, Measured, Report, Stack
+    from fuselight_server.measured.causes import Statement
     from fuselight_server.measured.view import Shows, Still
 
 Json = dict[str, Any]
 
 OTHERWISE = 2.0
-"""A call that takes more than so many times as long with the profiler on, or without, is told of."""
+"""A note reports a call whose time with and without the profiler differs by more than this factor."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +111,7 @@ def body(report: Report, view: Shows) -> Json | None:
             "when": measured.started,
             "work": words.WORK[measured.work],
             "inputs": [call.text for call in report.inputs.calls] if report.inputs is not None else [],
-            "verdict": [{"text": one.text, "place": view.place(one.place)} for one in verdict(report)],
+            "verdict": [_statement(one, view) for one in verdict(report)],
             "machine": machine(measured.machine, report),
             "notes": notes(report, measured),
             "partial": not measured.finished,
@@ -127,7 +136,11 @@ def of_body(made: Json | None, report: Report, view: Shows, around: Around) -> J
     return {**_head(named, view, around), **made, "notes": [*around.notes, *made["notes"]]}
 
 
-def places_of(report: Report) -> Iterator[Place]:
+def _statement(one: Statement, view: Shows) -> Json:
+    return {"text": one.text, "place": view.place(one.place), "configuration": one.configuration}
+
+
+def places_of(report: Report) -> Iterator[SourceLine]:
     """Yield every line that the page of a report names."""
     measured = report.measured
     for one in measured.configurations if measured is not None else ():
@@ -136,7 +149,7 @@ def places_of(report: Report) -> Iterator[Place]:
         places = [place_of(stack, report.roots) for stack in stacks]
         places += [line.place for line in times_by_line(one, report.roots)]
         at = [step.location for step in one.compile_steps]
-        places += [Place(each.path, each.line) for each in at if each is not None]
+        places += [SourceLine(each.path, each.line) for each in at if each is not None]
         yield from (place for place in places if place is not None)
     yield from (one.place for one in verdict(report) if one.place is not None)
 
@@ -187,12 +200,12 @@ def machine(one: Machine, report: Report) -> list[dict[str, str]]:
 def notes(report: Report, measured: Measured) -> list[str]:
     """Return what makes the numbers doubtful, and what was not done."""
     said = {
-        "the benchmark is not at its end: what is here is what was measured so far": (
+        "partial: still running or stopped; these are the times measured so far": (
             not measured.finished and has_times(measured)
         ),
         "the device's L2 cache was cleared before each timed call": measured.cold_cache,
         "each call got copies of its inputs, as the target changes them": measured.fresh_inputs,
-        "eager itself gives other results each time": measured.random is True,
+        "eager is nondeterministic: its results differ from run to run": measured.random is True,
     }
     told = [text for text, is_so in said.items() if is_so]
     return [*told, *_profiled_otherwise(measured), *measured.machine.notes, *_lost(report)]
@@ -206,16 +219,16 @@ def _profiled_otherwise(measured: Measured) -> Iterator[str]:
         if profile is None or wall is None or profile.wall_us <= 0 or wall.median_us <= 0:
             continue
         if max(profile.wall_us / wall.median_us, wall.median_us / profile.wall_us) > OTHERWISE:
-            without = f"{words.time(wall.median_us)} without"
-            found.append(f"{words.time(profile.wall_us)} as {one.name} ({without})")
+            without = f"{format_time(wall.median_us)} without"
+            found.append(f"{format_time(profile.wall_us)} as {one.name} ({without})")
     if found:
         whose = "lines, kernels and where the time goes are of such calls"
-        yield f"with the profiler on, a call took {words.listed(found)}: {whose}"
+        yield f"with the profiler on, a call took {format_list(found)}: {whose}"
 
 
 def _lost(report: Report) -> list[str]:
     failed = [words.failed(one) for one in report.failures]
-    return [*failed, *(f"not known: {one.what}: {one.why}" for one in report.problems)]
+    return [*failed, *(f"unknown: {one.what}: {one.why}" for one in report.problems)]
 
 
 def _asked_for(measured: Measured) -> Iterator[MeasuredConfiguration]:
@@ -230,7 +243,7 @@ def _row(one: MeasuredConfiguration, measured: Measured, report: Report, view: S
     timing = timing_of(one, clock) or one.wall
     mine = range_of(timing) if timing is not None else None
     faster = speedup(measured, one)
-    alone = ("measured behind the others, as there was no memory for it beside them",) if one.alone else ()
+    alone = ("measured separately: not enough memory to run alongside the others",) if one.alone else ()
     return {
         "name": one.name,
         "failure": words.failed(one.failure) if one.failure is not None else None,
@@ -258,7 +271,7 @@ def accuracy_words(accuracy: Accuracy) -> str:
     if accuracy.passed is None:
         return f"not compared: {accuracy.why}" if accuracy.why else "not compared"
     tolerance = f" within a tolerance of {accuracy.tolerance:g}" if accuracy.tolerance is not None else ""
-    compared = words.counted(accuracy.compared, "tensor") if accuracy.compared else ""
+    compared = format_count(accuracy.compared, "tensor") if accuracy.compared else ""
     against = f" against {accuracy.against}" if accuracy.against else ""
     many = f" ({compared}{against})" if compared else ""
     if accuracy.passed:

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.configurations import EAGER, MODES, WRITTEN, parse_configuration
-from fuselight.report import Tier
+from fuselight.protocol import MeasureRequest
 from fuselight_server.measured.history import History
 from fuselight_server.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.protocol import Analyse, Limits, MeasurePlan
+    from fuselight.protocol import Limits, MeasurePlan, RunRequest
 
 
 def configurations(names: Iterable[str], *, compiled: bool) -> tuple[str, ...]:
@@ -41,9 +41,9 @@ def scaled(limits: Limits, plan: MeasurePlan) -> Limits:
     return replace(limits, seconds=seconds, memory_mb=limits.memory_mb * processes)
 
 
-def measure_request(request: Analyse, plan: MeasurePlan) -> Analyse:
+def measure_request(request: RunRequest, plan: MeasurePlan) -> MeasureRequest:
     """Make of a target's request that of a benchmark of it."""
-    return replace(request, tier=Tier.MEASURED, measure=plan, limits=scaled(request.limits, plan))
+    return request.of_kind(MeasureRequest, plan=plan, limits=scaled(request.limits, plan))
 
 
 def history_of(path: str, target: str) -> History:

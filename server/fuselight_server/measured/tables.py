@@ -1,6 +1,6 @@
-"""A benchmark's page as CSV: all of its tables in one, told apart by the column `table`.
+"""A benchmark's page as CSV: all of its tables in one, with the name of the table in the column `table`.
 
-Invariant: what the page says stands in some row; a text that a spreadsheet would take for a formula is marked as text,
+Invariant: every fact of the page is in some row; a text that a spreadsheet would take for a formula is marked as text,
 and what is not known is empty. Lines are 1-based, times microseconds.
 """
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from fuselight_server.formatting import format_list, format_ratio, format_spread, format_time
 from fuselight_server.kernels.shares import place_of
 from fuselight_server.measured import words
 from fuselight_server.measured.causes import Cause, Statement, causes
-from fuselight_server.measured.comparing import (
+from fuselight_server.measured.timing_stats import (
     EAGER,
     change,
     clock_of,
@@ -51,7 +52,11 @@ def verdict(report: Report) -> tuple[Statement, ...]:
     found += [_wrong(report, one) for one in timed if _is_wrong(one)]
     said = eager.failure.message if eager is not None and eager.failure is not None else None
     found += [
-        Statement(Cause.FAILED, f"{one.name} could not be measured: {one.failure.message}")
+        Statement(
+            Cause.FAILED,
+            f"{words.subject(one.name)} could not be measured: {one.failure.message}",
+            configuration=one.name,
+        )
         for one in compiled_of(measured)
         if one.failure is not None and one.failure.message != said
     ]
@@ -87,7 +92,7 @@ def _is_wrong(one: MeasuredConfiguration) -> bool:
 def _eager_failed(one: MeasuredConfiguration) -> Statement:
     message = one.failure.message if one.failure is not None else "it has no time"
     return Statement(
-        Cause.FAILED, f"eager could not be measured, so that there is nothing to compare with: {message}"
+        Cause.FAILED, f"eager could not be measured, so there is nothing to compare with: {message}"
     )
 
 
@@ -98,10 +103,14 @@ def _without_comparison(
     if base is None and eager is not None and eager.failure is not None:
         yield _eager_failed(eager)
     for one in timed:
-        yield Statement(Cause.TIME, f"{one.name} takes {_time(timing_of(one, clock))}")
+        yield Statement(
+            Cause.TIME,
+            f"{words.subject(one.name)} takes {_time(timing_of(one, clock))}",
+            configuration=one.name,
+        )
     if not timed and base is not None:
         tried = [one for one in measured.configurations if one.name != EAGER]
-        lack = "no other configuration was measured" if tried else "nothing was compiled to compare it with"
+        lack = "no other configuration was measured" if tried else "no compiled configuration was measured"
         still = "no other configuration has a time yet"
         yield Statement(Cause.TIME, f"eager takes {_time(base)}; {lack if measured.finished else still}")
 
@@ -110,24 +119,31 @@ def _compared(
     report: Report, best: MeasuredConfiguration, base: Timing, mine: Timing, *, wrong: bool
 ) -> Iterator[Statement]:
     part = change(range_of(base), range_of(mine))
-    numbers = f"{_time(mine)} instead of {_time(base)}"
-    but = ", but its results are not eager's" if wrong else ""
+    numbers = f"{_time(mine)} vs. {_time(base)}"
+    but = "; its results differ from eager's" if wrong else ""
     if part is not None and part < 0:
-        fast = f"{best.name} is {words.times(base.median_us / mine.median_us)} as fast as eager"
-        yield Statement(Cause.FASTER, f"{fast}: {numbers}{but}")
+        fast = (
+            f"{words.subject(best.name)} is {format_ratio(base.median_us / mine.median_us)} as fast as eager"
+        )
+        yield Statement(Cause.FASTER, f"{fast}: {numbers}{but}", configuration=best.name)
     elif part is not None:
-        slow = f"{best.name} is slower than eager: it takes {words.times(1 + part)} the time"
-        yield Statement(Cause.SLOWER, f"{slow}, {numbers}{but}")
+        slow = f"{words.subject(best.name)} takes {format_ratio(1 + part)} the time of eager"
+        yield Statement(Cause.SLOWER, f"{slow}: {numbers}{but}", configuration=best.name)
     elif mine.unsteady or base.unsteady:
-        which = words.listed(name for name, one in ((best.name, mine), (EAGER, base)) if one.unsteady)
+        name = words.subject(best.name)
         yield Statement(
             Cause.UNSTEADY,
-            f"whether {best.name} is faster than eager cannot be said, as the times of {which} vary too much: "
-            f"{_median(mine)} and {_median(base)}{but}",
+            f"Too noisy to call: {name} {_median(mine)}, eager {_median(base)}{but}",
+            configuration=best.name,
         )
+        ranges = [f"{_rounds(one)} ({what})" for what, one in ((name, mine), (EAGER, base)) if one.rounds_us]
+        if ranges:
+            yield Statement(Cause.UNSTEADY, f"rounds ranged from {format_list(ranges)}")
     else:
         yield Statement(
-            Cause.EVEN, f"{best.name} is no faster than eager: {numbers}, which is within the spread{but}"
+            Cause.EVEN,
+            f"{words.subject(best.name)} is no faster than eager: {numbers} (within the spread){but}",
+            configuration=best.name,
         )
     if part is not None or not (mine.unsteady or base.unsteady):
         yield from _compile(best, report, faster=part is not None and part < 0)
@@ -144,13 +160,13 @@ def _compile(best: MeasuredConfiguration, report: Report, *, faster: bool) -> It
     extra = best.first_us + (best.second_us or wall.median_us) - 2 * wall.median_us
     if extra <= 0:
         return
-    cold = f"its cold compile takes {words.time(extra)}"
+    cold = f"its cold compile takes {format_time(extra)}"
     won = change(range_of(base), range_of(wall))
     if won is not None and won < 0:
         calls = math.ceil(extra / (base.median_us - wall.median_us))
         yield Statement(Cause.COMPILE, f"{cold}, which pays off after {_about(calls)} calls")
     elif not faster:
-        yield Statement(Cause.COMPILE, f"{cold}, which later calls do not win back")
+        yield Statement(Cause.COMPILE, f"{cold}, which later calls do not recover")
 
 
 def _wrong(report: Report, one: MeasuredConfiguration) -> Statement:
@@ -163,7 +179,12 @@ def _wrong(report: Report, one: MeasuredConfiguration) -> Statement:
         if accuracy and accuracy.first_operator
         else ""
     )
-    return Statement(Cause.ACCURACY, f"{one.name} gives other results than eager does{which}{where}", place)
+    return Statement(
+        Cause.ACCURACY,
+        f"{words.subject(one.name)} gives different results from eager{which}{where}",
+        place,
+        one.name,
+    )
 
 
 def _time(timing: Timing | None) -> str:
@@ -174,7 +195,12 @@ def _time(timing: Timing | None) -> str:
 
 def _median(timing: Timing) -> str:
     spread = spread_of(timing)
-    return words.time(timing.median_us) + (f" {words.spread(spread)}" if spread is not None else "")
+    return format_time(timing.median_us) + (f" {format_spread(spread)}" if spread is not None else "")
+
+
+def _rounds(timing: Timing) -> str:
+    """`4.3 ms to 7.7 ms`: the fastest round and the slowest."""
+    return f"{format_time(min(timing.rounds_us))} to {format_time(max(timing.rounds_us))}"
 
 
 def _about(calls: int) -> str:

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fuselight_server.kernels.shares import Place
+from fuselight_server.kernels.shares import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-def _same(place: Place) -> Place | None:
+def _same(place: SourceLine) -> SourceLine | None:
     return place
 
 
 class Shows(Protocol):
     """Says how lines and files are shown."""
 
-    def place(self, at: Place | None, /) -> Json | None:
+    def place(self, at: SourceLine | None, /) -> Json | None:
         """Return a line for the page; None for one that is gone."""
         ...
 
@@ -41,11 +41,11 @@ class Shows(Protocol):
 class Still:
     """Lines and files as they were at one moment: it asks nobody, so that a page can be made of it in a thread."""
 
-    places: dict[Place, Json | None]
+    places: dict[SourceLine, Json | None]
     files: dict[str, tuple[str, str]]
     """By path: its URI, and as people read it."""
 
-    def place(self, at: Place | None) -> Json | None:
+    def place(self, at: SourceLine | None) -> Json | None:
         """Return a line for the page."""
         return None if at is None else self.places[at]
 
@@ -66,10 +66,10 @@ class View:
     read_line: Callable[[str, int], str | None]
     shown: Callable[[str], str] = os.path.basename
     """A path as people read it."""
-    now: Callable[[Place], Place | None] = _same
+    now: Callable[[SourceLine], SourceLine | None] = _same
     """Where a line of the report is now; None if it was deleted."""
 
-    def place(self, at: Place | None) -> Json | None:
+    def place(self, at: SourceLine | None) -> Json | None:
         """Return a line for the page."""
         there = self.now(at) if at is not None else None
         if there is None:
@@ -82,7 +82,7 @@ class View:
             "text": text.strip(),
         }
 
-    def still(self, places: Iterable[Place], paths: Iterable[str]) -> Still:
+    def still(self, places: Iterable[SourceLine], paths: Iterable[str]) -> Still:
         """Return these lines, and these files, as they are now."""
         lines = {place: self.place(place) for place in places}
         files = {path: (self.uri_of(path), self.shown(path)) for path in paths}

@@ -64,7 +64,7 @@ def call_site(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FoundArgument:
     """A call that passes something for the parameter; `site` is None when that has no name."""
 
     callee: str
@@ -83,7 +83,7 @@ class _Finder(cst.CSTVisitor):
         parameters: tuple[str, ...],
     ) -> None:
         super().__init__()
-        self.found: list[_Found] = []
+        self.found: list[_FoundArgument] = []
         self._rows = source.split("\n")
         self._line = line
         self._ranges = ranges
@@ -118,7 +118,7 @@ class _Finder(cst.CSTVisitor):
         if argument is not None:
             site = CallSite(anchor, argument.value) if isinstance(argument, cst.Name) else None
             self.found.append(
-                _Found(_last_name(call.func), self._bytes(place.start), self._bytes(place.end), site)
+                _FoundArgument(_last_name(call.func), self._bytes(place.start), self._bytes(place.end), site)
             )
 
     def _bytes(self, at: CodePosition) -> int:

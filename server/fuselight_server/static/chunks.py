@@ -62,7 +62,8 @@ def cut(data: bytes, cache: ChunkCache) -> list[bytes]:
     starts = [match.start() for match in _START.finditer(data)]
     if not starts:
         return [data] if data else []
-    starts[0] = 0
+    if starts[0] > 0:  # comments above the first statement: a chunk of their own, it may be a decorator
+        starts.insert(0, 0)
     pieces = [data[a:b] for a, b in zip(starts, [*starts[1:], len(data)], strict=True)]
     chunks, end = _join(pieces, cache, close_quotes=False)
     if end.quote:

@@ -1,11 +1,13 @@
-"""`# fuselight:` comments: which target a directive belongs to, what an ignore silences, and what cannot be read.
+"""`# fuselight:` comments: the target of each directive, what an ignore silences, and what cannot be read.
 
-A directive stands alone on its line, in the run of comment lines directly above a `def`, `class` (or their decorators)
-or assignment, or between decorators and `def`. An ignore silences findings on its own line.
+A directive is a line of its own. It belongs to the `def`, `class` or assignment directly below it, decorators and other
+comments between them aside; a directive at the top level may also stand anywhere else and belongs to the name of the
+file that it calls. An ignore silences findings on its own line.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 from dataclasses import dataclass
@@ -35,6 +37,8 @@ class Comments:
 
     directives: Mapping[int, DirectiveLine]
     """By line."""
+    inline: tuple[DirectiveLine, ...]
+    """Directives after code on the same line, where they do not count."""
     ignores: tuple[Ignore, ...]
     problems: tuple[DirectiveProblem, ...]
 
@@ -42,6 +46,7 @@ class Comments:
 def read_comments(comments: Iterable[tuple[int, Comment]], path: str) -> Comments:
     """Sort `comments`, each with its line, into directives and ignores."""
     directives: dict[int, DirectiveLine] = {}
+    inline: list[DirectiveLine] = []
     ignores: list[Ignore] = []
     problems: list[DirectiveProblem] = []
     for line, comment in comments:
@@ -55,25 +60,28 @@ def read_comments(comments: Iterable[tuple[int, Comment]], path: str) -> Comment
             continue
         directive = DirectiveLine(line=line, column=comment.text_column, text=comment.text)
         if not comment.alone:
-            message = "a directive stands on a line of its own, above the definition"
-            problems.append(DirectiveProblem(_text_span(path, directive), message))
+            inline.append(directive)
             continue
         directives[line] = directive
-        wrong = _grammar_problem(comment.text)
+        wrong = _parsed(comment.text)[0]
         if wrong is not None:
             message, start, end = wrong
             span = Span(path, line, directive.column + start, line, directive.column + end)
             problems.append(DirectiveProblem(span, message))
-    return Comments(directives, tuple(ignores), tuple(problems))
+    return Comments(directives, tuple(inline), tuple(ignores), tuple(problems))
 
 
 def attach(
     directives: Mapping[int, DirectiveLine], targets: Sequence[StaticTarget], lines: Sequence[bytes]
 ) -> tuple[dict[int, tuple[DirectiveLine, ...]], tuple[DirectiveLine, ...]]:
-    """The directives of each target, by its index, and those above nothing that can be compiled."""
+    """The directives of each target, by its index, and those that are above no target."""
     starts: dict[int, int] = {}
     for index, target in enumerate(targets):
         starts.setdefault(target.span.line, index)
+    decorated: dict[int, int] = {}
+    for index, target in enumerate(targets):
+        for line in range(target.span.line + 1, target.def_line + 1):
+            decorated.setdefault(line, index)
     owned: dict[int, list[DirectiveLine]] = {}
     orphans: list[DirectiveLine] = []
     below = 0
@@ -81,9 +89,7 @@ def attach(
         below = max(below, line + 1)
         while below <= len(lines) and lines[below - 1].lstrip()[:1] == b"#":
             below += 1
-        owner = starts.get(below)
-        if owner is None:
-            owner = next((i for i, t in enumerate(targets) if t.span.line < below <= t.def_line), None)
+        owner = starts.get(below, decorated.get(below))
         if owner is None:
             orphans.append(directive)
         else:
@@ -91,9 +97,35 @@ def attach(
     return {index: tuple(found) for index, found in owned.items()}, tuple(orphans)
 
 
-def orphan_problem(directive: DirectiveLine, path: str) -> DirectiveProblem:
-    """What to say about a directive that belongs to nothing."""
-    message = "nothing to compile below: a directive stands directly above a def, a class or an assignment"
+class TargetsByName:
+    """The targets of a file that a directive can call from the top level."""
+
+    def __init__(self, targets: Iterable[StaticTarget]) -> None:
+        self._targets: dict[str, list[StaticTarget]] = {}
+        for target in targets:
+            self._targets.setdefault(target.name, []).append(target)
+
+    def called_by(self, directive: DirectiveLine) -> StaticTarget | None:
+        """The target that a directive calls: the nearest definition above it, else the first below."""
+        name = _parsed(directive.text)[1]
+        found = self._targets.get(name) or self._targets.get(name.partition(".")[0], [])
+        above = [target for target in found if target.def_line < directive.line]
+        return max(above, key=_def_line, default=None) or min(found, key=_def_line, default=None)
+
+
+def _def_line(target: StaticTarget) -> int:
+    return target.def_line
+
+
+def misplaced(directive: DirectiveLine, path: str, called: StaticTarget | None) -> DirectiveProblem:
+    """The problem of a directive that belongs to no target where it stands."""
+    name = _parsed(directive.text)[1]
+    if called is not None:
+        place = f"line {called.span.line}"
+        message = f"misplaced directive: move it to its own line above `{called.name}` ({place})"
+        return DirectiveProblem(_text_span(path, directive), message, move_above=called.span.line)
+    unknown = f"`{name}` is not a top-level name of this file" if name else "it calls no name of this file"
+    message = f"no target for this directive: {unknown}"
     return DirectiveProblem(_text_span(path, directive), message)
 
 
@@ -117,12 +149,18 @@ def _ignore(line: int, comment: Comment, rest: str, path: str) -> Ignore | Direc
 
 
 @functools.lru_cache(maxsize=8192)
-def _grammar_problem(text: str) -> tuple[str, int, int] | None:
+def _parsed(text: str) -> tuple[tuple[str, int, int] | None, str]:
+    """What is wrong with a directive, with its byte range, and the dotted name that it calls: `Net.step`."""
     try:
-        parse_directive(text)
+        callee = parse_directive(text).callee
     except DirectiveError as error:
-        return error.message, error.start, error.end
-    return None
+        return (error.message, error.start, error.end), ""
+    parts: list[str] = []
+    while isinstance(callee, (ast.Attribute, ast.Call)):
+        if isinstance(callee, ast.Attribute):
+            parts.append(callee.attr)
+        callee = callee.value if isinstance(callee, ast.Attribute) else callee.func
+    return None, ".".join(reversed([*parts, callee.id])) if isinstance(callee, ast.Name) else ""
 
 
 def _text_span(path: str, directive: DirectiveLine) -> Span:

@@ -12,10 +12,10 @@ import contextlib
 import gc
 from typing import TYPE_CHECKING
 
-from fuselight_server.static.kept import kept, shifted
-from fuselight_server.static.moves import Change, Position
+from fuselight_server.static.file_reader import ReadingCache, read_lines
+from fuselight_server.static.last_parsed import kept, shifted
 from fuselight_server.static.reading import Reading
-from fuselight_server.static.whole import ReadingCache, read_lines
+from fuselight_server.static.text_changes import Change, Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ class SourceDocument:
 
     @property
     def line_count(self) -> int:
-        """Lines, the empty one behind a last line end included."""
+        """The number of lines, with the empty line after a final line end."""
         return len(self._lines)
 
     @property
@@ -190,7 +190,7 @@ def read_source(path: str, text: str) -> Reading:
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Lines with their line ends, never none: behind a last line end comes an empty line."""
+    """Split into lines with their line ends. There is at least one: a final line end is followed by an empty line."""
     lines = data.splitlines(keepends=True)  # of bytes: at \n, \r\n and \r only
     if not lines or lines[-1][-1:] in {b"\n", b"\r"}:
         lines.append(b"")

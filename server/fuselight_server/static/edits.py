@@ -1,4 +1,4 @@
-"""Edits of the user's source: an inputs stub, `mark_dynamic`, ignore comments.
+"""Edits of the user's source: an inputs stub, `mark_dynamic`, ignore comments, moved directives.
 
 Invariant: an edit adds or removes one thing and leaves every other character as it is. When the right place cannot be
 told for certain there is no edit. LibCST reads the one top-level chunk that matters, so that the rest of the file may
@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Span
 from fuselight_server.static.call_sites import call_site
-from fuselight_server.static.collecting import collect
 from fuselight_server.static.document import read_source, split_lines
+from fuselight_server.static.file_reader import chunks_of
+from fuselight_server.static.names import collect
 from fuselight_server.static.stubs import directive_for
 from fuselight_server.static.syntax import inside_string, read_chunk
-from fuselight_server.static.whole import chunks_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fuselight_server.static.reading import Ignore, StaticTarget
 
 _BOM = b"\xef\xbb\xbf"
 _FUTURE = re.compile(rb"from\s+__future__\b")
+_DIRECTIVE = re.compile(rb"#[ \t]*fuselight:(?!.*#[ \t]*fuselight:).*$")
 _IMPORT = re.compile(rb"(?:import|from)\s")
 
 
@@ -43,6 +46,16 @@ def insert_inputs_stub(text: str, target: StaticTarget) -> list[TextEdit]:
     if not 1 <= line <= len(lines):
         return []
     return [_insert_line(target.span.path, lines, line, f"# fuselight: {directive_for(target, chunks)}")]
+
+
+def insert_directives(text: str, target: StaticTarget, calls: Sequence[str]) -> list[TextEdit]:
+    """Directives with these calls above `target`, in their order."""
+    lines = _lines(text)
+    line = target.span.line
+    if not 1 <= line <= len(lines):
+        return []
+    made = [_insert_line(target.span.path, lines, line, f"# fuselight: {call}") for call in calls]
+    return [TextEdit(made[0].span, "".join(one.new_text for one in made))] if made else []
 
 
 def insert_mark_dynamic(
@@ -89,9 +102,9 @@ def insert_mark_dynamic(
 
 
 def insert_ignore(path: str, text: str, line: int, code: str) -> list[TextEdit]:
-    """`# fuselight: ignore[code]` at the end of `line`, or `code` in the ignore that is there.
+    """Return the edit that adds `# fuselight: ignore[code]` to `line`, or `code` to the line's existing ignore.
 
-    Empty when it is there already and where no comment can stand: inside a string, behind a backslash.
+    Empty if the line already ignores the code, or cannot end in a comment: inside a string, or after a backslash.
     """
     lines = _lines(text)
     if not 1 <= line <= len(lines):
@@ -108,6 +121,23 @@ def insert_ignore(path: str, text: str, line: int, code: str) -> list[TextEdit]:
     gap = "  " if kept and not kept.isspace() else ""
     span = Span(path, line, len(kept), line, len(data))
     return [TextEdit(span, f"{gap}# fuselight: ignore[{code}]")]
+
+
+def move_directive(path: str, text: str, line: int, above: int) -> list[TextEdit]:
+    """The directive on `line` to a line of its own above the line `above`."""
+    lines = _lines(text)
+    if not (1 <= line <= len(lines) and 1 <= above <= len(lines)):
+        return []
+    data = lines[line - 1].rstrip(b"\r\n")
+    found = _DIRECTIVE.search(data)
+    if found is None:
+        return []
+    code = data[: found.start()].rstrip()
+    if code or line == len(lines):
+        removed = TextEdit(Span(path, line, len(code), line, len(data)), "")
+    else:
+        removed = TextEdit(Span(path, line, 0, line + 1, 0), "")
+    return [_insert_line(path, lines, above, found[0].decode("utf-8", "replace").rstrip()), removed]
 
 
 def remove_ignore(path: str, text: str, line: int, code: str | None = None) -> list[TextEdit]:

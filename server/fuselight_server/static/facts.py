@@ -72,7 +72,7 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
-class CompileCall:
+class CompileExpression:
     """`owner.compile(...)`."""
 
     owner: str
@@ -115,7 +115,7 @@ class Facts:
 
     definitions: tuple[Definition, ...] = ()
     bindings: tuple[Binding, ...] = ()
-    compile_calls: tuple[CompileCall, ...] = ()
+    compile_calls: tuple[CompileExpression, ...] = ()
     imports: tuple[Import, ...] = ()
     comments: tuple[Comment, ...] = ()
     main_row: int | None = None

@@ -1,7 +1,7 @@
-"""What names mean in one file: imports, aliases, classes that are modules, variables that hold one.
+"""What names mean in one file: imports, aliases, classes that are modules, variables that hold a module.
 
-Invariant: a name that cannot be resolved from this file alone stands for nothing, so `re.compile` and a method that
-happens to be called `compile` are never taken for torch's.
+Invariant: an unresolved name means nothing, so `re.compile` and a method that happens to be called `compile` are never
+taken for torch's. `collect` depends on the outlines of the chunks alone: while those stay equal, so do the names.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fuselight_server.static.facts import Expression, Scope
+from fuselight_server.static.facts import Definition, Expression, Facts, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _COMPILE = frozenset({"torch.compile", "torch.compiler.compile"})
 _OPTIMIZE = frozenset({"torch._dynamo.optimize", "torch._dynamo.optimize_assert"})
@@ -33,7 +33,10 @@ _MODULES = re.compile(
     | transformers\.(?:\w+\.)*(?:\w*Model|\w*PreTrainedModel|\w+For[A-Z]\w*)$
     | diffusers\.(?:\w+\.)*(?:ModelMixin|\w+Model)$
     | torchvision\.models\.(?:\w+\.)*[A-Z]\w*$
-    | timm\.models\.(?:\w+\.)*[A-Z]\w*$""",
+    | timm\.(?:models|layers)\.(?:\w+\.)*[A-Z]\w*$
+    | torch_geometric\.nn\.(?:\w+\.)*[A-Z]\w*$
+    | mmengine\.model\.(?:\w+\.)*Base[A-Z]\w*$
+    | sentence_transformers\.(?:\w+\.)*SentenceTransformer$""",
     re.VERBOSE,
 )
 _MODULE_MAKERS = re.compile(r"torchvision\.models\.(?:\w+\.)*[a-z]\w*$|timm\.create_model$|torch\.hub\.load$")
@@ -61,6 +64,14 @@ class Class:
     forward: Signature | None
 
 
+@dataclass(frozen=True)
+class ImportedClass:
+    """What another file of the workspace says of a class."""
+
+    is_module: bool
+    forward: Signature | None
+
+
 @dataclass
 class Names:
     """The names of one file. Compared by value: while it stays equal, resolved targets stay valid."""
@@ -76,7 +87,11 @@ class Names:
     """Variables that hold a module, `self.layer` under the class's scope, and its class if that is in the file."""
     unknown: set[tuple[Scope, str]] = field(default_factory=set)
     """Variables that hold an object of a class from another file."""
-    modules: dict[Scope, bool] = field(default_factory=dict, compare=False)
+    imported_class: Callable[[str], ImportedClass | None] = field(default=lambda _full: None, compare=False)
+    """Looks up a class that another file of the workspace defines, by the name that it is imported under."""
+    _forwards: dict[Scope, Signature | None] = field(default_factory=dict, compare=False)
+    _modules: dict[Scope, bool] = field(default_factory=dict, compare=False)
+    _possible_modules: dict[Scope, bool] = field(default_factory=dict, compare=False)
 
     def full(self, dotted: str, scope: Scope) -> str:
         """What `dotted` stands for outside the file, as `torch.nn.Module`; empty when own or unknown."""
@@ -120,36 +135,39 @@ class Names:
             )
         return self.class_at(value.function.dotted, scope) if value.function.dotted else None
 
-    def forward(self, path: Scope, depth: int = 0) -> Signature | None:
-        """The `forward` of the class at `path`, its own or inherited within the file."""
-        found = self.classes[path]
-        if found.forward is not None or depth >= len(self.classes):
-            return found.forward
-        for base in found.bases:
-            own = self.class_at(base.dotted, path[:-1]) if base.dotted else None
-            if own is not None and own != path and (inherited := self.forward(own, depth + 1)) is not None:
-                return inherited
-        return None
+    def forward(self, path: Scope) -> Signature | None:
+        """The `forward` of the class at `path`, its own or inherited."""
+        known, waiting, entered = self._forwards, [path], {path}
+        while waiting and path not in known:
+            current = waiting[-1]
+            found = self.classes[current].forward
+            if found is None:
+                unread = (one for one in self._own_bases(current) if one not in known and one not in entered)
+                base = next(unread, None)
+                if base is not None:
+                    entered.add(base)
+                    waiting.append(base)
+                    continue
+                found = self._inherited_forward(current)
+            known[current] = found
+            waiting.pop()
+        return known[path]
+
+    def _inherited_forward(self, path: Scope) -> Signature | None:
+        """The first `forward` among the bases of a class; those of this file are in `_forwards` by now."""
+        for base in self._own_bases(path):
+            if (own := self._forwards.get(base)) is not None:
+                return own
+        outside = (self._outside_class(base, path[:-1]) for base in self._outside_bases(path))
+        return next((one.forward for one in outside if one is not None and one.forward), None)
 
     def is_module(self, path: Scope) -> bool:
-        """Whether the class at `path` is an nn.Module, as far as this file tells."""
-        if path not in self.modules:
-            self.modules[path] = False  # a class among its own bases
-            self.modules[path] = self._derives(path)
-        return self.modules[path]
+        """Whether the class at `path` is an nn.Module, as far as the workspace tells."""
+        return self._inherits(path, self._modules, self._derives_from_module)
 
-    def may_be_module(self, path: Scope, depth: int = 0) -> bool:
-        """Whether the class at `path` is an nn.Module, or could be one by a base that is not in this file."""
-        if self.is_module(path):
-            return True
-        for base in self.classes[path].bases if depth < len(self.classes) else ():
-            own = self.class_at(base.dotted, path[:-1]) if base.dotted else None
-            if own is not None and own != path:
-                if self.may_be_module(own, depth + 1):
-                    return True
-            elif base.dotted != "object" and not self._is_known_otherwise(base, path[:-1]):
-                return True
-        return False
+    def may_be_module(self, path: Scope) -> bool:
+        """Whether the class at `path` is an nn.Module, or could be one by a base that is not in the workspace."""
+        return self._inherits(path, self._possible_modules, self._may_derive_from_module)
 
     def holds_unknown(self, dotted: str, scope: Scope) -> bool:
         """Whether the variable `dotted` was made by a class imported from elsewhere, in a file that knows torch."""
@@ -174,7 +192,7 @@ class Names:
         path = self.class_at(expression.dotted, scope)
         if path is not None:
             return self.is_module(path)
-        return _MODULES.match(self.full(expression.dotted, scope)) is not None
+        return self._is_outside_module(self.full(expression.dotted, scope))
 
     def is_instance(self, value: Expression, scope: Scope) -> bool:
         """Whether `value` makes a module: `Net()`, `Net().cuda()`, `AutoModel.from_pretrained(...)`."""
@@ -240,24 +258,65 @@ class Names:
             return not self.stars and hasattr(builtins, name.dotted)
         return _NOT_MODULES.match(full) is not None or full.partition(".")[0] in sys.stdlib_module_names
 
-    def _derives(self, path: Scope) -> bool:
-        found = self.classes[path]
-        scope = path[:-1]
-        unknown = False
-        for base in found.bases:
-            own = self.class_at(base.dotted, scope) if base.dotted else None
-            if own == path:
+    def _inherits(self, path: Scope, known: dict[Scope, bool], test: Callable[[Scope], bool]) -> bool:
+        """Whether `test` holds for the class at `path` or an ancestor in this file. Each class is visited once."""
+        came_from: dict[Scope, Scope | None] = {path: None}
+        pending = [path]
+        while pending:
+            current = pending.pop()
+            if current in known and not known[current]:
                 continue
-            if own is not None:
-                if self.is_module(own):
-                    return True
-                continue
-            full = self.full(base.dotted, scope) if base.dotted else ""
-            if _MODULES.match(full):
+            if known.get(current) or test(current):
+                heir: Scope | None = current
+                while heir is not None:
+                    known[heir] = True
+                    heir = came_from[heir]
                 return True
-            unknown = unknown or (bool(full) and not _NOT_MODULES.match(full))
-        # A base class from another file together with a `forward` method: in practice a module.
-        return unknown and found.forward is not None and found.forward.takes_self
+            for base in self._own_bases(current):
+                if base not in came_from:
+                    came_from[base] = current
+                    pending.append(base)
+        known.update(dict.fromkeys(came_from, False))
+        return False
+
+    def _own_bases(self, path: Scope) -> list[Scope]:
+        """The bases of a class that are classes of this file."""
+        bases = (self.class_at(base.dotted, path[:-1]) for base in self.classes[path].bases if base.dotted)
+        return [base for base in bases if base is not None]
+
+    def _outside_bases(self, path: Scope) -> list[Expression]:
+        scope = path[:-1]
+        return [
+            base
+            for base in self.classes[path].bases
+            if not base.dotted or self.class_at(base.dotted, scope) is None
+        ]
+
+    def _derives_from_module(self, path: Scope) -> bool:
+        """Whether a base from outside makes the class a module."""
+        full = [self.full(base.dotted, path[:-1]) for base in self._outside_bases(path) if base.dotted]
+        if any(self._is_outside_module(name) for name in full):
+            return True
+        # A base class from elsewhere together with a `forward` method: in practice a module.
+        unknown = any(name and not _NOT_MODULES.match(name) for name in full)
+        forward = self.classes[path].forward
+        return unknown and forward is not None and forward.takes_self
+
+    def _may_derive_from_module(self, path: Scope) -> bool:
+        return self._derives_from_module(path) or any(
+            base.dotted != "object" and not self._is_known_otherwise(base, path[:-1])
+            for base in self._outside_bases(path)
+        )
+
+    def _is_outside_module(self, full: str) -> bool:
+        if _MODULES.match(full):
+            return True
+        found = self.imported_class(full) if full else None
+        return found is not None and found.is_module
+
+    def _outside_class(self, base: Expression, scope: Scope) -> ImportedClass | None:
+        full = self.full(base.dotted, scope) if base.dotted else ""
+        return self.imported_class(full) if full else None
 
     def _visible(self, scope: Scope) -> Iterator[Scope]:
         """`scope` and those around it, but for classes that are not the innermost: their names are not seen inside."""
@@ -279,3 +338,89 @@ def _compiled_argument(call: Expression) -> Expression | None:
         call.arguments[0] if call.arguments else next((v for key, v in call.keywords if key == "model"), None)
     )
     return None if given is None or given.text == "None" else given
+
+
+def owner_scope(names: Names, target: str, scope: Scope) -> Scope:
+    """Where a variable lives: `self.f` belongs to the class around."""
+    if not target.startswith("self."):
+        return scope
+    return next((scope[:end] for end in range(len(scope), 0, -1) if scope[:end] in names.classes), scope)
+
+
+Outline = tuple[tuple[object, ...], ...]
+"""What a chunk adds to the file's names, without positions."""
+
+
+def outline(facts: Facts) -> Outline:
+    """All of `facts` that `collect` reads: while the outlines of a file stay equal, so do its names."""
+    return (
+        *((one.name, one.scope, one.is_class, one.decorators, one.bases) for one in facts.definitions),
+        *((one.parameters, one.annotations, one.is_async, one.is_generator) for one in facts.definitions),
+        *((one.target, one.scope, one.value) for one in facts.bindings),
+        *((one.name, one.full, one.scope) for one in facts.imports),
+    )
+
+
+def collect(
+    chunks: Iterable[Facts], imported_class: Callable[[str], ImportedClass | None] = lambda _full: None
+) -> Names:
+    """The names of the file whose chunks, in order, have these facts."""
+    names = Names(imported_class=imported_class)
+    kept = [facts for facts in chunks if facts.definitions or facts.bindings or facts.imports]
+    stars: list[str] = []
+    for facts in kept:
+        for item in facts.imports:
+            if item.name == "*":
+                stars.append(item.full)
+            else:
+                names.imported[item.scope, item.name] = item.full
+        _add_definitions(names, facts)
+    names.stars = tuple(dict.fromkeys(stars))
+    for facts in kept:
+        for definition in facts.definitions:
+            scope = (*definition.scope, definition.name)
+            for name, written in definition.annotations:
+                if names.names_module(Expression(written, dotted=written), definition.scope):
+                    names.instances[scope, name] = names.class_at(written, definition.scope)
+        for binding in facts.bindings:
+            _bind(names, binding.target, binding.value, binding.scope)
+    return names
+
+
+def _add_definitions(names: Names, facts: Facts) -> None:
+    for definition in facts.definitions:
+        path = (*definition.scope, definition.name)
+        if definition.is_class:
+            names.classes[path] = Class(definition.bases, None)
+            continue
+        owner = names.classes.get(definition.scope)
+        taken = signature(definition, in_class=owner is not None)
+        names.functions[path] = taken
+        if definition.name == "forward" and owner is not None:
+            names.classes[definition.scope] = Class(owner.bases, taken)
+
+
+def signature(definition: Definition, *, in_class: bool) -> Signature:
+    """The signature of a function of the file."""
+    static = any(decorator.dotted == "staticmethod" for decorator in definition.decorators)
+    takes_self = in_class and not static and bool(definition.parameters)
+    return Signature(
+        parameters=definition.parameters[1:] if takes_self else definition.parameters,
+        is_async=definition.is_async,
+        is_generator=definition.is_generator,
+        takes_self=takes_self,
+    )
+
+
+def _bind(names: Names, target: str, value: Expression, scope: Scope) -> None:
+    place = (owner_scope(names, target, scope), target)
+    if value.dotted and not names.compiles(value, scope):
+        full = names.full(value.dotted, scope)
+        if full and "." not in target:
+            names.imported.setdefault((scope, target), full)
+    if names.compiles(value, scope):
+        names.compilers.add(place)
+    elif names.is_instance(value, scope):
+        names.instances[place] = names.class_of(value, scope)
+    elif names.makes_unknown(value, scope):
+        names.unknown.add(place)

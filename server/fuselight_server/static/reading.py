@@ -62,10 +62,12 @@ class Ignore:
 
 @dataclass(frozen=True)
 class DirectiveProblem:
-    """A directive that cannot be read: where exactly and why."""
+    """A directive that cannot be used: where exactly and why."""
 
     span: Span
     message: str
+    move_above: int | None = None
+    """The line above which the directive would count."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One chunk of source to its facts, by tree-sitter, which goes on behind what does not parse.
+"""One chunk of source to its facts, by tree-sitter, which goes on after what does not parse.
 
 Invariant: the answer depends on the chunk's bytes alone, and no input raises. tree-sitter holds the GIL while it
 parses (145 ms for 74,000 lines), so a large chunk is parsed and searched in slices, between which other threads run.
@@ -7,6 +7,7 @@ parses (145 ms for 74,000 lines), so a large chunk is parsed and searched in sli
 from __future__ import annotations
 
 import ast
+import bisect
 import re
 import warnings
 from typing import TYPE_CHECKING
@@ -14,12 +15,12 @@ from typing import TYPE_CHECKING
 import tree_sitter_python
 from tree_sitter import Language, Parser, Query, QueryCursor
 
-from fuselight_server.static.expressions import expression, flat, text_of
 from fuselight_server.static.facts import (
     Binding,
     Comment,
-    CompileCall,
+    CompileExpression,
     Definition,
+    Expression,
     Extent,
     Facts,
     Import,
@@ -46,6 +47,11 @@ _QUERY = Query(
     (block) @block
     """,
 )
+_DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_SPACE = re.compile(r"\s+")
+_SHOWN = 120
+_DEPTH = 12
+"""Levels that are followed; generated code can nest calls thousands deep."""
 _SLICE = 65_536
 _LARGE = 262_144
 """Bytes from which a chunk is worked on in slices."""
@@ -55,6 +61,9 @@ _VALUES = frozenset(
     {"call", "conditional_expression", "parenthesized_expression", "await", "named_expression"}
 )
 
+_COMMENTS = Query(_PYTHON, "(comment) @comment")
+_EMPTY_CONTINUATIONS = re.compile(rb"(?:^[ \t]*\\\r?\n){64,}", re.MULTILINE)
+"""Lines with a backslash alone. tree-sitter reads a run of them once for each line of it: long runs are blanked."""
 _COMPILE_KEYWORDS = frozenset({"fullgraph", "dynamic", "backend", "mode", "options", "disable"})
 
 
@@ -90,13 +99,15 @@ def inside_string(data: bytes, byte: int) -> bool:
 
 def _parse(data: bytes) -> Tree:
     parser = Parser(_PYTHON)
+    data = _EMPTY_CONTINUATIONS.sub(lambda run: run[0].replace(b"\\", b" "), data)
     if len(data) < _LARGE:
         return parser.parse(data)
 
     def slice_at(byte: int, _point: Point) -> bytes:
         return data[byte : byte + _SLICE]
 
-    return parser.parse(slice_at, progress_callback=lambda _byte, _error: False)
+    tree = parser.parse(slice_at, progress_callback=lambda _byte, _error: False)
+    return parser.parse(data, tree)  # parses nothing again, and makes the text of a node cheap to read
 
 
 def _captures(root: Node, size: int) -> Iterator[tuple[str, Node]]:
@@ -117,7 +128,7 @@ class _Collector:
 
     def __init__(self) -> None:
         self.bindings: list[Binding] = []
-        self.compile_calls: list[CompileCall] = []
+        self.compile_calls: list[CompileExpression] = []
         self.imports: list[Import] = []
         self.empty_block = False
         self._definitions: list[tuple[Node, Scope]] = []
@@ -185,7 +196,9 @@ class _Collector:
         dotted = expression(owner).dotted if owner else ""
         if owner and dotted:
             as_torch = _takes_torch_keywords(node.child_by_field_name("arguments"))
-            self.compile_calls.append(CompileCall(dotted, scope, _extent(node), _extent(owner), as_torch))
+            self.compile_calls.append(
+                CompileExpression(dotted, scope, _extent(node), _extent(owner), as_torch)
+            )
 
 
 def _definition(node: Node, scope: Scope, *, is_generator: bool) -> Definition:
@@ -264,9 +277,12 @@ def _comments(data: bytes, root: Node) -> Iterator[Comment]:
     if b"fuselight:" not in data:
         return
     row, counted = 0, 0
+    found = (node for nodes in QueryCursor(_COMMENTS).captures(root).values() for node in nodes)
+    comments = sorted((node.start_byte, node.end_byte) for node in found)
     for match in _COMMENT.finditer(data):
         at = match.start()
-        if not _is_comment(root, at):
+        around = bisect.bisect_right(comments, (at, len(data))) - 1
+        if around < 0 or at >= comments[around][1]:
             continue
         row, counted = row + data.count(b"\n", counted, at), at
         line = data.rfind(b"\n", 0, at) + 1
@@ -280,11 +296,6 @@ def _comments(data: bytes, root: Node) -> Iterator[Comment]:
             text=text.decode("utf-8", "replace"),
             alone=not data[line:at].strip(),
         )
-
-
-def _is_comment(root: Node, byte: int) -> bool:
-    node = root.descendant_for_byte_range(byte, byte + 1)
-    return node is not None and node.type == "comment"
 
 
 def _is_main(node: Node) -> bool:
@@ -349,3 +360,67 @@ def _python_error(data: bytes, error: SyntaxError) -> Extent:
 def _extent(node: Node) -> Extent:
     start, end = node.start_point, node.end_point
     return Extent(start[0], start[1], end[0], end[1])
+
+
+def text_of(node: Node) -> str:
+    """The node's source."""
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def flat(node: Node) -> str:
+    """The node's source without white space and line continuations."""
+    return _SPACE.sub("", text_of(node).replace("\\", ""))
+
+
+def expression(node: Node, depth: int = 0) -> Expression:
+    """The expression at `node`."""
+    while node.type in {"parenthesized_expression", "await", "subscript", "named_expression"}:
+        inner = node.child_by_field_name("value") or next(
+            (c for c in node.named_children if c.type != "comment"), None
+        )
+        if inner is None:
+            break
+        node = inner
+    text = _SPACE.sub(" ", text_of(node))
+    text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    if depth >= _DEPTH:
+        return Expression(text)
+    if node.type in {"identifier", "attribute"}:
+        return _name(node, text, depth)
+    if node.type == "call":
+        return _call(node, text, depth)
+    if node.type == "conditional_expression":
+        parts = [child for child in node.named_children if child.type != "comment"]
+        return Expression(text, choices=tuple(expression(part, depth + 1) for part in (parts[0], parts[-1])))
+    return Expression(text)
+
+
+def _name(node: Node, text: str, depth: int) -> Expression:
+    dotted = flat(node) if len(text) < _SHOWN else ""
+    if _DOTTED.fullmatch(dotted):
+        return Expression(text, dotted=dotted)
+    owner, attribute = node.child_by_field_name("object"), node.child_by_field_name("attribute")
+    if owner is None or attribute is None:
+        return Expression(text)
+    return Expression(text, owner=expression(owner, depth + 1), attribute=text_of(attribute))
+
+
+def _call(node: Node, text: str, depth: int) -> Expression:
+    function, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+    if function is None:
+        return Expression(text)
+    called = expression(function, depth + 1)
+    if called.dotted.rpartition(".")[2][
+        :1
+    ].isupper():  # a class: its arguments tell nothing, and there are many
+        return Expression(text, function=called)
+    arguments: list[Expression] = []
+    keywords: list[tuple[str, Expression]] = []
+    for child in given.named_children if given and given.type == "argument_list" else ():
+        if child.type == "keyword_argument":
+            name, value = child.child_by_field_name("name"), child.child_by_field_name("value")
+            if name is not None and value is not None:
+                keywords.append((text_of(name), expression(value, depth + 1)))
+        elif child.type != "comment":
+            arguments.append(expression(child, depth + 1))
+    return Expression(text, function=called, arguments=tuple(arguments), keywords=tuple(keywords))

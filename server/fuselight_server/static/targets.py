@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Span
-from fuselight_server.static.collecting import owner_scope, signature
 from fuselight_server.static.facts import Expression
+from fuselight_server.static.names import owner_scope, signature
 from fuselight_server.static.reading import StaticTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight_server.static.facts import Binding, CompileCall, Definition, Extent, Facts, Scope
+    from fuselight_server.static.facts import Binding, CompileExpression, Definition, Extent, Facts, Scope
     from fuselight_server.static.names import Names, Signature
 
 PROVIDER = "example_inputs"
@@ -105,7 +105,7 @@ class _Maker:
             item.target, item.extent, item.name_extent, item.scope, wraps=item.value, compiled=False
         )
 
-    def compile_call(self, item: CompileCall) -> Iterator[Candidate]:
+    def compile_call(self, item: CompileExpression) -> Iterator[Candidate]:
         known = self.names.holds_module(item.owner, item.scope)
         if known or (item.as_torch and self.names.holds_unknown(item.owner, item.scope)):
             wraps = Expression(item.owner, dotted=item.owner)

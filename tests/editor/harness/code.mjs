@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Stands in for the VS Code executable, so that @vscode/test-cli runs mocha in code-server's extension host: it
- * takes the arguments that the desktop's would, opens the page that starts that host, and ends with the tests' code.
+ * Replaces the VS Code executable, so that @vscode/test-cli runs mocha in code-server's extension host: it takes the
+ * arguments of the desktop editor, opens the page that starts that host, and exits with the code of the tests.
  */
 
 import fs from "node:fs";
@@ -11,9 +11,9 @@ import util from "node:util";
 import { chromium } from "playwright-core";
 import { startCodeServer, tools } from "./code_server.mjs";
 
-/** Of a whole suite, on a busy machine; a quiet one needs a minute. */
+/** For a whole suite on a busy machine; a quiet one needs a minute. */
 const deadline = 600_000;
-/** Chatter of the workbench about a gallery and an account that are not there. */
+/** Messages of the workbench about an absent gallery and account. */
 const noise =
   /127\.0\.0\.1:9|connection token|Creating a socket|reconnection-grace|builtin extensions cache|Service Worker|AgentHost|AccountPolicyGate|^Canceled|workbench\.js:\d+/;
 
@@ -65,7 +65,7 @@ try {
 }
 process.exit(code);
 
-/** Tests edit files, so they work on a copy: of the folder, or of what lies beside a `.code-workspace` file. */
+/** Tests edit files, so they work on a copy of the folder, or of the folder of a `.code-workspace` file. */
 function copied(what) {
   const isFile = fs.statSync(what).isFile();
   const home = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-workspace-"));

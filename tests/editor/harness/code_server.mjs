@@ -1,7 +1,7 @@
 /**
- * A throw-away code-server: its own port, profile, extensions and data, all under one folder that goes with it.
+ * A temporary code-server with its own port, profile, extensions and data, all in one folder, which `stop` removes.
  *
- * Invariant: after `stop` no process of its group lives; `stop` fails where one does.
+ * Invariant: after `stop` no process of its group is alive; otherwise `stop` fails.
  */
 
 import { spawn, spawnSync } from "node:child_process";
@@ -13,7 +13,7 @@ import path from "node:path";
 const startMilliseconds = 60_000;
 const stopMilliseconds = 10_000;
 
-/** What the tests are told by the program that starts them (run.py). */
+/** Values from the program that starts the tests (run.py). */
 export const tools = {
   node: required("FUSELIGHT_NODE"),
   entry: required("FUSELIGHT_CODE_SERVER"),
@@ -45,7 +45,7 @@ const quiet = {
   "workbench.tips.enabled": false,
 };
 
-/** Variables of an editor around us, or of code-server's own, which would steer the one that is started. */
+/** Variables of an outer editor or of code-server, which would affect the started one. */
 const foreign = [
   "ELECTRON_RUN_AS_NODE",
   "HASHED_PASSWORD",

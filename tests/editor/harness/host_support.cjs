@@ -1,4 +1,4 @@
-/** What the tests in the extension host share: this file's findings, its lenses, a run that is waited for. */
+/** Helpers of the tests in the extension host: findings and lenses of a file, and runs that are awaited. */
 
 const vscode = require("vscode");
 
@@ -9,7 +9,7 @@ function support(uri) {
   return {
     findings,
     codes: () => findings().map((one) => String(one.code?.value ?? one.code)),
-    /** Resolves at the first set of findings for which `wanted` holds, the present one included. */
+    /** Resolves at the first set of findings for which `wanted` holds, including the current one. */
     until(wanted) {
       return new Promise((done) => {
         const check = () => wanted(findings()) && done(listener.dispose());
@@ -24,7 +24,7 @@ function support(uri) {
   };
 }
 
-/** The extension's handles, once it has looked at the machine and started what it could. */
+/** The extension's handles, once it has resolved interpreters and started the server. */
 async function activate(uri) {
   await vscode.window.showTextDocument(uri);
   const api = await vscode.extensions.getExtension("fuselight.fuselight").activate();
@@ -32,14 +32,14 @@ async function activate(uri) {
   return api;
 }
 
-/** Start the runs of the active file and wait until all of them are published. */
+/** Runs the active file and waits until all results are published. */
 async function runFile(api, folder = folders()[0].uri.toString()) {
   const next = api.generation() + 1;
   await vscode.commands.executeCommand("fuselight.runFile");
   return api.until((one) => one.folder === folder && one.state === "idle" && one.generation >= next);
 }
 
-/** Replace the first `old` of a file by `text` in the editor, as typing would, and save. */
+/** Replaces the first `old` of a file by `text` in the editor, as typing would, and saves. */
 async function editAndSave(uri, old, text) {
   const editor = await vscode.window.showTextDocument(uri);
   const at = editor.document.getText().indexOf(old);

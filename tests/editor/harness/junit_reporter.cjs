@@ -1,7 +1,7 @@
 /**
- * Mocha's outcome twice: in words on the terminal, and as JUnit in the file that `output` names.
+ * Mocha's results on the terminal, and as JUnit in the file `output`.
  *
- * Invariant: the file is whole before the run counts as over, for the extension host ends right after it.
+ * Invariant: the file is complete before the run ends, because the extension host exits immediately afterwards.
  */
 
 const { reporters } = require("mocha");

@@ -1,7 +1,7 @@
 /**
- * One test's editor: a new workspace, a new profile with the packaged extension beside it, a page on both.
+ * The editor of one test: a new workspace and a new profile, with the packaged extension.
  *
- * Invariant: a failure leaves a screenshot and the server's log in `artifacts/editor`; nothing else outlives a test.
+ * Invariant: a failure keeps a screenshot and the server's log in `artifacts/editor`; nothing else outlives a test.
  */
 
 import fs from "node:fs";
@@ -14,7 +14,7 @@ import { workbench } from "./workbench.mjs";
 export const root = path.resolve(import.meta.dirname, "../../..");
 
 export const test = base.extend({
-  /** The folder of extensions that all editors of a process have: the package is installed in it once. */
+  /** The folder of extensions of all editors of a process; the package is installed there once. */
   extensions: [
     // biome-ignore lint/correctness/noEmptyPattern: Playwright reads which fixtures it needs out of the pattern
     async ({}, use) => {

@@ -1,7 +1,7 @@
 /**
  * Every selector and keystroke of the workbench that the visual tests use.
  *
- * Invariant: tests speak of what a user sees; how VS Code 1.139 draws that is known here only.
+ * Invariant: tests describe what a user sees; only this module knows how VS Code 1.139 draws it.
  */
 
 import fs from "node:fs";
@@ -35,7 +35,7 @@ export function workbench(page) {
     problemsFilter: page.getByPlaceholder(/Filter \(e\.g\. text/),
     quickFixes: page.locator(".action-widget .monaco-list-row"),
     quickPick: page.locator(".quick-input-widget .monaco-list-row"),
-    /** The status item, by what it says to a screen reader. */
+    /** The status item, by its accessible label. */
     status: (text) => page.getByRole("button", { name: text }).and(page.locator(".statusbar-item-label")),
     report: page.locator(".pane-body .monaco-list-row"),
     /** An editor group, from the left. */
@@ -50,6 +50,8 @@ export function workbench(page) {
 
     /** The window with the graphs of a target. */
     graphs: page.frameLocator("iframe.webview.ready").frameLocator("#active-frame"),
+    /** A rendered Markdown file. */
+    preview: page.frameLocator("iframe.webview.ready").frameLocator("#active-frame"),
     /** The page of a benchmark. */
     benchmark: page.frameLocator("iframe.webview.ready").frameLocator("#active-frame"),
     /** The status item that says where the cursor is. */
@@ -60,7 +62,7 @@ export function workbench(page) {
     /** The page beside the walkthrough's step that is open. */
     walkthrough: page.frameLocator("iframe.webview.ready").frameLocator("#active-frame"),
 
-    /** Toasts do not come up in a headless page; the list behind the bell has them all, and hides at each answer. */
+    /** Toasts do not appear in a headless page; the list at the bell has all messages, and hides after each answer. */
     async notified(text, milliseconds = 90_000) {
       const bell = page.locator("#status\\.notifications a");
       const list = page.locator(".notifications-center.visible");
@@ -74,12 +76,20 @@ export function workbench(page) {
         });
       }).toPass({ timeout: milliseconds });
     },
-    /** Press the lens `action` until `text` is asked: lenses are drawn anew, and a press in between hits none. */
+    /** The question of a run that the user has started. */
+    dialog: (text) => page.locator(".monaco-dialog-box", { hasText: text }),
+    /** Press the lens `action` until `text` is asked: lenses are redrawn, and a press meanwhile hits none. */
     async pressUntilAsked(action, text) {
       await expect(async () => {
-        await this.lensAction(action).first().click({ timeout: 10_000 });
-        await this.notified(text, 15_000);
+        if (!(await this.dialog(text).isVisible())) {
+          await this.lensAction(action).first().click({ timeout: 10_000 });
+        }
+        await expect(this.dialog(text)).toBeVisible({ timeout: 15_000 });
       }).toPass({ timeout: 90_000 });
+    },
+    /** Answers the question of a run that the user has started. */
+    async allow(button = "Run") {
+      await page.getByRole("dialog").getByRole("button", { name: button, exact: true }).click();
     },
     async open(url) {
       await page.goto(url);
@@ -136,9 +146,12 @@ export function workbench(page) {
       await page.keyboard.press("Control+s");
     },
     async answer(text) {
-      await page.locator(".notifications-center .monaco-button", { hasText: text }).first().click();
+      await page
+        .locator(".notifications-center .monaco-button, .monaco-dialog-box .monaco-button", { hasText: text })
+        .first()
+        .click();
     },
-    /** Kept as an artefact; a name in `pictures` is one of the README's, remade when FUSELIGHT_PICTURES is set. */
+    /** Kept as an artifact; FUSELIGHT_PICTURES also replaces the picture of the docs with this name. */
     async screenshot(name) {
       fs.mkdirSync(tools.artifacts, { recursive: true });
       const file = path.join(tools.artifacts, `${name}.png`);

@@ -71,12 +71,10 @@ describe("Kernels", () => {
     await generate();
     const titles = await shown.lenses();
     assert.ok(
-      titles.some((text) => /^2 kernels, ~[\d.]+ us on h200$/.test(text)),
+      titles.some((text) => /^2 kernels, ~[\d.]+ µs on h200$/.test(text)),
       titles.join("\n"),
     );
-    assert.ok(
-      titles.some((text) => /^1 kernel, ~[\d.]+ us on h200 \(\d+%\), fused with line 10$/.test(text)),
-    );
+    assert.ok(titles.some((text) => /^1 kernel, ~[\d.]+ µs \(\d+%\), fused with line 10$/.test(text)));
   });
 
   it("marks the lines by their share of the time", () => {
@@ -128,17 +126,24 @@ describe("Kernels", () => {
     await assert.rejects(async () => vscode.workspace.fs.delete(uri));
   });
 
-  it("saves a script that runs by itself", async () => {
-    const to = vscode.Uri.joinPath(folder().uri, "kernels.py");
+  it("saves a standalone script from the button of the document and from the command palette", async () => {
     await moveTo(kernelEditor(), 12);
-    await vscode.commands.executeCommand("fuselight.saveKernelScript", to);
+    await savesScript(kernelEditor().document.uri);
+    await moveTo(kernelEditor(), 12);
+    await savesScript(undefined);
+  });
+
+  /** `document` is what a button in an editor's title passes. */
+  async function savesScript(document) {
+    const to = vscode.Uri.joinPath(folder().uri, "kernels.py");
+    await vscode.commands.executeCommand("fuselight.saveKernelScript", document, to);
     const text = Buffer.from(await vscode.workspace.fs.readFile(to)).toString("utf8");
     assert.match(text, /^# Runs by itself on a machine with the device and torch/);
     assert.match(text, /def captured_graph\(self, /);
     assert.match(text, /raise SystemExit\(0 if agreed/);
     await vscode.commands.executeCommand("workbench.action.closeActiveEditor");
     await vscode.workspace.fs.delete(to);
-  });
+  }
 
   it("switches to what the kernel is compiled to", async () => {
     const id = new URLSearchParams(kernelEditor().document.uri.query);
@@ -155,6 +160,10 @@ describe("Kernels", () => {
     assert.equal(kernelEditor().document.languageId, "gpu-assembly");
     await compiled;
     assert.match(kernelEditor().document.getText(), /\/\/ Compiled: \d+ registers/);
+    const before = api.report().map(({ label }) => label);
+    await moveTo(kernelEditor(), 1);
+    assert.deepEqual([before, api.report().map(({ label }) => label)], [["f"], ["f"]]);
+    await savesScript(kernelEditor().document.uri);
     await vscode.commands.executeCommand("fuselight.showKernel", { ...ptx, form: "source", name: "k.py" });
   });
 
@@ -193,7 +202,7 @@ describe("Kernels", () => {
         check();
       });
     await vscode.commands.executeCommand("fuselight.clearCaches");
-    await text(/To make them again: open model\.py and press Kernels above f/);
+    await text(/To generate them again, open model\.py and press Kernels above f/);
     await moveTo(sourceEditor(), gelu);
     await generate();
     await text(/tl\.load/);

@@ -48,6 +48,9 @@ describe("An untrusted workspace", () => {
     assert.notEqual(api.serverPid(), null);
     await editAndSave(model(), "f32[4, 8]", "f32[4, 8");
     await shown.until((found) => found.some((one) => one.code.value === "FL501"));
+    const { target } = shown.findings().find((one) => one.code.value === "FL501").code;
+    assert.equal(target.scheme, "command");
+    assert.match(target.query, /file:.*docs\/findings\/FL501\.md/);
   });
 
   it("offers no run", async () => {

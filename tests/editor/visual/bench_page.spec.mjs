@@ -79,13 +79,13 @@ test("a chart's keys go on where they were when the theme is another", async ({ 
   await chart.focus();
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowDown");
-  await expect(told(page, 1, "20 us")).toBeVisible();
+  await expect(told(page, 1, "20 µs")).toBeVisible();
   await chart.blur(); // as where a theme is chosen in a list
   await changeTheme(page, "vscode-high-contrast");
   await chart.focus();
-  await expect(told(page, 1, "20 us")).toBeVisible();
+  await expect(told(page, 1, "20 µs")).toBeVisible();
   await page.keyboard.press("ArrowDown");
-  await expect(told(page, 2, "10 us")).toBeVisible();
+  await expect(told(page, 2, "10 µs")).toBeVisible();
 });
 
 test("a chart's keys go on at the same line when there are new times", async ({ page, draw }) => {
@@ -94,24 +94,24 @@ test("a chart's keys go on at the same line when there are new times", async ({ 
   await chart.focus();
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowDown");
-  await expect(told(page, 1, "20 us")).toBeVisible();
+  await expect(told(page, 1, "20 µs")).toBeVisible();
   const after = { default: details([30, 45, 10, 1].slice(0, 3)), dynamic: details([1, 2, 3]) };
   await draw(measured(after, { running: true }));
-  await expect(told(page, 1, "45 us")).toBeVisible();
+  await expect(told(page, 1, "45 µs")).toBeVisible();
   await expect(chart).toBeFocused();
   await page.keyboard.press("ArrowDown");
-  await expect(told(page, 0, "30 us")).toBeVisible();
+  await expect(told(page, 0, "30 µs")).toBeVisible();
 });
 
 test("a chart's keys go on where they were when the focus comes back", async ({ page, draw }) => {
   await draw(measured({ default: details([30, 20, 10]) }));
   await chartOf(page, /^Chart: Time by line/).focus();
   await page.keyboard.press("End");
-  await expect(told(page, 2, "10 us")).toBeVisible();
+  await expect(told(page, 2, "10 µs")).toBeVisible();
   await page.keyboard.press("Tab");
   await page.keyboard.press("Shift+Tab");
   await page.keyboard.press("ArrowUp");
-  await expect(told(page, 1, "20 us")).toBeVisible();
+  await expect(told(page, 1, "20 µs")).toBeVisible();
 });
 
 const row = (name, known) => {
@@ -151,8 +151,9 @@ test("what is said of another configuration does not stand below the name of thi
   draw,
 }) => {
   const configurations = ["eager", "default", "max-autotune"].map((name) => row(name, { us: 300 }));
-  const texts = ["default is 3.0x as fast as eager", "50% of a call goes into guards", "max-autotune failed"];
-  const verdict = texts.map((text) => ({ text, place: null }));
+  const texts = ["default is 3.0× as fast as eager", "50% of a call is guards", "max-autotune failed"];
+  const named = ["default", "", "max-autotune"];
+  const verdict = texts.map((text, index) => ({ text, place: null, configuration: named[index] }));
   await draw(measured({}, { configurations, verdict }));
   const said = page.getByRole("region", { name: "Verdict" }).locator("p, li");
   const about = "What is to be seen of default:";

@@ -18,10 +18,15 @@ test("a file that the walkthrough covers from the start has its lenses when it i
   const { view } = await session({ files: { "model.py": model } });
   await expect(view.status(/Fuselight, /)).toBeVisible();
   await view.command("Fuselight: Get Started");
-  await expect(view.page.getByText("Choose the interpreter that has torch").first()).toBeVisible();
-  await expect(view.ticked("Choose the interpreter that has torch")).toBeVisible();
+  await expect(view.page.getByText("Select the interpreter that has torch").first()).toBeVisible();
+  await expect(view.ticked("Select the interpreter that has torch")).toBeVisible();
   await view.screenshot("covered");
   await view.tab("model.py").click();
   await expect(view.lensAction("Run").first()).toBeVisible({ timeout: 30_000 });
   await view.screenshot("uncovered");
+  await view.command("Extensions: Show Installed Extensions");
+  await view.page.locator(".extension-list-item", { hasText: "Fuselight" }).first().click();
+  await expect(view.preview.getByRole("heading", { name: "Fuselight" }).first()).toBeVisible();
+  await expect(view.preview.locator("img")).toHaveCount(0); // that page loads no file of the package
+  await view.screenshot("extension-page");
 });

@@ -15,11 +15,11 @@ def step(x):
     print("step")
     return torch.relu(x)
 `;
-const found = /^1 graph, 1 break, 0 recompilations - inputs from line 4/;
+const found = /1 graph, 1 break, 0 recompilations\s*\|\s*inputs from line 4/;
 const pages = [
-  ["Say what to call it with", "Two lines are two calls on the same object", "walkthrough-inputs"],
-  ["Save, and read the findings", "To keep a finding quiet", "walkthrough-read"],
-  ["See the whole report", "A click on an entry goes to its line", "walkthrough-details"],
+  ["Provide example inputs", "Two lines are two calls of the same object", "walkthrough-inputs"],
+  ["Save, and read the findings", "To ignore a finding", "walkthrough-read"],
+  ["Open the whole report", "Click an entry to go to its line", "walkthrough-details"],
 ];
 
 test("from an empty profile to findings, and still there after a reload", async ({ session }) => {
@@ -37,15 +37,17 @@ test("from an empty profile to findings, and still there after a reload", async 
     await view.page.keyboard.press("Escape");
   });
 
-  await test.step("an answer that is taken back", async () => {
+  await test.step("a question is asked until it is answered, and the answer can be undone", async () => {
     await expect(view.lensAction("Run").first()).toBeVisible();
     await view.pressUntilAsked("Run", "under torch.compile");
-    await view.answer("Not in This Folder");
-    await expect(view.status(/Nothing is run in this folder/)).toBeVisible();
-    await view.pressUntilAsked("Run", "runs nothing in this folder");
-    await view.answer("Ask Again");
-    await view.notified("under torch.compile");
-    await view.answer("Run");
+    await view.allow("Cancel");
+    await view.pressUntilAsked("Run", "under torch.compile");
+    await view.screenshot("consent-dialog");
+    await view.allow("Not in This Folder");
+    await expect(view.status(/runs? (in|code)/)).toBeVisible();
+    await view.pressUntilAsked("Run", "won't run code here");
+    await view.allow("Ask Again");
+    await view.allow("Run");
     await expect(view.lens(found)).toBeVisible();
     await expect(view.warnings.first()).toBeVisible();
   });
@@ -55,6 +57,10 @@ test("from an empty profile to findings, and still there after a reload", async 
     const mine = view.quickPick.filter({ hasText: ".venv in the folder" });
     await expect(mine.filter({ hasText: /torch \d/ })).toBeVisible();
     await view.screenshot("interpreters");
+    await view.page.keyboard.insertText("/no/such/python");
+    await expect(view.quickPick.filter({ hasText: "Use This Path" })).toContainText("/no/such/python");
+    await view.page.keyboard.press("Enter");
+    await view.notified("`/no/such/python` cannot be used: no such file.");
     await view.page.keyboard.press("Escape");
   });
 
@@ -71,9 +77,9 @@ test("from an empty profile to findings, and still there after a reload", async 
 
   await test.step("the walkthrough", async () => {
     await view.command("Fuselight: Get Started");
-    await expect(view.page.getByText("Choose the interpreter that has torch").first()).toBeVisible();
-    await expect(view.walkthrough.getByText("It takes the first that answers")).toBeVisible();
-    await expect(view.ticked("Choose the interpreter that has torch")).toBeVisible();
+    await expect(view.page.getByText("Select the interpreter that has torch").first()).toBeVisible();
+    await expect(view.walkthrough.getByText("It uses the first that works")).toBeVisible();
+    await expect(view.ticked("Select the interpreter that has torch")).toBeVisible();
     await view.screenshot("walkthrough");
     for (const [step, says, picture] of pages) {
       await view.page.getByRole("button", { name: step }).first().click();

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from fuselight_server.cli.baseline import BaselineError, new_findings, write
-from fuselight_server.cli.sources import Sources
+from fuselight_server.cli.sources import SourceFiles
 from fuselight_server.finding import Finding
 from fuselight_server.findings import findings
 from tests.support.reports import FILE, at, broken, report
 
-SOURCES = Sources({FILE: ["def f(x):", "    return x.item()"]})
+SOURCES = SourceFiles({FILE: ["def f(x):", "    return x.item()"]})
 
 
 def one(line: int = 2, **changes: object) -> Finding:
@@ -31,7 +31,7 @@ def test_what_was_accepted_is_not_new(tmp_path: Path) -> None:
 def test_a_line_that_moved_is_the_same_finding(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     write(path, [one()], SOURCES)
-    moved = Sources({FILE: ["import torch", "", "def f(x):", "        return  x.item()"]})
+    moved = SourceFiles({FILE: ["import torch", "", "def f(x):", "        return  x.item()"]})
     assert new_findings(path, [one(line=4)], moved) == []
 
 
@@ -52,13 +52,13 @@ def test_another_finding_on_the_line_is_new(tmp_path: Path, changes: dict[str, A
 def test_an_edited_line_and_one_more_of_the_same_are_new(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     write(path, [one()], SOURCES)
-    edited = Sources({FILE: ["def f(x):", "    return x.item() + 1"]})
+    edited = SourceFiles({FILE: ["def f(x):", "    return x.item() + 1"]})
     assert len(new_findings(path, [one()], edited)) == 1
     assert len(new_findings(path, [one(), one()], SOURCES)) == 1
 
 
 @pytest.mark.parametrize(
-    "text", [None, "{", "[]", '{"schema": 2, "findings": {}}', '{"schema": 1, "findings": 3}']
+    "text", [None, "{", "[]", '{"schema": 1, "findings": {}}', '{"schema": 1, "findings": 3}']
 )
 def test_a_baseline_that_cannot_be_used_says_what_to_do(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "baseline.json"

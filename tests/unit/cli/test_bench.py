@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import json
 import re
@@ -13,25 +12,23 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rich.console import Console
-from typer.testing import CliRunner
 
-from fuselight.protocol import Analyse, InputsPlan, Limits, MeasurePlan, Target
+from fuselight.protocol import CaptureRequest, InputsPlan, MeasurePlan, RunRequest, Target
 from fuselight.report import Culprit, Failure, GapKind, Problem, Report, Tier
-from fuselight_server.cli import app
-from fuselight_server.cli.formats.bench_data import as_csv, as_json
-from fuselight_server.cli.formats.bench_text import print_benchmarks
-from fuselight_server.cli.outcome import Outcome
-from fuselight_server.cli.targets import Turn, planned_jobs, read_sources, readings_of, unparsed
-from fuselight_server.interpreters import Choice
+from fuselight_server.cli import bench
+from fuselight_server.cli.formats.bench import as_csv, as_json, print_benchmarks
+from fuselight_server.cli.options import CommandOptions
+from fuselight_server.cli.outcome import CheckOutcome, TargetBenchmark, report_problems
+from fuselight_server.cli.targets import TargetRun, planned_jobs, read_sources, readings_of, unparsed
+from fuselight_server.cli.terminal import Terminal
+from fuselight_server.formatting import format_moment
+from fuselight_server.interpreters import InterpreterChoice
 from fuselight_server.measured.exports import from_json
 from fuselight_server.measured.history import run_of
 from fuselight_server.static.document import read_source
+from tests.support.command import run_cli
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
 from tests.support.reports import FILE, ROOT, at, report
-
-bench: Any = importlib.import_module("fuselight_server.cli.bench")
-"""The module: the package has the verb under the same name."""
 
 FAILURE = Failure(Culprit.ENVIRONMENT, "memory", "out of memory", "Give it smaller inputs.")
 SHOWN = profile([ran(0, 30.0), ran(1, 60.0), ran(7, 10.0)], [gap(GapKind.SYNC, 100.0, 14, "aten::item")])
@@ -41,12 +38,10 @@ DEFAULT = row(
 )  # fmt: skip
 
 
-def said(*reports: Report, before: Report | None = None, problems: tuple[Problem, ...] = ()) -> str:
-    outcome = Outcome(reports=list(reports), problems=list(problems))
+def said(*reports: Report, before: Report | None = None) -> str:
+    outcome = CheckOutcome(reports=list(reports))
     out = io.StringIO()
-    print_benchmarks(
-        outcome, list(benched(*reports, before=before)), Console(file=out, width=200, highlight=False)
-    )
+    print_benchmarks(outcome, list(benched(*reports, before=before)), Terminal(out))
     return out.getvalue()
 
 
@@ -54,33 +49,33 @@ def benched(*reports: Report, before: Report | None = None) -> Any:
     def run(one: Report) -> Any:
         return run_of(one, ROOT, lambda _path, line: f"line {line}")
 
-    return [bench.Benched(one, run(one), run(before) if before is not None else None) for one in reports]
+    return [TargetBenchmark(one, run(one), run(before) if before is not None else None) for one in reports]
 
 
 def test_of_another_backend_it_is_told_once_that_no_kernel_has_a_line() -> None:
     shown = replace(profile([ran(None, 90.0), ran(None, 10.0)]), joined_us=0.0)
     text = said(benchmark(row("eager", 100.0), row("backend:aot_eager", 99.0, profile=shown, compiles=1)))
-    assert "joined to no line" not in text
-    assert text.count("kernels of this backend cannot be joined to lines") == 1
+    assert "no source line" not in text
+    assert text.count("the kernels of this backend have none") == 1
     assert "kernels of operators of this backend, and what was not compiled" in text
 
 
 def test_the_verdict_comes_first_then_rows_lines_and_where_the_time_goes() -> None:
     text = said(benchmark(row("eager", 300.0), DEFAULT))
     lines = text.splitlines()
-    assert lines[0] == f"{FILE}: Net - inference, measured on NVIDIA H200 by the host's clock"
+    assert lines[0] == f"{FILE}: Net - inference on NVIDIA H200, timed by the host clock"
     assert lines[1] == "inputs: Net()(f32[4, 8])"
-    assert lines[2] == "default is 3.0x as fast as eager: 100 us +- 1% instead of 300 us +- 1%"
+    assert lines[2] == "default is 3.0× as fast as eager: 100 µs ± 1% vs. 300 µs ± 1%"
     assert lines[3].startswith("  - its cold compile takes 2 s")
-    assert f"  - 50% of a call goes into waiting for the device (aten::item): 100 us ({FILE}:14)" in lines
+    assert f"  - 50% of a call is waiting for the device (aten::item): 100 µs ({FILE}:14)" in lines
     (default,) = [line for line in lines if line.startswith("default   ")]
     assert default.split() == [
         "default",
         "100",
-        "us",
-        "+-",
+        "µs",
+        "±",
         "1%",
-        "3.0x",
+        "3.0×",
         "12.6",
         "MB",
         "2",
@@ -88,27 +83,30 @@ def test_the_verdict_comes_first_then_rows_lines_and_where_the_time_goes() -> No
         "1",
         "0",
     ]
-    assert re.search(rf"{FILE}:9 +60 us +60%$", text, re.MULTILINE)
-    assert re.search(r"10 us +- +- +1 +triton_7  \(joined to no line\)$", text, re.MULTILINE)
+    assert re.search(rf"{FILE}:9 +60 µs +60%$", text, re.MULTILINE)
+    assert re.search(r"10 µs +- +- +1 +triton_7  \(no source line\)$", text, re.MULTILINE)
     assert re.search(r"^time +estimate +of the limit +count +kernel$", text, re.MULTILINE)
-    assert "estimate: what it was thought to take before it ran; of the limit: " in text
+    assert "estimate: predicted before the run; of the limit: " in text
     assert "alone" not in text
-    assert re.search(r"100 us +50% +#{10} +waiting for the device \(aten::item\)", text)
-    assert "where one call of default goes: 200 us, with the profiler on (CUPTI)" in text
+    assert re.search(r"100 µs +50% +#{10} +waiting for the device \(aten::item\)", text)
+    assert "wall time of one call, default: 200 µs, with the profiler on (CUPTI)" in text
 
 
 def test_of_several_configurations_it_is_told_which_one_the_verdict_is_about() -> None:
     slow = row("max-autotune", 290.0)
-    assert "\n  to be seen of default:\n  - " in said(benchmark(row("eager", 300.0), DEFAULT, slow))
-    assert "to be seen of" not in said(benchmark(row("eager", 300.0), DEFAULT))
+    assert "\n  Details for default:\n  - " in said(benchmark(row("eager", 300.0), DEFAULT, slow))
+    assert "Details for" not in said(benchmark(row("eager", 300.0), DEFAULT))
     failed = said(benchmark(row("eager", 300.0), DEFAULT, row("max-autotune", None, failure=FAILURE)))
-    assert "\n  - max-autotune could not be measured: out of memory\n  to be seen of default:\n  - " in failed
+    assert "\n  - max-autotune could not be measured: out of memory\n  Details for default:\n  - " in failed
 
 
 def test_medians_that_are_far_from_the_mean_are_told_of() -> None:
     uneven = replace(SHOWN, kernel_us=600.0, wall_us=700.0)
     text = said(benchmark(row("eager", 300.0), replace(DEFAULT, profile=uneven)))
-    assert "medians, 100 us in all, and these are means: some of the profiled calls took far longer" in text
+    assert (
+        "medians (100 µs in total); wall times are means. They differ because some profiled calls took much longer"
+        in text
+    )
     assert "are medians" not in said(benchmark(row("eager", 300.0), DEFAULT))
 
 
@@ -121,31 +119,31 @@ def test_what_ended_all_of_it_is_told_once_on_its_line() -> None:
     assert "configuration" not in text
     both = said(benchmark(rows[0], row("written", None, failure=FAILURE), failures=(failure,)))
     assert both.count("shapes differ") == 1
-    assert "written: failed: out of memory. Give it smaller inputs." in both
+    assert "as in source: failed: out of memory. Give it smaller inputs." in both
 
 
 def test_a_configuration_that_was_not_begun_is_none_that_failed() -> None:
     text = said(benchmark(row("eager", 300.0), of={"order": ("eager", "written"), "finished": False}))
-    assert re.search(r"^written +not measured +- ", text, re.MULTILINE)
-    assert "\nwritten: as the source compiles it\n" in text
+    assert re.search(r"^as in source +not measured +- ", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ["half.py", "README.md"])
 def test_a_file_that_is_no_python_is_told(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text("one = 1\ndef f(:\n")
-    (problem,) = unparsed(read_sources([path], Outcome()).values())
+    (problem,) = unparsed(read_sources([path], CheckOutcome()).values())
     assert problem.what.endswith(f"{name}:2")
-    assert problem.why == "it does not parse, so nothing in this file was run"
+    assert problem.why == "syntax error, so nothing in this file was run"
 
 
 @pytest.mark.parametrize(
-    ("name", "offered"), [("mixer", "; there is Mixer"), ("Mixr", "; there is Mixer"), ("nothing", "")]
+    ("name", "offered"),
+    [("mixer", "; did you mean Mixer?"), ("Mixr", "; did you mean Mixer?"), ("nothing", "")],
 )
 def test_a_name_that_is_nearly_there_is_offered(name: str, offered: str) -> None:
-    outcome = Outcome()
+    outcome = CheckOutcome()
     readings = readings_of({FILE: "from torch import nn\nclass Mixer(nn.Module): ...\n"})
-    assert planned_jobs(readings, outcome, targets=(name,), limits=Limits()) == []
+    assert planned_jobs(readings, outcome, CommandOptions((), targets=(name,))) == []
     (problem,) = outcome.problems
     assert (problem.what, problem.why.endswith(f".py{offered}")) == (name, True)
 
@@ -166,12 +164,14 @@ def test_what_failed_and_what_is_wrong_is_told_in_its_row() -> None:
     told = said(benchmark(row("eager", 300.0), replace(DEFAULT, accuracy=wrong(first=(at(14),), why=why))))
     assert f": {why}\n" in told
     assert "    output: cosine 0.5, largest error 1, relative 2" in text
-    assert f"error[FL801] {FILE}:14: compiled as `default`, results differ from eager's" in text
+    assert f"error[FL801] {FILE}:14: results of `default` differ from eager" in text
 
 
-def test_without_targets_or_inputs_the_next_step_is_told() -> None:
-    assert "no target: name one with --target" in said()
-    assert "cannot measure Nott: no class" in said(problems=(Problem("targets", "Nott", "no class"),))
+def test_without_targets_or_inputs_the_next_step_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    report_problems(CheckOutcome(), "measure", is_empty=True)
+    assert "no target. Name a class or function with --target" in capsys.readouterr().err
+    report_problems(CheckOutcome(problems=[Problem("targets", "Nott", "no class")]), "measure", is_empty=True)
+    assert capsys.readouterr().err == "fuselight: cannot measure Nott: no class\n"
     failed = report(failures=(Failure(Culprit.USER, "inputs", "no inputs are known", "Write a directive."),))
     assert "failed: no inputs are known. Write a directive." in said(failed)
 
@@ -179,9 +179,12 @@ def test_without_targets_or_inputs_the_next_step_is_told() -> None:
 def test_a_comparison_tells_what_changed_or_that_nothing_did() -> None:
     now = benchmark(row("eager", 300.0), row("default", 112.0))
     text = said(now, before=benchmark(row("eager", 300.0), row("default", 100.0)))
-    assert "against 2026-01-31T12:00:00Z, NVIDIA H200, torch 2.13.0, inference, default 3.0x" in text
-    assert "  default: +12%, 100 us -> 112 us" in text
-    assert "nothing changed beyond the spread of both" in said(now, before=now)
+    assert (
+        f"against {format_moment('2026-01-31T12:00:00Z')}, NVIDIA H200, torch 2.13.0, inference, default 3.0×"
+        in text
+    )
+    assert "  default: +12%, 100 µs -> 112 µs" in text
+    assert "nothing changed by more than the spread" in said(now, before=now)
 
 
 def test_data_has_every_target() -> None:
@@ -190,7 +193,7 @@ def test_data_has_every_target() -> None:
         benchmark(row("eager", 300.0), DEFAULT),
         replace(other, target=replace(other.target, name="g")),
     ]
-    outcome = Outcome(reports=reports)
+    outcome = CheckOutcome(reports=reports)
     data = json.loads(as_json(outcome, benched(*reports)))
     assert [one["name"] for one in data["targets"]] == ["Net", "g"]
     assert data["targets"][0]["page"]["configurations"][1]["speedup"] == 3.0
@@ -212,12 +215,12 @@ def test_data_has_every_target() -> None:
     ],
 )
 def test_the_exit_code_says_whether_all_was_measured_and_is_right(one: Report | None, code: int) -> None:
-    assert bench.exit_code(Outcome(reports=[one] if one is not None else [])) == code
+    assert bench.exit_code(CheckOutcome(reports=[one] if one is not None else [])) == code
 
 
 def test_a_comment_silences_a_finding_and_its_exit_code() -> None:
     text = "\n" * 13 + "y = f(x)  # fuselight: ignore[FL801]\n"
-    outcome = Outcome(
+    outcome = CheckOutcome(
         reports=[benchmark(row("eager"), replace(DEFAULT, accuracy=wrong(first=(at(14),))))],
         readings={FILE: read_source(FILE, text)},
     )
@@ -226,14 +229,14 @@ def test_a_comment_silences_a_finding_and_its_exit_code() -> None:
 
 def test_a_problem_of_the_command_is_a_failure() -> None:
     problem = Problem("targets", "g", "no class")
-    assert bench.exit_code(Outcome(reports=[benchmark(row("eager"), DEFAULT)], problems=[problem])) == 2
+    assert bench.exit_code(CheckOutcome(reports=[benchmark(row("eager"), DEFAULT)], problems=[problem])) == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--compare", "eager,defualt"], "did you mean 'default'?"),
-        (["--compare", "default+dynamical"], "'dynamical' in 'default+dynamical' is none of"),
+        (["--compare", "default+dynamical"], "'dynamical' in 'default+dynamical' is unknown"),
         (["--compare", "default", "--compare", "default+a='x,eager"], '"\'" is not closed in'),
         (["--against", "nowhere.json"], "nowhere.json cannot be compared with: No such file or directory"),
         (["--against", "{}.json"], "no benchmark is in it: make one with `fuselight bench --format json`"),
@@ -245,10 +248,9 @@ def test_what_cannot_be_is_told_before_anything_runs(
     monkeypatch.chdir(tmp_path)
     Path("{}.json").write_text("{}")
     Path("model.py").write_text("import torch\n")
-    result = CliRunner().invoke(app, ["bench", "model.py", *arguments])
-    assert result.exit_code == 2
-    words = " ".join(re.sub("[│╭╮╰╯─]", " ", result.output + result.stderr).split())
-    assert said in words
+    result = run_cli("bench", "model.py", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
 
 
 async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -257,23 +259,26 @@ async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest
     path.write_text("import torch\n\n\nclass Net(torch.nn.Module): ...\n")
     asked = []
 
-    async def run(_turn: Turn, request: Analyse) -> Report:
+    async def run(_run: TargetRun, request: RunRequest) -> Report:
         asked.append(request)
         made = benchmark(row("eager", 300.0), row("default", us))
         return replace(made, target=replace(made.target, path=str(path)))
 
-    async def report_each(_paths: Any, _worker: Any, _say: Any, report_of: Any, **_more: Any) -> Outcome:
+    async def report_each(_options: Any, _show: Any, report_of: Any, **_more: Any) -> CheckOutcome:
         target = Target(str(path), "Net", "module", 4, compiled=True)
-        request = Analyse(id=1, generation=1, target=target, inputs=InputsPlan(), roots=(str(folder),))
-        outcome = Outcome()
+        request = CaptureRequest(id=1, generation=1, target=target, inputs=InputsPlan(), roots=(str(folder),))
+        outcome = CheckOutcome()
         worker: Any = SimpleNamespace(hello=None)
-        outcome.reports.append(await report_of(Turn(request, worker, Choice("", ""), print), outcome))
+        outcome.reports.append(
+            await report_of(TargetRun(request, worker, InterpreterChoice("", ""), print), outcome)
+        )
         return outcome
 
-    monkeypatch.setattr(Turn, "run", run)
+    monkeypatch.setattr(TargetRun, "report", run)
     monkeypatch.setattr(bench, "report_each", report_each)
-    monkeypatch.setattr(bench, "StartedWorker", lambda *_more, **_named: None)
-    options = bench.BenchOptions((path,), plan=MeasurePlan(limit_seconds=10.0), against=against)
+    options = bench.BenchOptions(
+        CommandOptions((path,)), plan=MeasurePlan(limit_seconds=10.0), against=against
+    )
     outcome, found = await bench.measure(options, print)
     return next(iter(asked), None), outcome, found[0]
 
@@ -284,7 +289,7 @@ async def test_a_benchmark_is_kept_and_the_next_one_compared_with_it(
 ) -> None:
     (tmp_path / "pyproject.toml").touch()
     request, _, first = await kept(tmp_path, None, 100.0, monkeypatch)
-    assert (request.tier, request.measure.configurations) == (Tier.MEASURED, ("eager", "written"))
+    assert (request.tier, request.plan.configurations) == (Tier.MEASURED, ("eager", "written"))
     assert request.limits.seconds == 100.0  # a minute besides those of four
     assert first.before is None
     for name in ("last", "20260131T120000Z", str(tmp_path / "model.py")):
@@ -293,8 +298,8 @@ async def test_a_benchmark_is_kept_and_the_next_one_compared_with_it(
         assert found.before.past.when == "2026-01-31T12:00:00Z"
     (tmp_path / "other.py").touch()
     for name, why in (
-        ("never", "Net has no run 'never': there are 2026"),
-        (str(tmp_path / "other.py"), "has no benchmark of Net: `fuselight bench "),
+        ("never", "`Net` has no run `never`. Its runs are 2026"),
+        (str(tmp_path / "other.py"), "has no benchmark of `Net`. Make one with `fuselight bench "),
     ):
         asked, outcome, found = await kept(tmp_path, name, 112.0, monkeypatch)
         (failure,) = found.report.failures
@@ -309,11 +314,11 @@ async def test_an_export_of_another_checkout_can_be_compared_with(
     (tmp_path / "pyproject.toml").touch()
     there = benchmark(row("eager", 300.0), row("default", 100.0))
     exported = tmp_path / "then.json"
-    exported.write_text(as_json(Outcome(reports=[there]), benched(there)))
+    exported.write_text(as_json(CheckOutcome(reports=[there]), benched(there)))
     _, outcome, found = await kept(tmp_path, str(exported), 112.0, monkeypatch)
     assert found.before.report.target.path == FILE
     renamed = replace(there, target=replace(there.target, name="Old"))
-    exported.write_text(as_json(Outcome(reports=[renamed]), benched(renamed)))
+    exported.write_text(as_json(CheckOutcome(reports=[renamed]), benched(renamed)))
     _, _, other = await kept(tmp_path, str(exported), 112.0, monkeypatch)
     assert other.report.failures[0].message == f"{exported}: it has no benchmark of Net, but of Old"
     data = json.loads(as_json(outcome, [found]))
@@ -325,7 +330,7 @@ async def test_an_export_of_another_checkout_can_be_compared_with(
 async def test_where_there_is_no_run_yet_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pyproject.toml").touch()
     _, _, found = await kept(tmp_path, "last", 100.0, monkeypatch)
-    assert found.report.failures[0].message.endswith("Net has no run 'last': none was made yet")
+    assert found.report.failures[0].message.endswith("`Net` has no run `last`. It has no runs yet")
 
 
 def damage(folder: Path, identity: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,21 +9,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from fuselight.protocol import Analyse, InputsPlan, MeasurePlan, Progress, Refused, Target
+from fuselight.protocol import CaptureRequest, InputsPlan, MeasurePlan, Progress, Refused, RunRequest, Target
 from fuselight.report import Culprit, Failure, GapKind, Problem, Report
-from fuselight_server.cli import app
-from fuselight_server.cli.outcome import Outcome
-from fuselight_server.cli.started import run_once
-from fuselight_server.cli.targets import Turn
-from fuselight_server.interpreters import Choice
+from fuselight_server.cli import bench
+from fuselight_server.cli.options import CommandOptions
+from fuselight_server.cli.outcome import CheckOutcome, TargetBenchmark
+from fuselight_server.cli.sources import shown_path
+from fuselight_server.cli.targets import TargetRun
+from fuselight_server.cli.worker import run_once
+from fuselight_server.interpreters import InterpreterChoice
 from fuselight_server.measured import exports
 from fuselight_server.measured.exports import NotBuiltError
+from tests.support.command import Result, run_cli
 from tests.support.measured import benchmark, gap, profile, ran, row
 from tests.support.reports import report
 
-bench: Any = importlib.import_module("fuselight_server.cli.bench")
 FAILURE = Failure(Culprit.USER, "inputs", "no inputs are known", "Write a directive.")
 FAILED = report(failures=(FAILURE,))
 
@@ -46,13 +46,13 @@ class Told:
             (folder / name).touch()
         (folder / "model.py").write_text("import torch\n")
 
-    async def _measure(self, options: Any, _say: Any) -> tuple[Outcome, list[Any]]:
+    async def _measure(self, options: Any, _say: Any) -> tuple[CheckOutcome, list[Any]]:
         self.options.append(options)
-        outcome = Outcome(reports=self.reports, problems=self.problems)
-        return outcome, [bench.Benched(one, None) for one in self.reports]
+        outcome = CheckOutcome(reports=self.reports, problems=self.problems)
+        return outcome, [TargetBenchmark(one, None) for one in self.reports]
 
     def run(self, *arguments: str) -> Result:
-        return CliRunner().invoke(app, ["bench", "model.py", *arguments])
+        return run_cli("bench", "model.py", *arguments)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_json_has_what_failed_and_is_whole(told: Told) -> None:
 def test_no_target_is_told_in_every_format(told: Told, output: str) -> None:
     result = told.run("--format", output)
     assert result.exit_code == 2
-    assert "no target: name one with --target" in result.stderr
+    assert "no target. Name a class or function with --target" in result.stderr
 
 
 def test_parts_of_a_call_that_are_left_out_are_the_small_ones(told: Told) -> None:
@@ -97,7 +97,7 @@ def test_parts_of_a_call_that_are_left_out_are_the_small_ones(told: Told) -> Non
     shown = profile([ran(None, 100.0)], [*small, gap(GapKind.HOST, 50.0)])
     told.reports = [benchmark(row("eager", 300.0), row("default", 100.0, profile=shown))]
     text = told.run("--format", "text").stdout
-    assert "Python, and all else on the host" in text
+    assert "Python and other work on the host" in text
     assert "... and 5 more parts" in text
     assert [f"(aten::op{line})" in text for line in (5, 6, 15)] == [False, True, True]
 
@@ -109,7 +109,7 @@ def test_ctrl_c_says_what_becomes_of_what_was_measured(told: Told, monkeypatch: 
     monkeypatch.setattr(bench, "measure", interrupted)
     result = told.run()
     assert result.exit_code == 130
-    assert "stopped: what has come to its end lies in the history" in result.stderr
+    assert "stopped: finished benchmarks are in the history" in result.stderr
 
 
 def test_a_page_that_is_not_built_is_told_before_anything_is_measured(
@@ -131,34 +131,34 @@ async def test_a_target_without_a_run_to_compare_with_costs_no_other(
     (tmp_path / "pyproject.toml").touch()
     path = str(tmp_path / "model.py")
 
-    def turn(name: str) -> Turn:
+    def turn(name: str) -> TargetRun:
         target = Target(path, name, "module", 4, compiled=True)
-        request = Analyse(id=1, generation=1, target=target, inputs=InputsPlan(), roots=(str(tmp_path),))
+        request = CaptureRequest(
+            id=1, generation=1, target=target, inputs=InputsPlan(), roots=(str(tmp_path),)
+        )
         worker: Any = SimpleNamespace(hello=None)
-        return Turn(request, worker, Choice("", ""), print)
+        return TargetRun(request, worker, InterpreterChoice("", ""), print)
 
-    async def run(turn: Turn, _request: Analyse) -> Report:
+    async def run(turn: TargetRun, _request: RunRequest) -> Report:
         made = benchmark(row("eager", 300.0), row("default", 100.0))
         return replace(made, target=replace(made.target, path=path, name=turn.request.target.name))
 
-    async def report_each(_paths: Any, _worker: Any, _say: Any, report_of: Any, **_more: Any) -> Outcome:
-        outcome = Outcome()
+    async def report_each(_options: Any, _show: Any, report_of: Any, **_more: Any) -> CheckOutcome:
+        outcome = CheckOutcome()
         outcome.reports += [await report_of(turn(name), outcome) for name in names]
         return outcome
 
-    monkeypatch.setattr(Turn, "run", run)
+    monkeypatch.setattr(TargetRun, "report", run)
     monkeypatch.setattr(bench, "report_each", report_each)
-    monkeypatch.setattr(bench, "StartedWorker", lambda *_more, **_named: None)
     plan = MeasurePlan(limit_seconds=10.0)
     names = ["Net"]
-    await bench.measure(bench.BenchOptions((tmp_path,), plan=plan), print)
+    await bench.measure(bench.BenchOptions(CommandOptions((tmp_path,)), plan=plan), print)
     names = ["New", "Net"]
     outcome, (new, net) = await bench.measure(
-        bench.BenchOptions((tmp_path,), plan=plan, against="last"), print
+        bench.BenchOptions(CommandOptions((tmp_path,)), plan=plan, against="last"), print
     )
     assert (
-        new.report.failures[0].message
-        == f"{bench.shown_path(path)}: New has no run 'last': none was made yet"
+        new.report.failures[0].message == f"{shown_path(path)}: `New` has no run `last`. It has no runs yet"
     )
     assert net.before is not None
     assert bench.exit_code(outcome) == 2
@@ -171,7 +171,7 @@ async def test_what_was_measured_is_told_though_the_worker_is_lost(
     part = benchmark(row("eager", 300.0), row("default", 100.0), of={"finished": False})
     lost = Failure(Culprit.FUSELIGHT, "worker_died", "the worker ended", "Run it again.")
 
-    async def run(request: Analyse, on_progress: Any, on_partial: Any) -> Refused:
+    async def run(request: RunRequest, on_progress: Any, on_partial: Any) -> Refused:
         on_progress(Progress(request.id, "measure", "round 1 of 10"))
         for one in parts:
             on_partial(one)
@@ -179,12 +179,12 @@ async def test_what_was_measured_is_told_though_the_worker_is_lost(
 
     worker: Any = SimpleNamespace(run=run, hello=None)
     target = Target("/project/model.py", "Net", "module", 4, compiled=True)
-    request = Analyse(id=1, generation=1, target=target, inputs=InputsPlan(), roots=("/project",))
+    request = CaptureRequest(id=1, generation=1, target=target, inputs=InputsPlan(), roots=("/project",))
     parts = [benchmark(row("eager", None), of={"finished": False}), part]
-    found = await run_once(worker, request, Choice("", ""), print)
+    found = await run_once(worker, request, InterpreterChoice("", ""), print)
     assert capsys.readouterr().out == "round 1 of 10\n"
     assert found == replace(part, failures=(lost,))
-    assert bench.exit_code(Outcome(reports=[found])) == 2
+    assert bench.exit_code(CheckOutcome(reports=[found])) == 2
     parts = parts[:1]
-    found = await run_once(worker, request, Choice("", ""), print)
+    found = await run_once(worker, request, InterpreterChoice("", ""), print)
     assert (found.measured, found.failures) == (None, (lost,))

@@ -8,8 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fuselight_server.cli.check import CheckOptions, analyse
-from fuselight_server.cli.outcome import Outcome
+from fuselight_server.cli.check import CheckOptions, analyze
+from fuselight_server.cli.options import CommandOptions
+from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.interpreters import NoInterpreterError
 
 TARGET = "import torch\n\n@torch.compile\ndef f(x):\n    return x\n"
@@ -23,10 +24,10 @@ def interpreter(folder: Path, script: str) -> str:
     return str(path)
 
 
-def checked(folder: Path, text: str, python: str) -> Outcome:
+def checked(folder: Path, text: str, python: str) -> CheckOutcome:
     (folder / "model.py").write_text(text)
-    options = CheckOptions(paths=(folder / "model.py",), python=python)
-    return asyncio.run(analyse(options, lambda _text: None))
+    options = CheckOptions(CommandOptions((folder / "model.py",), python=python))
+    return asyncio.run(analyze(options, lambda _text: None))
 
 
 def test_a_file_without_targets_needs_no_interpreter(tmp_path: Path) -> None:
@@ -50,5 +51,5 @@ def test_a_worker_that_turns_out_not_to_be_needed_is_ended(tmp_path: Path) -> No
 def test_a_worker_that_cannot_start_is_told_of_with_why_it_was_chosen(tmp_path: Path) -> None:
     outcome = checked(tmp_path, WITH_INPUTS, interpreter(tmp_path, "echo broken beyond repair >&2; exit 1"))
     assert [one.code for one in outcome.findings] == ["FL504"]
-    assert "chosen by --python" in outcome.findings[0].title
+    assert "comes from --python" in outcome.findings[0].title
     assert outcome.exit_code == 2

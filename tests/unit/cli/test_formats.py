@@ -6,9 +6,9 @@ import dataclasses
 import io
 import json
 import re
+from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from fuselight.report import (
     Compile,
@@ -23,12 +23,13 @@ from fuselight.report import (
     Rung,
 )
 from fuselight.report import Outcome as CompileOutcome
+from fuselight_server.cli.formats.findings import print_findings
 from fuselight_server.cli.formats.github import as_github
 from fuselight_server.cli.formats.json import as_json
 from fuselight_server.cli.formats.sarif import as_sarif
-from fuselight_server.cli.formats.text import print_text
-from fuselight_server.cli.outcome import Outcome
-from fuselight_server.cli.sources import Sources
+from fuselight_server.cli.outcome import CheckOutcome, report_problems
+from fuselight_server.cli.sources import SourceFiles
+from fuselight_server.cli.terminal import Color, Terminal
 from fuselight_server.finding import Severity, Span
 from fuselight_server.findings import findings
 from tests.support.golden import expect
@@ -37,23 +38,18 @@ from tests.support.reports import FILE, at, broken, report
 SOURCE = ["# fuselight: Net()(f32[4, 8])"] * 29 + ["\tif é.sum() > 0:", "\t\ty = 1", ""]
 
 
-def outcome(**changes: object) -> Outcome:
+def outcome(**changes: object) -> CheckOutcome:
     inlined = broken(at(12, (4, 10), function="forward"), at(30, (4, 15), function="helper"))
     given = report(breaks=(inlined,))
-    made = Outcome(findings=list(findings(given)), reports=[given], sources=Sources({FILE: list(SOURCE)}))
+    made = CheckOutcome(
+        findings=list(findings(given)), reports=[given], sources=SourceFiles({FILE: list(SOURCE)})
+    )
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type] # a test's own keywords
 
 
-def text_of(made: Outcome, *, colour: bool = False, width: int = 100) -> str:
+def text_of(made: CheckOutcome, *, color: bool = False, width: int = 100) -> str:
     out = io.StringIO()
-    console = Console(
-        file=out,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
-        highlight=False,
-        width=width,
-    )
-    print_text(made, console)
+    print_findings(made, Terminal(out, color=Color.ALWAYS if color else Color.AUTO, width=width))
     return out.getvalue()
 
 
@@ -61,7 +57,7 @@ def test_text_shows_the_source_with_carets_under_the_span() -> None:
     expect(
         text_of(outcome()),
         """\
-        warning[GB0170]: graph break: the data of a tensor decides which branch is taken
+        warning[GB0170]: graph break: a branch depends on the data of a tensor
           --> /project/model.py:30:5
            |
         29 | # fuselight: Net()(f32[4, 8])
@@ -70,10 +66,10 @@ def test_text_shows_the_source_with_carets_under_the_span() -> None:
         31 |         y = 1
            |
            Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`).
-           Cost: this line runs in eager, and nothing is fused across it.
+           Cost: this line runs in eager, and no kernel is fused across it.
            What to do:
-           - Compute both sides and choose with torch.where (or torch.cond), or take the decision outside of
-             what is compiled, on a Python value that you pass in.
+           - Compute both sides and select with torch.where (or use torch.cond), or decide outside the
+             compiled code on a Python value that you pass in.
            - Use `torch.cond` to express dynamic control flow.
            = /project/model.py:12: called from `forward`
            = target Net, directive on line 9: Net()(f32[4, 8]), tier capture, torch VERSION
@@ -85,16 +81,16 @@ def test_text_shows_the_source_with_carets_under_the_span() -> None:
     )
 
 
-def test_colour_adds_no_words() -> None:
-    coloured = text_of(outcome(), colour=True)
-    assert "\x1b[" in coloured
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == text_of(outcome())
+def test_color_adds_no_words() -> None:
+    colored = text_of(outcome(), color=True)
+    assert "\x1b[" in colored
+    assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == text_of(outcome())
 
 
 def test_control_characters_of_a_source_do_not_reach_the_terminal() -> None:
     lines = list(SOURCE)
     lines[29] = "x = '\x1b[2J'"
-    made = outcome(sources=Sources({FILE: lines}))
+    made = outcome(sources=SourceFiles({FILE: lines}))
     made.findings = [
         dataclasses.replace(made.findings[0], title="a\x1b[2J", message="b\x1b[2J", inputs="c\x1b[2J")
     ]
@@ -127,6 +123,26 @@ def test_sarif_results_name_rules_of_the_run_and_carry_fingerprints() -> None:
     assert one["level"] == "warning"
     assert one["locations"][0]["physicalLocation"]["region"]["startColumn"] == 5
     assert len(one["partialFingerprints"]["fuselight/v1"]) == 32
+
+
+@pytest.mark.parametrize(
+    ("name", "uri"),
+    [
+        ("a b.py", "a%20b.py"),
+        ("100%#é.py", "100%25%23%C3%A9.py"),
+        ("c:x.py", "./c:x.py"),
+        ("in/d.py", "in/d.py"),
+    ],
+)
+def test_sarif_paths_are_encoded(
+    name: str, uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = outcome()
+    made.findings = [dataclasses.replace(made.findings[0], span=Span(str(tmp_path / name), 1), related=())]
+    (run,) = json.loads(as_sarif(made))["runs"]
+    (one,) = run["results"]
+    assert one["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": uri}
 
 
 def test_github_commands_are_one_line_each_with_marks_escaped() -> None:
@@ -165,7 +181,7 @@ def test_a_problem_of_the_command_is_exit_code_2() -> None:
 def test_running_text_fits_the_terminal_and_links_stay_whole() -> None:
     made = outcome()
     made.findings = [dataclasses.replace(made.findings[0], message="- " + "word " * 40)]
-    lines = text_of(made, colour=True, width=60).splitlines()
+    lines = text_of(made, color=True, width=60).splitlines()
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
     assert max(len(line) for line in plain if "word" in line) <= 60
     assert any(line.endswith("/gb0170.html") and "help: https" in line for line in plain)
@@ -183,9 +199,11 @@ def test_a_run_that_only_failed_is_not_summed_up_in_noughts() -> None:
     assert "Net (/project/model.py): failed\n" in text_of(outcome(reports=[failed]))
 
 
-def test_what_could_not_be_read_is_not_said_to_have_no_findings() -> None:
-    shown = text_of(outcome(findings=[], reports=[], problems=[Problem("source", "x.py", "it is gone")]))
-    assert shown == "cannot analyse x.py: it is gone\n"
+def test_what_could_not_be_read_is_an_error_and_not_no_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    nothing = outcome(findings=[], reports=[], problems=[Problem("source", "x.py", "it is gone")])
+    assert text_of(nothing) == ""
+    report_problems(nothing, "analyze")
+    assert capsys.readouterr() == ("", "fuselight: cannot analyze x.py: it is gone\n")
 
 
 def test_json_counts_as_the_terminal_does() -> None:
@@ -194,7 +212,7 @@ def test_json_counts_as_the_terminal_does() -> None:
     )
     again = Recompile("f", at(3), entries=(Mismatch("0/0", ()),), compile_id="0/1", call=1)
     given = report(frames=(Frame("f", at(3)),), compiles=compiled, recompiles=(again,))
-    made = Outcome(reports=[given])
+    made = CheckOutcome(reports=[given])
     (target,) = json.loads(as_json(made))["targets"]
     assert {key: target[key] for key in ("graphs", "breaks", "operators", "recompilations")} == {
         "graphs": 1,
@@ -206,6 +224,6 @@ def test_json_counts_as_the_terminal_does() -> None:
 
 
 def test_a_target_without_inputs_did_not_fail() -> None:
-    for kind, said in (("inputs", "not run: no inputs are known"), ("exception", "failed")):
+    for kind, said in (("inputs", "not run: no example inputs"), ("exception", "failed")):
         given = report(failures=(Failure(Culprit.USER, kind, "words"),))
-        assert f"Net (/project/model.py): {said}\n" in text_of(Outcome(reports=[given]))
+        assert f"Net (/project/model.py): {said}\n" in text_of(CheckOutcome(reports=[given]))

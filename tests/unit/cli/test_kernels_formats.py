@@ -6,8 +6,6 @@ import io
 import json
 from dataclasses import replace
 
-from rich.console import Console
-
 from fuselight.report import (
     FusedOperator,
     GeneratedGraph,
@@ -19,9 +17,9 @@ from fuselight.report import (
     SavedTensor,
     Stack,
 )
-from fuselight_server.cli.formats.kernels_json import as_json
-from fuselight_server.cli.formats.kernels_text import print_kernels
-from fuselight_server.cli.outcome import Details, Outcome
+from fuselight_server.cli.formats.kernels import as_json, print_kernels
+from fuselight_server.cli.outcome import CheckOutcome, Details
+from fuselight_server.cli.terminal import Terminal
 from fuselight_server.static.document import read_source
 from tests.support.reports import report
 
@@ -57,17 +55,17 @@ GRAPHS = (
 
 def test_what_is_kept_is_told_by_line_and_what_is_computed_again_by_operator() -> None:
     out = io.StringIO()
-    made = Outcome(reports=[report(roots=(ROOT,), generated=GRAPHS)])
-    print_kernels(made, Console(file=out, width=200, markup=False))
+    made = CheckOutcome(reports=[report(roots=(ROOT,), generated=GRAPHS)])
+    print_kernels(made, Terminal(out))
     text = out.getvalue()
-    assert "keeps 8 MB for backward: 8 MB of /w/model.py:12, 1 KB of /w/model.py:9\n" in text
-    assert "computes 3 operators again instead of keeping what they make:\n" in text
-    assert "aten.tanh.default x 2 of /w/model.py:14\n" in text
-    assert "aten.mul.Tensor of no line\n" in text
+    assert "saves 8 MB for backward: 8 MB from /w/model.py:12, 1 KB from /w/model.py:9\n" in text
+    assert "recomputes 3 operators instead of saving the results:\n" in text
+    assert "aten.tanh.default × 2 from /w/model.py:14\n" in text
+    assert "aten.mul.Tensor from no source line\n" in text
 
 
 def test_json_has_both_with_their_stacks() -> None:
-    made = Outcome(reports=[report(roots=(ROOT,), generated=GRAPHS)])
+    made = CheckOutcome(reports=[report(roots=(ROOT,), generated=GRAPHS)])
     forward, backward = json.loads(as_json(made))["targets"][0]["graphs"]
     assert forward["saved_bytes"] == 8_001_000
     assert [one["kind"] for one in forward["saved"]] == ["input", *["activation"] * 3]
@@ -82,11 +80,11 @@ def test_what_has_no_kernel_is_a_finding_here_too() -> None:
     operators = (FusedOperator("aten.linalg_qr.default", stack=at(7)),)
     kernel = Kernel("torch.ops.aten.linalg_qr.default", KernelKind.FALLBACK, 0, operators=operators)
     graph = GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,))
-    made = Outcome(reports=[report(roots=(ROOT,), generated=(graph,))])
+    made = CheckOutcome(reports=[report(roots=(ROOT,), generated=(graph,))])
     out = io.StringIO()
-    print_kernels(made, Console(file=out, width=200, markup=False))
+    print_kernels(made, Terminal(out))
     said = "information[FL701] /w/model.py:7: no kernel is generated for `aten.linalg_qr`: ATen's own kernel is called"
-    assert f"{said} (it is not fused with what is around it)\n" in out.getvalue()
+    assert f"{said} (it is not fused with the operators around it)\n" in out.getvalue()
     (finding,) = json.loads(as_json(made))["targets"][0]["findings"]
     assert (finding["code"], finding["line"], finding["severity"]) == ("FL701", 7, "information")
 
@@ -95,15 +93,15 @@ def test_graphs_are_printed_as_text_the_joint_one_before_the_two_that_it_was_cut
     forward, backward = GRAPHS
     texts = {"j": "def joint(): []", "f": "def forward(): []", "b": "def backward(): []"}
     graphs = (replace(forward, joint_key="j", aten_key="f"), replace(backward, aten_key="b"))
-    made = Outcome(reports=[report(roots=(ROOT,), generated=graphs, texts=texts)])
+    made = CheckOutcome(reports=[report(roots=(ROOT,), generated=graphs, texts=texts)])
     out = io.StringIO()
-    print_kernels(made, Console(file=out, width=200, markup=False), Details(graphs=True))
+    print_kernels(made, Terminal(out), Details(graphs=True))
     places = [out.getvalue().index(text) for text in texts.values()]
     assert places == sorted(places)
     shown = json.loads(as_json(made, Details(graphs=True)))["targets"][0]["graphs"]
     assert [(one["joint"], one["aten"]) for one in shown] == [(texts["j"], texts["f"]), (None, texts["b"])]
     out.truncate(0)
-    print_kernels(made, Console(file=out, width=200, markup=False))
+    print_kernels(made, Terminal(out))
     assert "def " not in out.getvalue()
     assert "aten" not in json.loads(as_json(made))["targets"][0]["graphs"][0]
 
@@ -112,10 +110,10 @@ def test_what_a_gpu_would_choose_from_is_told_in_short_and_whole_in_json() -> No
     tried = ("mm of a library", *(f"triton_mm BLOCK_K={size}" for size in range(20)))
     kernel = Kernel("extern_kernels.mm", KernelKind.EXTERN, 0, candidates=tried)
     graph = GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,))
-    made = Outcome(reports=[report(roots=(ROOT,), generated=(graph,))])
+    made = CheckOutcome(reports=[report(roots=(ROOT,), generated=(graph,))])
     out = io.StringIO()
-    print_kernels(made, Console(file=out, width=200, markup=False))
-    assert "a GPU decides between 21: mm of a library, triton_mm BLOCK_K=0, " in out.getvalue()
+    print_kernels(made, Terminal(out))
+    assert "autotuned on a GPU from 21: mm of a library, triton_mm BLOCK_K=0, " in out.getvalue()
     assert "BLOCK_K=4 and 15 more\n" in out.getvalue()
     (told,) = json.loads(as_json(made))["targets"][0]["graphs"][0]["kernels"]
     assert tuple(told["candidates"]) == tried
@@ -129,7 +127,7 @@ def test_a_comment_silences_a_finding_of_kernels_and_none_is_called_idle() -> No
     source = "x = 1  # fuselight: ignore[FL702]\ny = 1  # fuselight: ignore[{}]\n"
     for code, codes in (("FL701", []), ("FL702", ["FL701"])):
         path = f"{ROOT}/model.py"
-        made = Outcome(readings={path: read_source(path, source.format(code))})
+        made = CheckOutcome(readings={path: read_source(path, source.format(code))})
         assert [one.code for one in made.of_kernels(given)] == codes
 
 
@@ -147,24 +145,22 @@ def launched(compile_id: str, count: int) -> GeneratedGraph:
 def told(*graphs: GeneratedGraph) -> str:
     """What the terminal says of these graphs."""
     out = io.StringIO()
-    print_kernels(
-        Outcome(reports=[report(roots=(ROOT,), generated=graphs)]), Console(file=out, width=200, markup=False)
-    )
+    print_kernels(CheckOutcome(reports=[report(roots=(ROOT,), generated=graphs)]), Terminal(out))
     return out.getvalue()
 
 
 def test_of_equal_launches_the_time_is_of_all_and_what_each_moves_is_said_so() -> None:
     assert (
-        "mm x 8  extern, ~16 us together (launch-bound), each reads 2 KB, writes 1 KB, each 4 MFLOP\n"
+        "mm × 8  extern, ~16 µs in total (launch-bound), each reads 2 KB, writes 1 KB, each 4 MFLOP\n"
         in told(launched("0/0", 8))
     )
-    assert "mm  extern, ~2 us (launch-bound), reads 2 KB, writes 1 KB, 4 MFLOP\n" in told(launched("0/0", 1))
+    assert "mm  extern, ~2 µs (launch-bound), reads 2 KB, writes 1 KB, 4 MFLOP\n" in told(launched("0/0", 1))
 
 
 def test_the_total_says_that_graphs_were_compiled_again() -> None:
     again = told(launched("0/0", 1), launched("1/0_1", 1), launched("0/1", 1), launched("1/2", 1))
     assert (
-        "~8 us at the parts of the published rates that kernels reach; "
-        "2 graphs of these compiled again: one call need not run all of them\n" in again
+        "~8 µs at typical fractions of the published rates; "
+        "2 graphs are recompilations, so no single call runs them all\n" in again
     )
-    assert "that kernels reach\n" in told(launched("0/0", 1), launched("1/0_1", 1))
+    assert "the published rates\n" in told(launched("0/0", 1), launched("1/0_1", 1))

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import Analyse, InputsPlan, Target
+from fuselight.protocol import GenerateRequest, InputsPlan, Target
 from fuselight.report import Culprit, Failure, Report, Tier, data_key
-from fuselight_server.cli.outcome import Outcome
-from fuselight_server.cli.targets import Turn
-from fuselight_server.interpreters import Choice
+from fuselight_server.cli.outcome import CheckOutcome
+from fuselight_server.cli.targets import TargetRun
+from fuselight_server.interpreters import InterpreterChoice
 from tests.support.reports import report
 
 kernels: Any = importlib.import_module("fuselight_server.cli.kernels")
@@ -29,22 +29,21 @@ async def test_a_folder_is_made_for_kernels_and_for_no_failure(
     path.write_text("import torch\n")
     failures = (Failure(Culprit.USER, "exception", "no", "mend"),) if fails else ()
 
-    async def run(_turn: Turn) -> Report:
+    async def run(_run: TargetRun) -> Report:
         files = {str(path): data_key(path.read_bytes())}
         return report(tier=Tier.KERNELS, failures=failures, files=files)
 
-    monkeypatch.setattr(Turn, "run", run)
-    request = Analyse(
+    monkeypatch.setattr(TargetRun, "report", run)
+    request = GenerateRequest(
         id=1,
         generation=1,
         target=Target(str(path), "f", "function", 1, compiled=False),
         inputs=InputsPlan(),
         roots=(str(tmp_path),),
-        tier=Tier.KERNELS,
     )
     worker: Any = SimpleNamespace(hello=None)
-    outcome = Outcome()
-    await kernels._cached_or_run(Turn(request, worker, Choice("", ""), print), outcome)
+    outcome = CheckOutcome()
+    await kernels._cached_or_run(TargetRun(request, worker, InterpreterChoice("", ""), print), outcome)
     assert outcome.problems == []
     assert (tmp_path / ".fuselight").exists() is not fails
     assert fails or (tmp_path / ".fuselight" / ".gitignore").read_text() == "*\n"

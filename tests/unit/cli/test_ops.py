@@ -7,14 +7,13 @@ import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from fuselight.report import Culprit, Failure, Location, OperatorPath, Phase, Problem, Report, Stack
-from fuselight_server.cli.formats.ops_json import as_json
-from fuselight_server.cli.formats.ops_text import print_operators
+from fuselight_server.cli.formats.ops import as_json, print_operators
 from fuselight_server.cli.ops import OperatorSetError, exit_code, read_operator_set
-from fuselight_server.cli.outcome import Outcome
-from fuselight_server.kernels import Place
+from fuselight_server.cli.outcome import CheckOutcome
+from fuselight_server.cli.terminal import Terminal
+from fuselight_server.kernels import SourceLine
 from fuselight_server.kernels.operators import counts, lacks
 from tests.support.reports import report
 
@@ -54,7 +53,7 @@ def made(*paths: OperatorPath, problems: tuple[Problem, ...] = ()) -> Report:
 
 def text_of(given: Report, opset: str | None = None) -> str:
     out = io.StringIO()
-    print_operators(Outcome(reports=[given]), Console(file=out, width=60, markup=False), opset)
+    print_operators(CheckOutcome(reports=[given]), Terminal(out, width=60), opset)
     return out.getvalue()
 
 
@@ -69,30 +68,30 @@ def test_each_level_counts_as_often_as_calls_go_a_path() -> None:
 def test_what_is_lacking_is_told_by_operator_with_its_calls_and_lines() -> None:
     first, second = lacks(made(*PATHS))
     assert (first.operator, first.count) == ("aten.mm.default", 24)
-    assert list(first.places) == [Place(f"{ROOT}/model.py", 11)]
+    assert list(first.places) == [SourceLine(f"{ROOT}/model.py", 11)]
     assert list(second.calls) == ["torch.linalg.qr"]
 
 
 def test_text_tells_what_is_lacking_the_counts_and_the_paths() -> None:
     text = text_of(made(*PATHS), "prims")
-    assert "prims lacks 2 operators\n  aten.mm x 24 for torch.nn.functional.linear\n" in text
+    assert "prims lacks 2 operators\n  aten.mm × 24 for torch.nn.functional.linear\n" in text
     assert "      /w/model.py:11\n" in text
     assert "torch calls: 13 of 2 kinds\n  torch.nn.functional.linear 12, torch.linalg.qr 1\n" in text
-    assert "  torch.nn.functional.linear x 12  forward\n" in text
-    assert "      prims: prims.transpose, aten.mm, prims.mul x 2\n" in text
+    assert "  torch.nn.functional.linear × 12  forward\n" in text
+    assert "      prims: prims.transpose, aten.mm, prims.mul × 2\n" in text
     assert "      core ATen: the same\n" in text
     assert "      Inductor leaves to ATen: aten.linalg_qr\n" in text
 
 
 def test_text_says_when_nothing_is_lacking_or_captured() -> None:
     whole = OperatorPath("torch.sin", Phase.INFERENCE, at(3), aten=("aten.sin.default",))
-    assert "core-aten lacks nothing of it\n" in text_of(made(whole), "core-aten")
+    assert "core-aten supports every operator\n" in text_of(made(whole), "core-aten")
     assert "lacks" not in text_of(made(whole))
-    assert "no operators: nothing of it is captured\n" in text_of(made())
+    assert "no operators: nothing was captured\n" in text_of(made())
 
 
 def test_json_has_the_counts_the_paths_and_what_is_lacking() -> None:
-    data = json.loads(as_json(Outcome(reports=[made(*PATHS)]), "prims"))
+    data = json.loads(as_json(CheckOutcome(reports=[made(*PATHS)]), "prims"))
     (target,) = data["targets"]
     assert (data["schema"], data["opset"]) == (1, "prims")
     assert target["counts"]["aten"]["aten.mm.default"] == 12
@@ -108,7 +107,7 @@ def test_json_has_the_counts_the_paths_and_what_is_lacking() -> None:
 
 def test_the_page_names_every_key_of_the_json() -> None:
     page = (Path(__file__).parents[3] / "docs" / "operators.md").read_text(encoding="utf-8")
-    data = json.loads(as_json(Outcome(reports=[made(*PATHS)]), "prims"))
+    data = json.loads(as_json(CheckOutcome(reports=[made(*PATHS)]), "prims"))
     target = data["targets"][0]
     keys = {*data, *target, *target["lacking"][0], *target["paths"][0], *target["counts"]}
     assert sorted(key for key in keys if f"`{key}`" not in page) == []
@@ -126,11 +125,11 @@ def test_the_page_names_every_key_of_the_json() -> None:
     ],
 )
 def test_the_exit_code_says_whether_something_is_lacking(given: list[Report], code: int) -> None:
-    assert exit_code(Outcome(reports=given)) == code
+    assert exit_code(CheckOutcome(reports=given)) == code
 
 
 def test_a_problem_of_the_command_is_not_a_success() -> None:
-    assert exit_code(Outcome(reports=[made()], problems=[Problem("source", "x.py", "gone")])) == 2
+    assert exit_code(CheckOutcome(reports=[made()], problems=[Problem("source", "x.py", "gone")])) == 2
 
 
 def test_a_file_of_operators_has_one_a_line(tmp_path: Path) -> None:
@@ -145,9 +144,12 @@ def test_a_file_of_operators_has_one_a_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("aten.add\nadd two tensors\n", "line 2: 'add two tensors' is no operator"),
-        ("# nothing\n", "names no operator"),
-        (None, "is none of core-aten, prims, inductor, and no file of operators either: No such file"),
+        ("aten.add\nadd two tensors\n", "line 2: `add two tensors` is not an operator"),
+        ("# nothing\n", "has no operators"),
+        (
+            None,
+            "is neither a set (core-aten, prims, inductor) nor a readable file of operators: No such file",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, text: str | None, said: str) -> None:
@@ -167,5 +169,5 @@ def test_a_file_that_is_not_text_says_so(tmp_path: Path) -> None:
 
 
 def test_the_nearest_set_is_offered_for_a_name_that_is_none() -> None:
-    with pytest.raises(OperatorSetError, match="did you mean core-aten"):
+    with pytest.raises(OperatorSetError, match="Did you mean `core-aten`"):
         read_operator_set("core_aten")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fuselight.report import Problem
-from fuselight_server.cli.sources import Place, Sources, python_files, read_text
+from fuselight_server.cli.sources import CharacterSpan, SourceFiles, python_files, read_text
 from fuselight_server.finding import Span
 
 
@@ -51,22 +51,22 @@ def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path, data: bytes | N
     assert problem.what == str(path)
 
 
-def place(text: str, span: Span) -> Place:
-    return Sources({span.path: text.split("\n")}).place(span)
+def place(text: str, span: Span) -> CharacterSpan:
+    return SourceFiles({span.path: text.split("\n")}).place(span)
 
 
 def test_columns_are_counted_in_characters() -> None:
     span = Span("f", 1, 5, 1, 9)  # "é" is two bytes, the smiley four
-    assert place("é = \U0001f600x", span) == Place(1, 5, 1, 6)
+    assert place("é = \U0001f600x", span) == CharacterSpan(1, 5, 1, 6)
 
 
 def test_without_columns_it_is_the_line_from_its_first_character() -> None:
-    assert place("    return x  ", Span("f", 1)) == Place(1, 5, 1, 13)
+    assert place("    return x  ", Span("f", 1)) == CharacterSpan(1, 5, 1, 13)
 
 
 def test_a_span_over_lines_ends_on_the_last_one() -> None:
-    assert place("f(\n  x)", Span("f", 1, 0, 2, 4)) == Place(1, 1, 2, 5)
+    assert place("f(\n  x)", Span("f", 1, 0, 2, 4)) == CharacterSpan(1, 1, 2, 5)
 
 
 def test_a_place_outside_of_the_file_still_has_numbers() -> None:
-    assert place("x", Span("f", 7, 3, 7, 5)) == Place(7, 4, 7, 6)
+    assert place("x", Span("f", 7, 3, 7, 5)) == CharacterSpan(7, 4, 7, 6)

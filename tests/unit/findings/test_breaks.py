@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.report import Compile, Frame, Graph, Outcome
+from fuselight.report import Compile, Frame, Graph, Location, Outcome
 from fuselight_server.finding import Severity
 from fuselight_server.findings import findings
-from fuselight_server.findings.steps import _STEPS, first_step
-from fuselight_server.findings.titles import title_of
+from fuselight_server.findings.break_texts import _STEPS, first_step, title_of
 from tests.support.golden import expect
 from tests.support.reports import FILE, LIBRARY, at, broken, report
 
@@ -53,6 +52,39 @@ def test_a_break_in_a_library_shows_on_the_line_that_led_there() -> None:
     assert "inside a library, at layers.py:400" in one.message
 
 
+SOURCES = {
+    "    y = model.layers[0].generate(x, n=2)": ((8, 40), "generate"),
+    "    y = attend(x)": ((8, 17), "attend"),
+    "    größe = module.größe_von(x)": ((14, 35), "größe_von"),
+    "    return x + weights": ((11, 22), "x + weights"),  # no call: the operator's method is the library's
+    "    y = layers[0](x)": ((8, 20), "layers[0](x)"),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_break_in_a_library_marks_the_name_that_is_called(source: str) -> None:
+    columns, marked = SOURCES[source]
+    call = at(30, columns, function="forward")
+    inside = at(400, (0, 9), path=LIBRARY, function="attend")
+    (one,) = findings(report(breaks=(broken(call, inside),)), read_line=lambda _path, _line: source)
+    assert source.encode()[one.span.column : one.span.end_column].decode() == marked
+
+
+def test_a_call_over_several_lines_is_marked_by_its_name_alone() -> None:
+    lines = {30: "    y = (model", 31: "        .generate(", 32: "            x,", 33: "    ))"}
+    call = Location(FILE, 30, 9, 33, 5, function="forward")
+    inside = at(400, (0, 9), path=LIBRARY, function="attend")
+
+    def read(_path: str, line: int) -> str | None:
+        return lines.get(line)
+
+    (one,) = findings(report(breaks=(broken(call, inside),)), read_line=read)
+    assert (one.span.line, one.span.column, one.span.end_line, one.span.end_column) == (31, 9, 31, 17)
+    closing = Location(FILE, 33, function="forward")
+    (one,) = findings(report(breaks=(broken(closing, inside),)), read_line=read)
+    assert (one.span.line, one.span.column, one.span.end_line, one.span.end_column) == (31, 9, 31, 17)
+
+
 def test_dynamos_stand_ins_are_no_place_that_a_user_knows() -> None:
     stand_in = at(
         505, path="/env/lib/python3.11/site-packages/torch/_dynamo/polyfills/__init__.py", function="new"
@@ -71,7 +103,7 @@ def test_what_is_called_is_named_where_torch_names_it() -> None:
     assert one.title == "graph break: calls `tokenize`, which is marked torch.compiler.disable"
     said = "Dynamo does not know how to trace the function `None`"
     (one,) = findings(report(breaks=(broken(FORWARD, gb="GB0147", explanation=said),)))
-    assert one.title == "graph break: what is called here cannot be traced"
+    assert one.title == "graph break: this call cannot be traced"
     said = "Dynamo does not know how to trace the builtin `time.time.` This function is either"
     (one,) = findings(report(breaks=(broken(FORWARD, gb="GB0007", explanation=said),)))
     assert one.title == "graph break: `time.time` is not traced by torch.compile"
@@ -107,7 +139,7 @@ def test_the_code_is_the_cause_and_the_rest_of_the_chain_is_related() -> None:
     )
     (one,) = findings(report(breaks=(chain,)))
     assert (one.code, one.gb_ids) == ("GB0059", ("GB7000",))
-    assert "then ran into: graph break in loop" in one.message
+    assert "torch.compile also hit: graph break in loop" in one.message
 
 
 def test_a_break_without_an_id_has_a_code_of_ours() -> None:
@@ -137,7 +169,7 @@ def test_its_cost_is_counted_in_graphs_of_the_function() -> None:
     compiles = (compiled("0/0", 0, 5), compiled("2/0", 2, 9), compiled("1/0", 1, 3))
     (one,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
     assert one.cost[0] == (
-        "`Net.forward` is split into 2 graphs: 5 operators just before this line, 3 operators behind it"
+        "`Net.forward` is split into 2 graphs: 5 operators right before this line, 3 operators right after it"
     )
 
 
@@ -146,20 +178,20 @@ def test_recompilations_make_no_further_graphs() -> None:
     compiles = (compiled("0/0", 0, 5), compiled("0/1", 0, 6), compiled("1/0", 1, 3), compiled("1/1", 1, 3))
     (one,) = findings(report(frames=FRAMES, compiles=compiles, breaks=(broken(FORWARD),)))
     assert one.cost[0] == (
-        "`Net.forward` is split into 2 graphs: 5 operators just before this line, 3 operators behind it"
+        "`Net.forward` is split into 2 graphs: 5 operators right before this line, 3 operators right after it"
     )
 
 
 def test_without_compiles_no_cost_in_graphs_is_claimed() -> None:
     (one,) = findings(report(breaks=(broken(FORWARD),)))
-    assert one.cost == ("this line runs in eager, and nothing is fused across it",)
+    assert one.cost == ("this line runs in eager, and no kernel is fused across it",)
 
 
 def test_a_skipped_frame_costs_all_of_the_function() -> None:
     (one,) = findings(report(breaks=(broken(FORWARD, frame_skipped=True, operators=4),)))
     assert one.cost == (
         "all of `Net.forward` runs in eager, not only this line",
-        "4 operators before this line had been traced, and run in eager too",
+        "the 4 operators traced before this line run in eager too",
     )
 
 
@@ -175,13 +207,13 @@ def test_wording() -> None:
     expect(
         f"{one.title}\n{one.message}\n{one.target} | {one.inputs} | {one.torch}",
         """\
-        graph break: the data of a tensor decides which branch is taken
+        graph break: a branch depends on the data of a tensor
         Detected data-dependent branching (e.g. `if my_tensor.sum() > 0:`).
 
-        Cost: `Net.forward` is split into 2 graphs: 5 operators just before this line, 3 operators behind it; this line runs in eager, and nothing is fused across it.
+        Cost: `Net.forward` is split into 2 graphs: 5 operators right before this line, 3 operators right after it; this line runs in eager, and no kernel is fused across it.
 
         What to do:
-        - Compute both sides and choose with torch.where (or torch.cond), or take the decision outside of what is compiled, on a Python value that you pass in.
+        - Compute both sides and select with torch.where (or use torch.cond), or decide outside the compiled code on a Python value that you pass in.
         - Use `torch.cond` to express dynamic control flow.
         Net | directive on line 9: Net()(f32[4, 8]) | 2.13.0
         """,  # noqa: E501 - the text is as it is
@@ -221,7 +253,7 @@ def test_a_break_that_torchs_optimizers_ask_for_is_no_advice_to_the_user() -> No
     assert one.title == "graph break: torch's optimizers break the graph here by design"
     assert "graph_break()" not in one.message
     (other,) = findings(report(breaks=(broken(step, at(9, path=LIBRARY, function="scan"), gb="GB0025"),)))
-    assert other.title == "graph break: `scan` of a library asks for it"
+    assert other.title == "graph break: requested by `scan` in a library"
     (own,) = findings(report(breaks=(broken(step, gb="GB0025"),)))
-    assert own.title == "graph break: asked for by torch._dynamo.graph_break()"
+    assert own.title == "graph break: requested by torch._dynamo.graph_break()"
     assert own.hints

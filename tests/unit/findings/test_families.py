@@ -64,7 +64,7 @@ def test_a_resumption_that_was_skipped_is_called_the_rest_of_its_function() -> N
     compiled = Compile("0/0", 0, Outcome.COMPILED, graph=Graph(operators=2))
     (one,) = findings(report(frames=(Frame("f", at(20)),), compiles=(compiled,), not_compiled=(left,)))
     assert one.title == "the rest of `f` is not compiled: torch skipped it"
-    assert one.cost == ("the part of it that holds line 24 runs in eager",)
+    assert one.cost == ("the part with line 24 runs in eager",)
 
 
 def test_a_frame_without_tensors_that_eager_code_called_is_nobodys_wish() -> None:
@@ -152,7 +152,7 @@ def test_a_fixed_dimension_is_told_from_a_fixed_number() -> None:
     (number,) = findings(report(compiles=(symbol("n"),)))
     assert (size.code, size.title) == (
         "FL301",
-        "`x.size(0)` is fixed to 4, though it was asked to be dynamic",
+        "`x.size(0)` is fixed to 4 although it was marked dynamic",
     )
     assert (number.code, number.title) == ("FL302", "`n` is fixed to 4")
     assert (size.span.line, size.span.column) == (23, 4)
@@ -168,10 +168,10 @@ def test_guards_past_a_threshold_name_the_lines_that_made_them() -> None:
     given = report(frames=(Frame("Net.forward", at(20)),), compiles=(compiled,))
     (one,) = findings(given, thresholds=Thresholds(guard_count=1200))
     assert (one.code, one.span.line) == ("FL203", 20)
-    assert one.title == "`Net.forward` has 1200 guards and takes 80 us to check them"
+    assert one.title == "`Net.forward` has 1,200 guards and takes 80 µs to check them"
     assert [(item.span.line, item.message) for item in one.related] == [
-        (33, "this line made 700 guards"),
-        (34, "this line made 500 guards"),
+        (33, "this line created 700 guards"),
+        (34, "this line created 500 guards"),
     ]
     assert findings(given, thresholds=Thresholds(guard_count=1201)) == ()
     assert findings(given, thresholds=Thresholds(guard_count=0, guard_us=0)) == ()

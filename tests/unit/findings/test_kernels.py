@@ -1,4 +1,4 @@
-"""FL701 and FL702: operators without a kernel, and what is not replayed as a CUDA graph."""
+"""FL701 and FL702: operators without a kernel, and what is not captured as a CUDA graph."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_operator_without_a_kernel_is_information_on_its_line_with_the_cost_i
     assert (one.code, one.severity, one.span.line) == ("FL701", Severity.INFORMATION, 14)
     assert one.title == "no kernel is generated for `aten.linalg_qr`: ATen's own kernel is called"
     assert one.cost == (
-        "it is not fused with what is around it: 1.5 MB go through memory for it, likely ~3 us on H100",
+        "it is not fused with the operators around it: 1.5 MB of memory traffic, likely ~3 µs on H100",
     )
     assert "fuselight ops" in one.message
     assert [other.span.line for other in one.related] == [30]
@@ -60,8 +60,8 @@ def test_launches_of_one_operator_on_one_line_are_one_finding() -> None:
     elsewhere = fallback("aten.linalg_qr.default", line=15, launch=2)
     first, second = findings(generated(*twice, elsewhere))
     assert (first.count, first.span.line, second.count, second.span.line) == (2, 14, 1, 15)
-    assert first.cost[0].endswith("3 MB go through memory for it, likely ~6 us on H100")
-    assert first.cost[1] == "2 launches of it"
+    assert first.cost[0].endswith("3 MB of memory traffic, likely ~6 µs on H100")
+    assert first.cost[1] == "2 launches"
 
 
 @pytest.mark.parametrize(
@@ -111,16 +111,16 @@ def test_an_operator_without_a_line_is_told_on_the_target() -> None:
         )
     )
     assert one.span.line == 10
-    assert one.cost == ("it is not fused with what is around it",)
+    assert one.cost == ("it is not fused with the operators around it",)
 
 
 @pytest.mark.parametrize(
     ("reason", "title"),
     [
-        ("mutated inputs (2 instances)", "it writes into a tensor that it was given"),
+        ("mutated inputs (2 instances)", "it writes into an input tensor"),
         ("CUDAGraph-unsafe custom ops", "a custom operator is marked as unsafe for CUDA graphs"),
         ("cpu ops", "part of it is not on the GPU"),
-        ("unbacked binding ops", "a size in it varies or depends on data"),
+        ("unbacked binding ops", "it has a size that varies or depends on data"),
         ("something that torch will say one day", "something that torch will say one day"),
     ],
 )
@@ -129,7 +129,7 @@ def test_a_graph_that_is_not_replayed_says_why_in_plain_words(reason: str, title
     kernels = tuple(fallback("aten.mm.default", kind=KernelKind.EXTERN, launch=n) for n in range(7))
     (one,) = findings(generated(*kernels, cudagraph_skips=skips))
     assert (one.code, one.severity, one.span.line) == ("FL702", Severity.WARNING, 12)
-    assert one.title == f"not replayed as a CUDA graph: {title}"
+    assert one.title == f"not captured as a CUDA graph: {title}"
     assert one.cost[0].startswith("up to 7 kernels are launched one by one")
     assert reason.partition(" (")[0] in one.message
 

@@ -47,7 +47,7 @@ def test_the_same_value_changing_again_is_one_finding_with_the_later_changes_lis
         report(recompiles=(again(SIZE), again(failed("x.size(0) was 4, now 9"), compile_id="0/2")))
     )
     assert one.count == 2
-    assert "It changed again:\n- x.size(0) was 4, now 9" in one.message
+    assert "Later changes:\n- x.size(0) was 4, now 9" in one.message
 
 
 def test_the_calls_of_a_loop_stand_on_one_line_and_are_one_place() -> None:
@@ -58,10 +58,10 @@ def test_the_calls_of_a_loop_stand_on_one_line_and_are_one_place() -> None:
         (one,) = findings(report(compiles=compiles, recompiles=(again(SIZE, caller=caller),)))
         return [(item.span.line, item.message) for item in one.related if item.span.line > 30]
 
-    assert told(loop) == [(40, "this call brought the new value; the earlier compile [0/0] was for it too")]
+    assert told(loop) == [(40, "triggered by this call, as was the earlier compile [0/0]")]
     assert told(at(41)) == [
-        (41, "this call brought the new value"),
-        (40, "the earlier compile [0/0] was for this call"),
+        (41, "triggered by this call"),
+        (40, "the earlier compile [0/0] was triggered by this call"),
     ]
 
 
@@ -73,7 +73,7 @@ def test_two_values_read_on_one_line_are_two_findings() -> None:
 def test_all_failing_guards_of_the_nearest_entry_are_shown() -> None:
     other = failed("FLAG was 1, now 2", kind="EQUALS_MATCH", source="FLAG")
     (one,) = findings(report(recompiles=(again(SIZE, other),)))
-    assert "These guards failed too:\n- FLAG was 1, now 2" in one.message
+    assert "Other failed guards:\n- FLAG was 1, now 2" in one.message
 
 
 def test_a_setting_of_torch_comes_before_its_consequences() -> None:
@@ -94,7 +94,7 @@ def test_the_recompilation_that_the_limit_stopped_is_part_of_the_limits_finding(
     )
     (one,) = findings(report(recompiles=(again(SIZE, compile_id=None),), not_compiled=(limit,)))
     assert (one.code, one.span.line) == ("FL102", 20)
-    assert "The call that went over it: x.size(0) was 4, now 7." in one.message
+    assert "The call that exceeded it: x.size(0) was 4, now 7." in one.message
     assert "mark_dynamic(x, 0)" in one.hints[0]
 
 
@@ -109,17 +109,17 @@ def test_wording() -> None:
         recompiled: x.size(0) was 4, now 7
         `Net.forward` was compiled again because a guard of its compiled code failed.
 
-        These guards failed too:
+        Other failed guards:
         - FLAG was 1, now 2
 
         Cost: `Net.forward` was compiled once more.
 
         What to do:
-        - Say before the first call that it varies: torch._dynamo.mark_dynamic(x, 0).
+        - Mark the size as dynamic before the first call: torch._dynamo.mark_dynamic(x, 0).
         - Or compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes.
-        - Pass `FLAG` as a tensor, whose value no guard checks.
-        9: this call brought the new value, Net()(f32[4, 8])
-        20: `Net.forward` is what was compiled again
+        - Pass `FLAG` as a tensor, whose value has no guard.
+        9: triggered by this call, Net()(f32[4, 8])
+        20: `Net.forward` was compiled again
         """,
     )
 

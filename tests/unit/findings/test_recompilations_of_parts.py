@@ -41,7 +41,7 @@ def test_a_part_behind_a_break_that_differs_alike_is_told_with_the_function() ->
     assert one.title == "recompiled: x.size(0) was 4, now 7"
     assert one.cost == (
         "`Net.forward` was compiled once more",
-        "so was the part of it after the graph break on line 25",
+        "its part after the graph break on line 25 was compiled again too",
     )
 
 
@@ -51,7 +51,7 @@ def test_a_part_that_differs_in_something_else_too_stays_a_finding_about_that() 
     first, second = in_parts(again(SIZE), again(carried, number, compile_id="1/1"))
     assert (first.span.line, second.span.line) == (22, 26)
     assert second.title == "recompiled: n was 3, now 4"
-    assert "failed too:\n- y.size(0) was 4, now 7" in second.message
+    assert "Other failed guards:\n- y.size(0) was 4, now 7" in second.message
     assert len(second.hints) == 1, "what the first finding gives advice for needs none here"
 
 
@@ -108,7 +108,7 @@ def test_an_argument_stays_an_input_without_the_break() -> None:
     (one,) = findings(report(frames=(part,), compiles=compiles, recompiles=(again(SIZE),)))
     assert one.hints == (
         (
-            "Compile with torch.compile(..., dynamic=True), or mark the dimension of the input that it comes from with "
+            "Compile with torch.compile(..., dynamic=True), or mark the dimension of the input it comes from with "
             "torch._dynamo.mark_dynamic"
         ),
     )

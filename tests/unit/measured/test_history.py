@@ -12,8 +12,17 @@ import pytest
 from fuselight.codec import decode, encode
 from fuselight.report import Report, TargetRef
 from fuselight_server.measured import history
-from fuselight_server.measured.comparison import as_json, compare, said
-from fuselight_server.measured.history import History, NotKeptError, Run, branch, dump, forget, load, run_of
+from fuselight_server.measured.history import (
+    BenchmarkRun,
+    History,
+    NotKeptError,
+    branch,
+    dump,
+    forget,
+    load,
+    run_of,
+)
+from fuselight_server.measured.history_diff import as_json, changes_in_words, compare
 from fuselight_server.measured.view import View
 from fuselight_server.store import Store
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row
@@ -37,7 +46,7 @@ def text(line: int) -> str:
     return f"y{line} = f(x)"
 
 
-def made(report: Report, texts: dict[int, str] | None = None) -> Run:
+def made(report: Report, texts: dict[int, str] | None = None) -> BenchmarkRun:
     run = run_of(report, ROOT, lambda _path, line: (texts or {}).get(line, text(line)))
     assert run is not None
     return run
@@ -45,15 +54,15 @@ def made(report: Report, texts: dict[int, str] | None = None) -> Run:
 
 def test_a_change_is_told_by_configuration_and_line() -> None:
     found = compare(made(timed((42, 100.0), (50, 10.0))), made(timed((42, 112.0), (50, 10.0), us=112.0)))
-    assert said(found, made(timed())) == (
-        "default: +12%, 100 us -> 112 us",
-        "+12%, line 42: 100 us -> 112 us",
+    assert changes_in_words(found, made(timed())) == (
+        "default: +12%, 100 µs -> 112 µs",
+        "+12%, line 42: 100 µs -> 112 µs",
     )
 
 
 def test_a_change_within_both_spreads_is_not_told_as_one() -> None:
     found = compare(made(timed((42, 100.0), spread=0.1)), made(timed((42, 112.0), us=112.0, spread=0.1)))
-    assert said(found, made(timed())) == ()
+    assert changes_in_words(found, made(timed())) == ()
     shown = as_json(found, VIEW)
     assert [one["change"] for one in (*shown["configurations"], *shown["lines"])] == [None, None, None]
 
@@ -77,7 +86,7 @@ def test_lines_are_paired_where_they_moved(now: tuple[tuple[int, float], ...], t
 def test_new_lines_and_lines_that_are_gone_are_told_as_such() -> None:
     after = made(timed((42, 100.0), (60, 5.0)))
     found = compare(made(timed((42, 100.0), (50, 10.0))), after)
-    assert said(found, after) == ("gone, line 50 of then: 10 us", "new, line 60: 5 us")
+    assert changes_in_words(found, after) == ("gone, line 50 of then: 10 µs", "new, line 60: 5 µs")
     gone, new, _ = as_json(found, VIEW)["lines"]
     assert (gone["place"]["text"], gone["place"]["path"], gone["after_us"]) == (
         text(50),
@@ -112,7 +121,7 @@ def test_runs_are_kept_closed_to_others_and_read_again(tmp_path: Path) -> None:
     assert here.keep(made(timed((42, 100.0)))) is not None
     (past,) = here.runs()
     assert (past.id, past.when, past.device) == ("20260101T120000Z", WHEN.format(1), "NVIDIA H200")
-    assert past.label == "torch 2.13.0, inference, default 3.0x"
+    assert past.label == "torch 2.13.0, inference, default 3.0×"
     run = here.newest()
     assert run is not None
     assert run.line(FILE, 42) == text(42)

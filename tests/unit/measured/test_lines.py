@@ -18,11 +18,11 @@ from fuselight.report import (
     MeasuredConfiguration,
     MeasuredLaunch,
 )
-from fuselight_server.kernels import Place
+from fuselight_server.kernels import SourceLine
 from fuselight_server.kernels.shares import shares
 from fuselight_server.measured.lines import exact, kernel_of, times_by_line
 from fuselight_server.measured.rates import rates
-from fuselight_server.measured.where import parts
+from fuselight_server.measured.time_split import parts
 from tests.support.measured import GPU, gap, graph, kernel, profile, ran, row
 from tests.support.reports import FILE, ROOT
 
@@ -78,14 +78,14 @@ def test_a_measured_kernel_is_shared_as_its_estimate_is() -> None:
     fused = kernel(3, 4, 4)
     found = {line.place: line for line in times_by_line(made(ran(0, 30.0), kernels=(fused,)), ROOTS)}
     assert {place: line.us / 30 for place, line in found.items()} == shares(fused, ROOTS)
-    assert found[Place(FILE, 3)].fused_with == {Place(FILE, 4)}
-    assert found[Place(FILE, 3)].kernels == 1
-    assert found[Place(FILE, 3)].range.spread == pytest.approx(0.01)
+    assert found[SourceLine(FILE, 3)].fused_with == {SourceLine(FILE, 4)}
+    assert found[SourceLine(FILE, 3)].kernels == 1
+    assert found[SourceLine(FILE, 3)].range.spread == pytest.approx(0.01)
 
 
 def test_what_no_graph_launched_is_on_its_line_or_on_none() -> None:
     (first, second) = times_by_line(made(ran(None, 9.0, line=7), ran(None, 1.0)), ROOTS)
-    assert (first.place, float(first.us), first.kernels) == (Place(FILE, 7), 9.0, 0)
+    assert (first.place, float(first.us), first.kernels) == (SourceLine(FILE, 7), 9.0, 0)
     assert (second.place, float(second.us)) == (None, 1.0)
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from fuselight.codec import decode, encode
 from fuselight.report import Report, TargetRef
-from fuselight_server.measured.comparison import compare
-from fuselight_server.measured.gone import read, remove, runs_of_gone
-from fuselight_server.measured.history import ENDING, History, Run, run_of
-from fuselight_server.measured.moved import take_along
+from fuselight_server.measured.history import ENDING, BenchmarkRun, History, run_of
+from fuselight_server.measured.history_diff import compare
+from fuselight_server.measured.orphaned_history import read, remove, runs_of_gone
+from fuselight_server.measured.renamed_history import take_along
 from fuselight_server.store import Store
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row
 from tests.support.reports import FILE
@@ -40,7 +40,7 @@ def keep(path: Path, target: str = "Net", *, day: int = 1, us: float = 30.0) -> 
     return history
 
 
-def only(history: History) -> Run:
+def only(history: History) -> BenchmarkRun:
     (past,) = history.runs()
     run = history.read(past.id)
     assert run is not None

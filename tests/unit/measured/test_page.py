@@ -16,7 +16,7 @@ import pytest
 
 from fuselight.codec import DecodeError
 from fuselight.report import CompileStep, Culprit, Device, Failure, GapKind, Problem, TensorError
-from fuselight_server.kernels import Place
+from fuselight_server.kernels import SourceLine
 from fuselight_server.measured.causes import Cause, causes
 from fuselight_server.measured.details import NO_LINES
 from fuselight_server.measured.exports import (
@@ -63,7 +63,7 @@ def made(**around: Any) -> dict[str, Any]:
 
 def keys_of(name: str) -> set[str]:
     """The fields of an interface of the extension, which a test of its own compiles."""
-    source = (Path(__file__).parents[3] / "extension/src/bench_messages.ts").read_text(encoding="utf-8")
+    source = (Path(__file__).parents[3] / "extension/src/bench/messages.ts").read_text(encoding="utf-8")
     (body,) = re.findall(rf"export interface {name} {{\n(.*?)\n}}", source, re.DOTALL)
     return set(re.findall(r"readonly (\w+):", re.sub(r"\{[^{}]*\}", "", body)))
 
@@ -104,7 +104,7 @@ def test_a_row_has_its_speedup_its_spread_and_what_failed() -> None:
     assert (default["us"], default["clock"], default["spread"]) == (100.0, "wall", pytest.approx(0.01))
     assert failed["failure"] == "out of memory. Give it smaller inputs"
     assert failed["us"] is None
-    assert failed["notes"] == ["measured behind the others, as there was no memory for it beside them"]
+    assert failed["notes"] == ["measured separately: not enough memory to run alongside the others"]
     accuracy = default["accuracy"]
     assert accuracy["text"] == (
         "not as eager within a tolerance of 0.0001 (1 tensor against float64); first differs in torch.relu"
@@ -122,21 +122,21 @@ def test_the_first_operator_that_differs_is_named_once() -> None:
 @pytest.mark.parametrize(("us", "is_told"), [(90.0, True), (150.0, False), (390.0, False), (41_000.0, True)])
 def test_a_profile_of_calls_unlike_the_timed_ones_is_told_of(us: float, is_told: bool) -> None:  # noqa: FBT001
     told = page(benchmark(row("eager"), row("default", us, profile=SHOWN)), VIEW)["notes"]
-    about = "with the profiler on, a call took 200 us as default ("
+    about = "with the profiler on, a call took 200 µs as default ("
     assert [note.startswith(about) for note in told] == [True] * is_told
 
 
 def test_profiles_of_other_calls_are_told_of_in_one_note() -> None:
     rows = [row(name, 41.0, profile=SHOWN) for name in ("eager", "default")]
     (note,) = page(benchmark(*rows), VIEW)["notes"]
-    assert "200 us as eager (41 us without) and 200 us as default (41 us without): lines, " in note
+    assert "200 µs as eager (41 µs without) and 200 µs as default (41 µs without): lines, " in note
 
 
 def test_what_has_no_times_yet_says_nothing_of_what_was_measured() -> None:
     unfinished = {"finished": False}
     assert page(benchmark(row("eager", None), of=unfinished), VIEW)["notes"] == []
     (note,) = page(benchmark(row("eager"), of=unfinished), VIEW)["notes"]
-    assert note.startswith("the benchmark is not at its end")
+    assert note.startswith("partial: still running")
 
 
 def test_a_profile_adds_up_and_lists_what_is_not_joined() -> None:
@@ -188,7 +188,7 @@ def test_lines_are_shown_where_they_are_now() -> None:
         VIEW.uri_of,
         VIEW.read_line,
         VIEW.shown,
-        lambda at: None if at.line == 9 else Place(at.path, at.line + 1),
+        lambda at: None if at.line == 9 else SourceLine(at.path, at.line + 1),
     )
     lines = page(FULL, view)["profiles"]["default"]["lines"]
     assert [line["place"]["line"] for line in lines] == [3, 4, 12], "a line that is gone has no time"
@@ -198,10 +198,10 @@ def test_notes_say_what_makes_the_numbers_doubtful() -> None:
     assert made(notes=("another run went on",))["notes"] == [
         "another run went on",
         "the device's L2 cache was cleared before each timed call",
-        "not known: the guards: torch does not say",
+        "unknown: the guards: torch does not say",
     ]
     unfinished = benchmark(row("eager"), of={"finished": False})
-    assert "not at its end" in page(unfinished, VIEW)["notes"][0]
+    assert "still running or stopped" in page(unfinished, VIEW)["notes"][0]
 
 
 def test_a_run_without_measurements_says_what_failed() -> None:

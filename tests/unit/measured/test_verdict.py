@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fuselight.report import Clock, Culprit, Failure, GapKind, LaunchKind, MeasuredConfiguration, Work
-from fuselight_server.kernels import Place
+from fuselight_server.kernels import SourceLine
 from fuselight_server.measured.causes import Cause, Statement
-from fuselight_server.measured.comparing import LEAST, Range, change, clock_of, shown_of
+from fuselight_server.measured.timing_stats import LEAST, Range, change, clock_of, shown_of
 from fuselight_server.measured.verdict import slower, verdict
 from tests.support.measured import benchmark, gap, graph, kernel, measured, profile, ran, row, timing, wrong
 from tests.support.reports import FILE, at, broken
@@ -28,7 +28,7 @@ def causes(*rows: MeasuredConfiguration, **parts: Any) -> list[Cause]:
 
 def test_faster_says_how_much_and_when_the_compile_has_paid_off() -> None:
     headline, compiled = said(row("eager", 300.0), row("default", 100.0))
-    assert headline.text == "default is 3.0x as fast as eager: 100 us +- 1% instead of 300 us +- 1%"
+    assert headline.text == "default is 3.0× as fast as eager: 100 µs ± 1% vs. 300 µs ± 1%"
     assert compiled.cause is Cause.COMPILE
     assert compiled.text == "its cold compile takes 2 s, which pays off after about 10,000 calls"
 
@@ -37,23 +37,24 @@ def test_the_fastest_that_is_right_is_the_headline() -> None:
     headline, *rest = said(
         row("eager", 300.0), row("default", 100.0), row("max-autotune", 50.0, accuracy=wrong())
     )
-    assert headline.text.startswith("default is 3.0x")
+    assert headline.text.startswith("default is 3.0×")
     (failed,) = [one for one in rest if one.cause is Cause.ACCURACY]
-    assert failed.text == "max-autotune gives other results than eager does in output"
+    assert failed.text == "max-autotune gives different results from eager in output"
 
 
 def test_where_all_are_wrong_the_headline_says_so() -> None:
     headline, *rest = said(row("eager", 300.0), row("default", 100.0, accuracy=wrong(first=(at(12),))))
-    assert headline.text.endswith("but its results are not eager's")
-    assert Statement(Cause.ACCURACY, rest[-1].text, Place(FILE, 12)) == rest[-1]
+    assert headline.text.endswith("its results differ from eager's")
+    assert Statement(Cause.ACCURACY, rest[-1].text, SourceLine(FILE, 12), "default") == rest[-1]
 
 
 def test_slower_says_by_how_much() -> None:
     headline, compiled = said(row("eager", 100.0), row("default", 150.0))
-    assert compiled.text == "its cold compile takes 2 s, which later calls do not win back"
+    assert compiled.text == "its cold compile takes 2 s, which later calls do not recover"
     assert headline == Statement(
         Cause.SLOWER,
-        "default is slower than eager: it takes 1.50x the time, 150 us +- 1% instead of 100 us +- 1%",
+        "default takes 1.50× the time of eager: 150 µs ± 1% vs. 100 µs ± 1%",
+        configuration="default",
     )
 
 
@@ -69,9 +70,9 @@ def test_unsteady_times_are_told_apart_only_where_all_their_rounds_are() -> None
 
     near, far = said(row("eager", 100.0), of(80.0))[0], said(row("eager", 100.0), of(20.0))[0]
     assert near.cause is Cause.UNSTEADY
-    assert near.text.startswith(
-        "whether default is faster than eager cannot be said, as the times of default vary too much: 80 us"
-    )
+    assert near.text.startswith("Too noisy to call: default 80 µs ± 20%, eager 100 µs ± 1%")
+    ranges = said(row("eager", 100.0), of(80.0))[1]
+    assert ranges.text == "rounds ranged from 48 µs to 112 µs (default) and 98 µs to 102 µs (eager)"
     assert far.cause is Cause.FASTER
     assert "(unsteady)" in far.text
 
@@ -83,14 +84,14 @@ def test_unsteady_times_are_told_apart_only_where_all_their_rounds_are() -> None
         (GapKind.SYNC, Cause.WAITING, "waiting for the device"),
         (GapKind.COPY, Cause.COPIES, "copies between host and device"),
         (GapKind.EAGER, Cause.BREAKS, "calls that were not compiled"),
-        (GapKind.HOST, Cause.HOST, "Python, and all else on the host"),
+        (GapKind.HOST, Cause.HOST, "Python and other work on the host"),
     ],
 )
 def test_what_takes_a_part_of_the_call_is_told_with_its_line(kind: GapKind, cause: Cause, words: str) -> None:
     shown = profile([ran(0, 60.0)], [gap(kind, 40.0, 14, "aten::item")])
     rest = said(row("eager", 100.0), row("default", 150.0, generated=(graph(kernel(3)),), profile=shown))
     (found,) = [one for one in rest if one.cause is cause]
-    assert found == Statement(cause, f"40% of a call goes into {words} (aten::item): 40 us", Place(FILE, 14))
+    assert found == Statement(cause, f"40% of a call is {words} (aten::item): 40 µs", SourceLine(FILE, 14))
 
 
 def test_what_takes_little_is_not_told() -> None:
@@ -107,11 +108,9 @@ def test_launches_are_told_with_what_would_replay_them_on_a_gpu_alone() -> None:
         (found,) = [each for each in said(row("eager", 100.0), one) if each.cause is Cause.LAUNCHES]
         return found.text
 
-    assert text(one) == "80% of a call goes into launching 212 kernels, while none runs: 80 us"
+    assert text(one) == "80% of a call is launching 212 kernels, while the device is idle: 80 µs"
     on_gpu = replace(one, device=timing(150.0, clock=Clock.DEVICE))
-    assert text(on_gpu).endswith(
-        "mode='reduce-overhead' replays them as one CUDA graph, where that is possible"
-    )
+    assert text(on_gpu).endswith("mode='reduce-overhead' replays them as one CUDA graph where possible")
     assert "reduce-overhead" not in text(replace(on_gpu, cudagraphs=True))
 
 
@@ -122,7 +121,7 @@ def test_breaks_and_recompilations_are_told_with_their_line() -> None:
         breaks=(broken(at(21)),),
     )
     told = {one.cause: one for one in found}
-    assert told[Cause.BREAKS].place == Place(FILE, 21)
+    assert told[Cause.BREAKS].place == SourceLine(FILE, 21)
     assert told[Cause.BREAKS].text.startswith("2 graph breaks: ")
     assert told[Cause.RECOMPILATIONS].text.startswith("1 recompilation: ")
 
@@ -136,8 +135,8 @@ def test_kernels_that_are_slower_than_eager_are_named() -> None:
     one = row("default", 150.0, generated=(graph(kernel(3, 4), kernel(9, launch=1)),), profile=shown)
     found = said(eager((3, 20.0), (4, 20.0), (9, 10.0)), one)
     (slow,) = [each for each in found if each.cause is Cause.KERNEL]
-    assert slow.text == "the kernels of lines 3-4 take 90 us, in eager 40 us: triton_0"
-    assert slow.place == Place(FILE, 3)
+    assert slow.text == "the kernels of lines 3-4 take 90 µs, vs. 40 µs in eager: triton_0"
+    assert slow.place == SourceLine(FILE, 3)
 
 
 @pytest.mark.parametrize(
@@ -158,28 +157,26 @@ def test_kernels_that_cannot_be_compared_are_not_called_slow(
 def test_memory_traffic_is_told_where_kernels_are_near_the_bandwidth() -> None:
     one = row("default", 150.0, generated=(graph(kernel(3)),), profile=profile([ran(0, 1.2)]))
     (found,) = [each for each in said(row("eager", 100.0), one) if each.cause is Cause.MEMORY]
-    assert "100% of the kernels' time runs at 70% or more of the device's memory bandwidth" in found.text
+    assert "100% of the kernel time runs at 70% or more of the device's memory bandwidth" in found.text
     far = replace(one, profile=profile([ran(0, 12.0)]))
     assert Cause.MEMORY not in causes(row("eager", 100.0), far)
 
 
 def test_what_failed_is_told_last_and_eager_first() -> None:
     headline, failed = said(row("eager", 100.0), row("max-autotune", None, failure=FAILURE))
-    assert headline.text == "eager takes 100 us +- 1%; no other configuration was measured"
+    assert headline.text == "eager takes 100 µs ± 1%; no other configuration was measured"
     assert failed.text == "max-autotune could not be measured: out of memory"
     (so_far,) = said(row("eager", 100.0), row("default", None), of={"finished": False})
     assert so_far.text.endswith("; no other configuration has a time yet")
     without, time = said(row("eager", None, failure=FAILURE), row("default", 100.0))
-    assert without.text == (
-        "eager could not be measured, so that there is nothing to compare with: out of memory"
-    )
-    assert time.text == "default takes 100 us +- 1%"
+    assert without.text == ("eager could not be measured, so there is nothing to compare with: out of memory")
+    assert time.text == "default takes 100 µs ± 1%"
 
 
 @pytest.mark.parametrize(("us", "unsteady"), [(100.0, False), (100.0, True), (300.0, False), (20.0, False)])
 def test_a_headline_of_results_that_are_wrong_says_so(us: float, unsteady: bool) -> None:  # noqa: FBT001
     fast = row("default", wall=timing(us, 0.01, unsteady=unsteady), accuracy=wrong())
-    assert said(row("eager", 100.0), fast)[0].text.endswith(", but its results are not eager's")
+    assert said(row("eager", 100.0), fast)[0].text.endswith("; its results differ from eager's")
 
 
 def test_slower_is_a_claim_that_the_spread_carries() -> None:

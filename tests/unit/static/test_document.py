@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fuselight_server.static import whole
+from fuselight_server.static import file_reader
 from fuselight_server.static.document import SourceDocument, read_source
 from fuselight_server.static.facts import Facts
 from fuselight_server.static.syntax import read_chunk
@@ -146,7 +146,7 @@ def test_one_keystroke_reads_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
         read.append(data)
         return read_chunk(data)
 
-    monkeypatch.setattr(whole, "read_chunk", counted)
+    monkeypatch.setattr(file_reader, "read_chunk", counted)
     document = SourceDocument("m.py", "".join(f"def f{n}(x):\n    return x\n" for n in range(100)))
     before = document.reading()
     read.clear()

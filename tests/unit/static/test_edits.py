@@ -16,13 +16,14 @@ from fuselight_server.static.edits import (
     insert_ignore,
     insert_inputs_stub,
     insert_mark_dynamic,
+    move_directive,
     remove_ignore,
 )
 
 
 def applied(text: str, edits: list[TextEdit]) -> str:
     document = SourceDocument("m.py", text)
-    for edit in sorted(edits, key=lambda edit: edit.span.line, reverse=True):
+    for edit in sorted(edits, key=lambda edit: (edit.span.line, edit.span.column), reverse=True):
         span = edit.span
         assert span.column is not None
         assert span.end_line is not None
@@ -64,6 +65,27 @@ def test_a_stub_for_each_kind_of_signature(definition: str) -> None:
     assert [d.text for t in written.targets if t.name == "f" for d in t.directives] == [STUBS[definition]]
     parse_directive(STUBS[definition])
     assert written.directive_problems == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("def f(x): ...  # fuselight: f(1)\n", "# fuselight: f(1)\ndef f(x): ...\n"),
+        (
+            "import a\n@a\ndef f(x):\n    # fuselight: f(1)\n    return x\n",
+            "import a\n# fuselight: f(1)\n@a\ndef f(x):\n    return x\n",
+        ),
+        ("f = g()  # why  # fuselight: f(1)", "# fuselight: f(1)\nf = g()  # why"),
+    ],
+)
+def test_a_misplaced_directive_is_moved_to_where_it_counts(before: str, after: str) -> None:
+    (problem,) = read_source("m.py", before).directive_problems
+    assert problem.move_above is not None
+    moved = applied(before, move_directive("m.py", before, problem.span.line, problem.move_above))
+    assert moved == after
+    reading = read_source("m.py", moved)
+    assert reading.directive_problems == ()
+    assert [d.text for t in reading.targets for d in t.directives] == ["f(1)"]
 
 
 def test_a_stub_keeps_indentation_line_ends_and_decorators() -> None:

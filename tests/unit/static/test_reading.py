@@ -60,8 +60,10 @@ def test_a_directive_says_where_its_text_starts() -> None:
     [
         ("# fuselight: f(\ndef f(): ...\n", 1, "(", "never closed"),
         ("# fuselight: f(é, f33[4])\ndef f(): ...\n", 1, None, ""),
-        ("def f(): ...  # fuselight: f()\n", 1, "f()", "a line of its own"),
-        ("# fuselight: f()\n\ndef f(): ...\n", 1, "f()", "nothing to compile below"),
+        ("def f(): ...  # fuselight: f()\n", 1, "f()", "move it to its own line above `f` (line 1)"),
+        ("def f():\n    # fuselight: f()\n    ...\n", 2, "f()", "move it to its own line above `f` (line 1)"),
+        ("# fuselight: g()\n\ndef f(): ...\n", 1, "g()", "`g` is not a top-level name of this file"),
+        ("# fuselight: {}()\n\ndef f(): ...\n", 1, "{}()", "it calls no name of this file"),
         (
             "x = 1  # fuselight: ignore[GB1, nonsense]\n",
             1,
@@ -84,6 +86,42 @@ def test_problems_have_their_range(source: str, line: int, marked: str | None, m
     assert problem.span.line == line
     assert text[problem.span.column : problem.span.end_column].decode() == marked
     assert message in problem.message
+
+
+def test_a_directive_at_the_top_level_serves_the_name_that_it_calls() -> None:
+    reading = read("""
+        import torch
+        class Net(torch.nn.Module):
+            def forward(self, x): ...
+        # fuselight: Net()(f32[4])
+
+        net = Net()
+        net = torch.compile(net)
+        # fuselight: net(f32[2])
+        print(net)
+        # fuselight: net(f32[1])
+        def step(x): ...
+        # fuselight: Net().forward(f32[3])
+    """)
+    assert reading.directive_problems == ()
+    assert owned(reading) == {
+        "Net": ["Net()(f32[4])"],
+        "Net.forward": ["Net().forward(f32[3])"],
+        "net": ["net(f32[2])"],
+        "step": ["net(f32[1])"],  # directly above a definition it belongs to that
+    }
+
+
+def test_directives_of_a_target_are_in_the_order_of_the_file() -> None:
+    reading = read("""
+        # fuselight: f(f32[1])
+
+        # fuselight: f(f32[2])
+        def f(x): ...
+
+        # fuselight: f(f32[3])
+    """)
+    assert owned(reading) == {"f": ["f(f32[1])", "f(f32[2])", "f(f32[3])"]}
 
 
 def test_ignores() -> None:
@@ -149,6 +187,16 @@ def test_main_imports_and_provider() -> None:
 def test_the_line_of_a_syntax_error(source: str, line: int | None) -> None:
     error = read_source("m.py", source).syntax_error
     assert (error and error.line) == line
+
+
+@pytest.mark.parametrize(
+    "above", ["# fuselight: f(f32[2])\n", "\n# fuselight: f(f32[2])\n\n", "\ufeff# fuselight: f(f32[2])\n"]
+)
+@pytest.mark.parametrize("decorator", ["@torch.compile\n", "@torch.compile\n# why\n@other\n"])
+def test_a_decorator_below_a_comment_may_begin_the_file(above: str, decorator: str) -> None:
+    reading = read_source("m.py", f"{above}{decorator}def f(x):\n    return x\ny = 1\n")
+    assert reading.syntax_error is None
+    assert owned(reading) == {"f": ["f(f32[2])"]}
 
 
 SOURCE = """import torch

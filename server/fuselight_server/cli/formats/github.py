@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.cli.sources import shown_path
+from fuselight_server.cli.terminal import printable
 from fuselight_server.finding import Severity
 
 if TYPE_CHECKING:
-    from fuselight_server.cli.outcome import Outcome
+    from fuselight_server.cli.outcome import CheckOutcome
     from fuselight_server.finding import Finding
 
 _LEVELS = {
@@ -22,14 +23,14 @@ _LEVELS = {
 }
 
 
-def as_github(outcome: Outcome) -> str:
+def as_github(outcome: CheckOutcome) -> str:
     """The outcome as workflow commands, one a line."""
     lines = [_command(finding, outcome) for finding in outcome.findings]
     lines += [f"::error title=Fuselight::{_data(f'{item.what}: {item.why}')}" for item in outcome.problems]
     return "\n".join(lines)
 
 
-def _command(finding: Finding, outcome: Outcome) -> str:
+def _command(finding: Finding, outcome: CheckOutcome) -> str:
     place = outcome.sources.place(finding.span)
     properties = {
         "file": shown_path(finding.span.path),
@@ -44,7 +45,7 @@ def _command(finding: Finding, outcome: Outcome) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text.replace("\r", "\n")).replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -13,14 +13,14 @@ from fuselight_server.findings.counts import counts
 
 if TYPE_CHECKING:
     from fuselight.report import Problem, Report
-    from fuselight_server.cli.outcome import Outcome
-    from fuselight_server.cli.sources import Sources
+    from fuselight_server.cli.outcome import CheckOutcome
+    from fuselight_server.cli.sources import SourceFiles
     from fuselight_server.finding import Finding, Span
 
 SCHEMA = 1
 
 
-def as_json(outcome: Outcome) -> str:
+def as_json(outcome: CheckOutcome) -> str:
     """The outcome as JSON text."""
     problems = [_problem(problem, None) for problem in outcome.problems]
     for report in outcome.reports:
@@ -39,7 +39,7 @@ def severity_word(finding: Finding) -> str:
     return finding.severity.name.lower()
 
 
-def finding_as_json(finding: Finding, sources: Sources) -> dict[str, Any]:
+def finding_as_json(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
     """One finding, by the keys that docs/report.md names."""
     return {
         **_place(finding.span, sources),
@@ -60,7 +60,7 @@ def finding_as_json(finding: Finding, sources: Sources) -> dict[str, Any]:
     }
 
 
-def _place(span: Span, sources: Sources) -> dict[str, Any]:
+def _place(span: Span, sources: SourceFiles) -> dict[str, Any]:
     place = sources.place(span)
     return {
         "path": span.path,

@@ -6,18 +6,20 @@ Invariant: every result names a rule of the run, and carries a fingerprint that 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from fuselight.version import version
-from fuselight_server import catalogue
 from fuselight_server.cli.baseline import fingerprint
 from fuselight_server.cli.sources import shown_path
 from fuselight_server.finding import Severity
+from fuselight_server.findings import catalogue
 
 if TYPE_CHECKING:
-    from fuselight_server.cli.outcome import Outcome
-    from fuselight_server.cli.sources import Sources
+    from fuselight_server.cli.outcome import CheckOutcome
+    from fuselight_server.cli.sources import SourceFiles
     from fuselight_server.finding import Finding, Span
 
 _LEVELS = {
@@ -28,7 +30,7 @@ _LEVELS = {
 }
 
 
-def as_sarif(outcome: Outcome) -> str:
+def as_sarif(outcome: CheckOutcome) -> str:
     """The outcome as SARIF text."""
     rules = {finding.code: finding for finding in outcome.findings}
     order = {code: index for index, code in enumerate(sorted(rules))}
@@ -73,7 +75,7 @@ def _rule(code: str, example: Finding) -> dict[str, Any]:
     return rule
 
 
-def _result(finding: Finding, rule: int, outcome: Outcome) -> dict[str, Any]:
+def _result(finding: Finding, rule: int, outcome: CheckOutcome) -> dict[str, Any]:
     sources = outcome.sources
     return {
         "ruleId": finding.code,
@@ -95,11 +97,17 @@ def _result(finding: Finding, rule: int, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _location(span: Span, sources: Sources) -> dict[str, Any]:
+def _relative_uri(path: str) -> str:
+    """`a%20b.py`: encoded, with `./` where a colon would make the start of a name a scheme."""
+    encoded = quote(os.fsencode(path), safe="/:~!$&'()*+,;=@")
+    return f"./{encoded}" if ":" in encoded.partition("/")[0] else encoded
+
+
+def _location(span: Span, sources: SourceFiles) -> dict[str, Any]:
     place, shown = sources.place(span), shown_path(span.path)
-    uri = Path(span.path).as_uri() if Path(shown).is_absolute() else shown
+    is_absolute = Path(shown).is_absolute()
     return {
-        "artifactLocation": {"uri": uri},
+        "artifactLocation": {"uri": Path(span.path).as_uri() if is_absolute else _relative_uri(shown)},
         "region": {
             "startLine": place.line,
             "startColumn": place.column,

@@ -1,0 +1,112 @@
+"""Frames that run in eager mode, and why.
+
+Invariant: one NotCompiled per frame and cause. It names the user's function, never a resume function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import CodeType
+
+from fuselight import torch_api
+from fuselight.dynamo import breaks, stacks
+from fuselight.report import Location, Mismatch, NotCompiled, NotCompiledKind, Stack
+from fuselight.report.exception_text import first_line, safe_text
+from fuselight.trace import reasons
+
+_LIMIT_TITLE = "Dynamo recompile limit exceeded"
+_GENERATOR_TITLE = "Attempt to trace generator"
+_EMPTY = "No ops traced for the FX graph"
+_TOLD_ELSEWHERE = (
+    "no tensor-related objects found in frame",
+    "an error was suppressed during compilation",
+    "compilation failed with a custom frame execution strategy",
+    "frame is already Dynamo-generated code",
+)
+
+
+def refused(
+    kind: NotCompiledKind, code: CodeType, reason: str, caller: Stack, call: int | None
+) -> NotCompiled:
+    """A frame that runs in eager mode, located at its `def` line."""
+    return NotCompiled(
+        kind, stacks.qualified_name(code), stacks.def_location(code), reason, caller=caller, call=call
+    )
+
+
+def is_graph_break(error: BaseException) -> bool:
+    """Whether the exception means that Dynamo does not support something and falls back to eager mode."""
+    return isinstance(error, (torch_api.exceptions.Unsupported, torch_api.exceptions.UserError))
+
+
+def is_limit(error: BaseException) -> bool:
+    """Whether the exception says that the recompile limit was reached."""
+    return safe_text(error).startswith(_LIMIT_TITLE) or type(error).__name__ == "RecompileLimitExceeded"
+
+
+def limit_reached(
+    code: CodeType, limit: str, entries: Sequence[Mismatch], *, caller: Stack, call: int | None
+) -> NotCompiled:
+    """The frame has been compiled as often as the setting `limit` allows."""
+    accumulated = limit.startswith("accumulated")
+    kind = NotCompiledKind.ACCUMULATED_LIMIT if accumulated else NotCompiledKind.RECOMPILE_LIMIT
+    value = torch_api.setting(limit)
+    reason = f"torch._dynamo.config.{limit} ({value}) is reached: calls that no cache entry fits run in eager"
+    last = next((failure.difference for entry in entries for failure in entry.failures), None)
+    return NotCompiled(
+        kind=kind,
+        function=stacks.qualified_name(code),
+        location=stacks.def_location(code),
+        reason=reason if last is None else f"{reason}. The last time, {last}",
+        gb_id=torch_api.gb_ids().get(_LIMIT_TITLE),
+        caller=caller,
+        call=call,
+    )
+
+
+def fell_back(error: BaseException, code: CodeType, *, caller: Stack, call: int | None) -> NotCompiled:
+    """A frame that continues in eager mode because of an exception."""
+    message = safe_text(getattr(error, "msg", None) or error, 200_000)
+    cause = reasons.read_reasons(message)[0]
+    if not is_graph_break(error):
+        kind = NotCompiledKind.COMPILER_ERROR
+        inner = getattr(error, "inner_exception", None) or error
+        reason = f"{type(inner).__name__}: {first_line(inner)}"
+    elif cause.title == _GENERATOR_TITLE or message.startswith("generator"):
+        kind, reason = NotCompiledKind.GENERATOR, cause.explanation or cause.title
+    else:
+        kind, reason = NotCompiledKind.SKIPPED, cause.title
+    return NotCompiled(
+        kind=kind,
+        function=stacks.qualified_name(code),
+        location=stacks.def_location(code),
+        reason=reason,
+        stack=stacks.from_summaries(torch_api.real_stack(error)),
+        gb_id=breaks.gb_id(cause),
+        caller=caller,
+        call=call,
+    )
+
+
+def skipped(reason: str, code: CodeType, *, caller: Stack, call: int | None) -> NotCompiled | None:
+    """A frame that torch skipped. None if another hook reports it in more detail or nobody asked to compile it."""
+    if reason in _TOLD_ELSEWHERE or code.co_name in {"<module>", "__setattr__"}:
+        return None
+    if _EMPTY in reason:
+        if stacks.resumes_at(code) is not None:
+            return None  # the rest of a function after its last graph break is often only a `return`
+        return refused(NotCompiledKind.NO_TENSORS, code, "its trace holds no tensor operation", caller, call)
+    kind = NotCompiledKind.DISABLED if "disabled" in reason else NotCompiledKind.SKIPPED
+    return refused(kind, code, reason, caller, call)
+
+
+def disabled(target: object) -> NotCompiled | None:
+    """A target that never reaches Dynamo, because `torch.compiler.disable` covers it or its `forward`."""
+    reason = torch_api.disabled_reason(target)
+    if reason is None:
+        return None
+    code = torch_api.code_of(target)
+    where = stacks.def_location(code) if code is not None else Location("", 0)
+    name = stacks.qualified_name(code) if code is not None else type(target).__name__
+    words = "torch.compiler.disable is on it, so torch.compile does nothing"
+    return NotCompiled(NotCompiledKind.DISABLED, name, where, f"{words}: {reason}" if reason else words)

@@ -1,0 +1,348 @@
+"""Explains a failed guard with the names of the user's code: `x.size(0) was 4, now 7`.
+
+Invariant: `was` comes from what the guard recorded at compile time, `now` from the value that failed the guard. An
+unknown value is None; the text then states only what was checked.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import functools
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fuselight import torch_api
+from fuselight.trace.sources import in_user_words
+
+_SHORT = 80
+_TENSOR = re.compile(
+    r"check_tensor\(.*?, (?P<kind>[\w.]+), DispatchKeySet\((?P<keys>[^)]*)\), torch\.(?P<dtype>\w+), "
+    r"device=(?P<device>\w+), requires_grad=(?P<grad>\w+), size=(?P<size>\[[^\]]*\]), stride=(?P<stride>\[[^\]]*\])"
+)
+_IDENTITY = re.compile(
+    r"___check_(?P<what>obj|type)_id\((?P<source>.*), (?P<id>\d+)\)(?:, type=<class '(?P<kind>[^']+)'>)?"
+)
+_CONTAINS = re.compile(r"(?P<absent>not )?___dict_contains\((?P<key>.*?), (?P<source>.*)\)$")
+_SET_CONTAINS = re.compile(r"(?P<absent>not )?(?:frozen)?set\.__contains__\((?P<source>.*), (?P<key>.*)\)$")
+_KEY = re.compile(r"list\((?P<of>.+)\)\[(?P<number>\d+)\]$")
+_HAS = re.compile(
+    r"(?P<absent>not )?hasattr\((?P<source>.*), '(?P<name>\w+)'\)(?: == (?P<value>True|False))?$"
+)
+_MARKS = {
+    "_dynamo_dynamic_indices": "marked dynamic",
+    "_dynamo_weak_dynamic_indices": "marked as perhaps dynamic",
+    "_dynamo_unbacked_indices": "marked unbacked",
+    "_dynamo_strict_unbacked_indices": "marked strictly unbacked",
+    "_dynamo_static_indices": "marked static",
+}
+_STATE_WORDS = {
+    "num_threads": "the number of threads",
+    "deterministic_algorithms": "the setting for deterministic algorithms",
+    "deterministic_algorithms_warn_only": "the setting to only warn of what is not deterministic",
+}
+_LAZY = {"Conjugate": "a lazily conjugated view", "Negative": "a lazily negated view"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`text` is whole words; `was` and `now` are those of its first part."""
+
+    text: str
+    was: str | None = None
+    now: str | None = None
+
+
+def changed(what: str, was: str, now: str) -> Difference:
+    """`what` had one value when it was compiled and has another now."""
+    return Difference(f"{what} was {was}, now {now}", was, now)
+
+
+def short(value: object) -> str:
+    """A value in few words: shapes for tensors, names for functions and classes, a bounded repr for the rest."""
+    if isinstance(value, torch.Tensor):
+        return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {list(value.shape)}"
+    if isinstance(value, torch.nn.Module):
+        return f"a {type(value).__name__}"
+    name = object_name(value)
+    if name is not None:
+        return name
+    if isinstance(value, (list, tuple, dict, set, frozenset)):
+        items = value.values() if isinstance(value, dict) else value
+        if len(value) > 4 or any(isinstance(item, (torch.Tensor, torch.nn.Module)) for item in items):  # noqa: PLR2004 - more do not fit a line
+            return f"a {type(value).__name__} of {len(value)}"
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - the user's __repr__
+        text = object.__repr__(value)
+    return text if len(text) <= _SHORT and "\n" not in text else f"{text.splitlines()[0][: _SHORT - 3]}..."
+
+
+def object_name(value: object) -> str | None:
+    """The name of an object that is guarded by identity; None if it has no name."""
+    if isinstance(value, enum.Enum):
+        return str(value)
+    qualname = getattr(value, "co_qualname", None) or getattr(value, "__qualname__", None)
+    if not isinstance(qualname, str):
+        name = getattr(value, "co_name", None)
+        return name if isinstance(name, str) else None
+    if qualname.startswith("_VariableFunctionsClass."):
+        return f"torch.{qualname.partition('.')[2]}"
+    module = getattr(value, "__module__", None)
+    prefix = "" if module in {None, "builtins", "__main__"} else f"{module}."
+    return prefix + qualname
+
+
+def kind_name(value: object) -> str:
+    """The type of a value, as `list` or `torch.nn.modules.linear.Linear`."""
+    kind = type(value)
+    home = "" if kind.__module__ in {"builtins", "__main__"} else f"{kind.__module__}."
+    return home + kind.__qualname__
+
+
+def explain(  # noqa: PLR0911 - one return a form of guard
+    part: str, *, value: object, evaluate: Callable[[str], object], objects: Mapping[int, str]
+) -> Difference:
+    """What the failure of one expression of a guard means.
+
+    `value` is what the guard looks at, `evaluate` reads an expression against the new call (it may raise), `objects`
+    names what was guarded by identity at compile time.
+    """
+    if part.startswith("check_tensor("):
+        return _explain_tensor(part, value)
+    if found := _IDENTITY.match(part):
+        return _explain_identity(found, value, objects)
+    if found := _CONTAINS.match(part) or _SET_CONTAINS.match(part):
+        where, key = in_user_words(found["source"]), found["key"]
+        return Difference(
+            f"{key} was {'not ' if found['absent'] else ''}in {where}, now it is{' not' if not found['absent'] else ''}"
+        )
+    if found := _HAS.match(part):
+        return _explain_attribute(found)
+    if part.startswith("___check_global_state()"):
+        return explain_global_state(part)
+    if part.startswith("___check_torch_function_mode_stack"):
+        return Difference("the stack of torch function modes is another one")
+    return _explain_expression(part, evaluate)
+
+
+def _explain_tensor(part: str, value: object) -> Difference:
+    found = _TENSOR.match(part)
+    where = in_user_words(_first_argument(part))
+    if not isinstance(value, torch.Tensor):
+        return changed(where, "a tensor", short(value))
+    if found is None:
+        return Difference(f"{where} is a tensor of another kind, now {short(value)}", now=short(value))
+    sizes, strides = ast.literal_eval(found["size"]), ast.literal_eval(found["stride"])
+    dtype, grad = str(value.dtype).removeprefix("torch."), str(value.requires_grad)
+    device = _device_of(found["keys"], found["device"])
+    differences = []
+    if found["kind"] != type(value).__name__:
+        differences.append(changed(f"the type of {where}", found["kind"], type(value).__name__))
+    if found["dtype"] != dtype:
+        differences.append(changed(f"{where}.dtype", found["dtype"], dtype))
+    if device is not None and device != _device_text(value.device, device):
+        differences.append(changed(f"{where}.device", device, _device_text(value.device, device)))
+    if found["grad"] != grad:
+        differences.append(changed(f"{where}.requires_grad", found["grad"], grad))
+    if len(sizes) != value.dim():
+        differences.append(changed(f"{where}.dim()", str(len(sizes)), str(value.dim())))
+    else:
+        moved = [(i, was) for i, was in enumerate(sizes) if was is not None and was != value.size(i)]
+        differences += [changed(f"{where}.size({i})", str(was), str(value.size(i))) for i, was in moved]
+        if not moved and value.layout is torch.strided:
+            now = value.stride()
+            differences += [
+                changed(f"{where}.stride({i})", str(was), str(now[i]))
+                for i, was in enumerate(strides)
+                if was is not None and was != now[i]
+            ]
+    if not differences:
+        return _explain_keys(where, found["keys"], value)
+    return Difference("; ".join(d.text for d in differences[:4]), differences[0].was, differences[0].now)
+
+
+def _explain_keys(where: str, keys: str, value: torch.Tensor) -> Difference:
+    was, now = set(keys.split(", ")), torch_api.dispatch_keys(value)
+    gone, new = sorted(was - now), sorted(now - was)
+    if value.is_inference():
+        return Difference(f"{where} is an inference tensor now, which it was not")
+    if len(gone) + len(new) == 1 and (key := (gone + new)[0]) in _LAZY:
+        return Difference(
+            f"{where} is {_LAZY[key]} now, which it was not"
+            if new
+            else f"{where} was {_LAZY[key]}, now it is not"
+        )
+    words = [f"no longer {key}" for key in gone] + [f"now {key}" for key in new]
+    return Difference(
+        f"the dispatch keys of {where} differ: {', '.join(words) or 'by the modes that are on'}"
+    )
+
+
+def _device_of(keys: str, index: str) -> str | None:
+    for key, name in (("CUDA", "cuda"), ("XPU", "xpu"), ("MPS", "mps"), ("Meta", "meta"), ("CPU", "cpu")):
+        if key in keys.split(", "):
+            return name if index == "None" else f"{name}:{index}"
+    return None
+
+
+def _device_text(device: torch.device, like: str) -> str:
+    return str(device) if ":" in like or device.type != like else device.type
+
+
+def _explain_identity(found: re.Match[str], value: object, objects: Mapping[int, str]) -> Difference:
+    where = in_user_words(found["source"])
+    kind = (found["kind"] or "").removeprefix("builtins.").removeprefix("__main__.") or None
+    if found["what"] == "type":
+        if kind is None:
+            return Difference(f"the type of {where} changed, now {kind_name(value)}", now=kind_name(value))
+        return changed(f"the type of {where}", kind, kind_name(value))
+    singletons = {id(value): repr(value) for value in (None, True, False, ...)}
+    was, now = singletons.get(int(found["id"])) or objects.get(int(found["id"])), short(value)
+    if was is None or was == now:
+        kind = "function" if kind == "code" else kind  # functions are compared by their code
+        return Difference(f"{where} is another {kind or 'object'} than before: {now}", now=now)
+    return changed(where, was, now)
+
+
+def _explain_attribute(found: re.Match[str]) -> Difference:
+    where, name = in_user_words(found["source"]), found["name"]
+    was_there = not found["absent"] and found["value"] != "False"
+    if name in _MARKS:
+        return Difference(
+            f"{where} was {'' if was_there else 'not '}{_MARKS[name]}, now it is{' not' if was_there else ''}"
+        )
+    if was_there:
+        return changed(f"{where}.{name}", "set", "absent")
+    return changed(f"{where}.{name}", "absent", "set")
+
+
+def explain_global_state(part: str) -> Difference:
+    """Which part of torch's global state changed: grad mode, autocast, the default dtype, ..."""
+    _, _, recorded = part.partition(" against ")
+    now = torch_api.global_state()
+    try:
+        before = json.loads(recorded)
+    except ValueError:
+        before = None
+    if not isinstance(before, dict) or now is None:
+        return Difference("torch's global state changed (grad mode, autocast, default dtype, threads, ...)")
+    differences = []
+    for key in sorted(before.keys() & now.keys()):
+        if before[key] == now[key]:
+            continue
+        if key == "autocast_state":
+            differences.append(_explain_autocast(before[key], now[key]))
+        elif key == "default_dtype":
+            differences.append(Difference("the default dtype changed"))
+        else:
+            words = _STATE_WORDS.get(key) or key.replace("_", " ")
+            differences.append(changed(words, _state_text(before[key]), _state_text(now[key])))
+    if not differences:
+        return Difference("torch's global state changed")
+    return Difference("; ".join(d.text for d in differences), differences[0].was, differences[0].now)
+
+
+def _explain_autocast(before: Any, now: Any) -> Difference:
+    was_on, is_on = any(before.get("enabled", ())), any(now.get("enabled", ()))
+    if was_on != is_on:
+        return changed("autocast", _state_text(was_on), _state_text(is_on))
+    return Difference("autocast changed its dtypes or devices")
+
+
+def _state_text(value: object) -> str:
+    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def _explain_expression(  # noqa: PLR0911 - one return a form of expression
+    part: str, evaluate: Callable[[str], object]
+) -> Difference:
+    words = in_user_words(part)
+    try:
+        tree = ast.parse(part, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return Difference(f"{words} no longer holds")
+    if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
+        left, right, operator = tree.left, tree.comparators[0], tree.ops[0]
+        if isinstance(operator, (ast.Eq, ast.Is)):
+            if _is_value(right):
+                return _explain_value(left, right, evaluate)
+            if isinstance(operator, ast.Is):
+                names = " and ".join(in_user_words(ast.unparse(side)) for side in (left, right))
+                return Difference(f"{names} were the same object, now they are not")
+        if isinstance(operator, ast.NotEq) and _is_length(left) and _is_value(right):
+            # the root words a check that failed as what is true now: `len(L['d']) != 1`
+            return _explain_value(left, right, evaluate)
+        if not _is_value(right) and not _is_value(left):
+            values = ", ".join(_evaluated(side, evaluate) or "?" for side in (left, right))
+            return Difference(f"{words} no longer holds: {values}")
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not) and not _is_value(tree.operand):
+        now = _evaluated(tree.operand, evaluate)
+        return changed(in_user_words(ast.unparse(tree.operand)), "empty", now if now is not None else "not")
+    facts = [(name, _evaluated_text(name, evaluate)) for name in _sources_in(tree)]
+    known = ", ".join(f"{in_user_words(name)} is {value}" for name, value in facts if value is not None)
+    now = facts[0][1] if len(facts) == 1 else None
+    return Difference(f"{words} no longer holds{': ' + known if known else ''}", now=now)
+
+
+def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], object]) -> Difference:
+    where, was = in_user_words(ast.unparse(left)), ast.unparse(right)
+    where = {"utils_device.CURRENT_DEVICE": "the default device"}.get(where, where)
+    if found := _KEY.match(where):
+        where = f"key {found['number']} of {found['of']}"
+    now = _evaluated(left, evaluate)
+    if now is None:
+        return Difference(f"{where} was {was}", was)
+    return changed(where, was, now)
+
+
+def _is_length(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
+
+
+def _is_value(node: ast.expr) -> bool:
+    return not any(isinstance(item, ast.Name) and item.id in {"L", "G"} for item in ast.walk(node))
+
+
+def _evaluated(node: ast.expr, evaluate: Callable[[str], object]) -> str | None:
+    return _evaluated_text(ast.unparse(node), evaluate)
+
+
+def _evaluated_text(expression: str, evaluate: Callable[[str], object]) -> str | None:
+    try:
+        return short(evaluate(expression))
+    except Exception:  # noqa: BLE001 - what cannot be read is not reported
+        return None
+
+
+def _sources_in(tree: ast.expr) -> list[str]:
+    """The largest sources in an expression: `L['x'].size()[0]`, not `L['x']`."""
+    found: list[str] = []
+
+    def visit(node: ast.AST) -> None:
+        if (
+            isinstance(node, (ast.Subscript, ast.Attribute))
+            and isinstance(node, ast.expr)
+            and not _is_value(node)
+        ):
+            text = ast.unparse(node)
+            if text not in found:
+                found.append(text)
+            return
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(tree)
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _first_argument(part: str) -> str:
+    """`S` of `check_tensor(S, Parameter, ...`; a source may hold commas of its own."""
+    head, marker, _ = part.partition(", DispatchKeySet(")
+    return head[len("check_tensor(") :].rpartition(", ")[0] if marker else part

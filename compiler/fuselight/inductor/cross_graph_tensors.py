@@ -1,0 +1,132 @@
+"""Tensors that one graph of a target returns and the next graph takes: a graph break sends them through memory.
+
+Invariant: a tensor crosses graphs if its storage came out of the graph that ran last; real tensors are held by weak
+reference. If AOTAutograd's inputs or outputs do not match Dynamo's, nothing is reported.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fuselight import virtual_gpu
+from fuselight.report import Handed
+from fuselight.virtual_gpu import Access, Touched
+
+
+@dataclass(frozen=True)
+class WrittenTensor:
+    """An output of a graph, and the launch that writes it."""
+
+    launch: int
+    accesses: frozenset[Access]
+    elements: tuple[int, int]
+    generated: bool
+    kept: bool
+    """Whether the graph keeps it for its backward graph."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """An input of the current graph that the graph before it returned."""
+
+    graph: int
+    written: WrittenTensor
+    bytes: int
+
+
+class Handing:
+    """The tensors that pass between the graphs of a target."""
+
+    def __init__(self) -> None:
+        self._outputs: dict[int, dict[int, WrittenTensor]] = {}
+        self._counts: dict[int, int] = {}
+        self._last: tuple[int, dict[int, weakref.ref[torch.Tensor]]] = (-1, {})
+
+    def given(self, real: Sequence[Any]) -> dict[int, Given]:
+        """The inputs that the graph that ran last returned, by position."""
+        graph, alive = self._last
+        made = {
+            virtual_gpu.storage_of(tensor)[0]: position
+            for position, ref in alive.items()
+            if (tensor := ref()) is not None
+        }
+        found = {}
+        for position, tensor in enumerate(real):
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            output = made.get(virtual_gpu.storage_of(tensor)[0])
+            written = None if output is None else self._outputs.get(graph, {}).get(output)
+            if written is not None:
+                found[position] = Given(graph, written, tensor.numel() * tensor.element_size())
+        return found
+
+    def wrote(
+        self, graph: int, names: Sequence[str], touched: Sequence[Touched], kept: frozenset[int]
+    ) -> None:
+        """Code of `graph` is generated; `names` are those of its outputs that are Dynamo's."""
+        self._counts[graph] = len(names)
+        outputs = self._outputs[graph] = {}
+        for position, name in enumerate(names):
+            writers = [index for index, one in enumerate(touched) if name and name in one.writes]
+            if len(writers) == 1:
+                one = touched[writers[0]]
+                outputs[position] = WrittenTensor(
+                    writers[0], one.writes[name], one.elements, one.generated, position in kept
+                )
+
+    def noting(self, graph: int, forward: Callable[..., Any]) -> Callable[..., Any]:
+        """`forward`, wrapped to record that `graph` made its results."""
+
+        def run(*args: Any) -> Any:
+            made = forward(*args)
+            outputs = made if isinstance(made, (tuple, list)) else ()
+            aligned = outputs if len(outputs) == self._counts.get(graph) else ()
+            self._last = (
+                graph,
+                {
+                    index: weakref.ref(one)
+                    for index, one in enumerate(aligned)
+                    if isinstance(one, torch.Tensor)
+                },
+            )
+            return made
+
+        return run
+
+
+def read_handed(
+    given: Mapping[int, Given], names: Sequence[str], touched: Sequence[Touched], kept: frozenset[str]
+) -> tuple[Handed, ...]:
+    """How a graph with inputs `names` uses the inputs `given`; those in `kept` are saved for backward."""
+    out = []
+    for position, one in sorted(given.items()):
+        name = names[position]
+        readers = tuple(index for index, launch in enumerate(touched) if name in launch.reads)
+        fusible = tuple(index for index in readers if _fits(one.written, touched[index], name))
+        if readers:
+            out.append(
+                Handed(
+                    name, one.bytes, one.graph, one.written.launch, readers, fusible,
+                    kept=one.written.kept or name in kept,
+                )
+            )  # fmt: skip
+    return tuple(out)
+
+
+def _fits(written: WrittenTensor, reader: Touched, name: str) -> bool:
+    """Whether Inductor could have fused the two: its scheduler's own rule, for equal ways through the tensor."""
+    if not (written.generated and reader.generated) or len(written.accesses) != 1:
+        return False
+    if not written.accesses <= reader.reads[name]:
+        return False
+    (results, each), (others, others_each) = written.elements, reader.elements
+    if (each == 1) == (others_each == 1):
+        return (results, each) == (others, others_each)
+    if each == 1:
+        return results in {others, others * others_each}
+    return others in {results, results * each}

@@ -1,0 +1,301 @@
+"""Bisection of a wrong configuration: finds the first line whose operator, when compiled, makes the results differ.
+
+The search goes by graph first (the first N captured graphs go to the suspect backend), then by operator within that
+graph. Each trial is judged by the same rules as the whole. Invariant: a line is named only if a trial with its operator
+compiled failed and a trial without it passed; otherwise a message says what is still open.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any
+
+import torch
+
+from fuselight import torch_api
+from fuselight.measure.accuracy.narrowing import SECONDS, Narrowed, SpentError, kernel_of, narrow
+from fuselight.measure.accuracy.partial_compile import (
+    Backend,
+    Captured,
+    Operator,
+    compile_stretch,
+    read_captured,
+)
+from fuselight.measure.accuracy.results import CallResults
+from fuselight.report import Accuracy, GeneratedGraph, Stack
+
+Run = Callable[[Backend], CallResults]
+"""Builds the target again with the same seeds, compiles it with the backend, makes one call and returns its results."""
+
+_WORDS = 200
+
+
+@dataclass(frozen=True)
+class First:
+    """The first operator that differs, or the reason why none is named."""
+
+    words: str
+    stack: Stack = ()
+    operator: str = ""
+    graph: str | None = None
+    """Compile id."""
+    trials: int = 0
+
+
+def find_first(
+    run: Run,
+    suspect: Backend,
+    judge: Callable[[CallResults], Accuracy],
+    *,
+    trials: int = 40,
+    seconds: float = SECONDS,
+    first_seconds: float = 0.0,
+) -> First:
+    """Bisect a failure. Calls `run` at most `trials` times, and stops before a call would exceed `seconds`.
+
+    The previous call predicts how long a call takes; the first is assumed to take `first_seconds`, as the cold compile
+    did.
+
+    Every call begins with `torch.compiler.reset()`, which discards earlier compiled code, so bisect after everything
+    else is measured. If `run` raises, that trial stays undecided. A `run` with several suspects, such as a source with
+    several torch.compile calls, calls the backend with `suspect=`.
+    """
+    trying = _Trying(run, suspect, judge, trials=trials, seconds=seconds, takes=first_seconds)
+    try:
+        found = _find(trying)
+    finally:
+        torch.compiler.reset()
+    return replace(found, trials=trying.made)
+
+
+def with_first(accuracy: Accuracy, first: First, generated: Sequence[GeneratedGraph] = ()) -> Accuracy:
+    """Add the bisection's result and the kernel that computes the operator to the verdict."""
+    wrong = [one.what for one in accuracy.tensors if not one.passed]
+    backward = bool(wrong) and all(what.startswith("gradient of ") for what in wrong)
+    kernel = kernel_of(
+        first.stack, generated, operator=first.operator, compile_id=first.graph, backward=backward
+    )
+    return replace(
+        accuracy,
+        why="; ".join(filter(None, (accuracy.why, first.words))),
+        first=first.stack,
+        first_operator=first.operator,
+        first_graph=first.graph,
+        first_kernel=kernel,
+    )
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """A range of operators of one graph that are compiled."""
+
+    graph: int
+    first: int
+    end: int
+
+
+class _Trying:
+    """Runs trials: the suspect compiles some captured graphs, and a range of operators of one of them."""
+
+    def __init__(
+        self,
+        run: Run,
+        suspect: Backend,
+        judge: Callable[[CallResults], Accuracy],
+        *,
+        trials: int,
+        seconds: float,
+        takes: float,
+    ) -> None:
+        self._run, self._suspect, self._judge = run, suspect, judge
+        self._most, self._seconds, self._until = trials, seconds, time.monotonic() + seconds
+        self._takes = takes
+        self._graphs: range | None = range(0)
+        self._stretch: _Stretch | None = None
+        self._seen = 0
+        self.made = 0
+        self.captured: list[Captured] = []
+        self.error = ""
+        """Message of the last trial that raised."""
+
+    def fails(self, graphs: range | None, stretch: _Stretch | None = None) -> bool | None:
+        """Whether the results differ with these graphs (None: all) and this range compiled; None if it raised."""
+        began = time.monotonic()
+        if self.made >= self._most or began + self._takes > self._until:
+            raise SpentError
+        self.made += 1
+        self._graphs, self._stretch, self._seen = graphs, stretch, 0
+        torch.compiler.reset()
+        try:
+            return self._judge(self._run(self)).passed is False
+        except Exception as error:  # noqa: BLE001 - a part of a graph may be what the compiler does not expect
+            first = next(iter(str(error).strip().splitlines()), "")
+            self.error = f"{type(error).__name__}: {first}"[:_WORDS]
+            return None
+        finally:
+            self._takes = time.monotonic() - began
+
+    @property
+    def limit(self) -> str:
+        """Describe the limit that ended the search."""
+        if self.made >= self._most:
+            return f"its limit of {self._most} trials"
+        return f"its limit of {self._seconds:.0f} s, as the next one would take some {self._takes:.0f} s"
+
+    def __call__(
+        self,
+        gm: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        *,
+        suspect: Backend | None = None,
+        **options: Any,
+    ) -> Callable[..., Any]:
+        """Return the backend that all trials use."""
+        index, self._seen = self._seen, self._seen + 1
+        if index == len(self.captured):
+            self.captured.append(read_captured(gm))
+        try:
+            return self._compile(index, gm, inputs, functools.partial(suspect or self._suspect, **options))
+        except torch_api.restart():
+            # Dynamo captures the frame again and passes another graph for this index.
+            self._seen = index
+            if self.made == 1:
+                del self.captured[index:]
+            raise
+
+    def _compile(
+        self, index: int, gm: torch.fx.GraphModule, inputs: Sequence[Any], suspect: Backend
+    ) -> Callable[..., Any]:
+        stretch = self._stretch
+        if stretch is not None and stretch.graph == index:
+            if len(read_captured(gm).operators) != len(self.captured[index].operators):
+                suspect(gm, inputs)  # the suspect asks for another capture again
+                raise ValueError("another graph was captured this time")
+            return compile_stretch(gm, inputs, suspect, stretch.first, stretch.end)
+        if self._graphs is None or index in self._graphs:
+            return suspect(gm, inputs)
+        forward: Callable[..., Any] = gm.forward
+        return forward
+
+
+def _find(trying: _Trying) -> First:
+    try:
+        words = _confirm(trying)
+        if words:
+            return First(words)
+        found = narrow(range(len(trying.captured) + 1), lambda count: trying.fails(range(count)))
+        if found.bad - found.good > 1:
+            return First(_open(trying, found, f"in one of the graphs {found.good + 1} to {found.bad}"))
+        return _within(trying, found.bad - 1)
+    except SpentError:
+        return First(_gave_up(trying, "the first line that differs is not known"))
+
+
+def _confirm(trying: _Trying) -> str:
+    """Repeat the failing call, and the call with capture only. Returns why there is nothing to bisect, else empty."""
+    unknown = "the first line that differs is not known"
+    failed = trying.fails(None)
+    if failed is None:
+        return f"{unknown}: another call raised {trying.error}"
+    if not failed:
+        return f"{unknown}: another call of it was right"
+    if not trying.captured:
+        return f"{unknown}: no graph was compiled again"
+    captured = trying.fails(range(0))
+    if captured is None:
+        return f"{unknown}: the captured graphs alone raised {trying.error}"
+    return _without_backend(trying, unknown) if captured else ""
+
+
+def _without_backend(trying: _Trying, unknown: str) -> str:
+    """Describe what differs although no graph is compiled."""
+    with torch.compiler.set_stance("force_eager"):
+        eager = trying.fails(range(0))
+    if eager:
+        why = "eager's results differ between calls as well: the target keeps state between calls"
+        return f"{unknown}: {why}"
+    return "the captured graphs differ from eager without the backend as well: the capture is wrong, no kernel is"
+
+
+def _within(trying: _Trying, graph: int) -> First:
+    """Bisect the operators of one graph."""
+    captured = trying.captured[graph]
+    alone = trying.fails(range(0), _Stretch(graph, 0, len(captured.operators)))
+    others = range(0) if alone else range(graph)
+
+    def fails(first: int, end: int) -> bool | None:
+        return trying.fails(others, _Stretch(graph, first, end))
+
+    found = narrow(captured.cuts, lambda end: fails(0, end))
+    stretch = captured.operators[found.good : found.bad]
+    where = f" of graph {graph + 1} of {len(trying.captured)}" if len(trying.captured) > 1 else ""
+    if found.spent or not _is_one(captured, found):
+        return First(_open(trying, found, f"{_lines(stretch)}{where}"), graph=captured.compile_id)
+    chosen = next((one for one in stretch if one.computes), stretch[0])
+    others_too = "" if alone or not graph else ", where the graphs before it are compiled too"
+    words = f"the first operator that differs is {_named(captured, chosen)}{where}{others_too}"
+    company = _company(captured, found, fails)
+    return First(f"{words}{company}", chosen.stack, chosen.name, captured.compile_id)
+
+
+def _is_one(captured: Captured, found: Narrowed) -> bool:
+    """Whether no cut between the two was skipped."""
+    return not any(found.good < cut < found.bad for cut in captured.cuts)
+
+
+def _company(captured: Captured, found: Narrowed, fails: Callable[[int, int], bool | None]) -> str:
+    """Describe whether the operator differs when compiled alone, else with which operators before it."""
+    stretch = captured.operators[found.good : found.bad]
+    computing = sum(one.computes for one in stretch)
+    several = f", one of {computing} that are compiled together" if computing > 1 else ""
+    if found.good == 0:
+        return several
+    try:
+        alone = fails(found.good, found.bad)
+    except SpentError:
+        return f"{several}, compiled with all before it: there was no time to compile it by itself"
+    if alone:
+        return f"{several}, compiled by itself as well"
+    starts = [cut for cut in reversed(captured.cuts) if cut <= found.good]
+    since = narrow(starts, lambda first: fails(first, found.bad))
+    with_it = captured.operators[since.bad : found.bad]
+    why = "by itself it cannot be compiled" if alone is None else "compiled by itself it is right"
+    beginning = "they differ where" if since.spent else "the smallest stretch that differs is where"
+    return f"{several}: {why}, {beginning} {_lines(with_it)} are compiled together"
+
+
+def _named(captured: Captured, operator: Operator) -> str:
+    """`torch.relu at model.py:12`, with the number of the call if the line makes several."""
+    same = [one for one in captured.operators if (one.name, one.stack) == (operator.name, operator.stack)]
+    which = next(index for index, one in enumerate(same, 1) if one is operator)
+    count = f" (call {which} of {len(same)} there)" if len(same) > 1 else ""
+    return f"{operator.name}{_at(operator)}{count}"
+
+
+def _lines(operators: Sequence[Operator]) -> str:
+    """`the 3 operators from torch.add at model.py:3 to torch.relu at model.py:12`."""
+    shown = [one for one in operators if one.computes] or list(operators)
+    if len(shown) == 1:
+        return f"{shown[0].name}{_at(shown[0])}"
+    first, last = shown[0], shown[-1]
+    return f"the {len(shown)} operators from {first.name}{_at(first)} to {last.name}{_at(last)}"
+
+
+def _at(operator: Operator) -> str:
+    place = operator.stack[-1] if operator.stack else None
+    return f" at {PurePath(place.path).name}:{place.line}" if place is not None else ""
+
+
+def _open(trying: _Trying, found: Narrowed, where: str) -> str:
+    """Describe what is known if the search did not end at one operator."""
+    if found.spent:
+        return _gave_up(trying, f"the first line that differs is {where}")
+    return f"the first line that differs is {where}: parts of it alone raised {trying.error}"
+
+
+def _gave_up(trying: _Trying, words: str) -> str:
+    return f"{words}: the bisection ended after {trying.made} trials, at {trying.limit}"

@@ -1,0 +1,130 @@
+"""Accuracy check of one configuration: compares its results with eager's and searches for the first line that differs.
+
+Invariant: the verdict exists before anything is compiled to explain it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from fuselight import torch_api
+from fuselight.measure.accuracy import bisection, results, rules
+from fuselight.measure.accuracy.results import CallResults
+from fuselight.measure.session import ConfigurationSession
+from fuselight.report import Accuracy
+
+Judge = Callable[[CallResults], Accuracy]
+
+
+@dataclass
+class AccuracyCheck:
+    """Judges the results of one configuration."""
+
+    session: ConfigurationSession
+    again: Callable[[], CallResults]
+    """Builds the target again and makes a first call."""
+    _judge: Judge | None = field(default=None, init=False)
+    """Judge of the last comparison, if the first call was what differed."""
+
+    def judge(
+        self, *, eager: str | None = None, float64: str | None = None, why: str = "", varies: str = ""
+    ) -> None:
+        """Compare the results with those in the files `eager` and `float64`; `why` says why `float64` is missing.
+
+        `varies` says how eager's results differ from call to call, if they do.
+        """
+        session = self.session
+        training = session.unit.prepared.options.train
+        if eager is None or session.results is None:
+            session.judged(rules.not_compared("eager gave no results to compare with"))
+            return
+        if varies:
+            session.judged(rules.varying(varies, training=training))
+            return
+        expected, reference = results.load(eager), results.load(float64) if float64 else None
+
+        def judge(found: CallResults) -> Accuracy:
+            return rules.judge(found, expected, reference, training=training, no_float64=why)
+
+        verdict = judge(session.results)
+        if verdict.passed is False:
+            self._judge = judge
+            coarse = of_tf32(session.device, session.results)
+            verdict = replace(verdict, why="; ".join(filter(None, (verdict.why, coarse))))
+        elif verdict.passed and session.replayed is not None:
+            replay = judge(session.replayed)
+            if replay.passed is False:  # no line is responsible, and a bisection repeats first calls only
+                words = f"the first call is right, a replay of its CUDA graph not: {replay.why}"
+                verdict = replace(replay, why=words)
+        session.judged(verdict)
+
+    def judge_random(self, *, eager: str | None = None, float64: str | None = None, why: str = "") -> None:
+        """Compile again with eager's random numbers and compare the results.
+
+        Nothing is measured afterwards. A failure gives no error values: the numbers may be drawn in another order.
+        """
+        session = self.session
+        if eager is None or session.compiled.suspect is None:
+            return
+        with torch_api.eager_random_numbers(), session.compiled.replaced_by(_unchanged):
+            torch.compiler.reset()  # otherwise Dynamo reuses the code that draws other numbers
+            try:
+                found = self.again()
+            except Exception:  # noqa: BLE001 - whatever it is, the results stay not compared
+                return
+            finally:
+                torch.compiler.reset()
+        training = session.unit.prepared.options.train
+        reference = results.load(float64) if float64 else None
+        verdict = rules.judge(found, results.load(eager), reference, training=training, no_float64=why)
+        if verdict.passed:
+            session.judged(rules.with_eagers_numbers(verdict))
+
+    def search(self, seconds: float) -> None:
+        """Search for the first line that differs for up to `seconds`. Nothing is measured afterwards."""
+        session, judge = self.session, self._judge
+        suspect, verdict = session.compiled.suspect, session.row.accuracy
+        if judge is None or suspect is None or verdict is None:
+            return
+        generated = session.compiled.graphs  # read now: later compiles are not those of the target
+        first = bisection.find_first(
+            self._tried,
+            suspect,
+            judge,
+            seconds=seconds,
+            first_seconds=(session.row.first_us or 0.0) / 1e6,
+        )
+        session.judged(bisection.with_first(verdict, first, generated))
+
+    def _tried(self, backend: Callable[..., Any]) -> CallResults:
+        with self.session.compiled.replaced_by(backend):
+            return self.again()
+
+
+def _unchanged(gm: Any, inputs: Any, *, suspect: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """A backend that compiles like the suspect but keeps no record."""
+    made: Callable[..., Any] = suspect(gm, inputs, **options)
+    return made
+
+
+def of_tf32(device: torch.device, given: CallResults) -> str:
+    """Explain TF32 rounding for float32 results of a GPU that may use it; empty otherwise."""
+    if device.type != "cuda" or not any(one.dtype == "torch.float32" for one in given.values):
+        return ""
+    backends: Any = torch.backends
+    try:
+        allowed = backends.cuda.matmul.allow_tf32 or backends.cudnn.allow_tf32
+        without = "torch.backends.cudnn.allow_tf32 = False"
+    except RuntimeError:  # the program uses torch's newer settings (2.9 and later)
+        allowed = "tf32" in (backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision)
+        without = 'torch.backends.cudnn.conv.fp32_precision = "ieee"'
+    if not allowed:
+        return ""
+    return (
+        "TF32 is allowed here, which rounds what is multiplied to 10 bits, and not every kernel uses it: compare "
+        f"without it to see whether it is that ({without}, and the same for torch.backends.cuda.matmul)"
+    )

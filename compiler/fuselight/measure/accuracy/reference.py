@@ -1,0 +1,107 @@
+"""The reference for all configurations: the same call in float64, and eager with another seed.
+
+Invariant: there is a reference only if the whole call runs in float64, otherwise a reason. The modules are changed in
+place, so this process makes no further call of the target afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from fuselight.measure.accuracy import RANDOM, STATE
+from fuselight.measure.accuracy.results import CHANGED, CallResults, of_call
+from fuselight.measure.accuracy.rules import is_random
+from fuselight.measure.reachable import modules_of
+from fuselight.report import Work
+from fuselight.target.calls import Prepared
+from fuselight.target.tensors import SEED, tensors_in, with_tensors
+
+_WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
+_WORDS = 300
+
+
+class NotDoubledError(Exception):
+    """The inputs cannot be converted to float64; the message says why."""
+
+
+class Sparing:
+    """A build function that reuses its object until a call changes it: large models are slow to build."""
+
+    def __init__(self, build: Callable[[], Prepared]) -> None:
+        self._build = build
+        self._kept: Prepared | None = None
+
+    def __call__(self) -> Prepared:
+        """Return an object equal to a fresh build."""
+        if self._kept is None:
+            self._kept = self._build()
+        return self._kept
+
+    def called(self, results: CallResults) -> None:
+        """Record the results of a call, including in-place changes."""
+        if any(one.name.endswith(CHANGED) for one in results.values):
+            self._kept = None
+
+
+def varies(build: Callable[[], Prepared], work: Work | None = None) -> str:
+    """Why eager's results vary: RANDOM with another seed only, STATE with the same seed too, empty if they do not.
+
+    Each call has a fresh `build()`; state that the target keeps in module globals is not rebuilt. Raises what the
+    user's code raises.
+    """
+    found: list[CallResults] = []
+    with torch.compiler.set_stance("force_eager"):
+        for seed in (SEED, SEED + 1, SEED):
+            prepared = build()
+            found.append(of_call(prepared, prepared.function, work, seed=seed))
+            if isinstance(build, Sparing):
+                build.called(found[-1])
+            if len(found) > 1 and not is_random(found[0], found[1]):
+                return ""
+    return STATE if is_random(found[0], found[2]) else RANDOM
+
+
+def float64_results(
+    build: Callable[[], Prepared], work: Work | None = None
+) -> tuple[CallResults | None, str]:
+    """Make the call of a fresh `build()` in float64, in eager mode. Returns the results, or None and the reason."""
+    try:
+        prepared = doubled(build())
+        with torch.compiler.set_stance("force_eager"):
+            return of_call(prepared, prepared.function, work), ""
+    except NotDoubledError as error:
+        return None, str(error)
+    except torch.OutOfMemoryError:
+        return None, "not enough memory for it on the device"
+    except Exception as error:  # noqa: BLE001 - the user's code may raise anything for a dtype that it does not expect
+        first = next(iter(str(error).strip().splitlines()), "")
+        return None, f"the target does not run in float64: {type(error).__name__}: {first}"[:_WORDS]
+
+
+def doubled(prepared: Prepared) -> Prepared:
+    """The same call with floating-point inputs in float64; the modules that it reaches are changed in place.
+
+    Raises NotDoubledError if a copy would not be the same call.
+    """
+    tensors = tensors_in([prepared.args, prepared.kwargs])
+    floating = {id(one): one for one in tensors if one.is_floating_point() or one.is_complex()}
+    starts = [one.untyped_storage().data_ptr() for one in floating.values() if one.layout is torch.strided]
+    if len(set(starts)) < len(starts):
+        raise NotDoubledError("inputs share their memory, and copies in float64 would not")
+    for _, module in modules_of(prepared):
+        module.double()
+        for tensor in (*module.parameters(), *module.buffers()):
+            if tensor.is_complex():
+                tensor.data = tensor.data.to(torch.complex128)
+    args, kwargs = with_tensors((prepared.args, prepared.kwargs), _double)
+    return replace(prepared, args=args, kwargs=kwargs)
+
+
+def _double(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_floating_point() and not tensor.is_complex():
+        return tensor
+    wide = tensor.detach().to(_WIDE.get(tensor.dtype, torch.float64), copy=True)
+    return wide.requires_grad_(tensor.requires_grad)

@@ -1,0 +1,265 @@
+"""The results of one call as named tensors: outputs, gradients, and in-place changes.
+
+Invariant: values are copies on the CPU, taken before anything else runs, and of bounded size. A large tensor is sampled
+at positions that depend on its size alone, so that two processes keep the same elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import torch
+
+from fuselight import torch_api
+from fuselight.measure.measured_call import Unit, work_of
+from fuselight.measure.reachable import arguments_of, modules_of
+from fuselight.report import Work
+from fuselight.target.calls import Prepared
+from fuselight.target.tensors import SEED, set_seeds, tensors_in
+
+_ELEMENTS = 1 << 22
+"""Maximum elements kept of one tensor: comparing that many in float64 takes some tenths of a second."""
+_COPIED = 1 << 24
+"""Maximum elements of inputs and buffers together that are copied to detect in-place changes."""
+_ALL_ELEMENTS = 1 << 27
+"""Maximum elements of all tensors together: half a GiB of float32."""
+_DEPTH = 8
+"""Maximum nesting of outputs: they are shallow, and a cycle must end."""
+_SKIPPED = 20
+"""Maximum number of skipped values that are named."""
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+CHANGED = ", changed in place"
+"""Suffix of the name of an input, buffer or parameter that the call changed."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One tensor, or one Python number, that a call returned or changed."""
+
+    name: str
+    """`output`, `output[0].logits`, `gradient of blocks.0.weight`, `input 0, changed in place`."""
+    tensor: torch.Tensor
+    """On the CPU; a one-dimensional sample if it has fewer elements than `shape` says."""
+    dtype: str
+    """torch's name, such as `torch.float32`; `float` or `int` for a Python number."""
+    shape: tuple[int, ...]
+
+    @property
+    def sampled(self) -> bool:
+        """Whether `tensor` holds only a sample of the elements."""
+        return tuple(self.tensor.shape) != self.shape
+
+
+@dataclass(frozen=True)
+class CallResults:
+    """The results of one call."""
+
+    values: tuple[Value, ...] = ()
+    skipped: tuple[str, ...] = ()
+    """Values that cannot be compared, such as `output.cache: a DynamicCache`. Bounded."""
+    device: str = "cpu"
+    """Type of the device that held most of the results."""
+
+    def save(self, path: str) -> None:
+        """Write the results to a file. Raises OSError."""
+        values = [(one.name, one.tensor, one.dtype, list(one.shape)) for one in self.values]
+        torch.save({"values": values, "skipped": list(self.skipped), "device": self.device}, path)
+
+
+def load(path: str) -> CallResults:
+    """Read what `Results.save` wrote. Raises what torch.load raises for a damaged file."""
+    read = torch.load(path, map_location="cpu", weights_only=True)
+    values = tuple(Value(name, tensor, dtype, tuple(shape)) for name, tensor, dtype, shape in read["values"])
+    return CallResults(values, tuple(read["skipped"]), read["device"])
+
+
+def of_call(
+    prepared: Prepared, function: Callable[..., Any], work: Work | None = None, *, seed: int = SEED
+) -> CallResults:
+    """Make one call as it is measured (measured_call.Unit; without `work`, as the inputs say) and return its results.
+
+    `prepared` must be fresh: in-place changes stay. Raises what the user's code raises.
+    """
+    for _, module in modules_of(prepared):  # a module that the source keeps may have old gradients
+        module.zero_grad(set_to_none=True)
+    unit = Unit(prepared, function, work_of(work, prepared))
+    taking = Taking(unit.prepared)
+    set_seeds(seed)
+    with unit.mode():
+        return taking.outputs(unit.prepare()())
+
+
+class _Before:
+    """A tensor as it was before the call."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor
+        self._version = torch_api.version_of(tensor)
+        self.copy: torch.Tensor | None = None
+        """None for parameters and large tensors: torch's version counter must suffice for them."""
+
+    def changed(self, now: torch.Tensor) -> bool:
+        """Whether its elements changed; native batch normalization updates its buffers without counting a change."""
+        if self.copy is None:
+            return now is not self._tensor or torch_api.version_of(now) != self._version
+        if now.shape != self.copy.shape or now.dtype != self.copy.dtype:
+            return True
+        same = (now == self.copy) | (now != now) & (self.copy != self.copy)  # noqa: PLR0124 - NaN
+        return not bool(same.all())
+
+
+class Taking:
+    """Collects the results of one call: created before the call, and given the outputs after it.
+
+    The call must clear gradients that already exist.
+    """
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+        self._named = dict(_held(prepared))
+        self._before = {name: _Before(tensor) for name, tensor in self._named.items()}
+        room = _COPIED
+        for name, tensor in self._named.items():
+            if not isinstance(tensor, torch.nn.Parameter) and type(tensor) in _PLAIN:
+                room -= tensor.numel()
+                if room >= 0:
+                    self._before[name].copy = tensor.detach().clone()
+
+    def outputs(self, outputs: Any) -> CallResults:
+        """Return `outputs`, the gradients, and everything that changed since this object was created."""
+        found = _FoundTensors()
+        found.collect("output", outputs, 0)
+        held = dict(_held(self._prepared))
+        if self._prepared.options.train:
+            for name, tensor in held.items():
+                found.gradient(name, tensor)
+        for name, tensor in held.items():
+            before = self._before.get(name)
+            if before is None or before.changed(tensor):
+                found.add(f"{_kind(name, tensor)}{name}{CHANGED}", tensor)
+        return found.results()
+
+
+def _held(prepared: Prepared) -> Iterator[tuple[str, torch.Tensor]]:
+    """Input tensors, parameters and buffers by name, each once."""
+    seen: set[int] = set()
+    for name, value in arguments_of(prepared):
+        tensors = tensors_in(value)
+        for index, tensor in enumerate(tensors):
+            if id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield name if len(tensors) == 1 else f"{name}[{index}]", tensor
+    for prefix, module in modules_of(prepared):
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            if id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield f"{prefix}.{name}" if prefix else name, tensor
+
+
+def _kind(name: str, tensor: torch.Tensor) -> str:
+    if name.startswith("input "):
+        return ""
+    return "parameter " if isinstance(tensor, torch.nn.Parameter) else "buffer "
+
+
+class _FoundTensors:
+    """Collected tensors by name, and the skipped values."""
+
+    def __init__(self) -> None:
+        self.tensors: list[tuple[str, torch.Tensor, str]] = []
+        self.skipped: list[str] = []
+
+    def collect(self, name: str, value: Any, depth: int) -> None:
+        """Add any value that a function may return."""
+        if isinstance(value, torch.Tensor):
+            self.add(name, value)
+        elif isinstance(value, (bool, int, float, complex)):
+            self.number(name, value)
+        elif value is None or isinstance(value, (str, bytes)):
+            return
+        elif depth > _DEPTH:
+            self.skip(f"{name}: too deep")
+        else:
+            below = _below(value)
+            if below is None:
+                self.skip(f"{name}: a {type(value).__name__}")
+            for suffix, item in below or ():
+                self.collect(f"{name}{suffix}", item, depth + 1)
+
+    def number(self, name: str, value: complex) -> None:
+        """Add a Python number."""
+        kind = type(value).__name__
+        wide = {"bool": torch.bool, "int": torch.int64, "complex": torch.complex128}
+        try:
+            self.tensors.append(
+                (name, torch.tensor(value, dtype=wide.get(kind, torch.float64), device="cpu"), kind)
+            )
+        except (RuntimeError, OverflowError, ValueError) as error:  # an int of more than 64 bits
+            self.skip(f"{name}: {error}")
+
+    def gradient(self, name: str, tensor: torch.Tensor) -> None:
+        """Add the gradient of a leaf; no gradient counts as zero, as in torch's benchmark suite."""
+        if not tensor.requires_grad or not tensor.is_leaf:
+            return
+        grad = tensor.grad
+        self.add(f"gradient of {name}", torch.zeros_like(tensor) if grad is None else grad)
+
+    def add(self, name: str, tensor: torch.Tensor) -> None:
+        """Add a tensor, unless its type has no plain elements."""
+        if type(tensor) not in _PLAIN:  # by type: torch calls a subclass an instance of Parameter as well
+            self.skip(f"{name}: a {type(tensor).__name__}, a subclass of Tensor")
+            return
+        tensor = tensor.detach()
+        if tensor.layout is not torch.strided:
+            if tensor.is_sparse and tensor.numel() <= _ELEMENTS:
+                tensor = tensor.to_dense()
+            else:
+                self.skip(f"{name}: a tensor of layout {tensor.layout}")
+                return
+        if tensor.is_meta or tensor.is_quantized or tensor.is_nested:
+            self.skip(f"{name}: a {'meta' if tensor.is_meta else 'quantised or nested'} tensor")
+            return
+        self.tensors.append((name, tensor, str(tensor.dtype)))
+
+    def skip(self, what: str) -> None:
+        """Skip a value and record why."""
+        if len(self.skipped) < _SKIPPED:
+            self.skipped.append(what)
+
+    def results(self) -> CallResults:
+        """Return copies on the CPU."""
+        most = _ELEMENTS
+        while sum(min(tensor.numel(), most) for _, tensor, _ in self.tensors) > _ALL_ELEMENTS and most > 1:
+            most //= 2
+        values = tuple(
+            Value(name, _copy(tensor, most), dtype, tuple(tensor.shape))
+            for name, tensor, dtype in self.tensors
+        )
+        devices = [tensor.device.type for _, tensor, _ in self.tensors]
+        return CallResults(values, tuple(self.skipped), max(devices, key=devices.count, default="cpu"))
+
+
+def _below(value: Any) -> list[tuple[str, Any]] | None:
+    """The elements of a container, by the suffix of their name; None for anything that is not a container."""
+    if isinstance(value, dict):  # transformers' ModelOutput is one as well
+        return [
+            (f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]", item)
+            for key, item in value.items()
+        ]
+    if isinstance(value, (tuple, list)):
+        return [(f"[{index}]", item) for index, item in enumerate(value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [(f".{one.name}", getattr(value, one.name, None)) for one in fields(value)]
+    return None
+
+
+def _copy(tensor: torch.Tensor, most: int) -> torch.Tensor:
+    """A copy on the CPU of all elements, or of `most` elements at positions that depend on the element count alone."""
+    if tensor.numel() > most:
+        generator = torch.Generator("cpu").manual_seed(0)
+        positions = torch.randint(tensor.numel(), (most,), generator=generator, device="cpu").sort().values
+        tensor = tensor.reshape(-1)[positions.to(tensor.device)]
+    return tensor.to("cpu", copy=True).resolve_conj().resolve_neg().contiguous()

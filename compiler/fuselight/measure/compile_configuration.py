@@ -1,0 +1,177 @@
+"""Runs a target in one configuration: every torch.compile of the source compiles as the configuration says.
+
+Invariant: the user's choices of where a graph may end (fullgraph, disable, dynamic) stay unless the configuration
+changes them. In eager nothing is compiled, and Inductor, which takes seconds to load, is not imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from fuselight import torch_api
+from fuselight.configurations import Configuration
+from fuselight.report import Device, GeneratedGraph, Problem
+
+if TYPE_CHECKING:
+    from fuselight.inductor import Compilation
+
+_GUARDS = "guard_filter_fn"
+"""An option that torch.compile handles itself."""
+
+
+@dataclass(eq=False)
+class Switched:
+    """A backend that can be replaced by another, for example during a bisection."""
+
+    backend: Callable[..., Any]
+    instead: Callable[..., Any] | None = None
+
+    @property
+    def unheard(self) -> Callable[..., Any]:
+        """The backend without recording."""
+        compilation = self.compilation
+        return compilation.unheard if compilation is not None else self.backend
+
+    @property
+    def compilation(self) -> Compilation | None:
+        """The backend's compilation record, if it is Inductor."""
+        inductor = sys.modules.get("fuselight.inductor")
+        found: Any = self.backend
+        return found if inductor is not None and isinstance(found, inductor.Compilation) else None
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
+        """Compile a captured graph for Dynamo."""
+        if self.instead is not None:
+            asked["suspect"] = self.unheard
+        made: Callable[..., Any] = (self.instead or self.backend)(gm, inputs, **asked)
+        return made
+
+
+@dataclass
+class Compiled:
+    """The backends of one configuration."""
+
+    configuration: Configuration
+    device: Device
+    backends: dict[str, Switched] = field(default_factory=dict)
+    """One backend per distinct set of torch.compile arguments: Dynamo shares the code of equal backends."""
+
+    @property
+    def by_inductor(self) -> tuple[Compilation, ...]:
+        """The Inductor compilations."""
+        found = (one.compilation for one in self.backends.values())
+        return tuple(one for one in found if one is not None)
+
+    @contextlib.contextmanager
+    def replaced_by(self, backend: Callable[..., Any]) -> Iterator[None]:
+        """Within the block, graphs go to `backend`, which gets the replaced backend as `suspect`."""
+        for one in self.backends.values():
+            one.instead = backend
+        try:
+            yield
+        finally:
+            for one in self.backends.values():
+                one.instead = None
+
+    @property
+    def suspect(self) -> Callable[..., Any] | None:
+        """The first backend that compiles graphs; None if nothing was compiled."""
+        return next((one.unheard for one in self.backends.values()), None)
+
+    @property
+    def graphs(self) -> tuple[GeneratedGraph, ...]:
+        """The generated graphs, in the order of the torch.compile calls."""
+        return tuple(graph for one in self.by_inductor for graph in one.graphs)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Sources of kernels and wrappers, by key."""
+        return {key: text for one in self.by_inductor for key, text in one.texts.items()}
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Problems that occurred while the compile was recorded."""
+        return tuple(dict.fromkeys(problem for one in self.by_inductor for problem in one.problems))
+
+    @property
+    def cudagraphs(self) -> bool | None:
+        """Whether CUDA graphs are requested; None if Inductor compiled nothing."""
+        return any(one.cudagraphs for one in self.by_inductor) if self.by_inductor else None
+
+
+@contextlib.contextmanager
+def configured(configuration: Configuration, device: Device) -> Iterator[Compiled]:
+    """Within the block, torch.compile follows the configuration. Raises what torch raises for unknown options."""
+    made = Compiled(configuration, device)
+    with torch_api.replaced_compile(functools.partial(_compile, made), functools.partial(_optimize, made)):
+        yield made
+
+
+def _compile(made: Compiled, real: Callable[..., Any], model: Any = None, /, **asked: Any) -> Any:
+    """`torch.compile` for this configuration. Without a model it is a decorator, as the original is."""
+    model = asked.pop("model", model)
+    named = _as_configured(made, asked)
+    if model is None:
+        return lambda function: _made(real, function, named)
+    return _made(real, model, named)
+
+
+def _made(real: Callable[..., Any], model: Any, named: dict[str, Any]) -> Any:
+    if named.get("disable") and isinstance(model, torch.nn.Module):
+        vars(model)["_orig_mod"] = model  # sources name what they had compiled by it; no submodule
+    return real(model, **named)
+
+
+def _optimize(made: Compiled, real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
+    """`torch._dynamo.optimize` for this configuration; torch.compile calls it too, with resolved arguments."""
+    if asked.get("disable") or isinstance(torch_api.backend_within(wanted), Switched):
+        return real(wanted, *args, **asked)
+    named = _as_configured(made, {"backend": wanted})
+    kept = {name: value for name, value in named.items() if name in {"dynamic", "disable"}}
+    if named.get("fullgraph"):
+        kept["nopython"] = True
+    return real(named.get("backend", wanted), *args, **{**asked, **kept})
+
+
+def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
+    configuration = made.configuration
+    if configuration.eager:
+        return {**asked, "disable": True}
+    kept = {name: value for name, value in asked.items() if name not in {"backend", "mode", "options"}}
+    of_source = dict(asked.get("options") or {})
+    mode, backend, options = configuration.mode, configuration.backend, dict(configuration.options)
+    if configuration.written:
+        mode, backend, options = asked.get("mode"), asked.get("backend"), dict(of_source)
+    else:
+        if configuration.dynamic is not None:
+            kept["dynamic"] = configuration.dynamic
+        kept["fullgraph"] = bool(kept.get("fullgraph")) or configuration.fullgraph
+    options.pop(_GUARDS, None)
+    for_torch = (
+        {_GUARDS: of_source[_GUARDS]} if _GUARDS in of_source else {}
+    )  # Dynamo's, whatever the backend is
+    if backend in (None, "inductor"):
+        key = f"{mode} {sorted(options.items(), key=str)!r} {kept.get('dynamic')}"
+        if key not in made.backends:
+            from fuselight.inductor import Compilation  # noqa: PLC0415 - with Inductor: not where all is eager
+
+            inductor = Compilation(made.device, mode, options, dynamic=kept.get("dynamic"))
+            made.backends[key] = Switched(inductor)
+    else:
+        key = f"{backend if isinstance(backend, str) else id(backend)}"
+        if key not in made.backends:
+            named = torch_api.backend_named(backend) if isinstance(backend, str) else backend
+            made.backends[key] = Switched(named)
+        for_torch.update(options)
+        if mode is not None:
+            kept["mode"] = mode
+    if for_torch:
+        kept["options"] = for_torch
+    return {**kept, "backend": made.backends[key]}

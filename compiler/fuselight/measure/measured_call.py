@@ -1,0 +1,131 @@
+"""One measured call: on its device, with its inputs, forward only or with backward and optimizer step.
+
+Invariant: every configuration does the same work. Extra work (clearing gradients, copying inputs that the call changes
+in place) is the same in each, and copies are made outside of the timed region.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from fuselight.measure.reachable import modules_of
+from fuselight.report import Work
+from fuselight.target.calls import Prepared, call_mode, call_outputs, module_of
+from fuselight.target.tensors import tensors_in, with_tensors
+
+_RATE = 0.0
+"""Learning rate of the optimizer: zero keeps the weights while the step does the same work. The loss is a plain sum,
+which any other rate drives to infinity within some steps."""
+
+
+def work_of(asked: Work | None, prepared: Prepared) -> Work:
+    """The work of one call: as requested, else forward and backward if the inputs say `train=True`."""
+    return asked or (Work.FORWARD_BACKWARD if prepared.options.train else Work.INFERENCE)
+
+
+def on_device(prepared: Prepared, names: Mapping[str, Any], device: torch.device) -> Prepared:
+    """The call with its module, the file's other modules and its inputs on `device`."""
+    for module in dict.fromkeys([module_of(prepared.function), *_modules(names)]):
+        if module is not None:
+            module.to(device)
+    args, kwargs = with_tensors((prepared.args, prepared.kwargs), lambda tensor: _moved(tensor, device))
+    return replace(prepared, args=args, kwargs=kwargs)
+
+
+def _modules(names: Mapping[str, Any]) -> list[torch.nn.Module]:
+    return [value for value in list(names.values()) if isinstance(value, torch.nn.Module)]
+
+
+def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    if tensor.device == device:
+        return tensor
+    return tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+
+
+@dataclass
+class Unit:
+    """One call of a target, to be repeated."""
+
+    prepared: Prepared
+    function: Callable[..., Any]
+    """The callable: the target in the given configuration."""
+    work: Work
+    fresh: bool = False
+    """Whether each call needs copies of the inputs because the target changes them in place."""
+    notes: dict[str, None] = field(default_factory=dict)
+    _optimiser: torch.optim.Optimizer | None = None
+    _parameters: list[torch.nn.Parameter] = field(default_factory=list)
+    """Parameters that take gradients, of every module that the call reaches."""
+    _leaves: list[torch.Tensor] = field(default_factory=list)
+    """All tensors that may hold a gradient of the previous call."""
+
+    def __post_init__(self) -> None:
+        options = replace(self.prepared.options, train=self.work is not Work.INFERENCE)
+        self.prepared = replace(self.prepared, options=options)
+        if self.work is Work.INFERENCE:
+            return
+        reached = (one for _, module in modules_of(self.prepared) for one in module.parameters())
+        self._parameters = [one for one in dict.fromkeys(reached) if one.requires_grad]
+        inputs = tensors_in([self.prepared.args, self.prepared.kwargs])
+        self._leaves = [*self._parameters, *(one for one in inputs if one.is_leaf)]
+        if self.work is Work.TRAINING_STEP and self._parameters:
+            self._optimiser = torch.optim.SGD(self._parameters, lr=_RATE)
+        elif self.work is Work.TRAINING_STEP:
+            self.notes["it has no parameters: a training step is forward and backward"] = None
+
+    @contextlib.contextmanager
+    def mode(self) -> Iterator[None]:
+        """Set train or eval mode, and gradients, for all calls within the block."""
+        with call_mode(self.prepared):
+            yield
+
+    def copied(self) -> Prepared:
+        """The call with copies of its inputs."""
+        args, kwargs = with_tensors((self.prepared.args, self.prepared.kwargs), _copy)
+        return replace(self.prepared, args=args, kwargs=kwargs)
+
+    def prepare(self) -> Callable[[], Any]:
+        """Prepare one call; returns the call, which returns the target's outputs."""
+        prepared = self.copied() if self.fresh else self.prepared
+        return lambda: self.made(prepared)
+
+    def made(self, prepared: Prepared) -> Any:
+        """Make the call with the inputs of `prepared`."""
+        if self.work is Work.INFERENCE:
+            return self.function(*prepared.args, **prepared.kwargs)
+        for leaf in self._leaves:  # as a training loop does before each step
+            leaf.grad = None
+        outputs, notes = call_outputs(prepared, self.function, trained=bool(self._parameters))
+        for note in notes:
+            self.notes[note.text] = None
+        if self._optimiser is not None:
+            self._optimiser.step()
+        return outputs
+
+    @contextlib.contextmanager
+    def noticing_changes(self, prepared: Prepared) -> Iterator[None]:
+        """Detect whether a call changes the inputs of `prepared` in place; if so, each later call gets copies."""
+        inputs = tensors_in([prepared.args, prepared.kwargs])
+        before = [_version(tensor) for tensor in inputs]
+        yield
+        self.fresh = self.fresh or before != [_version(tensor) for tensor in inputs]
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return -1 if tensor.is_inference() else tensor._version  # noqa: SLF001 - documented for this
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides, which avoids a recompilation; a dense copy if elements overlap."""
+    plain = tensor.detach()
+    if tensor.layout is torch.strided and 0 not in tensor.stride() and type(tensor) is torch.Tensor:
+        made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+        made.copy_(plain)
+    else:
+        made = plain.clone()
+    return made.requires_grad_(tensor.requires_grad)

@@ -1,0 +1,274 @@
+"""The phases of a cold compile as steps of a flame chart.
+
+The chart shows the thread that makes the first call: its torch phases, and samples for long stretches outside of any
+phase. Work of other threads appears below, at the same time. Invariant: a step lies within the step above it (the
+nearest earlier step with a smaller depth), and steps of one depth do not overlap.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fuselight.measure.profile.call_samples import CallSample, sampling_calls
+from fuselight.report import Compile, CompileStep, Frame, Location
+from fuselight.torch_api.compile_events import CompileEvents, CompilePhase, hear_compile_events
+
+DARK = 0.05
+"""Fraction of the first call above which a stretch without a phase is filled from samples."""
+_MOST = 400
+"""Maximum steps that are kept individually; the rest are summed."""
+
+
+@dataclass
+class Watched:
+    """Phases and samples of a first call; complete when the block has ended."""
+
+    events: CompileEvents
+    samples: list[CallSample]
+
+
+@contextlib.contextmanager
+def watching_compiles(roots: Sequence[str] = ()) -> Iterator[Watched]:
+    """Record the phases of each compile, and sample this thread's stack, until the block ends.
+
+    For one call including its wait: steps count time from the start of the block. `roots`: folders of the user's code.
+    """
+    with sampling_calls(roots) as samples, hear_compile_events() as events:
+        yield Watched(events, samples)
+
+
+def steps(
+    watched: Watched, compiles: Sequence[Compile] = (), frames: Sequence[Frame] = ()
+) -> tuple[CompileStep, ...]:
+    """The steps in order of start, outer steps before inner ones; bounded.
+
+    `compiles` and `frames` come from Dynamo's recorder and supply the lines of the frames. Without them a step has the
+    line in torch's own events, if any.
+    """
+    events = watched.events
+    places = {**events.places, **{one.id: _place(frames[one.frame]) for one in compiles}}
+    roots = _tree(phase for phase in events.phases if phase.thread == events.thread)
+    others = [phase for phase in events.phases if phase.thread != events.thread]
+    whole = _Node("", events.start_ns, events.end_ns, inner=roots)
+    _fit_others(whole, others)
+    _light(whole, watched.samples)
+    _fold(whole, _MOST)
+    within = _Within(events.start_ns, places)
+    return tuple(step for node in whole.inner for step in _listed(node, within))
+
+
+def _place(frame: Frame) -> Location:
+    """Start of a frame: its `def`, or the line where it continues after a graph break."""
+    if frame.resumes_at is None:
+        return frame.location
+    return Location(frame.location.path, frame.resumes_at, function=frame.location.function)
+
+
+def lacks(watched: Watched) -> tuple[str, ...]:
+    """Describe what is missing from the steps."""
+    events = watched.events
+    short = (
+        f"{events.given_up} short phases of the compile are not among its steps" if events.given_up else ""
+    )
+    return tuple(filter(None, (events.problem, short)))
+
+
+@dataclass(frozen=True)
+class _Within:
+    begin: int
+    places: Mapping[str, Location]
+
+
+@dataclass
+class _Node:
+    name: str
+    start: int
+    end: int
+    compile_id: str | None = None
+    location: Location | None = None
+    sampled: bool = False
+    us: float | None = None
+    """For a summed node, its total time, which differs from `end` minus `start`."""
+    inner: list[_Node] = field(default_factory=list)
+
+
+def _tree(phases: Iterable[CompilePhase]) -> list[_Node]:
+    """Build the tree of one thread's phases, which nest."""
+    found: list[_Node] = []
+    stack: list[_Node] = []
+    for phase in sorted(phases, key=lambda one: (one.start_ns, -one.end_ns)):
+        while stack and stack[-1].end <= phase.start_ns:
+            stack.pop()
+        end = min(phase.end_ns, stack[-1].end) if stack else phase.end_ns
+        node = _Node(phase.name, phase.start_ns, end, phase.compile_id)
+        (stack[-1].inner if stack else found).append(node)
+        stack.append(node)
+    return found
+
+
+def _fit_others(whole: _Node, phases: Sequence[CompilePhase]) -> None:
+    """Insert the phases of other threads below the steps of the calling thread, clipped to each step."""
+    if not phases:
+        return
+    stretches = sorted(_alone(whole), key=lambda one: one[0])
+    starts = [start for start, _, _ in stretches]
+    there: dict[int, list[CompilePhase]] = {}
+    for phase in phases:
+        first = max(bisect.bisect_right(starts, phase.start_ns) - 1, 0)
+        for index in range(first, bisect.bisect_left(starts, phase.end_ns)):
+            start, end, _ = stretches[index]
+            cut = (max(start, phase.start_ns), min(end, phase.end_ns))
+            if cut[0] < cut[1]:
+                there.setdefault(index, []).append(
+                    CompilePhase(phase.name, *cut, phase.thread, phase.compile_id)
+                )
+    for index, cuts in there.items():
+        node = stretches[index][2]
+        node.inner.extend(_beside(cuts))
+        node.inner.sort(key=lambda one: one.start)
+
+
+def _alone(node: _Node) -> Iterator[tuple[int, int, _Node]]:
+    """Yield the stretches of `node` and its descendants without inner activity: (start, end, owner)."""
+    at = node.start
+    for inner in node.inner:
+        if inner.start > at:
+            yield at, inner.start, node
+        yield from _alone(inner)
+        at = max(at, inner.end)
+    if node.end > at:
+        yield at, node.end, node
+
+
+@dataclass
+class _Beside(_Node):
+    """Work of one or several other threads within one stretch."""
+
+    threads: set[int] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+
+
+def _beside(phases: Iterable[CompilePhase]) -> list[_Node]:
+    """Nest the phases of other threads; overlapping phases become one node for several threads."""
+    found: list[_Beside] = []
+    stack: list[_Beside] = []
+    for phase in sorted(phases, key=lambda one: (one.start_ns, -one.end_ns)):
+        while stack and stack[-1].end <= phase.start_ns:
+            stack.pop()
+        crossed = next((index for index, one in enumerate(stack) if one.end < phase.end_ns), None)
+        if crossed is None and stack and _is_alike(stack[-1], phase):
+            crossed = len(stack) - 1
+        if crossed is not None:
+            whole = stack[crossed]
+            if whole.end < phase.end_ns:
+                whole.end, whole.inner = phase.end_ns, []
+            whole.threads.add(phase.thread)
+            whole.names.add(phase.name)
+            del stack[crossed + 1 :]
+            continue
+        node = _Beside(
+            phase.name, phase.start_ns, phase.end_ns, phase.compile_id,
+            threads={phase.thread}, names={phase.name},
+        )  # fmt: skip
+        (stack[-1].inner if stack else found).append(node)
+        stack.append(node)
+    _name_threads(found, set())
+    return list(found)
+
+
+def _is_alike(node: _Beside, phase: CompilePhase) -> bool:
+    """Whether `phase`, which lies within `node`, is the same work on another thread rather than a part of it."""
+    if phase.thread in node.threads:
+        return False
+    return node.name == phase.name or (node.start, node.end) == (phase.start_ns, phase.end_ns)
+
+
+def _name_threads(nodes: Iterable[_Node], above: set[int]) -> None:
+    for node in nodes:
+        if isinstance(node, _Beside):
+            if node.threads != above:
+                many = len(node.threads)
+                where = f"{many} threads" if many > 1 else "another thread"
+                node.name = f"{', '.join(sorted(node.names))} ({where})"
+            _name_threads(node.inner, node.threads)
+
+
+def _light(whole: _Node, samples: Sequence[CallSample]) -> None:
+    """Fill long stretches without a phase from the samples taken there."""
+    length = whole.end - whole.start
+    lit: list[_Node] = []
+    at = whole.start
+    for start, end in (*((one.start, one.end) for one in whole.inner), (whole.end, whole.end)):
+        if start - at > DARK * length:
+            lit.extend(_seen(at, start, samples))
+        at = max(at, end)
+    whole.inner.extend(lit)
+    whole.inner.sort(key=lambda one: one.start)
+
+
+def _seen(start: int, end: int, samples: Sequence[CallSample]) -> list[_Node]:
+    """Nodes from the samples between two times: each sample holds until the next."""
+    first = bisect.bisect_left(samples, start, key=lambda one: one.ns)
+    last = bisect.bisect_left(samples, end, key=lambda one: one.ns)
+    found: list[_Node] = []
+    for index in range(first, last):
+        sample = samples[index]
+        until = samples[index + 1].ns if index + 1 < last else end
+        if found and found[-1].name == sample.name:
+            found[-1].end = until
+        else:
+            found.append(_Node(sample.name, sample.ns, until, location=sample.location, sampled=True))
+    return found
+
+
+def _fold(whole: _Node, most: int) -> None:
+    """Keep the longest steps, and sum each row of adjacent steps that are not kept."""
+    nodes = list(_below(whole))
+    if len(nodes) <= most:
+        return
+    # An outer step is at least as long and sorts first among equals, so kept steps keep their ancestors.
+    longest = sorted(nodes, key=lambda one: one.start - one.end)[:most]
+    kept = {id(node) for node in longest}
+    for node in (whole, *longest):
+        node.inner = _summed(node.inner, kept)
+
+
+def _below(node: _Node) -> Iterator[_Node]:
+    for inner in node.inner:
+        yield inner
+        yield from _below(inner)
+
+
+def _summed(nodes: Sequence[_Node], kept: set[int]) -> list[_Node]:
+    found: list[_Node] = []
+    row: list[_Node] = []
+    for node in (*nodes, None):
+        if node is not None and id(node) not in kept:
+            row.append(node)
+            continue
+        if len(row) == 1:
+            found.append(row[0])
+            row[0].inner = []
+        elif row:
+            total = sum(one.end - one.start for one in row) / 1000
+            sampled = all(one.sampled for one in row)
+            found.append(_Node(f"{len(row)} more", row[0].start, row[-1].end, us=total, sampled=sampled))
+        row = []
+        if node is not None:
+            found.append(node)
+    return found
+
+
+def _listed(node: _Node, within: _Within, depth: int = 0, above: str | None = None) -> Iterator[CompileStep]:
+    compile_id = node.compile_id or above  # threads that compile C++ have no compile id
+    location = node.location
+    if location is None and compile_id is not None:
+        location = within.places.get(compile_id)
+    us = (node.end - node.start) / 1000 if node.us is None else node.us
+    start = (node.start - within.begin) / 1000
+    yield CompileStep(node.name, start, us, depth, compile_id, location, node.sampled)
+    for inner in node.inner:
+        yield from _listed(inner, within, depth + 1, compile_id)

@@ -1,0 +1,220 @@
+"""Classifies the time of a call in which no kernel runs, by the host's activity.
+
+Invariant: for each call, the kernels' time and the gaps cover its window, each moment exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fuselight.measure.profile import torch_records
+from fuselight.measure.profile.calls import Launched, Region
+from fuselight.measure.profile.intervals import (
+    Node,
+    Span,
+    Stretch,
+    clipped,
+    flatten,
+    length,
+    merged,
+    union,
+    without,
+)
+from fuselight.measure.profile.recording import Event, EventKind
+from fuselight.report import GapKind, Stack
+
+
+@dataclass(frozen=True)
+class IdleCause:
+    """The cause of a gap: `Gap` without its time."""
+
+    kind: GapKind
+    what: str = ""
+    stack: Stack = ()
+
+
+@dataclass(frozen=True)
+class Split:
+    """The division of one call's window: `busy_ns` plus the stretches is its length."""
+
+    busy_ns: int
+    """Time in which at least one kernel runs."""
+    gaps: tuple[Stretch[IdleCause], ...]
+
+
+_HOST = IdleCause(GapKind.HOST)
+_Around = tuple[IdleCause, "Region | None"]
+"""The cause of the current time, and the region whose own code runs then."""
+
+
+def split(
+    call: Launched, lines: Mapping[int, Stack], behind: Mapping[str, Stack], *, on_device: bool
+) -> Split:
+    """Divide the time of one call.
+
+    `lines` maps the `id` of a node to the stack of an eager unit or backward node; `behind` maps a compile id to the
+    line where eager mode takes over after the compiled region.
+    """
+    window = (call.window.start_ns, call.window.end_ns)
+    work = call.work if on_device else [event for unit in call.units for event in unit.work]
+    kernels = [event for event in work if not _over_bus(event)]
+    busy = union(clipped(map(_span, kernels), window))
+    host = _Host(call, lines, behind, on_device=on_device).stretches(window)
+    if not on_device:
+        return Split(length(busy), tuple(merged(_meanwhile(host, without(window, busy)))))
+    return Split(length(busy), tuple(merged(_Idle(call, host).read(window, busy))))
+
+
+def _span(event: Event) -> Span:
+    return event.start_ns, event.end_ns
+
+
+def _over_bus(event: Event) -> bool:
+    return event.kind is EventKind.COPY and torch_records.copies_over_bus(event.name)
+
+
+def _meanwhile(host: Sequence[Stretch[IdleCause]], idle: Sequence[Span]) -> list[Stretch[IdleCause]]:
+    """The host's activity in each idle span; both are in order."""
+    out, at = [], 0
+    for start, end in idle:
+        while at < len(host) and host[at].end <= start:
+            at += 1
+        look = at
+        while look < len(host) and host[look].start < end:
+            one = host[look]
+            out.append(Stretch(max(one.start, start), min(one.end, end), one.what))
+            look += 1
+    return out
+
+
+class _Idle:
+    """The idle time of a device, by what it waits for."""
+
+    def __init__(self, call: Launched, host: Sequence[Stretch[IdleCause]]) -> None:
+        self._host = host
+        self._copies = [
+            (event, self._line(call, at)) for at, event in enumerate(call.work) if _over_bus(event)
+        ]
+        self._begun: dict[int, int] = {}
+        """Time at which the host began a launch, by the time at which the launched work starts on the device."""
+        for at, event in enumerate(call.work):
+            launch = call.launched.get(at)
+            if launch is not None and not _over_bus(event):
+                known = self._begun.get(event.start_ns)
+                began = launch.start_ns
+                self._begun[event.start_ns] = began if known is None else min(known, began)
+
+    def _line(self, call: Launched, at: int) -> IdleCause:
+        launch = call.launched.get(at)
+        stack: Stack = ()
+        if launch is not None:
+            around = next((s for s in self._host if s.start <= launch.start_ns < s.end), None)
+            stack = around.what.stack if around is not None else ()
+        return IdleCause(GapKind.COPY, call.work[at].name, stack)
+
+    def read(self, window: Span, busy: Sequence[Span]) -> list[Stretch[IdleCause]]:
+        """Attribute copies first, then the host's activity until the next launch, then the latency of that launch."""
+        out: list[Stretch[IdleCause]] = []
+        before: list[Span] = []
+        for idle in without(window, busy):
+            begun = self._begun.get(idle[1])
+            launched = idle[1] if begun is None else min(max(begun, idle[0]), idle[1])
+            taken: list[Span] = []
+            for event, cause in self._copies:
+                for part in clipped([_span(event)], idle):
+                    out += [Stretch(*left, cause) for left in without(part, union(taken))]
+                    taken.append(part)
+            free = without(idle, union(taken))
+            before += clipped(free, (idle[0], launched))
+            out += [Stretch(*part, IdleCause(GapKind.LAUNCH)) for part in clipped(free, (launched, idle[1]))]
+        return sorted([*out, *_meanwhile(self._host, before)], key=lambda stretch: stretch.start)
+
+
+class _Host:
+    """The host's activity at each moment: the calling thread, or the engine's threads while that thread waits."""
+
+    def __init__(
+        self, call: Launched, lines: Mapping[int, Stack], behind: Mapping[str, Stack], *, on_device: bool
+    ) -> None:
+        self._call = call
+        self._lines = lines
+        self._behind = behind
+        self._on_device = on_device
+        self._regions = {id(region.node): region for region in call.regions}
+        self._graphs = {id(unit.graph.node) for unit in call.units if unit.graph is not None}
+        self._units = {id(unit.node): unit for unit in call.units}
+
+    def stretches(self, window: Span) -> list[Stretch[IdleCause]]:
+        """Stretches that cover the whole window."""
+        threads: dict[int, list[Node]] = {}
+        for node in self._call.roots:
+            threads.setdefault(node.event.thread, []).append(node)
+        main = self._thread(threads.pop(self._call.window.thread, []), window)
+        for nodes in threads.values():
+            main = _laid_under(main, self._thread(nodes, window))
+        return main
+
+    def _thread(self, nodes: Sequence[Node], window: Span) -> list[Stretch[IdleCause]]:
+        outside: _Around = (_HOST, None)
+        flat = flatten(nodes, self._cause, outside, window)
+        return [part for stretch in flat for part in self._own(stretch)]
+
+    def _own(self, stretch: Stretch[_Around]) -> list[Stretch[IdleCause]]:
+        """A region's own time belongs to the wrapper until its graph returns, and to eager Python afterwards."""
+        cause, region = stretch.what
+        if region is None or region.compile_id not in self._behind:
+            return [Stretch(stretch.start, stretch.end, cause)]
+        at = min(max(region.graph_end or 0, stretch.start), stretch.end)
+        later = IdleCause(GapKind.HOST, stack=self._behind[region.compile_id])
+        parts = [Stretch(stretch.start, at, cause), Stretch(at, stretch.end, later)]
+        return [part for part in parts if part.end > part.start]
+
+    def _cause(self, node: Node, around: _Around) -> _Around:
+        event = node.event
+        region = self._regions.get(id(node))
+        unit = self._units.get(id(node))
+        if region is not None:
+            return IdleCause(GapKind.WRAPPER), region
+        if event.kind is EventKind.RUNTIME:
+            return self._runtime(event, around)
+        if unit is not None and unit.graph is None:
+            waits = self._on_device and event.name in torch_records.READS
+            kind = GapKind.SYNC if waits else GapKind.EAGER
+            return IdleCause(kind, event.name, self._lines.get(id(node), ())), None
+        known = _of_record(event.name, self._lines.get(id(node), ()))
+        return around if known is None else (known, None)
+
+    @staticmethod
+    def _runtime(event: Event, around: _Around) -> _Around:
+        if event.name not in torch_records.WAITS:
+            return around
+        cause = around[0]
+        what = cause.what if cause.kind is GapKind.SYNC else event.name
+        return IdleCause(GapKind.SYNC, what, cause.stack), None
+
+
+def _of_record(name: str, stack: Stack) -> IdleCause | None:
+    """The cause that a torch record indicates, None for any other; `stack` is that of a backward node."""
+    if name == torch_records.CACHE_LOOKUP:
+        return IdleCause(GapKind.GUARDS)
+    if torch_records.graph_key(name) is not None or torch_records.is_wrapper(name):
+        return IdleCause(GapKind.WRAPPER)
+    if name.startswith(torch_records.EVALUATES):
+        return IdleCause(GapKind.EAGER, name.removeprefix(torch_records.EVALUATES), stack)
+    return None
+
+
+def _laid_under(
+    above: Sequence[Stretch[IdleCause]], below: Sequence[Stretch[IdleCause]]
+) -> list[Stretch[IdleCause]]:
+    """One thread's time, with another's where the first has no record; both cover the whole window."""
+    out = [one for one in above if one.what.kind is not GapKind.HOST]
+    free = [one for one in above if one.what.kind is GapKind.HOST]
+    found = _meanwhile(below, [(one.start, one.end) for one in free])
+    at = 0
+    for part in found:
+        while free[at].end <= part.start:
+            at += 1
+        out.append(replace(part, what=free[at].what) if part.what == _HOST else part)
+    return sorted(out, key=lambda stretch: stretch.start)

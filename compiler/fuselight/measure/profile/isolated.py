@@ -1,0 +1,89 @@
+"""Times generated kernels alone, one after the other, with nothing between them.
+
+Invariant: an isolated time uses the arguments of a real call. It never replaces the in-run time, which includes the
+cache state and adjacent kernels of the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from fuselight import virtual_gpu
+from fuselight.inductor import Compilation
+from fuselight.measure import steady_state, timing
+from fuselight.report import Clock, GeneratedGraph, Profile
+
+_SECONDS = 0.05
+"""Seconds per kernel."""
+_ROUNDS = 3
+
+
+def isolated_times(
+    compilations: tuple[Compilation, ...],
+    call: Callable[[], object],
+    device: torch.device,
+    *,
+    cold_cache: bool,
+) -> dict[tuple[int, int], float]:
+    """Microseconds of each generated kernel by (graph, launch); graphs are numbered across all compilations.
+
+    Makes one `call` to capture the launches. A graph that is replayed as a CUDA graph launches no kernel individually.
+    """
+    graphs = [graph for one in compilations for graph in one.graphs]
+    modules = [module for one in compilations for module in one.modules]
+    taken: dict[int, list[virtual_gpu.TakenLaunch]] = {}
+    with contextlib.ExitStack() as stack:
+        seen: set[int] = set()  # equal graphs share a module: the first one has its launches
+        for position, (graph, module) in enumerate(zip(graphs, modules, strict=True)):
+            if module is not None and id(module) not in seen:
+                seen.add(id(module))
+                names = [kernel.name for kernel in graph.kernels if kernel.text_key is not None]
+                taken[position] = stack.enter_context(virtual_gpu.taking_launches(module, names))
+        call()
+    return {
+        (position, launch): _alone(again, device, cold_cache=cold_cache)
+        for position, launches in taken.items()
+        for launch, again in _by_launch(graphs[position], launches).items()
+    }
+
+
+def _by_launch(
+    graph: GeneratedGraph, taken: Sequence[virtual_gpu.TakenLaunch]
+) -> dict[int, Callable[[], object]]:
+    """The launches of a graph's first run by number: launches of one name follow the wrapper's order."""
+    waiting: dict[str, list[int]] = {}
+    for kernel in graph.kernels:
+        if kernel.text_key is not None:
+            waiting.setdefault(kernel.name, []).append(kernel.launch)
+    found: dict[int, Callable[[], object]] = {}
+    for one in taken:
+        if waiting.get(one.name):
+            found[waiting[one.name].pop(0)] = one.again
+    return found
+
+
+def _alone(again: Callable[[], object], device: torch.device, *, cold_cache: bool) -> float:
+    first = timing.once(lambda: again, device)
+    calls = steady_state.calls_of_round(first, seconds=_SECONDS, rounds=_ROUNDS)
+    clock = Clock.DEVICE if device.type == "cuda" else Clock.WALL
+    rounds = [
+        timing.round_of(lambda: again, calls, device, cold_cache=cold_cache, fresh=False)[clock].us
+        for _ in range(_ROUNDS)
+    ]
+    made = steady_state.timing(clock, rounds, _ROUNDS * calls)
+    return made.median_us if made is not None else first
+
+
+def with_isolated(profile: Profile, times: dict[tuple[int, int], float]) -> Profile:
+    """Add the isolated time of each kernel to the profile."""
+    launches = tuple(
+        replace(one, isolated_us=times.get((one.graph, one.launch)))
+        if one.graph is not None and one.launch is not None
+        else one
+        for one in profile.launches
+    )
+    return replace(profile, launches=launches)

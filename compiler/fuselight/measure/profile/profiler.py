@@ -1,0 +1,169 @@
+"""Profiles calls of a function with torch.profiler and parses the result.
+
+Invariant: the profiler is off when a function of this module returns or raises. Profiling compiles nothing and affects
+only timing.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from fuselight.dynamo import stacks
+from fuselight.measure.profile import torch_records
+from fuselight.measure.profile.eager_lines import placed_operators
+from fuselight.measure.profile.recording import CUPTI, RECORD_FUNCTIONS, Event, PlacedOperator, Recording
+from fuselight.measure.profile.trace_events import read_trace, read_windows
+from fuselight.report import Stack
+from fuselight.torch_api.profiling import marked_operators, marks_compiled_calls
+
+MOST_EVENTS = 20_000
+"""Event limit of one recording: half a second to parse. More calls than that do not change a median."""
+_FEW_CALLS = 5
+_FEW_EVENTS = 100_000
+"""So many calls at least, for a median, while they are no more than these: seconds to read, some 100 MiB meanwhile."""
+
+_ENDS_A_CYCLE = "Warning: Profiler clears events at the end of each cycle"
+"""torch's warning when a process profiles a second time."""
+
+
+class NotProfiledError(Exception):
+    """There is no profile; the message says why."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Profiled calls in the profiler's format, not yet parsed."""
+
+    text: str
+    calls: int
+    device: torch.device
+
+
+def record_calls(
+    call: Callable[[], object],
+    calls: int,
+    device: torch.device,
+    *,
+    lines: bool = False,
+    most_events: int = MOST_EVENTS,
+) -> Recording:
+    """Profile calls and parse the result, see `trace_calls` and `read_calls`.
+
+    With `lines`, for eager calls only, an additional call records the line of each operator.
+    """
+    recording = read_calls(trace_calls(call, calls, device, most_events=most_events))
+    return replace(recording, operators=record_lines(call, device, compiled=False)) if lines else recording
+
+
+def trace_calls(
+    call: Callable[[], object], calls: int, device: torch.device, *, most_events: int = MOST_EVENTS
+) -> Trace:
+    """Profile up to `calls` calls, fewer if they would exceed about `most_events` events; waits for each.
+
+    An additional first call starts the profiler and counts the events. Raises NotProfiledError, and what `call` raises.
+    """
+    each = max(1, len(_seen(_profiled(call, 1, device), device)))
+    few = min(_FEW_CALLS, _FEW_EVENTS // MOST_EVENTS * most_events // each)
+    count = max(1, min(calls, max(few, most_events // each)))
+    return Trace(_profiled(call, count, device), count, device)
+
+
+def read_calls(trace: Trace) -> Recording:
+    """Parse a trace. Takes about 30 µs per event. Raises NotProfiledError."""
+    events = _seen(trace.text, trace.device)
+    windows = read_windows(events)
+    if len(windows) != trace.calls:
+        raise NotProfiledError(
+            f"the profiler recorded {len(windows)} of {trace.calls} calls: the profile is incomplete"
+        )
+    return Recording(
+        source=CUPTI if trace.device.type == "cuda" else RECORD_FUNCTIONS,
+        device=str(trace.device),
+        events=events,
+        windows=windows,
+    )
+
+
+def _profiled(
+    call: Callable[[], object],
+    calls: int,
+    device: torch.device,
+    *,
+    around: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> str:
+    """The trace of `calls` calls. The device is idle when each of them begins."""
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
+    _wait(device)
+    profiler = profile(activities=activities)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=_ENDS_A_CYCLE)  # the user cannot act on it
+        profiler.start()
+    try:
+        for _ in range(calls):
+            with record_function(torch_records.CALL), around():
+                call()
+            _wait(device)
+    finally:
+        profiler.stop()
+    return _exported(profiler)
+
+
+def _seen(text: str, device: torch.device) -> tuple[Event, ...]:
+    """The events of a trace. Raises NotProfiledError if it has no device events."""
+    events = read_trace(text)
+    if device.type == "cuda" and not any(
+        event.on_device or event.correlation is not None for event in events
+    ):
+        # Each call waits through the CUDA runtime, so a working profiler records at least that.
+        raise NotProfiledError(
+            "the profiler saw nothing of the GPU: another tool holds its profiling interface (CUPTI), as Nsight, DCGM "
+            "or another profiler does, or this user may not use it"
+        )
+    return events
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _exported(profiler: profile) -> str:
+    """The trace as the profiler exports it: the one format that is complete in all versions."""
+    descriptor, path = tempfile.mkstemp(suffix=".json", prefix="fuselight-profile-")
+    os.close(descriptor)
+    try:
+        profiler.export_chrome_trace(path)
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    finally:
+        os.unlink(path)
+
+
+def record_lines(
+    call: Callable[[], object], device: torch.device, *, compiled: bool
+) -> tuple[PlacedOperator, ...]:
+    """The eager operators of one call with their lines, in the calling thread; () if they are not available.
+
+    With `compiled`, parts of the call are Inductor code, which runs unchanged. Not for other backends, which may run
+    operators in frames whose lines are not the user's.
+    """
+    if compiled and not marks_compiled_calls():
+        return ()
+    known: dict[Stack, int] = {}
+
+    def mark() -> str:
+        return f"{torch_records.LINE}{known.setdefault(stacks.calling_frames(), len(known))}"
+
+    try:
+        events = read_trace(_profiled(call, 1, device, around=lambda: marked_operators(mark)))
+    except Exception:  # noqa: BLE001 - it has run before: what fails is to look at it, and the times are there
+        return ()
+    return placed_operators(events, tuple(known))

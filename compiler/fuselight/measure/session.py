@@ -1,0 +1,250 @@
+"""One configuration in its own process: first calls, timed rounds, results, and profile.
+
+Invariant: it executes one order at a time, and measures nothing while another process may be measuring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from fuselight.measure import steady_state, timing
+from fuselight.measure.accuracy.results import CHANGED, CallResults, Taking
+from fuselight.measure.compile_configuration import Compiled
+from fuselight.measure.machine import memory
+from fuselight.measure.measured_call import Unit
+from fuselight.measure.profile import compile_steps
+from fuselight.measure.profile.join import read_profile
+from fuselight.measure.profile.profiler import NotProfiledError, Trace, read_calls, record_lines, trace_calls
+from fuselight.protocol import MeasurePlan
+from fuselight.report import (
+    Accuracy,
+    Break,
+    Clock,
+    Compile,
+    Frame,
+    MeasuredConfiguration,
+    NotCompiled,
+    Profile,
+    Timing,
+    Work,
+)
+from fuselight.target.tensors import SEED, set_seeds
+
+_WARM_UP = 0.5
+"""Maximum fraction of `MeasurePlan.seconds` for the warm-up."""
+_PROFILED_LEAST = 3
+_PROFILED_MOST = 30
+_PROFILED_FRESH = 5
+"""Profiled calls if each needs copies of the inputs, all made before the first call."""
+_PROFILED_BESIDE = 1
+"""Calls that a profile makes in addition to those that it reads."""
+_HOST_BOUND = 0.5
+"""Fraction of a call in which kernels run, below which the host limits the call."""
+_NOT_PROFILED = "not profiled"
+_JOINED = 0.99
+"""Fraction of the kernels' time that is joined; below it, one more call is made to find the lines of eager work."""
+
+
+@dataclass
+class ConfigurationSession:
+    """One configuration of one target."""
+
+    plan: MeasurePlan
+    device: torch.device
+    compiled: Compiled
+    unit: Unit
+    roots: tuple[str, ...]
+    tell: Callable[[str], None]
+    """Reports the current step."""
+    compiled_so_far: Callable[[], int]
+    """Number of frames whose compilation has begun."""
+    row: MeasuredConfiguration = field(init=False)
+    us: float = 0.0
+    """Time of one steady call by the host's clock, including the wait."""
+    counted_us: float = 0.0
+    """Time spent in calls of the target."""
+    results: CallResults | None = None
+    """Results of the first call."""
+    replayed: CallResults | None = None
+    """Results of a steady call if CUDA graphs are replayed, which the first call does not do. None if they may
+    legitimately differ."""
+    watched: compile_steps.Watched | None = None
+    _rounds: dict[Clock, list[timing.Taken]] = field(default_factory=dict)
+    _trace: Trace | None = None
+    """Trace of the profiled calls until it is read."""
+
+    def __post_init__(self) -> None:
+        self.row = MeasuredConfiguration(self.compiled.configuration.name)
+
+    def first(self) -> None:
+        """Make the first call, on copies of the inputs because it may change them."""
+        eager = self.compiled.configuration.eager
+        self.tell("first call" if eager else "compiling, first call")
+        prepared = self.unit.copied()
+        taking = Taking(prepared)
+        set_seeds(SEED)
+        timing.wait(self.device)
+        with self.unit.noticing_changes(prepared):
+            if eager:
+                first, outputs = self._timed(lambda: self.unit.made(prepared))
+            else:
+                with compile_steps.watching_compiles(self.roots) as self.watched:
+                    first, outputs = self._timed(lambda: self.unit.made(prepared))
+        if self.plan.accuracy:
+            self.results = taking.outputs(outputs)
+        self.counted_us += first
+        self.row = replace(self.row, first_us=first)
+
+    def warm(self) -> None:
+        """Make the second call, then continue until the time is steady."""
+        self.tell("second call")
+        second = timing.once(self.unit.prepare, self.device)
+        self.row = replace(self.row, second_us=second)
+        self.tell("warming up until the time is steady")
+        warm = steady_state.warm_up(
+            lambda: timing.once(self.unit.prepare, self.device),
+            seconds=self.plan.seconds * _WARM_UP,
+            compiled=self.compiled_so_far,
+        )
+        self.us = steady_state.quartiles(warm[-steady_state.WINDOW :])[1]
+        self.counted_us += second + sum(warm)
+        if self._may_be_replayed():
+            taking = Taking(self.unit.prepared)
+            set_seeds(SEED)
+            self.replayed = taking.outputs(self.unit.prepare()())
+        self.row = replace(self.row, warm_up_calls=len(warm))
+
+    def _may_be_replayed(self) -> bool:
+        """Whether a steady call replays a CUDA graph and must return what the first call returned."""
+        if not self.compiled.cudagraphs or self.results is None or self.unit.work is not Work.INFERENCE:
+            return False
+        return not any(one.name.endswith(CHANGED) for one in self.results.values)
+
+    def _timed(self, call: Callable[[], Any]) -> tuple[float, Any]:
+        start = timing.now()
+        outputs = call()
+        timing.wait(self.device)
+        return (timing.now() - start) * 1e6, outputs
+
+    def weigh(self) -> None:
+        """Measure the peak memory of one call."""
+        peak, own = memory.peak_of(self.unit.prepare(), self.device, replayed=bool(self.compiled.cudagraphs))
+        self.counted_us += self.us
+        self.row = replace(self.row, peak_bytes=peak, own_bytes=own)
+
+    def round(self, calls: int) -> None:
+        """Time one round of calls."""
+        start, compiled = timing.now(), self.compiled_so_far()
+        taken = timing.round_of(
+            self.unit.prepare, calls, self.device, cold_cache=self.plan.cold_cache, fresh=self.unit.fresh
+        )
+        self.counted_us += (timing.now() - start) * 1e6
+        if self.compiled_so_far() > compiled:
+            self._note("recompiled during the timed calls: the spread includes that")
+        for clock, times in taken.items():
+            self._rounds.setdefault(clock, []).append(times)
+        self.row = replace(self.row, wall=self._timing(Clock.WALL), device=self._timing(Clock.DEVICE))
+
+    def _timing(self, clock: Clock) -> Timing | None:
+        rounds = self._rounds.get(clock, [])
+        return steady_state.timing(clock, [one.us for one in rounds], sum(one.calls for one in rounds))
+
+    def profile(self) -> None:
+        """Profile calls; if that is not possible, a note says why."""
+        most = _PROFILED_FRESH if self.unit.fresh else _PROFILED_MOST
+        calls = max(_PROFILED_LEAST, min(most, int(self.plan.seconds * 1e6 / max(self.us, 1.0))))
+        ready = iter(
+            [self.unit.prepare() for _ in range(calls + _PROFILED_BESIDE)] if self.unit.fresh else ()
+        )
+
+        def call() -> object:
+            made = next(ready, None) or self.unit.prepare()  # make no copies while the profiler records
+            return made()
+
+        try:
+            self._trace = trace_calls(call, calls, self.device)
+        except (NotProfiledError, ValueError) as error:
+            self._note(f"{_NOT_PROFILED}: {error}")
+
+    def read(self, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> None:
+        """Read the profile. May make one untimed call to find lines, so other processes may be active."""
+        trace, self._trace = self._trace, None
+        if trace is None:
+            return
+        try:
+            profile = self._read(trace, breaks, not_compiled)
+        except (NotProfiledError, ValueError) as error:
+            self._note(f"{_NOT_PROFILED}: {error}")
+            return
+        self.counted_us += profile.wall_us * profile.calls
+        self.row = replace(self.row, profile=profile)
+        busy = profile.kernel_us / max(self.us, 1.0)
+        if self.device.type == "cuda" and busy < _HOST_BOUND:
+            self._note(
+                f"bounded by the host: kernels run for {busy:.0%} of a call, which varies with the host's load"
+            )
+
+    def _read(self, trace: Trace, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> Profile:
+        recording = read_calls(trace)
+        if self.compiled.configuration.eager:
+            operators = record_lines(self.unit.prepare(), self.device, compiled=False)
+            recording = replace(recording, operators=operators)
+        # Other backends' graphs run within regions that end at breaks, as eager work at the breaks does.
+        lines = breaks if self.compiled.by_inductor else ()
+        profile = read_profile(recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled)
+        if not self.compiled.by_inductor or profile.joined_us >= _JOINED * profile.device_us:
+            return profile
+        operators = record_lines(self.unit.prepare(), self.device, compiled=True)
+        recording = replace(recording, operators=operators)
+        return read_profile(recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled)
+
+    def isolate(self) -> None:
+        """Also run the generated kernels alone."""
+        profile = self.row.profile
+        if profile is None:
+            return
+        self.tell("each kernel alone")
+        if self.compiled.cudagraphs:
+            self._note("no isolated times: CUDA graphs are replayed whole, and launch no kernel by itself")
+            return
+        from fuselight.measure.profile.isolated import isolated_times, with_isolated  # noqa: PLC0415 - with Inductor
+
+        try:
+            times = isolated_times(
+                self.compiled.by_inductor, self.unit.prepare(), self.device, cold_cache=self.plan.cold_cache
+            )
+        except RuntimeError as error:  # the stored launch arguments may need more memory than is free
+            self._note(f"no isolated times: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+            return
+        self.row = replace(self.row, profile=with_isolated(profile, times))
+
+    def _note(self, text: str) -> None:
+        if text not in self.row.notes:
+            self.row = replace(self.row, notes=(*self.row.notes, text))
+
+    def judged(self, accuracy: Accuracy | None) -> None:
+        """Store the outcome of the accuracy comparison."""
+        self.row = replace(self.row, accuracy=accuracy)
+
+    def finish(
+        self, compiles: Sequence[Compile], frames: Sequence[Frame], breaks: int, recompiles: int
+    ) -> None:
+        """Store what the recorder learned about the compile."""
+        eager = self.compiled.configuration.eager
+        watched = self.watched
+        steps = compile_steps.steps(watched, compiles, frames) if watched is not None else ()
+        lacks = compile_steps.lacks(watched) if watched is not None else ()
+        self.row = replace(
+            self.row,
+            generated=self.compiled.graphs,
+            compile_steps=steps,
+            graph_breaks=None if eager else breaks,
+            compiles=None if eager else len(compiles),
+            recompiles=None if eager else recompiles,
+            cudagraphs=self.compiled.cudagraphs,
+            notes=(*self.row.notes, *self.unit.notes, *lacks),
+        )

@@ -1,0 +1,87 @@
+"""Runs a query in a forked child, because LLVM ends its process when it cannot compile something.
+
+Invariant: this process continues whatever happens to the child, and nothing that the child changed, printed or left
+open affects it. Without a safe fork, the query runs in this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from typing import BinaryIO
+
+FORKS = sys.platform == "linux"
+_HEARD = 1 << 16
+"""Bytes of what the child said that are read."""
+
+
+class Ended(Exception):  # noqa: N818 - what became of the child, not what went wrong here
+    """The child ended without an answer. The message says how, with its last words."""
+
+
+def ask_apart(question: Callable[[Callable[[], str]], bytes]) -> bytes:
+    """Return the result of `question`. Its argument returns what was printed to descriptor 2. Raises Ended."""
+    if not FORKS:
+        return question(str)
+    with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
+        child = _fork()
+        if child == 0:
+            _answer(question, answer, said)
+        try:
+            _, status = os.waitpid(child, 0)
+        except BaseException:  # an interrupt: nobody waits for the answer any more
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise
+        code = os.waitstatus_to_exitcode(status)
+        if code == 0:
+            answer.seek(0)
+            return answer.read()
+        raise Ended(_how(code, _read(said)))
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Threads of the parent's are not in the child, which takes no lock that one of them may hold.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _answer(question: Callable[[Callable[[], str]], bytes], answer: BinaryIO, said: BinaryIO) -> None:
+    """The child's whole life."""
+    import resource  # noqa: PLC0415 - Windows has none
+
+    code = 1
+    try:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, 0)
+        os.dup2(nowhere, 1)
+        os.dup2(said.fileno(), 2)
+        faulthandler.disable()  # it may write to another descriptor, and the stack is this package's
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        answer.write(question(lambda: _read(said)))
+        answer.flush()
+        code = 0
+    finally:
+        os._exit(code)  # no handlers of the parent's, no buffers written twice
+
+
+def _read(said: BinaryIO) -> str:
+    with contextlib.suppress(OSError):
+        return os.pread(said.fileno(), _HEARD, 0).decode("utf-8", "replace")
+    return ""
+
+
+def _how(code: int, said: str) -> str:
+    # LLVM says some things many times over.
+    words = " ".join(dict.fromkeys(" ".join(line.split()) for line in said.splitlines()))
+    ended = signal.Signals(-code).name if code < 0 else f"status {code}"
+    return f"the compiler ended with {ended}" + (f": {words}" if words else "")

@@ -1,0 +1,324 @@
+# ruff: noqa: SLF001, FBT003 - private names are this package's business
+"""Runs AOTAutograd and Inductor on a captured graph up to the source text, and reports their decisions.
+
+Invariant: no kernel is compiled, loaded or launched, and the captured graph is not changed. An exception in a hook goes
+to the observer and does not change the generated code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+import torch._dynamo.exc
+import torch._dynamo.utils
+import torch._functorch.config
+import torch._guards
+import torch._inductor.codegen.cpp
+import torch._inductor.codegen.triton
+import torch._inductor.compile_fx
+import torch._inductor.config
+import torch._inductor.debug
+import torch._inductor.graph
+import torch._inductor.ir
+import torch._inductor.scheduler
+from torch._inductor.decomposition import select_decomp_table
+from torch._inductor.fx_passes import joint_graph
+from torch._inductor.virtualized import V
+
+from fuselight.report import Device
+from fuselight.torch_api.patching import patched, wrapped
+from fuselight.virtual_gpu.attention import attending
+from fuselight.virtual_gpu.autotune_choices import decided, listing_choices
+from fuselight.virtual_gpu.cuda_dispatch import dispatch_for
+from fuselight.virtual_gpu.cuda_operators import cuda_operators
+from fuselight.virtual_gpu.device_interface import answering, virtual_gpu
+from fuselight.virtual_gpu.fusion_refusals import telling_refusals
+from fuselight.virtual_gpu.retarget import devices_named, retarget
+from fuselight.virtual_gpu.symbolic_numbers import numbers_later
+from fuselight.virtual_gpu.symbolic_sizes import sized_as_decomposed
+
+BREAKS: tuple[type[Exception], ...] = torch._dynamo.exc.exceptions_allowed_to_be_fallback
+"""What a backend raises for Dynamo to break the graph there and go on: torch.compile's own does too."""
+
+
+class GenerationObserver(Protocol):
+    """Receives the events of one graph; `graph` is Inductor's GraphLowering."""
+
+    def partitioned(self, forward: torch.fx.GraphModule, num_outputs: int) -> None:
+        """AOTAutograd partitioned the joint graph: after `num_outputs` outputs, `forward` returns what it saves."""
+
+    def lowered(self, graph: Any, module: torch.fx.GraphModule) -> None:
+        """A graph of ATen operators goes to code generation."""
+
+    def launched(
+        self, name: str, nodes: Sequence[Any], scheduled: Any, candidates: Sequence[str] = ()
+    ) -> None:
+        """A launch of kernel `name` is written, for these IR nodes; `scheduled` is the scheduler's node.
+
+        `candidates` are what a GPU would have tried in its place.
+        """
+
+    def refused(self, counts: Mapping[tuple[Any, Any, str], int]) -> None:
+        """Pairs of scheduler nodes that were not fused, with torch's reason, and how often it was said."""
+
+    def not_replayed(self, reason: str, nodes: Sequence[Any]) -> None:
+        """A graph, or the part with these IR nodes, is kept out of CUDA graphs."""
+
+    def written(self, graph: Any, text: str) -> None:
+        """Inductor wrote the wrapper of a graph."""
+
+    def broke(self, stage: str, error: Exception) -> None:
+        """A hook failed: a fact is lost."""
+
+
+def generate(
+    gm: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    device: Device,
+    observer: GenerationObserver,
+    options: Mapping[str, Any],
+) -> None:
+    """Generate the code of `gm`, forward and (with gradients on) backward, for `device`. Raises what torch raises."""
+    gm = _copied(gm)
+    virtual = device.backend != "cpu"
+    compile_fx = torch._inductor.compile_fx
+    with contextlib.ExitStack() as stack:
+        enter = stack.enter_context
+        if virtual:
+            dispatch_for(gm, device)
+            fake = torch._guards.detect_fake_mode(inputs)
+            if fake is not None:  # a constant that is written into a kernel stays a real tensor of the CPU's
+                enter(patched(fake, "allow_non_fake_inputs", True))
+            enter(cuda_operators())
+            enter(attending(device))
+            enter(virtual_gpu(device))
+            numbers = enter(numbers_later())
+            enter(wrapped(compile_fx, "_recursive_joint_graph_passes", _retarget_then_passes(numbers)))
+            enter(wrapped(joint_graph, "constant_fold_uniform_value", _folding_on_the_cpu))
+        choices = enter(listing_choices(device))
+        enter(wrapped(torch._inductor.graph.GraphLowering, "compile_to_module", _text_only(observer)))
+        enter(hearing(observer, choices.of))
+        enter(patched(torch._dynamo.utils, "preserve_rng_state", contextlib.nullcontext))
+        enter(
+            torch._functorch.config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True)
+        )
+        enter(
+            torch._inductor.config.patch(
+                {"fx_graph_cache": False, "compile_threads": 1, **decided(dict(options))}
+            )
+        )
+        compile_fx.compile_fx(
+            gm,
+            inputs,
+            inner_compile=functools.partial(_inner, device if virtual else None),
+            decompositions=sized_as_decomposed(select_decomp_table()) if virtual else None,
+        )
+
+
+@contextlib.contextmanager
+def hearing(
+    observer: GenerationObserver, candidates: Callable[[Sequence[Any]], Sequence[str]]
+) -> Iterator[None]:
+    """Report launches, the partition of the joint graph, refused fusions, and what CUDA graphs do not replay.
+
+    `candidates(nodes)` returns what a GPU would have tried for a launch.
+    """
+    provenance = "set_kernel_post_grad_provenance_tracing"
+    with contextlib.ExitStack() as stack:
+        enter = stack.enter_context
+        enter(wrapped(torch._inductor.debug, provenance, _telling_launches(observer, candidates)))
+        mine = torch._inductor.debug.set_kernel_post_grad_provenance_tracing
+        for module in (torch._inductor.codegen.triton, torch._inductor.codegen.cpp):
+            enter(patched(module, provenance, mine))
+        extern = torch._inductor.ir.ExternKernel
+        enter(wrapped(extern, "codegen_comment", _telling_extern_launches(observer, candidates)))
+        compile_fx = torch._inductor.compile_fx
+        enter(wrapped(compile_fx, "min_cut_rematerialization_partition", _telling_partition(observer)))
+        enter(telling_refusals(lambda counts: tell(observer, observer.refused, counts)))
+        scheduler = torch._inductor.scheduler.Scheduler
+        enter(wrapped(scheduler, "should_partition", _telling_partitions(observer)))
+        yield
+
+
+def _copied(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A copy of a graph of Dynamo's that knows which inputs are parameters: those are free to keep for backward."""
+    made = copy.deepcopy(gm)
+    if hasattr(gm, "_param_name_to_source"):
+        made._param_name_to_source = gm._param_name_to_source
+    for old, new in zip(
+        gm.graph.find_nodes(op="placeholder"), made.graph.find_nodes(op="placeholder"), strict=True
+    ):
+        if hasattr(old, "_dynamo_source"):
+            new._dynamo_source = old._dynamo_source
+    return made
+
+
+def mode_options(mode: str | None) -> dict[str, Any]:
+    """The Inductor options of a torch.compile mode."""
+    if mode in (None, "default"):
+        return {}
+    found: dict[str, Any] = torch._inductor.list_mode_options(mode)
+    return found
+
+
+def _inner(device: Device | None, gm: torch.fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
+    if device is None:
+        return torch._inductor.compile_fx.compile_fx_inner(gm, inputs, **options)
+    # What goes into the forward graph is on the CPU yet; what goes into the backward graph has the strides that the
+    # forward's kernels give, which its placeholders do not know.
+    values = [
+        node.meta["val"] if isinstance(value, torch.Tensor) and value.device.type == "cpu" else value
+        for node, value in zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True)
+    ]
+    with answering(device):
+        return torch._inductor.compile_fx.compile_fx_inner(gm, values, **options)
+
+
+def _retarget_then_passes(
+    numbers: Callable[[torch.fx.GraphModule], None],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The first that Inductor does with a joint graph, or with that of an inference, is on the device."""
+
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def passes(gm: torch.fx.GraphModule, *args: Any, **named: Any) -> Any:
+            retarget(gm, select_decomp_table())
+            numbers(gm)
+            return real(gm, *args, **named)
+
+        return passes
+
+    return wrap
+
+
+def _folding_on_the_cpu(real: Callable[..., Any]) -> Callable[..., Any]:
+    """This pass evaluates constants as real tensors."""
+
+    def fold(gm: torch.fx.GraphModule) -> Any:
+        with devices_named(gm, torch.device("cpu")):
+            return real(gm)
+
+    return fold
+
+
+def _text_only(observer: GenerationObserver) -> Callable[[Any], Any]:
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        del real
+
+        def compile_to_module(self: Any) -> Any:
+            tell(observer, observer.lowered, self, self.module)
+            code, _ = self.codegen()
+            text = str(getattr(code, "value", code))
+            if self.disable_cudagraphs_reason:
+                tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
+            tell(observer, observer.written, self, text)
+            self.cache_key, self.cache_path, self.cache_linemap = "virtual", __file__, []
+            return _Unloaded(text)
+
+        return compile_to_module
+
+    return wrap
+
+
+class _Unloaded:
+    """In the place of the module of generated code."""
+
+    __file__ = __file__
+    key = "virtual"
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self.runner = self
+        self.partitions: list[Any] = []
+
+    def call(self, _args: Sequence[Any]) -> Any:
+        """Must not be called: the user's program continues with the captured graph."""
+        raise RuntimeError("kernels that were generated for another device are not launched")
+
+    def recursively_apply_fns(self, _functions: Any) -> None:
+        """Wrap no part: there is none."""
+
+
+def tell(observer: GenerationObserver, notify: Callable[..., None], *args: Any) -> None:
+    """Call one of the observer's methods; an exception of it goes to `observer.broke`."""
+    try:
+        notify(*args)
+    except Exception as error:  # noqa: BLE001 - an observer must not change what it observes
+        observer.broke(getattr(notify, "__name__", "?"), error)
+
+
+def _telling_launches(
+    observer: GenerationObserver, candidates: Callable[[Sequence[Any]], Sequence[str]]
+) -> Callable[[Any], Any]:
+    """Of generated kernels: Inductor names the scheduler's nodes of each launch, for its own record of provenance."""
+
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def set_kernel_post_grad_provenance_tracing(
+            node_schedule: Any, kernel_name: str, *args: Any, **named: Any
+        ) -> Any:
+            if isinstance(node_schedule, (list, tuple)):
+                nodes = [item.node for item in node_schedule if getattr(item, "node", None) is not None]
+                tell(observer, observer.launched, kernel_name, nodes, _scheduled(), candidates(nodes))
+            return real(node_schedule, kernel_name, *args, **named)
+
+        return set_kernel_post_grad_provenance_tracing
+
+    return wrap
+
+
+def _telling_extern_launches(
+    observer: GenerationObserver, candidates: Callable[[Sequence[Any]], Sequence[str]]
+) -> Callable[[Any], Any]:
+    """Of everything else: not each of them has a name by then that the record of provenance would take."""
+
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def codegen_comment(self: Any, wrapper: Any, kernel_name: str | None = None) -> None:
+            real(self, wrapper, kernel_name)
+            name = kernel_name or self.try_get_kernel_name()
+            if not name:
+                overload = getattr(self, "op_overload", None)
+                name = f"torch.ops.{overload}" if overload is not None else type(self).__name__
+            tell(observer, observer.launched, name, [self], _scheduled(), candidates([self]))
+
+        return codegen_comment
+
+    return wrap
+
+
+def _scheduled() -> Any:
+    return getattr(V.graph.scheduler, "current_node", None)
+
+
+def _telling_partition(observer: GenerationObserver) -> Callable[[Any], Any]:
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def partition(joint: Any, inputs: Any, *args: Any, **named: Any) -> Any:
+            forward, backward = real(joint, inputs, *args, **named)
+            tell(
+                observer,
+                observer.partitioned,
+                forward,
+                int(named.get("num_fwd_outputs", args[0] if args else 0)),
+            )
+            return forward, backward
+
+        return partition
+
+    return wrap
+
+
+def _telling_partitions(observer: GenerationObserver) -> Callable[[Any], Any]:
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def should_partition(self: Any, node: Any, *args: Any, **named: Any) -> Any:
+            reason = real(self, node, *args, **named)
+            if reason and torch._inductor.config.triton.cudagraphs:
+                nodes = [item.node for item in node.get_nodes() if item.node is not None]
+                tell(observer, observer.not_replayed, str(reason), nodes)
+            return reason
+
+        return should_partition
+
+    return wrap

@@ -1,0 +1,234 @@
+# ruff: noqa: SLF001, FBT003 - private names are this package's business; the answers are torch's
+"""Answers torch's questions about an absent GPU while Inductor generates code for it.
+
+Invariant: nothing is launched and no driver is asked. When the block ends, every replaced attribute is restored and
+torch's caches of the answers are cleared. Run it in a separate process: in a CPU build, autograd over fake CUDA tensors
+crashes the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo.device_interface
+import torch._prims_common
+
+from fuselight.report import Device
+from fuselight.torch_api.devices import _forget
+from fuselight.torch_api.patching import patched
+from fuselight.virtual_gpu.triton_stand_in import triton_standing_in
+
+_GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
+"""c10's table of device guards, by device type: 0 is the CPU, 1 is CUDA."""
+_REAL_FORMAT = torch._C._conv_determine_backend_memory_format
+
+
+def is_triton_missing() -> bool:
+    """Whether this Python has no Triton, or one that cannot be imported."""
+    try:
+        importlib.import_module("triton.runtime")
+        importlib.import_module("triton.backends.compiler")
+    except ImportError:
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def virtual_gpu(device: Device) -> Iterator[None]:
+    """Have torch and Triton see one GPU, `device`, until the block ends."""
+    interfaces = torch._dynamo.device_interface
+    _forget()
+    interfaces.get_interface_for_device("cpu")  # registers the real ones, or they would come after ours
+    before = dict(interfaces.device_interfaces)
+    with contextlib.ExitStack() as stack:
+        stack.callback(_forget)
+        stack.callback(interfaces.device_interfaces.update, before)
+        stack.callback(interfaces.device_interfaces.clear)
+        interface = _interface(device)
+        for name in ("cuda", "cuda:0"):
+            interfaces.register_interface_for_device(name, interface)
+        stack.enter_context(_guard_without_driver())
+        if device.backend == "cuda":
+            stack.enter_context(patched(torch._C, "_conv_determine_backend_memory_format", _memory_format))
+        if is_triton_missing():
+            stack.enter_context(triton_standing_in(device))
+        else:
+            stack.enter_context(_triton_driver(device))
+        yield
+
+
+@contextlib.contextmanager
+def answering(device: Device) -> Iterator[None]:
+    """Have `torch.cuda` answer for `device`: around code generation only, as autograd would believe it too."""
+    properties = _properties(device)
+    major, minor = _capability(device)
+    answers: dict[str, Any] = {
+        "is_available": True,
+        "current_device": 0,
+        "device_count": 1,
+        "get_device_properties": properties,
+        "get_device_capability": (major, minor),
+        "get_device_name": device.name,
+        "synchronize": None,
+        "is_bf16_supported": (major, minor) >= (8, 0),
+        "_is_compiled": True,
+    }
+    with contextlib.ExitStack() as stack:
+        for name, value in answers.items():
+            stack.enter_context(patched(torch.cuda, name, _constant(value)))
+        stack.enter_context(patched(torch.cuda, "device", _null_context))
+        stack.enter_context(patched(torch.cuda, "_DeviceGuard", _null_context))
+        if device.backend == "hip":
+            stack.enter_context(patched(torch.version, "hip", torch.version.hip or "6.4"))
+        else:
+            stack.enter_context(patched(torch.version, "cuda", torch.version.cuda or "13.0"))
+        yield
+
+
+def _memory_format(image: torch.Tensor, weight: torch.Tensor, backend: Any) -> Any:
+    """The layout of a convolution's result, which a fake tensor asks for by the library that would compute it.
+
+    Without a GPU none is chosen that runs there. cuDNN's rule is ATen's cudnn_conv_suggest_memory_format.
+    """
+    if image.device.type != "cuda":
+        return _REAL_FORMAT(image, weight, backend)
+    if torch.float64 in {image.dtype, weight.dtype}:
+        return torch.contiguous_format
+    wanted = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
+    either = wanted in {torch._prims_common.suggest_memory_format(one) for one in (image, weight)}
+    return wanted if either else torch.contiguous_format
+
+
+def _constant(value: Any) -> Callable[..., Any]:
+    return lambda *_args, **_named: value
+
+
+def _null_context(*_args: Any, **_named: Any) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext()
+
+
+def _capability(device: Device) -> tuple[int, int]:
+    if device.backend != "cuda":
+        return 9, 0
+    major, _, minor = device.arch.partition(".")
+    return int(major), int(minor or 0)
+
+
+def _properties(device: Device) -> Any:
+    """What `torch.cuda.get_device_properties` would give."""
+    major, minor = _capability(device)
+    return types.SimpleNamespace(
+        name=device.name,
+        major=major,
+        minor=minor,
+        gcnArchName=device.arch if device.backend == "hip" else "",
+        multi_processor_count=device.multiprocessors,
+        warp_size=device.warp,
+        regs_per_multiprocessor=device.registers,
+        max_threads_per_multi_processor=device.threads,
+        max_threads_per_block=1024,
+        shared_memory_per_block=48 * 1024,
+        shared_memory_per_block_optin=device.shared_kb * 1024,
+        shared_memory_per_multiprocessor=device.shared_sm_kb * 1024,
+        total_memory=int(device.memory_gb * 1e9),
+        L2_cache_size=int(device.l2_mb * 1024 * 1024),
+        clock_rate=(device.clock_mhz or 0) * 1000,
+    )
+
+
+def _interface(device: Device) -> type:
+    properties = _properties(device)
+    major, minor = _capability(device)
+    capability = device.arch if device.backend == "hip" else major * 10 + minor
+
+    def always(value: Any) -> Any:
+        return staticmethod(_constant(value))
+
+    worker = type(
+        "Worker",
+        (),
+        {
+            "set_device": always(None),
+            "current_device": always(0),
+            "get_device_properties": always(properties),
+        },
+    )
+    answers = {
+        "Worker": worker,
+        "set_device": always(None),
+        "current_device": always(0),
+        "device_count": always(1),
+        "is_available": always(True),
+        "is_triton_capable": always(True),
+        "is_bf16_supported": always((major, minor) >= (8, 0)),
+        "raise_if_triton_unavailable": always(None),
+        "synchronize": always(None),
+        "get_device_properties": always(properties),
+        "get_compute_capability": always(capability),
+        "get_raw_stream": always(0),
+        "exchange_device": always(0),
+        "maybe_exchange_device": always(0),
+    }
+    return type("VirtualCuda", (torch._dynamo.device_interface.CudaInterface,), answers)
+
+
+@contextlib.contextmanager
+def _guard_without_driver() -> Iterator[None]:
+    """Give CUDA's slot the CPU's device guard, which does nothing: fake CUDA tensors can then be indexed.
+
+    Without it a CPU build throws where C++ asks for the guard.
+    """
+    library = Path(torch.__file__).parent / "lib" / "libc10.so"
+    try:
+        slots = (ctypes.c_void_p * 2).in_dll(ctypes.CDLL(str(library)), _GUARDS)
+    except (OSError, ValueError):  # no such library here: whatever needs the guard will say so
+        yield
+        return
+    before = slots[1]
+    if not before:
+        slots[1] = slots[0]
+    try:
+        yield
+    finally:
+        slots[1] = before
+
+
+@contextlib.contextmanager
+def _triton_driver(device: Device) -> Iterator[None]:
+    compiler: Any = importlib.import_module("triton.backends.compiler")
+    driver: Any = importlib.import_module("triton.runtime").driver
+
+    major, minor = _capability(device)
+    arch: Any = device.arch if device.backend == "hip" else major * 10 + minor
+    target = compiler.GPUTarget(device.backend, arch, device.warp)
+
+    class VirtualDriver:
+        def get_current_target(self) -> Any:
+            return target
+
+        def get_current_device(self) -> int:
+            return 0
+
+        def get_current_stream(self, device: int = 0) -> int:
+            del device
+            return 0
+
+        def get_active_torch_device(self) -> torch.device:
+            return torch.device("cuda", 0)
+
+        def is_active(self) -> bool:
+            return True
+
+    before = getattr(driver, "_active", None)
+    driver.set_active(VirtualDriver())
+    try:
+        yield
+    finally:
+        driver._active = before

@@ -1,0 +1,278 @@
+# ruff: noqa: SLF001 - private names are this package's business
+"""Reads what Inductor's scheduler knows about a kernel: the origin of its operators, its memory traffic, its dtypes.
+
+Invariant: sizes are those of the inputs that the graph was generated for (hints if a size is symbolic). Unknown values
+are None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch._inductor.ir
+import torch.fx
+from torch._inductor.utils import get_dtype_size
+from torch._inductor.virtualized import V
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+_USER_TRITON = "triton_kernel_wrapper_"
+"""How the operators are called that launch a Triton kernel of the user's."""
+_MOVES = frozenset({"load", "store", "output", "get_index"})
+"""What a loop consists of that stores what it loads."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a loop goes through a tensor: two that are equal touch the same elements in the same order."""
+
+    index: str
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The inputs and outputs of a graph that one launch touches."""
+
+    reads: dict[str, frozenset[Access]] = field(default_factory=dict)
+    writes: dict[str, frozenset[Access]] = field(default_factory=dict)
+    elements: tuple[int, int] = (0, 0)
+    """How many results the loop has, and how many elements go into each."""
+    generated: bool = False
+    """Whether its code is generated, so that others can be fused into it."""
+
+
+def origins(nodes: Iterable[Any]) -> list[torch.fx.Node]:
+    """The nodes of the ATen graph that IR nodes were made of, in the graph's order.
+
+    What calls a library has one node of its own, where Inductor knows it; its `origins` hold those of its inputs too.
+    """
+    found: dict[torch.fx.Node, None] = {}
+    for node in nodes:
+        get = getattr(node, "get_origins", None)
+        every = [
+            origin
+            for origin in (get() if get is not None else getattr(node, "origins", ()))
+            if origin.op == "call_function"
+        ]
+        for origin in _own(node, every) if is_extern(node) else every:
+            found.setdefault(origin)
+    graph: Any = V.graph.graph  # which may be a placeholder, by its declared type
+    order = {node: index for index, node in enumerate(graph.nodes)}
+    return sorted(found, key=lambda node: order.get(node, len(order)))
+
+
+def _own(node: Any, every: list[torch.fx.Node]) -> list[torch.fx.Node]:
+    own = getattr(node, "origin_node", None)
+    if own is not None and own.op == "call_function":
+        return [own]
+    if is_user_triton(node):
+        return [origin for origin in every if str(origin.target).startswith(_USER_TRITON)] or every
+    overload = getattr(node, "op_overload", None)
+    return [origin for origin in every if overload is not None and origin.target is overload] or every
+
+
+def operator_names(node: torch.fx.Node) -> tuple[str, str]:
+    """The operator of a node, and the one of the captured graph that it was decomposed from (empty: itself)."""
+    name = str(node.target)
+    original = node.meta.get("original_aten")
+    before = "" if original is None else str(original)
+    return name, "" if before == name else before
+
+
+def traffic(scheduled: Any) -> tuple[int | None, int | None] | None:
+    """Bytes that a kernel reads and writes of device memory, each buffer once.
+
+    One of the two is None if its size depends on data; the result is None if nothing is known.
+    """
+    members = _members(scheduled)
+    if not members:
+        return None
+    written = {dep.name for member in members for dep in member.read_writes.writes}
+    reads: dict[str, int | None] = {}
+    writes: dict[str, int | None] = {}
+    for member in members:
+        for dep in member.read_writes.reads:
+            if dep.name not in written:
+                _count(reads, dep.name, _bytes(member, dep))
+        for dep in member.read_writes.writes:
+            if _is_used_outside(member, dep.name, members):
+                _count(writes, dep.name, _bytes(member, dep))
+    return _sum(reads.values()), _sum(writes.values())
+
+
+def _count(found: dict[str, int | None], name: str, size: int | None) -> None:
+    """Take the larger of two accesses to one buffer."""
+    before = found.get(name, 0)
+    found[name] = None if size is None or before is None else max(size, before)
+
+
+def _sum(sizes: Iterable[int | None]) -> int | None:
+    total = 0
+    for size in sizes:
+        if size is None:
+            return None
+        total += size
+    return total
+
+
+def is_copy(scheduled: Any) -> bool:
+    """Whether a generated kernel stores what it loads, and computes nothing."""
+    bodies = [getattr(member, "_body", None) for member in _members(scheduled)]
+    return bool(bodies) and all(
+        body is not None and body.op_counts["load"] > 0 and _MOVES.issuperset(body.op_counts)
+        for body in bodies
+    )
+
+
+def touched(scheduled: Any) -> Touched:
+    """What a launch touches of its graph's inputs and outputs."""
+    members = _members(scheduled)
+    shared = {*V.graph.graph_input_names, *output_names(V.graph)}
+    reads: dict[str, set[Access]] = {}
+    writes: dict[str, set[Access]] = {}
+    for member in members:
+        for found, deps in ((reads, member.read_writes.reads), (writes, member.read_writes.writes)):
+            for dep in deps:
+                if dep.name in shared:
+                    accesses = found.setdefault(dep.name, set())
+                    if hasattr(dep, "normalize") and hasattr(dep, "index"):
+                        plain = dep.normalize()
+                        accesses.add(Access(str(plain.index), tuple(_hint([size]) for size in plain.size)))
+    bodies = [getattr(member, "_body", None) for member in members]
+    generated = bool(bodies) and all(body is not None for body in bodies)
+    return Touched(
+        {name: frozenset(found) for name, found in reads.items()},
+        {name: frozenset(found) for name, found in writes.items()},
+        _elements(scheduled) if generated else (0, 0),
+        generated,
+    )
+
+
+def output_names(graph: Any) -> list[str]:
+    """The scheduler's names of a graph's outputs, by position; empty for an output that is no tensor."""
+    return [_buffer_name(output) for output in graph.graph_outputs or ()]
+
+
+def _buffer_name(output: Any) -> str:
+    try:
+        return str(output.get_name())
+    except (AttributeError, NotImplementedError):  # a number, or nothing
+        return ""
+
+
+def _elements(scheduled: Any) -> tuple[int, int]:
+    """Of a scheduler node's group: a pair of sizes for Triton, of tuples of sizes for C++."""
+    results, each = scheduled.group[1][:2]
+    return _hint(results if isinstance(results, (tuple, list)) else [results]), _hint(
+        each if isinstance(each, (tuple, list)) else [each]
+    )
+
+
+def compute_dtype(nodes: Iterable[Any]) -> torch.dtype | None:
+    """The widest dtype among what a kernel's nodes make."""
+    found = [dtype for node in nodes if (dtype := _dtype(node)) is not None]
+    return max(found, key=lambda dtype: (dtype.is_floating_point, dtype.itemsize)) if found else None
+
+
+def is_fallback(node: Any) -> bool:
+    """Whether an IR node calls ATen because Inductor has no lowering for the operator."""
+    ir = torch._inductor.ir
+    return isinstance(node, ir.FallbackKernel)
+
+
+def is_extern(node: Any) -> bool:
+    """Whether an IR node calls a library's kernel."""
+    return isinstance(node, torch._inductor.ir.ExternKernel)
+
+
+def is_template(node: Any) -> bool:
+    """Whether an IR node is one of Inductor's templates."""
+    return isinstance(node, torch._inductor.ir.TemplateBuffer)
+
+
+def is_user_triton(node: Any) -> bool:
+    """Whether an IR node launches a Triton kernel of the user's."""
+    return isinstance(node, torch._inductor.ir.UserDefinedTritonKernel)
+
+
+def phase(graph: Any) -> str:
+    """`inference`, `forward` or `backward`, of a GraphLowering."""
+    return "backward" if graph.is_backward else "inference" if graph.is_inference else "forward"
+
+
+def nodes_of(scheduled: Any) -> list[Any]:
+    """The IR nodes of a node of the scheduler."""
+    return [member.node for member in _members(scheduled) if member.node is not None]
+
+
+def _members(scheduled: Any) -> Sequence[Any]:
+    return scheduled.get_nodes() if scheduled is not None else ()
+
+
+def _dtype(node: Any) -> torch.dtype | None:
+    try:
+        dtype: torch.dtype | None = node.get_dtype()
+    except (AttributeError, NotImplementedError, AssertionError):  # several outputs, or none
+        return None
+    return dtype
+
+
+def _bytes(member: Any, dep: Any) -> int | None:
+    """Bytes behind one access: no more than the buffer, and no more than the loop touches. None: it depends on data."""
+    buffer: Any = V.graph.name_to_buffer.get(dep.name)
+    if buffer is None:
+        buffer = V.graph.graph_inputs.get(dep.name)
+    if buffer is None:
+        constant = V.graph.constants.get(dep.name)
+        return 0 if constant is None else constant.numel() * constant.element_size()
+    try:
+        size, dtype = buffer.get_size(), buffer.get_dtype()
+    except (
+        AttributeError,
+        NotImplementedError,
+        AssertionError,
+    ):  # several outputs: each is read by its own name
+        return _outputs_bytes(buffer)
+    whole = _known(size)
+    touched = whole
+    if hasattr(dep, "size") and not getattr(member, "is_extern", lambda: False)():
+        touched = _known(dep.size) or whole
+    known = [count for count in (whole, touched) if count is not None]
+    return min(known) * int(get_dtype_size(dtype)) if known else None
+
+
+def _outputs_bytes(buffer: Any) -> int | None:
+    sizes: list[int | None] = []
+    for output in getattr(buffer, "outputs", None) or ():
+        try:
+            count, each = _known(output.get_size()), int(get_dtype_size(output.get_dtype()))
+        except (AttributeError, NotImplementedError, AssertionError):
+            continue
+        sizes.append(None if count is None else count * each)
+    return _sum(sizes)
+
+
+def _known(sizes: Iterable[Any]) -> int | None:
+    """A number of elements; None where it depends on data, for which Inductor's hint would be a made-up number."""
+    every = list(sizes)
+    return None if free_unbacked_symbols(every) else _hint(every)
+
+
+def _hint(sizes: Iterable[Any]) -> int:
+    sizevars: Any = V.graph.sizevars
+    hint = getattr(sizevars, "optimization_hint", None) or sizevars.size_hint
+    product = 1
+    for size in sizes:
+        product *= int(hint(size, fallback=1))
+    return product
+
+
+def _is_used_outside(member: Any, name: str, members: Sequence[Any]) -> bool:
+    buffer = member.scheduler.name_to_buf.get(name)
+    if buffer is None:
+        return True
+    inside = set(members)
+    return any(user.node not in inside for user in buffer.users)

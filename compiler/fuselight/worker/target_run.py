@@ -1,0 +1,316 @@
+"""A run of the user's target: imports the file, finds inputs, and passes them to the job.
+
+Invariant: whatever ends the steps early becomes one failure in the report.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import os
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+
+from fuselight import dynamo, torch_api
+from fuselight.inputs.records import ConstructorCalls
+from fuselight.report import Call, Location, Note, Problem, Rung
+from fuselight.target import importing, main_calls, rungs
+from fuselight.target.calls import PlannedCall, call_mode, compiled_form, make_call, module_of
+from fuselight.target.random_fill import quick_random
+from fuselight.target.rungs import Answered
+from fuselight.target.tensors import set_seeds
+from fuselight.target.write_guard import WriteGuard
+from fuselight.worker import child, run_failures
+from fuselight.worker.state import RunState, exit_now, getpid, identity
+
+_perf_counter = time.perf_counter  # bound before any user code runs
+
+STEADY_CALLS = 10
+"""Calls of one graph without a new compile after which the `__main__` block of a run on save has shown its inputs."""
+
+
+class InputsCaptured(BaseException):
+    """Raised in user code to end the `__main__` block of a run on save, once its calls are compiled."""
+
+
+Climb = Callable[[], Answered]
+"""Finds the inputs again, and the objects that they are called on."""
+
+
+class RunStrategy(Protocol):
+    """How a job uses the target."""
+
+    runs_main: bool
+    """Whether the whole `__main__` block runs where the target has no inputs of its own."""
+
+    def compiling(self, state: RunState) -> AbstractContextManager[dynamo.CompileCalls]:
+        """Within the block, torch.compile behaves as this job requires."""
+        ...
+
+    def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
+        """Make calls with the inputs that were found; `names` are those of the user's file."""
+        ...
+
+
+@dataclass
+class MakeCalls:
+    """Makes each call of the target once, with a backend that takes the captured graphs."""
+
+    backend: Callable[[RunState], Callable[..., Any]]
+    runs_main: bool = True
+
+    def compiling(self, state: RunState) -> AbstractContextManager[dynamo.CompileCalls]:
+        """As in RunStrategy."""
+        backend = self.backend(state)
+        return dynamo.capture_only(_until_steady(state, backend) if state.job.request.automatic else backend)
+
+    def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
+        """As in RunStrategy."""
+        del climb, names
+        state.planned = len(answered.calls)
+        for index, planned in enumerate(answered.calls):
+            state.calls.append(Call(index, planned.text, planned.location))
+            state.notes.extend(planned.notes)
+            if not _one_call(state, index, planned):
+                return
+
+
+def _until_steady(state: RunState, backend: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `backend`, whose graphs end the `__main__` block when it goes on without compiling anything new."""
+    calls: collections.Counter[int] = collections.Counter()
+
+    @functools.wraps(backend)
+    def capture(gm: Any, example_inputs: Any, **options: Any) -> Callable[..., Any]:
+        forward = backend(gm, example_inputs, **options)
+        calls.clear()
+        number = state.frame_count
+
+        def counted(*args: Any) -> Any:
+            if state.phase == "main" and getpid() == state.pid:
+                calls[number] += 1
+                if calls[number] > STEADY_CALLS:
+                    raise InputsCaptured
+            return forward(*args)
+
+        return counted
+
+    return capture
+
+
+def run_target(state: RunState, strategy: RunStrategy) -> None:
+    """Import the target, find its inputs and use them as the strategy says."""
+
+    def work() -> None:
+        with strategy.compiling(state) as state.asked, state.recorder:
+            _steps(state, strategy)
+
+    guarded(state, work)
+
+
+def guarded(state: RunState, work: Callable[[], None]) -> None:
+    """Do `work`; whatever ends it early becomes a failure in the report."""
+    roots = state.job.request.roots
+    try:
+        work()
+    except child.StoppedError:
+        pass  # the host knows which limit it was
+    except InputsCaptured as done:
+        state.notes.append(run_failures.ended_early(done, roots))
+    except SystemExit as stop:
+        if state.phase != "main" or stop.code not in (None, 0):
+            state.originals.restore()  # user code has ended
+            stack = run_failures.user_stack(stop, roots)
+            state.failures.append(
+                run_failures.exit_failure(stop.code, stack, call=child.call_index(state), phase=state.phase)
+            )
+    except rungs.DirectiveFault as fault:
+        state.failures.append(run_failures.directive_failure(fault, call=child.call_index(state)))
+    except BaseException as error:  # noqa: BLE001 - user code may raise anything
+        if not state.stopped:  # else the compiler's wrapping of what stopped it
+            state.failures.append(child.failure_of(state, error))
+    finally:
+        if getpid() != state.pid:
+            exit_now(0)  # a process that user code forked has come back to us
+
+
+def _steps(state: RunState, strategy: RunStrategy) -> None:
+    request = state.job.request
+    for name, value in request.dynamo_config.items():
+        try:
+            torch_api.set_dynamo_config(name, value)
+        except (AttributeError, TypeError, ValueError) as error:
+            state.problems.append(Problem("settings", f"dynamo.config {name}", str(error)))
+    is_main = request.target.kind == "main" or not request.target.name
+    if is_main and not strategy.runs_main:
+        state.failures.append(run_failures.whole_program(request.target))
+        return
+    importing.install(state.sources)
+    path = request.target.path
+    with _fake_tensors(state, state.job.fake), _guarded_writes(state):
+        name = importing.prepare_path(path, request.roots, state.job.started_with)
+        set_seeds()
+        if is_main:
+            _run_main(state)
+            return
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        sys.argv = [path, *request.argv]
+        with state.step("import", os.path.basename(path), Location(path, request.target.line)):
+            module = importing.import_file(path, name, state.sources)
+        check_descriptors(state)
+        names = vars(module)
+        with state.step("build", request.target.name, Location(path, request.target.line)):
+            if not strategy.runs_main:
+                set_seeds()  # as before each further time: the file may have drawn numbers of its own
+            answered, reasons = _climb(state, names)
+        climb: Climb = functools.partial(_climb_again, state, names)
+        if answered is None and request.inputs.main_line is not None:
+            if strategy.runs_main:
+                _run_main(state)
+                return
+            climb = functools.partial(_first_call_of_main, state)
+            try:
+                answered, names = climb(), vars(sys.modules["__main__"])
+            except rungs.Silent as why:
+                reasons.append(str(why))
+        if answered is not None:
+            state.rung, state.inputs_line = answered.rung, answered.line
+            strategy.use(state, answered, climb, names)
+        else:
+            state.failures.append(
+                run_failures.no_inputs(request.target, reasons, rungs.example_call(request.target, names))
+            )
+
+
+@contextlib.contextmanager
+def _guarded_writes(state: RunState) -> Iterator[None]:
+    """Keep the code of a run on save from writing into the workspace, and say what it would have written."""
+    if not state.job.request.automatic:
+        yield
+        return
+    guard = WriteGuard(state.job.request.roots, os.path.join(state.job.directory, "written"))
+    with guard.active():
+        try:
+            yield
+        finally:
+            state.notes.extend(guard.notes())
+
+
+def _climb(state: RunState, names: Mapping[str, Any]) -> tuple[Answered | None, list[str]]:
+    request = state.job.request
+    return rungs.climb(request.target, request.inputs, names, "cpu" if state.sources.redirect else None)
+
+
+def _climb_again(state: RunState, names: Mapping[str, Any]) -> Answered:
+    answered, reasons = _climb(state, names)
+    if answered is None:
+        raise rungs.Silent("; ".join(map(str, reasons)))
+    return answered
+
+
+def _run_main(state: RunState) -> None:
+    """Run the whole `__main__` block, and record the calls that it compiles for runs without it."""
+    state.rung, state.inputs_line = Rung.MAIN, state.job.request.inputs.main_line
+    state.constructors = ConstructorCalls(state.job.request.roots)
+    state.constructors.listen()
+    with _main_step(state):
+        importing.run_as_main(state.job.request.target.path, state.sources, state.job.request.argv)
+
+
+def _first_call_of_main(state: RunState) -> Answered:
+    """Run the `__main__` block up to its first call of the target."""
+    request = state.job.request
+    set_seeds()
+    with _main_step(state):
+        return main_calls.first_call(
+            request.target,
+            request.inputs.main_line,
+            lambda: importing.run_as_main(request.target.path, state.sources, request.argv),
+        )
+
+
+def _main_step(state: RunState) -> AbstractContextManager[None]:
+    request = state.job.request
+    path = request.target.path
+    location = Location(path, request.inputs.main_line or 1)
+    return state.step("main", f"__main__ of {os.path.basename(path)}", location)
+
+
+def _one_call(state: RunState, index: int, planned: PlannedCall) -> bool:
+    """Build and make one call. Returns whether the next one is worth making."""
+    request = state.job.request
+    asked = "the directive asks for it (fake=True)" if planned.fake and not state.fake else None
+    with _fake_tensors(state, asked):
+        with state.step("build", planned.text, planned.location):
+            try:
+                with quick_random() as filled:
+                    prepared = planned.build()
+                state.notes.extend(filled.notes())
+            except run_failures.UserCallError as error:
+                if not state.fake and run_failures.is_out_of_memory(error.__cause__):
+                    child.leave(run_failures.OUT_OF_MEMORY)
+                state.failures.append(run_failures.build_failure(error, planned, request, call=index))
+                return False
+        check_descriptors(state)
+        dynamic, by_source = prepared.options.dynamic, request.target.compiled
+        function, notes = compiled_form(
+            prepared.function, by_source=by_source, dynamic=dynamic, roots=request.roots
+        )
+        state.notes.extend(note for note in notes if note not in state.notes)
+        with state.step("call", planned.text, planned.location), call_mode(prepared):
+            if state.grad is None:
+                module = module_of(prepared.function)
+                state.grad = torch.is_grad_enabled()
+                state.training = module.training if module is not None else None
+            if index == 0:
+                state.recorder.inspect_target(prepared.function)
+            start = _perf_counter()
+            try:
+                with state.recorder.call(index):
+                    state.notes.extend(make_call(prepared, function))
+            except Exception as error:  # noqa: BLE001 - user code may raise anything; the next call may work
+                if state.stopped:
+                    return False
+                state.failures.append(child.failure_of(state, error))
+            finally:
+                seconds = _perf_counter() - start
+                state.calls[index] = replace(state.calls[index], seconds=seconds)
+    check_descriptors(state)
+    return True
+
+
+@contextlib.contextmanager
+def _fake_tensors(state: RunState, why: str | None) -> Iterator[None]:
+    if why is None:
+        yield
+        return
+    if not state.fake:
+        state.fake = True
+        state.notes.append(Note("fake_tensors", f"built and captured on fake tensors: {why}"))
+    with torch_api.fake_tensors():
+        yield
+
+
+def check_descriptors(state: RunState) -> None:
+    """Report, once, that user code has closed a descriptor that it had not opened."""
+    if identity(state.job.progress) == state.progress_identity:
+        return
+    state.progress_identity = None
+    report_descriptors(state)
+
+
+def report_descriptors(state: RunState) -> None:
+    """Report, once, that user code closed descriptors of ours."""
+    if not any(failure.kind == "descriptors" for failure in state.failures):
+        state.failures.append(
+            run_failures.descriptors_failure(
+                state.job.request, state.phase, child.call_index(state), state.calls
+            )
+        )

@@ -1,0 +1,306 @@
+/**
+ * Finds the Pythons of the machine (the Python extensions, the folder, variables, PATH, pyenv, conda) and probes them.
+ *
+ * Invariant: nothing in an untrusted workspace is executed or read.
+ */
+
+import { execFile } from "node:child_process";
+import * as fs from "node:fs";
+import * as os from "node:os";
+import * as path from "node:path";
+import * as vscode from "vscode";
+import { readPath } from "../settings";
+import {
+  type Candidate,
+  candidates,
+  type Environment,
+  type FolderFacts,
+  key,
+  type Probe,
+  type Settings,
+} from "./resolve";
+
+const probeMilliseconds = 5000;
+const windows = process.platform === "win32";
+const pythonInFolder = windows ? ["Scripts", "python.exe"] : ["bin", "python"];
+
+/** The part of `ms-python.python`'s interface that is used. */
+interface PythonExtension {
+  readonly environments?: {
+    getActiveEnvironmentPath(resource?: vscode.Uri): { readonly path: string };
+    resolveEnvironment(environment: {
+      readonly path: string;
+    }): Promise<{ readonly executable: { readonly uri?: vscode.Uri | undefined } } | undefined>;
+    readonly onDidChangeActiveEnvironmentPath: vscode.Event<unknown>;
+  };
+}
+
+/** The part of `ms-python.vscode-python-envs`' interface that is used. */
+interface EnvironmentsExtension {
+  getEnvironment(scope: vscode.Uri | undefined): Promise<
+    | {
+        readonly execInfo?: {
+          readonly run?: { readonly executable?: string; readonly args?: readonly string[] };
+        };
+      }
+    | undefined
+  >;
+  readonly onDidChangeEnvironment: vscode.Event<unknown>;
+}
+
+export interface Search {
+  readonly trust: boolean;
+  readonly bundled: boolean;
+  readonly log: vscode.LogOutputChannel;
+  /** Also the Pythons that are offered in the picker; `recent` are the paths that the user chose before. */
+  readonly offer?: { readonly recent: readonly string[] };
+}
+
+/** Everything that `resolve` needs. Candidates are probed in parallel; a slow one takes at most five seconds. */
+export async function look(settings: Settings, { trust, bundled, log, offer }: Search): Promise<Environment> {
+  const scopes = [...(vscode.workspace.workspaceFolders ?? []), undefined];
+  const folders = await Promise.all(
+    scopes.map(async (folder): Promise<FolderFacts> => {
+      const uri = folder?.uri.toString() ?? "";
+      const found = trust ? await lookInFolder(folder, log) : [];
+      return { uri, found, offered: trust && offer ? offeredIn(folder, offer.recent) : [] };
+    }),
+  );
+  const unprobed: Environment = {
+    folders,
+    shared: [...fromVariables(), ...fromPath()],
+    probes: new Map(),
+    bundled,
+  };
+  const wanted = candidates(settings, unprobed, trust).map((candidate) => candidate.interpreter);
+  const probes = await Promise.all(wanted.map(async (one) => [key(one), await probe(one)] as const));
+  return { ...unprobed, probes: new Map(probes) };
+}
+
+/** Calls `changed` when the user selects another interpreter in a Python extension. */
+export async function onInterpreterSelected(
+  changed: () => void,
+  log: vscode.LogOutputChannel,
+): Promise<readonly vscode.Disposable[]> {
+  const [environments, python] = [await environmentsExtension(log), await pythonExtension(log)];
+  return [
+    ...(environments ? [environments.onDidChangeEnvironment(changed)] : []),
+    ...(python?.environments ? [python.environments.onDidChangeActiveEnvironmentPath(changed)] : []),
+  ];
+}
+
+async function lookInFolder(
+  folder: vscode.WorkspaceFolder | undefined,
+  log: vscode.LogOutputChannel,
+): Promise<readonly Candidate[]> {
+  const selected = [await fromEnvironmentsExtension(folder, log), await fromPythonExtension(folder, log)];
+  const setting = readPath("defaultInterpreterPath", folder, "python");
+  const found: Candidate[] = selected.flatMap((one) => (one ? [one] : []));
+  if (setting !== "" && setting !== "python") {
+    found.push({
+      rung: "python.defaultInterpreterPath",
+      interpreter: { executable: setting, args: [] },
+      why: "set by python.defaultInterpreterPath",
+    });
+  }
+  for (const name of folder ? [".venv", "venv"] : []) {
+    const executable = path.join(folder?.uri.fsPath ?? "", name, ...pythonInFolder);
+    if (fs.existsSync(executable)) {
+      found.push({ rung: "folder", interpreter: { executable, args: [] }, why: `${name} in the folder` });
+    }
+  }
+  return found;
+}
+
+/** Pythons that a user may mean: environments beside the folder, recent choices, versions of pyenv, conda's list. */
+function offeredIn(
+  folder: vscode.WorkspaceFolder | undefined,
+  recent: readonly string[],
+): readonly Candidate[] {
+  const parent = folder && path.dirname(folder.uri.fsPath);
+  const beside = parent ? [".venv", "venv"].map((name) => path.join(parent, name, ...pythonInFolder)) : [];
+  const root =
+    process.env["PYENV_ROOT"] ?? path.join(os.homedir(), ".pyenv", ...(windows ? ["pyenv-win"] : []));
+  const versions = path.join(root, "versions");
+  const inVersion = windows ? ["python.exe"] : pythonInFolder;
+  const pyenv = list(versions).map((name) => path.join(versions, name, ...inVersion));
+  const conda = read(path.join(os.homedir(), ".conda", "environments.txt"))
+    .split(/\r?\n/)
+    .map((prefix) => path.join(prefix.trim(), ...inVersion));
+  const of = (why: string, executables: readonly string[]) =>
+    executables
+      .filter((executable) => path.isAbsolute(executable) && fs.existsSync(executable))
+      .map((executable): Candidate => ({ rung: "offered", interpreter: { executable, args: [] }, why }));
+  return [
+    ...of("chosen recently", recent),
+    ...of("beside the folder", beside),
+    ...of("pyenv", pyenv),
+    ...of("conda", conda),
+  ];
+}
+
+function newestFirst(left: string, right: string): number {
+  return right.localeCompare(left, "en", { numeric: true });
+}
+
+function list(folder: string): readonly string[] {
+  return fs.existsSync(folder) ? fs.readdirSync(folder).toSorted(newestFirst) : [];
+}
+
+function read(file: string): string {
+  return fs.existsSync(file) ? fs.readFileSync(file, "utf8") : "";
+}
+
+/** The interpreter at a path that the user typed: an executable, or the folder of an environment. */
+export function pythonAt(typed: string): string {
+  const names = [["bin", "python"], ["Scripts", "python.exe"], ["python.exe"]];
+  const inside = names.map((name) => path.join(typed, ...name)).find((file) => fs.existsSync(file));
+  return inside ?? typed;
+}
+
+/** Why a path that the user chose cannot be used; null when it can. */
+export async function problemAt(executable: string): Promise<string | null> {
+  const found = await probe({ executable, args: [] });
+  return found.ok ? null : found.problem;
+}
+
+async function fromEnvironmentsExtension(
+  folder: vscode.WorkspaceFolder | undefined,
+  log: vscode.LogOutputChannel,
+): Promise<Candidate | null> {
+  const run = (await (await environmentsExtension(log))?.getEnvironment(folder?.uri))?.execInfo?.run;
+  if (!run?.executable) {
+    return null;
+  }
+  const interpreter = { executable: run.executable, args: run.args ?? [] };
+  return {
+    rung: "environments extension",
+    interpreter,
+    why: "selected in the Python Environments extension",
+  };
+}
+
+async function fromPythonExtension(
+  folder: vscode.WorkspaceFolder | undefined,
+  log: vscode.LogOutputChannel,
+): Promise<Candidate | null> {
+  const environments = (await pythonExtension(log))?.environments;
+  const selected = environments?.getActiveEnvironmentPath(folder?.uri);
+  if (!environments || !selected) {
+    return null;
+  }
+  // Until the extension resolves it, the path may be a folder or a bare `python`.
+  const executable = (await environments.resolveEnvironment(selected))?.executable.uri?.fsPath;
+  if (!executable) {
+    return null;
+  }
+  return {
+    rung: "Python extension",
+    interpreter: { executable, args: [] },
+    why: "selected in the Python extension",
+  };
+}
+
+function environmentsExtension(log: vscode.LogOutputChannel): Promise<EnvironmentsExtension | null> {
+  return api<EnvironmentsExtension>("ms-python.vscode-python-envs", log);
+}
+
+function pythonExtension(log: vscode.LogOutputChannel): Promise<PythonExtension | null> {
+  return api<PythonExtension>("ms-python.python", log);
+}
+
+/** Null also for an extension without an interface, as when `python.useEnvironmentsExtension` is off. */
+async function api<T>(id: string, log: vscode.LogOutputChannel): Promise<T | null> {
+  try {
+    return (await vscode.extensions.getExtension<T | null | undefined>(id)?.activate()) ?? null;
+  } catch (error) {
+    log.warn(`${id} could not be asked for its interpreter: ${String(error)}`);
+    return null;
+  }
+}
+
+function fromVariables(): readonly Candidate[] {
+  return ["VIRTUAL_ENV", "CONDA_PREFIX"].flatMap((variable): Candidate[] => {
+    const prefix = process.env[variable];
+    if (!prefix) {
+      return [];
+    }
+    const inConda = windows && variable === "CONDA_PREFIX" ? ["python.exe"] : pythonInFolder;
+    const executable = path.join(prefix, ...inConda);
+    return [{ rung: "variable", interpreter: { executable, args: [] }, why: `named by ${variable}` }];
+  });
+}
+
+function fromPath(): readonly Candidate[] {
+  const names = windows ? ["python.exe", "python3.exe"] : ["python3", "python"];
+  const folders = (process.env["PATH"] ?? "").split(path.delimiter).filter((folder) => folder !== "");
+  const found = names.flatMap((name): Candidate[] => {
+    const executable = folders.map((folder) => path.join(folder, name)).find((file) => fs.existsSync(file));
+    return executable
+      ? [{ rung: "PATH", interpreter: { executable, args: [] }, why: `the first ${name} on PATH` }]
+      : [];
+  });
+  const launcher: Candidate = {
+    rung: "PATH",
+    interpreter: { executable: "py", args: ["-3"] },
+    why: "the newest of the py launcher",
+  };
+  return windows ? [...found, launcher] : found;
+}
+
+/** Imports no installed package: torch's version is in its metadata, which may be among the user's own packages. */
+const question = `
+import json, site, sys, sysconfig
+if sys.prefix == sys.base_prefix:
+    sys.path.append(site.getusersitepackages())
+try:
+    from importlib.metadata import version
+    torch = version("torch")
+except ImportError:
+    torch = None
+print(json.dumps({
+    "version": sys.version_info[:2],
+    "implementation": sys.implementation.name,
+    "freeThreaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    "prefix": sys.prefix,
+    "torch": torch,
+}))
+`;
+
+function probe(interpreter: { executable: string; args: readonly string[] }): Promise<Probe> {
+  return new Promise((done) => {
+    execFile(
+      interpreter.executable,
+      [...interpreter.args, "-I", "-c", question],
+      { timeout: probeMilliseconds, windowsHide: true },
+      (error, stdout, stderr) => {
+        const answer = error ? null : answerOf(stdout);
+        done(answer ?? { ok: false, problem: problemOf(error, stderr) });
+      },
+    );
+  });
+}
+
+function answerOf(stdout: string): Probe | null {
+  try {
+    // A `sitecustomize` may print first.
+    const answer = JSON.parse(stdout.trim().split("\n").at(-1) ?? "");
+    return typeof answer.implementation === "string" ? { ok: true, ...answer } : null;
+  } catch {
+    return null;
+  }
+}
+
+function problemOf(error: (Error & { code?: unknown; killed?: boolean }) | null, stderr: string): string {
+  if (error?.killed) {
+    return `it did not answer within ${probeMilliseconds / 1000} seconds`;
+  }
+  if (error?.code === "ENOENT") {
+    return "no such file";
+  }
+  if (error?.code === "EACCES") {
+    return "not executable";
+  }
+  const last = stderr.trim().split("\n").at(-1);
+  return last ? `it failed: ${last}` : "it did not answer like a Python interpreter";
+}

@@ -1,0 +1,127 @@
+/**
+ * "Select Interpreter": the Pythons of the machine, each with its torch and where it was found, or a path that the user
+ * types, pastes or browses to.
+ *
+ * Invariant: the choice is written to `fuselight.interpreter`, where the user can see and undo it. A path that does not
+ * start a Python is not written.
+ */
+
+import * as vscode from "vscode";
+import { fail } from "../say";
+import { expandPath, readSettings, section } from "../settings";
+import { look, problemAt, pythonAt } from "./environment";
+import { offers } from "./resolve";
+
+interface Entry extends vscode.QuickPickItem {
+  readonly executable?: string;
+  readonly act?: "browse" | "automatic";
+}
+
+const recentKey = "fuselight.recentInterpreters";
+const mostRecent = 5;
+const automatic: Entry = {
+  label: "$(sparkle) Automatic",
+  description: "follow the Python extension, the folder, PATH",
+  act: "automatic",
+};
+const byPath: Entry = { label: "$(folder-opened) Browse...", act: "browse" };
+
+export async function selectInterpreter(state: vscode.Memento, log: vscode.LogOutputChannel): Promise<void> {
+  if (!vscode.workspace.isTrusted) {
+    await vscode.commands.executeCommand("workbench.trust.manage");
+    return;
+  }
+  const folder = await chooseFolder();
+  const recent = state.get<readonly string[]>(recentKey, []);
+  const chosen = await pick(folder, findEntries(folder, recent, log));
+  const executable = chosen?.act === "browse" ? await browse() : chosen?.executable;
+  if (chosen === undefined || (executable === undefined && chosen.act !== "automatic")) {
+    return;
+  }
+  const problem = executable === undefined ? null : await problemAt(executable);
+  if (problem !== null) {
+    void fail(`\`${executable}\` cannot be used: ${problem}.`);
+    return;
+  }
+  if (executable !== undefined) {
+    const others = recent.filter((one) => one !== executable);
+    await state.update(recentKey, [executable, ...others].slice(0, mostRecent));
+  }
+  const target = folder ? vscode.ConfigurationTarget.WorkspaceFolder : vscode.ConfigurationTarget.Global;
+  await vscode.workspace.getConfiguration(section, folder?.uri).update("interpreter", executable, target);
+}
+
+async function findEntries(
+  folder: vscode.WorkspaceFolder | undefined,
+  recent: readonly string[],
+  log: vscode.LogOutputChannel,
+): Promise<readonly Entry[]> {
+  const settings = readSettings();
+  const environment = await look(settings, { trust: true, bundled: false, log, offer: { recent } });
+  return offers(settings, environment, folder?.uri.toString() ?? "").map(({ candidate, version, torch }) => ({
+    label: `$(symbol-misc) Python ${version}, ${torch === null ? "no torch" : `torch ${torch}`}`,
+    description: candidate.interpreter.executable,
+    detail: candidate.why,
+    executable: candidate.interpreter.executable,
+  }));
+}
+
+function pick(
+  folder: vscode.WorkspaceFolder | undefined,
+  finding: Promise<readonly Entry[]>,
+): Promise<Entry | undefined> {
+  const list = vscode.window.createQuickPick<Entry>();
+  let found: readonly Entry[] = [];
+  const show = () => {
+    const typed = expandPath(list.value.trim(), folder);
+    const isPath = /[\\/]/.test(typed);
+    const executable = pythonAt(typed);
+    const entry: Entry = {
+      label: "$(file) Use This Path",
+      description: executable,
+      executable,
+      alwaysShow: true,
+    };
+    list.items = [...(isPath ? [entry] : []), automatic, ...found, byPath];
+  };
+  list.title = "Fuselight: select the Python interpreter that has torch";
+  list.placeholder = "Choose an interpreter, or paste the path of one or of its environment";
+  list.matchOnDescription = true;
+  list.busy = true;
+  show();
+  list.onDidChangeValue(show);
+  void finding.then((entries) => {
+    found = entries;
+    list.busy = false;
+    show();
+  });
+  return new Promise((done) => {
+    list.onDidAccept(() => {
+      done(list.selectedItems[0]);
+      list.hide();
+    });
+    list.onDidHide(() => {
+      done(undefined);
+      list.dispose();
+    });
+    list.show();
+  });
+}
+
+function chooseFolder(): Thenable<vscode.WorkspaceFolder | undefined> {
+  const folders = vscode.workspace.workspaceFolders ?? [];
+  const active = vscode.window.activeTextEditor?.document.uri;
+  const own = active ? vscode.workspace.getWorkspaceFolder(active) : undefined;
+  if (folders.length > 1 && own === undefined) {
+    return vscode.window.showWorkspaceFolderPick({ placeHolder: "Select an interpreter for which folder?" });
+  }
+  return Promise.resolve(own ?? folders[0]);
+}
+
+async function browse(): Promise<string | undefined> {
+  const picked = await vscode.window.showOpenDialog({
+    canSelectMany: false,
+    title: "Select a Python interpreter that has torch",
+  });
+  return picked?.[0]?.fsPath;
+}

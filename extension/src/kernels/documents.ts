@@ -1,0 +1,161 @@
+/**
+ * The texts of generated kernels, as read-only files that the server makes.
+ *
+ * Invariant: a closed text is forgotten. An open text is requested again whenever the report of its target changes, so
+ * that a restored tab fills again.
+ */
+
+import * as vscode from "vscode";
+import type { KernelDocument } from "../protocol";
+import type { KernelLink } from "./lines";
+import { idOf, type KernelId, kernelScheme, partsOf } from "./uri";
+
+/** Asks the server; null while it does not run. */
+export type FetchKernel = (id: KernelId) => Promise<KernelDocument | null>;
+
+interface Shown {
+  readonly bytes: Uint8Array;
+  readonly mtime: number;
+  readonly document: KernelDocument | null;
+  readonly links: readonly KernelLink[];
+}
+
+export interface KernelDocuments extends vscode.Disposable {
+  /** The answer of the server for an open text; null for an unknown one. */
+  of(uri: vscode.Uri): KernelDocument | null;
+  /** Which lines of an open text come from which lines of source files and of the kernel's own source. */
+  linksOf(uri: vscode.Uri): readonly KernelLink[];
+  /** The report of a source file changed; without `uri`, any may have. */
+  changed(uri?: string): Promise<void>;
+  /** Links or texts were requested again. */
+  readonly onDidChange: vscode.Event<undefined>;
+}
+
+const noServer = `# The Fuselight language server is not running yet. The text appears when it starts.\n`;
+const notOurs = `# This address does not name a kernel.\n`;
+const settle = 300;
+
+export function kernelUri(id: KernelId, name: string): vscode.Uri {
+  return vscode.Uri.from({ scheme: kernelScheme, ...partsOf(id, name) });
+}
+
+/** The name of a text in links: the URI of a file, or the identity of a generated text. */
+export function linkName(uri: vscode.Uri): string {
+  const id = uri.scheme === kernelScheme ? idOf(uri.query) : null;
+  return id === null ? uri.toString() : nameOf(id);
+}
+
+function nameOf(id: KernelId): string {
+  return partsOf(id, "").query;
+}
+
+/** The source file of a generated text; any other URI unchanged. */
+export function sourceOf(uri: vscode.Uri): vscode.Uri {
+  const id = uri.scheme === kernelScheme ? idOf(uri.query) : null;
+  return id === null ? uri : vscode.Uri.parse(id.uri);
+}
+
+export function createKernelDocuments(fetchKernel: FetchKernel): KernelDocuments {
+  const shown = new Map<string, Shown>();
+  const files = new vscode.EventEmitter<vscode.FileChangeEvent[]>();
+  const changed = new vscode.EventEmitter<undefined>();
+  let clock = 1;
+  let timer: NodeJS.Timeout | undefined;
+
+  async function read(uri: vscode.Uri): Promise<Shown> {
+    const id = idOf(uri.query);
+    const document = id ? await fetchKernel(id) : null;
+    const bytes = Buffer.from(document?.text ?? (id ? noServer : notOurs), "utf8");
+    const before = shown.get(uri.toString());
+    const same = before !== undefined && Buffer.compare(before.bytes, bytes) === 0;
+    const links = id && document ? linksIn(id, document) : [];
+    const now = { bytes, document, links, mtime: same ? before.mtime : clock++ };
+    shown.set(uri.toString(), now);
+    return now;
+  }
+
+  async function readAgain(uri: vscode.Uri): Promise<void> {
+    const before = shown.get(uri.toString())?.mtime;
+    const { mtime } = await read(uri);
+    if (mtime !== before) {
+      files.fire([{ type: vscode.FileChangeType.Changed, uri }]);
+    }
+  }
+
+  const readOnly = (uri: vscode.Uri) => vscode.FileSystemError.NoPermissions(uri);
+  const provider: vscode.FileSystemProvider = {
+    onDidChangeFile: files.event,
+    watch: () => new vscode.Disposable(() => undefined),
+    async stat(uri) {
+      const { bytes, mtime } = shown.get(uri.toString()) ?? (await read(uri));
+      const permissions = vscode.FilePermission.Readonly;
+      return { type: vscode.FileType.File, ctime: 0, mtime, size: bytes.length, permissions };
+    },
+    readFile: async (uri) => (shown.get(uri.toString()) ?? (await read(uri))).bytes,
+    readDirectory: () => [],
+    createDirectory: (uri) => {
+      throw readOnly(uri);
+    },
+    writeFile: (uri) => {
+      throw readOnly(uri);
+    },
+    delete: (uri) => {
+      throw readOnly(uri);
+    },
+    rename: (uri) => {
+      throw readOnly(uri);
+    },
+  };
+
+  const open = () => vscode.workspace.textDocuments.filter(({ uri }) => uri.scheme === kernelScheme);
+
+  async function update(wanted: (id: KernelId) => boolean): Promise<void> {
+    const uris = open().map(({ uri }) => uri);
+    await Promise.all(uris.filter((uri) => wantedBy(uri, wanted)).map(readAgain));
+    changed.fire(undefined);
+  }
+
+  const subscriptions = [
+    vscode.workspace.registerFileSystemProvider(kernelScheme, provider, {
+      isReadonly: true,
+      isCaseSensitive: true,
+    }),
+    vscode.workspace.onDidCloseTextDocument(({ uri }) => shown.delete(uri.toString())),
+    vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
+      const edited = document.uri.toString();
+      const linked = [...shown.values()].some((one) => one.document?.links.some(({ uri }) => uri === edited));
+      if (linked && contentChanges.length > 0) {
+        clearTimeout(timer); // the server tracks the lines; it is asked when typing pauses
+        timer = setTimeout(() => void update(() => true), settle);
+      }
+    }),
+    files,
+    changed,
+  ];
+
+  return {
+    of: (uri) => shown.get(uri.toString())?.document ?? null,
+    linksOf: (uri) => shown.get(uri.toString())?.links ?? [],
+    async changed(uri) {
+      const source = uri === undefined ? null : vscode.Uri.parse(uri).toString();
+      await update((id) => source === null || vscode.Uri.parse(id.uri).toString() === source);
+    },
+    onDidChange: changed.event,
+    dispose() {
+      clearTimeout(timer);
+      for (const one of subscriptions) {
+        one.dispose();
+      }
+    },
+  };
+}
+
+function linksIn(id: KernelId, { links, sourceLinks }: KernelDocument): readonly KernelLink[] {
+  const uri = nameOf({ ...id, form: "source" });
+  return [...links, ...sourceLinks.map((link) => ({ ...link, uri }))];
+}
+
+function wantedBy(uri: vscode.Uri, wanted: (id: KernelId) => boolean): boolean {
+  const id = idOf(uri.query);
+  return id !== null && wanted(id);
+}

@@ -1,0 +1,40 @@
+/**
+ * The URI of a generated text: `fuselight-kernel:/<target>/<file name>?<identity>`.
+ *
+ * Invariant: the URI has everything that the server needs to make the text again, so that a tab survives a reload.
+ * Nothing of VS Code is imported.
+ */
+
+export const kernelScheme = "fuselight-kernel";
+
+/** The identity of a generated text. */
+export interface KernelId {
+  /** The target's file. */
+  readonly uri: string;
+  /** Empty for the file's `__main__` block. */
+  readonly target: string;
+  /** The server's name of the kernel. */
+  readonly kernel: string;
+  readonly form: string;
+}
+
+export interface UriParts {
+  readonly path: string;
+  readonly query: string;
+}
+
+/** `name` is shown on the tab; its ending selects the language. */
+export function partsOf(id: KernelId, name: string): UriParts {
+  const { uri, target, kernel, form } = id;
+  return {
+    path: `/${target === "" ? "__main__" : target.replaceAll("/", "_")}/${name.replaceAll("/", "_")}`,
+    query: new URLSearchParams({ uri, target, kernel, form }).toString(),
+  };
+}
+
+/** Null for a query that no version of Fuselight made. */
+export function idOf(query: string): KernelId | null {
+  const fields = new URLSearchParams(query);
+  const [uri, kernel, form] = ["uri", "kernel", "form"].map((name) => fields.get(name));
+  return uri && kernel && form ? { uri, target: fields.get("target") ?? "", kernel, form } : null;
+}

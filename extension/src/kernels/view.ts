@@ -1,0 +1,187 @@
+/**
+ * "Show Generated Kernel": chooses a kernel, opens it beside the source, and switches between its forms.
+ *
+ * Invariant: where there is no kernel, a message says what to do.
+ */
+
+import * as vscode from "vscode";
+import { linesAtCursor } from "../cursor";
+import type { KernelEntry, KernelEntryId, KernelsAt } from "../protocol";
+import { inform } from "../say";
+import { type FetchKernel, type KernelDocuments, kernelUri } from "./documents";
+import { idOf, kernelScheme } from "./uri";
+
+/** Asks the server; null while it does not run. */
+export type FetchKernels = (at: KernelsAt) => Promise<readonly KernelEntry[] | null>;
+
+export interface KernelView {
+  show(argument: unknown): Promise<void>;
+  /** Shows the active kernel in the form `to`, or in one that the user picks; `beside` opens it in another group. */
+  switchForm(to: unknown, where?: { readonly beside: boolean }): Promise<void>;
+  /** Writes the script of a kernel's document, or of the active one, to the file `to`, or to one that the user names. */
+  saveScript(document: unknown, to: unknown): Promise<void>;
+}
+
+const forms: Record<string, string> = {
+  source: "Source of the kernel",
+  ttir: "TTIR: Triton IR",
+  ttgir: "TTGIR: Triton IR with GPU layouts",
+  llir: "LLVM IR",
+  ptx: "PTX: NVIDIA virtual assembly",
+  sass: "SASS: NVIDIA machine code",
+  amdgcn: "AMDGCN: AMD machine code",
+  wrapper: "Wrapper that launches the graph's kernels",
+  joint: "Joint graph of forward and backward",
+  script: "Standalone script that checks and times the kernel",
+  aten: "ATen graph that the kernels were generated from",
+};
+
+export function createKernelView(
+  fetchKernels: FetchKernels,
+  fetchDocument: FetchKernel,
+  documents: KernelDocuments,
+): KernelView {
+  async function show(argument: unknown): Promise<void> {
+    const named = entryOf(argument);
+    if (named !== null) {
+      await open(kernelUri(named, named.name));
+      return;
+    }
+    const at = placeOf(argument);
+    if (at === null) {
+      void inform("Open a Python file to show the kernels of a line.");
+      return;
+    }
+    const found = await fetchKernels(at);
+    if (found === null) {
+      return; // the server does not run, which the user was told
+    }
+    if (found.length === 0) {
+      await nothing(at);
+      return;
+    }
+    const sources = found.filter((one) => one.form === "source");
+    const entry = sources.length === 1 ? sources[0] : await pick(found);
+    if (entry !== undefined) {
+      await open(kernelUri(entry, entry.name));
+    }
+  }
+
+  async function nothing(at: KernelsAt): Promise<void> {
+    const all = at.line === undefined ? [] : ((await fetchKernels({ uri: at.uri })) ?? []);
+    const generate = "Generate Kernels";
+    const others = "Show Kernels of Other Lines";
+    const text =
+      all.length > 0
+        ? "No kernel was generated from this line."
+        : "No kernels were generated for this file yet. Press Kernels above a target.";
+    const chosen = await inform(text, all.length > 0 ? others : generate);
+    if (chosen === generate) {
+      await vscode.commands.executeCommand("fuselight.kernels");
+    } else if (chosen === others) {
+      const entry = await pick(all);
+      if (entry !== undefined) {
+        await open(kernelUri(entry, entry.name));
+      }
+    }
+  }
+
+  async function switchForm(to: unknown, { beside } = { beside: false }): Promise<void> {
+    const uri = vscode.window.activeTextEditor?.document.uri;
+    const id = uri?.scheme === kernelScheme ? idOf(uri.query) : null;
+    const offered = uri ? (documents.of(uri)?.forms ?? []) : [];
+    if (uri === undefined || id === null || offered.length === 0) {
+      void inform("Open a generated kernel to switch its form.");
+      return;
+    }
+    const entries = offered.map((form) => ({
+      label: forms[form.form] ?? form.form,
+      description: form.form === id.form ? "current" : "",
+      form,
+    }));
+    const named = entries.find(({ form }) => form.form === to);
+    const title = beside ? "Open which form beside the kernel?" : "Show which form of the kernel?";
+    const chosen = named ?? (await vscode.window.showQuickPick(entries, { title }));
+    if (chosen !== undefined) {
+      await open(kernelUri({ ...id, form: chosen.form.form }, chosen.form.name), { beside });
+    }
+  }
+
+  async function saveScript(document: unknown, to: unknown): Promise<void> {
+    // A button in an editor's title passes the document that it belongs to.
+    const named = document instanceof vscode.Uri ? document : vscode.window.activeTextEditor?.document.uri;
+    const id = named?.scheme === kernelScheme ? idOf(named.query) : null;
+    const script = named ? documents.of(named)?.forms.find(({ form }) => form === "script") : undefined;
+    const content = id && script ? await fetchDocument({ ...id, form: script.form }) : null;
+    if (id === null || script === undefined || !content?.found) {
+      void inform(
+        id === null
+          ? "Open a generated kernel to save it as a script."
+          : "This kernel cannot run as a script.",
+      );
+      return;
+    }
+    const suggested = vscode.Uri.joinPath(vscode.Uri.parse(id.uri), "..", script.name);
+    const target = to instanceof vscode.Uri ? to : await askWhere(suggested);
+    if (target !== undefined) {
+      await vscode.workspace.fs.writeFile(target, Buffer.from(content.text, "utf8"));
+      await vscode.window.showTextDocument(target, { preview: false });
+    }
+  }
+
+  return { show, switchForm, saveScript };
+}
+
+function askWhere(suggested: vscode.Uri): Thenable<vscode.Uri | undefined> {
+  const title = "Save the Kernel as a Standalone Script";
+  return vscode.window.showSaveDialog({ title, defaultUri: suggested, filters: { Python: ["py"] } });
+}
+
+async function pick(found: readonly KernelEntry[]): Promise<KernelEntry | undefined> {
+  const entries = found.map((entry) => ({
+    label: entry.label,
+    description: entry.description,
+    detail: entry.target === "" ? "__main__" : entry.target,
+    entry,
+  }));
+  const title = "Show which generated kernel?";
+  return (await vscode.window.showQuickPick(entries, { title, matchOnDescription: true }))?.entry;
+}
+
+/** Opens beside the source, or in place of the shown kernel, or beside that kernel. */
+async function open(uri: vscode.Uri, where = { beside: false }): Promise<void> {
+  const kernels = vscode.window.visibleTextEditors.filter(
+    ({ document }) => document.uri.scheme === kernelScheme,
+  );
+  const active = kernels.find((editor) => editor === vscode.window.activeTextEditor);
+  const shown = where.beside ? undefined : (active ?? kernels[0]);
+  const viewColumn = shown?.viewColumn ?? vscode.ViewColumn.Beside;
+  await vscode.window.showTextDocument(uri, { viewColumn, preserveFocus: true, preview: true });
+}
+
+/** The text that a node of the report names. */
+function entryOf(argument: unknown): KernelEntryId | null {
+  const fields: Record<string, unknown> =
+    typeof argument === "object" && argument !== null ? { ...argument } : {};
+  const [uri, target, kernel, form, name] = ["uri", "target", "kernel", "form", "name"].map(
+    (key) => fields[key],
+  );
+  const isNamed = typeof uri === "string" && typeof target === "string" && typeof kernel === "string";
+  return isNamed && typeof form === "string" && typeof name === "string"
+    ? { uri, target, kernel, form, name }
+    : null;
+}
+
+/** The lines that a code lens names, or the line of the cursor. */
+function placeOf(argument: unknown): KernelsAt | null {
+  const fields = typeof argument === "object" && argument !== null ? argument : {};
+  if ("uri" in fields && typeof fields.uri === "string") {
+    return {
+      uri: fields.uri,
+      ...("target" in fields && typeof fields.target === "string" ? { target: fields.target } : {}),
+      ...("line" in fields && typeof fields.line === "number" ? { line: fields.line } : {}),
+      ...("last" in fields && typeof fields.last === "number" ? { last: fields.last } : {}),
+    };
+  }
+  return linesAtCursor();
+}

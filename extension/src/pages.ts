@@ -1,0 +1,91 @@
+/**
+ * Pages to read: the explanation of a finding's code, and the result of "Check the Environment".
+ *
+ * Invariant: a page opens as a rendered preview inside the editor, also where the editor runs in a browser and the
+ * extension on another machine. Only pages that the extension carries or that the server made are shown; a code that is
+ * not one of ours opens its web page.
+ */
+
+import * as vscode from "vscode";
+import type { LanguageClient } from "vscode-languageclient/node";
+import { doctorRequest } from "./protocol";
+import { textOf, warn } from "./say";
+
+export const openPageCommand = "fuselight.openPage";
+const pageOfOurs = /\/(FL\d{3}\.md)$/;
+
+/** Opens the page at `address`: one of ours from the extension's own folder, torch's on the web. */
+export async function openPage(extension: vscode.Uri, address: string): Promise<void> {
+  const { scheme, path } = vscode.Uri.parse(address);
+  const name = pageOfOurs.exec(path)?.[1];
+  if (scheme === "file" && name !== undefined) {
+    await showRendered(vscode.Uri.joinPath(extension, "docs", "findings", name));
+  } else if (scheme === "https") {
+    await vscode.env.openExternal(vscode.Uri.parse(address));
+  }
+}
+
+/**
+ * The same findings, with links that the editor can follow. The server links a page of ours by its path, which an
+ * editor in a browser looks for on its own machine, and which desktop editors open as source.
+ */
+export function withPageLinks(diagnostics: readonly vscode.Diagnostic[]): vscode.Diagnostic[] {
+  return diagnostics.map((diagnostic) => {
+    const { code } = diagnostic;
+    if (typeof code === "object" && code.target.scheme === "file") {
+      const query = encodeURIComponent(JSON.stringify([code.target.toString()]));
+      diagnostic.code = { ...code, target: vscode.Uri.parse(`command:${openPageCommand}?${query}`) };
+    }
+    return diagnostic;
+  });
+}
+
+/** The address of the page of a published finding. */
+export function pageOf({ code }: vscode.Diagnostic): string | null {
+  if (typeof code !== "object") {
+    return null;
+  }
+  return code.target.scheme === "command" ? String(JSON.parse(code.target.query)[0]) : code.target.toString();
+}
+
+/** "Check the Environment": a cancel ends the processes that the check started. */
+export async function checkEnvironment(
+  client: LanguageClient,
+  folder: string | null,
+  storage: vscode.Uri,
+): Promise<void> {
+  const title = "Fuselight: checking Python, torch, compilers and devices";
+  const content = await vscode.window.withProgress(
+    { location: vscode.ProgressLocation.Notification, title, cancellable: true },
+    (_, token) => requestEnvironment(client, folder, token),
+  );
+  if (content !== null) {
+    // A file, so that the preview comes back after a reload of the window.
+    const file = vscode.Uri.joinPath(storage, "environment.md");
+    await vscode.workspace.fs.writeFile(file, Buffer.from(content, "utf8"));
+    await showRendered(file);
+  }
+}
+
+async function requestEnvironment(
+  client: LanguageClient,
+  folder: string | null,
+  token: vscode.CancellationToken,
+): Promise<string | null> {
+  try {
+    return await client.sendRequest(doctorRequest, { folder }, token);
+  } catch (error) {
+    if (!token.isCancellationRequested) {
+      void warn(`Fuselight could not check the environment: ${textOf(error)}`);
+    }
+    return null;
+  }
+}
+
+async function showRendered(file: vscode.Uri): Promise<void> {
+  try {
+    await vscode.commands.executeCommand("markdown.showPreview", file);
+  } catch {
+    await vscode.window.showTextDocument(file, { preview: true }); // the built-in Markdown extension is disabled
+  }
+}

@@ -1,0 +1,58 @@
+/**
+ * Messages to the user.
+ *
+ * Invariant: every message of the extension is shown here, as plain text: names, settings and errors may contain what
+ * VS Code would turn into a link.
+ */
+
+import * as vscode from "vscode";
+import {
+  type MessageActionItem,
+  MessageType,
+  type ShowMessageParams,
+  type ShowMessageRequestParams,
+} from "vscode-languageclient/node";
+import { notice } from "./notice";
+
+type Shown = Thenable<string | undefined>;
+
+export function inform(text: string, ...actions: readonly string[]): Shown {
+  return vscode.window.showInformationMessage(notice(text), ...actions);
+}
+
+export function warn(text: string, ...actions: readonly string[]): Shown {
+  return vscode.window.showWarningMessage(notice(text), ...actions);
+}
+
+export function fail(text: string, ...actions: readonly string[]): Shown {
+  return vscode.window.showErrorMessage(notice(text), ...actions);
+}
+
+/** A dialog, which stays until it is answered; undefined when the user cancels it. */
+export function askInDialog(text: string, detail: string, ...actions: readonly string[]): Shown {
+  const options = { modal: true, detail: notice(detail) };
+  return vscode.window.showInformationMessage(notice(text), options, ...actions);
+}
+
+/** A message of the server. */
+export function sayOfServer({ type, message }: ShowMessageParams): void {
+  void showerOf(type)(message);
+}
+
+/** A message of the server with buttons; the answer is the pressed one. */
+export async function askForServer({
+  type,
+  message,
+  actions = [],
+}: ShowMessageRequestParams): Promise<MessageActionItem | null> {
+  const chosen = await showerOf(type)(message, ...actions.map(({ title }) => title));
+  return actions.find(({ title }) => title === chosen) ?? null;
+}
+
+function showerOf(type: MessageType): typeof inform {
+  return type === MessageType.Error ? fail : type === MessageType.Warning ? warn : inform;
+}
+
+export function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

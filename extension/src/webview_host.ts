@@ -1,0 +1,164 @@
+/**
+ * Pages beside the source: one panel for each subject, drawn from what the server answers, restored after a reload.
+ *
+ * Invariant: a page loads only its own script and style sheet, and shows what it is sent as text. While one request to
+ * the server is open, later ones become a single one. A hidden page loses its content and asks for it when shown again.
+ */
+
+import { randomBytes } from "node:crypto";
+import * as vscode from "vscode";
+import { coalesce } from "./coalesce";
+import { textOf, warn } from "./say";
+import { pageHtml } from "./webview_page";
+
+/** What a page shows: a target of a file, in the state that the user has chosen. */
+export interface Subject {
+  readonly uri: string;
+  readonly target: string | null;
+}
+
+export interface Page<Shown extends Subject, Content> {
+  readonly panel: vscode.WebviewPanel;
+  shown: Shown;
+  /** What was drawn last. */
+  content: Content | null;
+  /** Asks the server and draws its answer. */
+  draw(): Promise<void>;
+}
+
+export interface PageKind<Shown extends Subject, Content> {
+  readonly viewType: string;
+  /** Names of the script in `dist/` and of the style sheet in `media/`, without their endings. */
+  readonly asset: string;
+  readonly preserveFocus: boolean;
+  titleOf(shown: Shown): string;
+  /** What a page showed before a reload; null for a state that is not one of ours. */
+  restore(state: unknown): Shown | null;
+  fetch(shown: Shown): Promise<Content>;
+  /** Handles a message of the page; "ready" is handled here. */
+  receive(page: Page<Shown, Content>, message: unknown): Promise<void>;
+}
+
+export interface WebviewHost<Shown extends Subject, Content> extends vscode.Disposable {
+  readonly pages: ReadonlySet<Page<Shown, Content>>;
+  /** Shows the page of `shown`: the open one of the same target, which `change` may alter, or a new one. */
+  show(shown: Shown, change?: (page: Page<Shown, Content>) => void): Promise<void>;
+  /** Draws the visible pages for which `wanted` holds. */
+  redraw(wanted: (page: Page<Shown, Content>) => boolean): Promise<void>;
+}
+
+export function createWebviewHost<Shown extends Subject, Content>(
+  extension: vscode.Uri,
+  kind: PageKind<Shown, Content>,
+): WebviewHost<Shown, Content> {
+  const pages = new Set<Page<Shown, Content>>();
+  const roots = ["dist", "media"].map((name) => vscode.Uri.joinPath(extension, "extension", name));
+  const options: vscode.WebviewOptions = { enableScripts: true, localResourceRoots: roots };
+
+  function adopt(panel: vscode.WebviewPanel, shown: Shown): void {
+    const page: Page<Shown, Content> = { panel, shown, content: null, draw: coalesce(() => draw(page)) };
+    pages.add(page);
+    panel.onDidDispose(() => pages.delete(page));
+    panel.webview.onDidReceiveMessage((message: unknown) => receive(page, message));
+    panel.webview.options = options;
+    panel.webview.html = htmlOf(panel.webview);
+  }
+
+  async function draw(page: Page<Shown, Content>): Promise<void> {
+    const { shown } = page;
+    const content = await kind.fetch(shown);
+    if (page.shown !== shown || !pages.has(page)) {
+      return; // the user chose something else meanwhile, or closed the page
+    }
+    page.content = content;
+    page.panel.title = kind.titleOf(shown);
+    void page.panel.webview.postMessage({ type: "draw", of: shown, page: content }); // may never settle on a hidden page
+  }
+
+  async function receive(page: Page<Shown, Content>, message: unknown): Promise<void> {
+    try {
+      await (isReady(message) ? page.draw() : kind.receive(page, message));
+    } catch (error) {
+      void warn(textOf(error));
+    }
+  }
+
+  function htmlOf(webview: vscode.Webview): string {
+    const at = (...parts: string[]) =>
+      webview.asWebviewUri(vscode.Uri.joinPath(extension, "extension", ...parts)).toString();
+    return pageHtml({
+      source: webview.cspSource,
+      nonce: randomBytes(16).toString("base64url"),
+      script: at("dist", `${kind.asset}.js`),
+      style: at("media", `${kind.asset}.css`),
+    });
+  }
+
+  const serializer = vscode.window.registerWebviewPanelSerializer(kind.viewType, {
+    deserializeWebviewPanel(panel, state: unknown) {
+      const shown = kind.restore(state);
+      if (shown === null) {
+        panel.dispose();
+      } else {
+        adopt(panel, shown);
+      }
+      return Promise.resolve();
+    },
+  });
+
+  return {
+    pages,
+    async show(shown, change = () => undefined) {
+      const page = [...pages].find((one) => isSameTarget(one.shown, shown));
+      if (page !== undefined) {
+        change(page);
+        page.panel.reveal(undefined, kind.preserveFocus);
+        await page.draw();
+        return;
+      }
+      const where = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: kind.preserveFocus };
+      const title = kind.titleOf(shown);
+      adopt(
+        vscode.window.createWebviewPanel(kind.viewType, title, where, { ...options, enableFindWidget: true }),
+        shown,
+      );
+    },
+    async redraw(wanted) {
+      const drawn = [...pages].filter((page) => page.panel.visible && wanted(page));
+      await Promise.all(drawn.map((page) => page.draw()));
+    },
+    dispose() {
+      serializer.dispose();
+      for (const { panel } of [...pages]) {
+        panel.dispose();
+      }
+    },
+  };
+}
+
+export function isSameTarget(left: Subject, right: Subject): boolean {
+  return left.target === right.target && isSameFile(left.uri, right.uri);
+}
+
+/** The server and VS Code may escape the same URI differently. */
+export function isSameFile(left: string, right: string): boolean {
+  return vscode.Uri.parse(left).toString() === vscode.Uri.parse(right).toString();
+}
+
+/** Shows lines of a file in the group that has the file open, else beside the page. */
+export async function goToSource(
+  uri: vscode.Uri,
+  selection: vscode.Range | null,
+  from: vscode.WebviewPanel,
+): Promise<void> {
+  const editor = vscode.window.visibleTextEditors.find(({ document }) =>
+    isSameFile(document.uri.toString(), uri.toString()),
+  );
+  const other = from.viewColumn === vscode.ViewColumn.One ? vscode.ViewColumn.Beside : vscode.ViewColumn.One;
+  const viewColumn = editor?.viewColumn ?? other;
+  await vscode.window.showTextDocument(uri, { viewColumn, ...(selection ? { selection } : {}) });
+}
+
+function isReady(message: unknown): boolean {
+  return typeof message === "object" && message !== null && "type" in message && message.type === "ready";
+}

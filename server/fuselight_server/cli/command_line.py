@@ -1,0 +1,102 @@
+"""The command line: which command to run, its help, and what its exit code is after an error.
+
+Invariant: only the module of the chosen command is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from fuselight_server.cli.options import CommandError
+from fuselight_server.cli.terminal import print_error, printable
+from fuselight_server.interpreters import NoInterpreterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = {
+    "bench": "Time the targets in PATH: eager and compiled, compared for accuracy, with the time of each line.",
+    "check": "Show what torch.compile does to the targets in PATH, on the lines that cause it.",
+    "doctor": "Check the environment: Python, torch, Triton, compilers, driver, and a compile on each device.",
+    "kernels": "Show the kernels that each line of the targets in PATH becomes, on a GPU that may be absent.",
+    "ops": "Show what the operators of the targets in PATH decompose into, and what a backend lacks.",
+    "run": "Run SCRIPT as python would, then show what torch.compile did in it.",
+    "server": "Start the language server on stdin and stdout.",
+}
+SUMMARY = "See what torch.compile does to your model, on the line that caused it."
+INTERRUPTED = 130
+"""The exit code that a shell gives a program which Ctrl-C ended."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors hold no control characters, and offer the option that was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+    def reject(self, extra: Sequence[str]) -> NoReturn:
+        name = extra[0].partition("=")[0]
+        close = difflib.get_close_matches(name, self._option_string_actions, n=1)
+        offer = f"; did you mean {close[0]}?" if close else ""
+        self.error(f"there is no option {name}{offer}" if name.startswith("-") else f"unexpected {name}")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        super()._print_message(printable(message), file)
+
+
+class _Version(argparse.Action):
+    """Print the version; reading it takes longer than parsing."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from fuselight.version import version  # noqa: PLC0415 - only here
+
+        print(f"fuselight {version()}")  # noqa: T201 - what was asked for
+        parser.exit()
+
+
+def run_command(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that the arguments name; returns its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    chosen = next((argument for argument in given if not argument.startswith("-")), None)
+    parser, command = _parsers(chosen)
+    if not given:
+        parser.print_help()
+        return 2
+    if chosen is not None and command is None:
+        close = difflib.get_close_matches(chosen, COMMANDS, n=1)
+        parser.error(f"there is no command {chosen}{f'; did you mean {close[0]}?' if close else ''}")
+    options, extra = parser.parse_known_args(given)
+    if extra:
+        (command or parser).reject(extra)
+    module = importlib.import_module(f"fuselight_server.cli.{chosen}")
+    try:
+        code: int = module.execute(options)
+        sys.stdout.flush()
+    except (CommandError, NoInterpreterError, OSError) as error:
+        if isinstance(error, BrokenPipeError):  # the reader of the output has ended, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        print_error(str(error))
+        return 2
+    except KeyboardInterrupt:
+        print_error("stopped")
+        return INTERRUPTED
+    return code
+
+
+def _parsers(chosen: str | None) -> tuple[_Parser, _Parser | None]:
+    """The parser of all commands, and that of the chosen one, which alone has its options."""
+    parser = _Parser(prog="fuselight", description=SUMMARY, allow_abbrev=False)
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        if name == chosen:
+            importlib.import_module(f"fuselight_server.cli.{name}").add_arguments(command)
+    return parser, commands.choices.get(chosen or "")

@@ -1,0 +1,317 @@
+"""`fuselight bench` as data (docs/bench.md), and for people: the verdict, the configurations, lines, and wall time.
+
+Invariant: a measured time carries its spread, and an estimate its `~`; nothing is shown by color alone.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fuselight.codec import encode
+from fuselight_server.cli.formats.json import finding_as_json
+from fuselight_server.cli.formats.text_parts import finding_line, target_name
+from fuselight_server.cli.sources import shown_path
+from fuselight_server.formatting import (
+    format_estimate,
+    format_percent,
+    format_ratio,
+    format_size,
+    format_spread,
+    format_time,
+)
+from fuselight_server.kernels.shares import place_of
+from fuselight_server.measured import exports, tables, words
+from fuselight_server.measured.history_diff import as_json as comparison_as_json
+from fuselight_server.measured.history_diff import changes_in_words, compare, label
+from fuselight_server.measured.page import Around, page
+from fuselight_server.measured.timing_stats import clock_of, has_times, shown_of
+from fuselight_server.measured.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fuselight_server.cli.outcome import CheckOutcome, TargetBenchmark
+    from fuselight_server.cli.terminal import Terminal
+
+_LEGEND = (
+    "time: median of one call ± half the interquartile range; unsteady: it varies too much to rely on; "
+    "memory: peak of one call, with parameters and inputs; first call: with its compile"
+)
+_KERNEL_LEGEND = {
+    "alone": "the kernel launched by itself, repeatedly",
+    "estimate": "predicted before the run",
+    "of the limit": "part of the device's peak rate that it reaches",
+}
+"""Columns that few kernels have, and what they mean."""
+_STEADY = 0.75
+"""If the sum of the medians is below this part of the mean, calls took very different times; the page has the same."""
+_MOST_ROWS = 25
+"""Lines and kernels that are printed of one target."""
+_MOST_PARTS = 12
+"""Parts of a call that are printed, the longest."""
+_MOST_TENSORS = 5
+_BAR = 20
+"""Characters of a full bar."""
+
+
+def _page_of(one: TargetBenchmark, outcome: CheckOutcome) -> dict[str, Any]:
+    """The page of a benchmark, and what changed since the one that it is compared with."""
+    view = View(uri_of=lambda path: Path(path).as_uri(), read_line=outcome.sources.line, shown=shown_path)
+    comparison = None
+    if one.before is not None and one.run is not None:
+        comparison = comparison_as_json(compare(one.before, one.run), view)
+    return page(one.report, view, Around(comparison=comparison))
+
+
+def as_json(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str:
+    """All targets, each with its page, what --against takes, and its findings."""
+    targets = [
+        {
+            "path": one.report.target.path,
+            "name": one.report.target.name or "__main__",
+            "page": _page_of(one, outcome),
+            "findings": [finding_as_json(each, outcome.sources) for each in outcome.of_measured(one.report)],
+            "failures": [encode(failure) for failure in one.report.failures],
+            "run": encode(one.run) if one.run is not None else None,
+        }
+        for one in benchmarks
+    ]
+    problems = [{"stage": one.stage, "what": one.what, "why": one.why} for one in outcome.problems]
+    return json.dumps({"schema": exports.SCHEMA, "targets": targets, "problems": problems}, indent=1) + "\n"
+
+
+def as_csv(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str:
+    """All targets in one table."""
+    return tables.as_csv(*(_page_of(one, outcome) for one in benchmarks))
+
+
+def as_html(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str:
+    """The page of the first target that was measured. Raises NotBuiltError."""
+    for one in benchmarks:
+        made = _page_of(one, outcome)
+        if made["found"]:
+            return exports.as_html(made)
+    return ""
+
+
+def print_benchmarks(
+    outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark], terminal: Terminal
+) -> None:
+    """Print every target."""
+    for one in benchmarks:
+        _print_target(one, outcome, terminal)
+
+
+def _print_target(one: TargetBenchmark, outcome: CheckOutcome, terminal: Terminal) -> None:
+    report, made = one.report, _page_of(one, outcome)
+    measured = report.measured
+    where = ""
+    if measured is not None and has_times(measured):
+        clock = words.CLOCK[clock_of(measured)]
+        where = f" - {made['work']} on {words.device(measured.machine)}, timed by {clock}"
+    terminal.print((target_name(report), "bold"), where)
+    failed = [words.failed(failure) for failure in report.failures]
+    for failure, text in zip(report.failures, failed, strict=True):
+        at = place_of(failure.stack, report.roots)
+        line = f" ({shown_path(at.path)}:{at.line})" if at is not None else ""
+        terminal.print((f"failed: {text}{line}", "bold red"))
+    for text in made["inputs"]:
+        terminal.print((f"inputs: {text}", "dim"))
+    if measured is None:
+        terminal.print()
+        return
+    if has_times(measured):
+        _print_verdict(made, terminal)
+    _print_rows(made, terminal, printed=failed)
+    shown = shown_of(measured)
+    if shown is not None:
+        _print_profile(shown.name, made["profiles"][shown.name], terminal)
+    for finding in outcome.of_measured(report):
+        terminal.print(finding_line(finding))
+    _print_comparison(one, terminal)
+    for note in made["notes"]:
+        if note not in failed:
+            terminal.print(f"note: {note}")
+    facts = ", ".join(f"{fact['name']} {fact['value']}" for fact in made["machine"])
+    terminal.print((facts, "dim"))
+    terminal.print()
+
+
+def _print_verdict(made: dict[str, Any], terminal: Terminal) -> None:
+    if not made["verdict"]:
+        return
+    headline, *others = made["verdict"]
+    terminal.print((_statement_text(headline), "bold"))
+    details = [one for one in others if not one["configuration"]]
+    for one in others:
+        if one["configuration"]:
+            terminal.print(f"  - {_statement_text(one)}")
+    is_one_of_several = len(made["configurations"]) > 2  # noqa: PLR2004 - eager and one more
+    if details and is_one_of_several and headline["configuration"]:
+        terminal.print(f"  Details for {words.configuration_name(headline['configuration'])}:")
+    for one in details:
+        terminal.print(f"  - {_statement_text(one)}")
+
+
+def _statement_text(statement: dict[str, Any]) -> str:
+    place = f" ({_place_text(statement['place'])})" if statement["place"] else ""
+    return f"{statement['text']}{place}"
+
+
+def _place_text(place: dict[str, Any]) -> str:
+    return f"{place['path']}:{place['line'] + 1}"
+
+
+def _print_rows(made: dict[str, Any], terminal: Terminal, *, printed: Sequence[str]) -> None:
+    """Print one row for each configuration, then why some failed, unless that is `printed`."""
+    rows = made["configurations"]
+    if all(row["us"] is None and row["failure"] in {None, *printed} for row in rows):
+        return
+    header = (
+        "configuration",
+        "time",
+        "",
+        "speed-up",
+        "accuracy",
+        "memory",
+        "first call",
+        "breaks",
+        "recompiles",
+    )
+    terminal.print()
+    terminal.print_table([header, *map(_row_cells, rows)])
+    terminal.print((_LEGEND, "dim"))
+    for row in rows:
+        name = words.configuration_name(row["name"])
+        why = [f"failed: {row['failure']}"] if row["failure"] and row["failure"] not in printed else []
+        for text in why + row["notes"]:
+            terminal.print(f"{name}: {text}")
+        if row["accuracy"] is not None and row["accuracy"]["passed"] is not True:
+            _print_accuracy(name, row["accuracy"], terminal)
+
+
+def _row_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    accuracy = row["accuracy"]
+    passed = {None: "not compared", True: "passed", False: "FAILED"}
+    spread = format_spread(row["spread"]) if row["spread"] is not None else ""
+    return (
+        words.configuration_name(row["name"]),
+        format_time(row["us"]) if row["us"] is not None else "failed" if row["failure"] else "not measured",
+        f"{spread} unsteady" if row["unsteady"] else spread,
+        format_ratio(row["speedup"]) if row["speedup"] is not None else "-",
+        "-" if accuracy is None else passed[accuracy["passed"]],
+        format_size(row["peak_bytes"]) if row["peak_bytes"] is not None else "-",
+        format_time(row["first_us"]) if row["first_us"] is not None else "-",
+        _number(row["graph_breaks"]),
+        _number(row["recompiles"]),
+    )
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _print_accuracy(name: str, accuracy: dict[str, Any], terminal: Terminal) -> None:
+    place = _place_text(accuracy["place"]) if accuracy["place"] else ""
+    at = f" ({place})" if place not in accuracy["text"] else ""
+    terminal.print(f"{name}: {accuracy['text']}{at}")
+    for tensor in [one for one in accuracy["tensors"] if not one["passed"]][:_MOST_TENSORS]:
+        figures = ", ".join(
+            f"{what} {tensor[key]:.6g}"
+            for what, key in (("cosine", "cosine"), ("largest error", "absolute"), ("relative", "relative"))
+            if tensor[key] is not None
+        )
+        terminal.print(f"    {tensor['what']}: {figures or 'not a number'}")
+
+
+def _print_profile(name: str, profile: dict[str, Any], terminal: Terminal) -> None:
+    """Print lines, kernels and wall time, each only if it has rows."""
+    shown_name = words.configuration_name(name)
+    if profile["lines"]:
+        lines = [
+            (
+                _place_text(one["place"]),
+                format_time(one["us"]),
+                format_percent(one["share"]),
+                one["place"]["text"],
+            )
+            for one in profile["lines"]
+        ]
+        terminal.print((f"\nkernel time by line, {shown_name}", "bold"))
+        terminal.print_table([("line", "time", "share", "source"), *lines[:_MOST_ROWS]])
+        terminal.print_more(len(lines) - _MOST_ROWS, "line")
+    if profile["kernels"]:
+        kernels = [_kernel_cells(one, has_lines=not profile["no_lines"]) for one in profile["kernels"]]
+        terminal.print((f"\nkernels, {shown_name}", "bold"))
+        header = ("time", *_KERNEL_LEGEND, "count", "kernel")
+        shown = terminal.print_table([header, *kernels[:_MOST_ROWS]])
+        terminal.print_more(len(kernels) - _MOST_ROWS, "kernel")
+        legend = [f"{column}: {meaning}" for column, meaning in _KERNEL_LEGEND.items() if column in shown]
+        if legend:
+            terminal.print(("; ".join(legend), "dim"))
+        if profile["no_lines"]:
+            terminal.print(profile["no_lines"])
+    if profile["where"]:
+        _print_wall_time(shown_name, profile, terminal)
+    terminal.print()
+
+
+def _print_wall_time(name: str, profile: dict[str, Any], terminal: Terminal) -> None:
+    parts = [
+        (format_time(part["us"]), format_percent(part["share"]), _bar(part["share"]), _part_text(part))
+        for part in _longest(profile["where"])
+    ]
+    whole = f"{format_time(profile['wall_us'])}, with the profiler on ({profile['source']})"
+    terminal.print((f"\nwall time of one call, {name}: {whole}", "bold"))
+    terminal.print_table(parts, has_header=False)
+    terminal.print_more(len(profile["where"]) - _MOST_PARTS, "part")
+    medians = sum(one["us"] for one in profile["kernels"])
+    if medians < _STEADY * profile["kernel_us"]:
+        text = (
+            f"Times by line and by kernel are medians ({format_time(medians)} in total); wall times are means. "
+            "They differ because some profiled calls took much longer than others."
+        )
+        terminal.print((text, "dim"))
+
+
+def _longest(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The longest parts, in their order, whatever their kind."""
+    longest = sorted(range(len(parts)), key=lambda index: -parts[index]["us"])[:_MOST_PARTS]
+    return [parts[index] for index in sorted(longest)]
+
+
+def _kernel_cells(one: dict[str, Any], *, has_lines: bool) -> tuple[str, ...]:
+    return (
+        format_time(one["us"]),
+        format_time(one["isolated_us"]) if one["isolated_us"] is not None else "-",
+        format_estimate(one["estimate_us"]) if one["estimate_us"] is not None else "-",
+        format_percent(one["of_limit"]) if one["of_limit"] is not None else "-",
+        f"{one['count']:g}",
+        one["name"] + ("" if one["joined"] or not has_lines else "  (no source line)"),
+    )
+
+
+def _bar(share: float) -> str:
+    return ("#" * round(_BAR * min(max(share, 0.0), 1.0))).ljust(_BAR)
+
+
+def _part_text(part: dict[str, Any]) -> str:
+    what = f" ({part['what']})" if part["what"] else ""
+    return f"{part['label']}{what}" + (f"  {_place_text(part['place'])}" if part["place"] else "")
+
+
+def _print_comparison(one: TargetBenchmark, terminal: Terminal) -> None:
+    if one.before is None or one.run is None:
+        return
+    comparison = compare(one.before, one.run)
+    changes = changes_in_words(comparison, one.run)
+    terminal.print((f"\nagainst {label(one.before.past)}", "bold"))
+    for text in comparison.differs:
+        terminal.print(f"  differs between the runs: {text}")
+    for text in changes[:_MOST_ROWS]:
+        terminal.print(f"  {text}")
+    terminal.print_more(len(changes) - _MOST_ROWS, "change")
+    if not changes:
+        terminal.print("  nothing changed by more than the spread")

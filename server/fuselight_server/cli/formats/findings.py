@@ -1,0 +1,174 @@
+"""`--format text`: findings for people, with the source they are about.
+
+Invariant: nothing is shown by color alone; without a terminal the same words come without it.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from fuselight_server.cli.formats.json import severity_word
+from fuselight_server.cli.outcome import shown_link
+from fuselight_server.cli.sources import shown_path
+from fuselight_server.cli.terminal import cell_width, printable
+from fuselight_server.finding import Severity
+from fuselight_server.findings.counts import counts
+from fuselight_server.findings.failures import code_of
+from fuselight_server.formatting import format_count, format_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import Report
+    from fuselight_server.cli.outcome import CheckOutcome
+    from fuselight_server.cli.sources import CharacterSpan, SourceFiles
+    from fuselight_server.cli.terminal import Part, Terminal
+    from fuselight_server.finding import Finding
+
+_STYLES = {
+    Severity.ERROR: "bold red",
+    Severity.WARNING: "bold yellow",
+    Severity.INFORMATION: "bold blue",
+    Severity.HINT: "bold cyan",
+}
+_FRAME = "bold blue"
+_TAB = 4
+_WIDTH = 100
+"""Most columns of running text; more are hard to read."""
+_NARROWEST = 40
+_MOST_RELATED = 6
+_HELP = "help: "
+"""The start of a line with a link, which is never broken."""
+_SHORTEST_TIME = 0.05
+"""Seconds below which no time is shown."""
+
+
+def print_findings(outcome: CheckOutcome, terminal: Terminal) -> None:
+    """Print every finding with its source, then the summary."""
+    width = max(_NARROWEST, min(_WIDTH, terminal.width)) if terminal.is_terminal else _WIDTH
+    for finding in outcome.findings:
+        terminal.print(*_block(finding, outcome.sources, width))
+    for line in _summary(outcome):
+        terminal.print(line)
+
+
+def _block(finding: Finding, sources: SourceFiles, width: int) -> Iterator[Part]:
+    place = sources.place(finding.span)
+    margin = " " * len(str(place.end_line + 1))
+    yield f"{severity_word(finding)}[{finding.code}]", _STYLES[finding.severity]
+    yield f": {_expanded(finding.title)}", "bold"
+    yield f"\n{margin}--> ", _FRAME
+    yield f"{shown_path(finding.span.path)}:{place.line}:{place.column}\n"
+    yield from _excerpt(finding, place, sources, len(margin))
+    for line in finding.message.split("\n"):
+        hanging = "  " if line.startswith("- ") else ""
+        for part in _wrapped(line, width - len(margin) - 1, hanging):
+            yield f"{margin} {part}\n"
+    for note, style in _notes(finding, sources):
+        lines = [_expanded(note)] if note.startswith(_HELP) else _wrapped(note, width - len(margin) - 3, "")
+        for index, part in enumerate(lines):
+            yield f"{margin} {' ' if index else '='} ", _FRAME
+            yield f"{part}\n", style
+
+
+def _wrapped(line: str, width: int, hanging: str) -> list[str]:
+    """One line of text as lines that fit; words, paths and links stay whole, and empty lines are left out."""
+    return textwrap.wrap(
+        _expanded(line), width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _notes(finding: Finding, sources: SourceFiles) -> Iterator[tuple[str, str]]:
+    """The other places, what was run, and the page, each with its style."""
+    for item in finding.related[:_MOST_RELATED]:
+        at = sources.place(item.span)
+        code = (sources.line(item.span.path, item.span.line) or "").strip()
+        shown = f": {code}" if code and not code.startswith("#") else ""
+        yield f"{shown_path(item.span.path)}:{at.line}: {item.message}{shown}", ""
+    if len(finding.related) > _MOST_RELATED:
+        yield f"and {format_count(len(finding.related) - _MOST_RELATED, 'more place')}", ""
+    if finding.inputs or finding.torch:
+        yield _ran(finding), "dim"
+    if finding.link:
+        yield f"{_HELP}{shown_link(finding.link)}", "dim"
+
+
+def _excerpt(finding: Finding, place: CharacterSpan, sources: SourceFiles, margin: int) -> Iterator[Part]:
+    """The line before, the line itself with carets under the span, and the line after."""
+    line = sources.line(finding.span.path, place.line)
+    if line is None:
+        return
+    yield f"{' ' * margin} |\n", _FRAME
+    for number in (place.line - 1, place.line, place.line + 1):
+        source = sources.line(finding.span.path, number)
+        if source is None or (number != place.line and not source.strip()):
+            continue
+        yield f"{number:>{margin}} | ", _FRAME
+        yield f"{_expanded(source)}\n"
+        if number == place.line:
+            before = cell_width(_expanded(source[: place.column - 1]))
+            end = place.end_column - 1 if place.end_line == place.line else len(source.rstrip())
+            width = max(1, cell_width(_expanded(source[:end])) - before)
+            yield f"{' ' * margin} | ", _FRAME
+            yield f"{' ' * before}{'^' * width}\n", _STYLES[finding.severity]
+    yield f"{' ' * margin} |\n", _FRAME
+
+
+def _expanded(source: str) -> str:
+    """The line as a terminal shows it: tabs as blanks, control characters as marks."""
+    return printable(source.expandtabs(_TAB).replace("\n", " "))
+
+
+def _ran(finding: Finding) -> str:
+    """The run that made the finding."""
+    parts = [f"target {finding.target}", finding.inputs]
+    if finding.torch not in {"", "unknown"}:
+        parts.append(f"tier {finding.tier.value}, torch {finding.torch}")
+    if finding.count > 1:
+        parts.append(f"{finding.count} times")
+    if finding.gb_ids:
+        parts.append(f"also {format_list(finding.gb_ids)}")
+    return ", ".join(part for part in parts if part)
+
+
+def _summary(outcome: CheckOutcome) -> Iterator[Part]:
+    for report in outcome.reports:
+        yield _target_line(report), "dim"
+    if outcome.known:
+        yield f"{format_count(outcome.known, 'finding')} in the baseline not shown.", "dim"
+    if not outcome.reports and not outcome.findings and not outcome.problems:
+        yield (
+            "No targets: nothing here is compiled or has a `# fuselight:` directive. "
+            "Name a class or function with --target."
+        )
+        return
+    if not outcome.findings:
+        if not outcome.problems:
+            yield "No findings.", "bold green"
+        return
+    totals = [
+        format_count(number, name)
+        for severity, name in (
+            (Severity.ERROR, "error"),
+            (Severity.WARNING, "warning"),
+            (Severity.INFORMATION, "note"),
+            (Severity.HINT, "hint"),
+        )
+        if (number := sum(finding.severity is severity for finding in outcome.findings))
+    ]
+    yield f"Found {format_count(len(outcome.findings), 'finding')}: {format_list(totals)}.", "bold"
+
+
+def _target_line(report: Report) -> str:
+    """`Net (model.py): 2 graphs, 1 break, 3 recompilations, 2 calls, 4.0 s`."""
+    parts = [str(counts(report))]
+    if report.inputs is not None and report.inputs.calls:  # a program's own calls are not counted
+        parts.append(format_count(len(report.inputs.calls), "call"))
+    seconds = sum(report.phases.values())
+    if seconds >= _SHORTEST_TIME:
+        parts.append(f"{seconds:.1f} s")
+    if not report.compiles and not report.breaks and report.failures:
+        known = any(code_of(failure) != "FL502" for failure in report.failures)
+        parts = ["failed" if known else "not run: no example inputs"]
+    return f"{report.target.name or '__main__'} ({shown_path(report.target.path)}): {', '.join(parts)}"

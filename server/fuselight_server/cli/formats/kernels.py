@@ -1,0 +1,305 @@
+"""`fuselight kernels` as JSON (docs/kernels.md), and for people: the cost of each line, then kernels in launch order.
+
+Invariant: every time is an estimate and carries its `~`; nothing is shown by color alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from fuselight.codec import encode
+from fuselight_server.cli.formats.json import finding_as_json
+from fuselight_server.cli.formats.text_parts import finding_line, print_heading, print_problems, shown_line
+from fuselight_server.cli.outcome import NO_DETAILS
+from fuselight_server.cli.sources import shown_path
+from fuselight_server.formatting import (
+    format_count,
+    format_estimate,
+    format_flops,
+    format_line_ranges,
+    format_percent,
+    format_size,
+)
+from fuselight_server.kernels import SourceLine, costs_by_line, fold, place_of
+from fuselight_server.kernels.fusion import sentence, why
+from fuselight_server.kernels.words import candidates, compiled_again, resources
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fuselight.report import GeneratedGraph, Report, Stack
+    from fuselight_server.cli.outcome import CheckOutcome, Details
+    from fuselight_server.cli.terminal import Terminal
+    from fuselight_server.kernels import Folded
+
+_MOST_KEPT = 8
+"""Lines that are printed of what is saved for backward, and of what is recomputed."""
+_MOST_LINES = 40
+"""Lines that are printed of one target."""
+
+
+def as_json(
+    outcome: CheckOutcome, details: Details = NO_DETAILS, *, pairs: Sequence[tuple[int, int]] = ()
+) -> str:
+    """The kernels of every target."""
+    return json.dumps(
+        {
+            "schema": 1,
+            "targets": [
+                {
+                    **_target_json(report, outcome, details),
+                    "why": _why_json(report, pairs),
+                }
+                for report in outcome.reports
+            ],
+            "problems": [{"stage": one.stage, "what": one.what, "why": one.why} for one in outcome.problems],
+        },
+        indent=2,
+    )
+
+
+def _target_json(report: Report, outcome: CheckOutcome, details: Details) -> dict[str, Any]:
+    return {
+        "path": report.target.path,
+        "name": report.target.name or "__main__",
+        "line": report.target.line,
+        "device": encode(report.target_device),
+        "graphs": [_graph_json(graph, report, details) for graph in report.generated],
+        "lines": [
+            {
+                "path": cost.place.path if cost.place else None,
+                "line": cost.place.line if cost.place else None,
+                "kernels": len(cost.launches),
+                "bytes": float(cost.bytes),
+                "flops": float(cost.flops),
+                "estimate_us": float(cost.us),
+                "fused_with": [[place.path, place.line] for place in sorted(cost.fused_with)],
+            }
+            for cost in costs_by_line(report)
+        ],
+        "findings": [finding_as_json(one, outcome.sources) for one in outcome.of_kernels(report)],
+        "failures": [encode(failure) for failure in report.failures],
+        "problems": [encode(problem) for problem in report.problems],
+    }
+
+
+def _graph_json(graph: GeneratedGraph, report: Report, details: Details) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "compile_id": graph.compile_id,
+        "phase": graph.phase.value,
+        "failure": graph.failure,
+        "kernels": [_kernel_json(one, report, details) for one in fold(graph, report.roots)],
+        "saved": [encode(tensor) for tensor in graph.saved],
+        "saved_bytes": sum(tensor.bytes for tensor in graph.saved),
+        "recomputed": [encode(one) for one in graph.recomputed],
+        "refusals": [encode(refusal) for refusal in graph.refusals],
+        "handed": [encode(one) for one in graph.handed],
+        "repeated": encode(graph.repeated),
+        "cudagraph_skips": [encode(skip) for skip in graph.cudagraph_skips],
+    }
+    if details.graphs:
+        out["joint"] = report.texts.get(graph.joint_key or "")
+        out["aten"] = report.texts.get(graph.aten_key or "")
+    return out
+
+
+def _kernel_json(one: Folded, report: Report, details: Details) -> dict[str, Any]:
+    kernel = one.kernel
+    out: dict[str, Any] = {
+        "name": kernel.name,
+        "kind": kernel.kind.value,
+        "launch": kernel.launch,
+        "count": one.count,
+        "call": kernel.call,
+        "lines": [[place.path, place.line] for place in one.places],
+        "operators": [
+            {"name": operator.name, "original": operator.original, "stack": _stack(operator.stack)}
+            for operator in kernel.operators
+        ],
+        "bytes_read": kernel.bytes_read,
+        "bytes_written": kernel.bytes_written,
+        "flops": kernel.flops,
+        "dtype": kernel.dtype,
+        "estimate_us": kernel.estimate_us,
+        "bound": kernel.bound,
+        "copies": kernel.copies,
+        "candidates": list(kernel.candidates),
+    }
+    if details.source:
+        out["source"] = report.texts.get(kernel.text_key or "")
+    assembled = report.assembled.get(kernel.text_key or "")
+    if assembled is not None:
+        out["resources"] = encode(dataclasses.replace(assembled, listings={}))
+        if details.asm is not None:
+            listing = assembled.listings.get(details.asm)
+            out["asm"] = None if listing is None else listing.text
+    return out
+
+
+def _why_json(report: Report, pairs: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+    out = []
+    for first, second in pairs:
+        found = why(report, SourceLine(report.target.path, first), SourceLine(report.target.path, second))
+        reasons = [
+            {"words": words, "reason": reason, "count": count} for words, reason, count in found.reasons
+        ]
+        out.append(
+            {"lines": [first, second], "verdict": found.verdict, "kernels": found.kernels, "reasons": reasons}
+        )
+    return out
+
+
+def _stack(stack: Stack) -> list[list[Any]]:
+    return [[frame.path, frame.line] for frame in stack]
+
+
+def print_kernels(
+    outcome: CheckOutcome,
+    terminal: Terminal,
+    details: Details = NO_DETAILS,
+    *,
+    pairs: Sequence[tuple[int, int]] = (),
+) -> None:
+    """Print every target."""
+    for report in outcome.reports:
+        _print_target(report, outcome, terminal, details)
+        for first, second in pairs:
+            ends = SourceLine(report.target.path, first), SourceLine(report.target.path, second)
+            terminal.print(sentence(why(report, *ends), *ends))
+
+
+def _print_target(report: Report, outcome: CheckOutcome, terminal: Terminal, details: Details) -> None:
+    device = report.target_device.name if report.target_device else report.device
+    print_heading(report, f"estimates for {device}; nothing was launched", terminal)
+    _print_lines(report, outcome, terminal)
+    for finding in outcome.of_kernels(report):
+        terminal.print(finding_line(finding))
+    for graph in report.generated:
+        _print_graph(graph, report, terminal, details)
+    print_problems(report, terminal)
+    terminal.print()
+
+
+def _print_lines(report: Report, outcome: CheckOutcome, terminal: Terminal) -> None:
+    costs = costs_by_line(report)
+    if not costs:
+        return
+    whole = float(sum(cost.us for cost in costs))
+    rows = [("line", "estimate", "share", "kernels", "traffic", "source, and lines fused with it")]
+    for cost in costs[:_MOST_LINES]:
+        line = cost.place
+        text = (outcome.sources.line(line.path, line.line) or "").strip() if line else ""
+        fused = format_line_ranges(cost.fused_with, line) if line else ""
+        rows.append(
+            (
+                f"{shown_path(line.path)}:{line.line}" if line else "(no source line)",
+                format_estimate(float(cost.us)),
+                format_percent(float(cost.us), whole),
+                f"{len(cost.launches):,}",
+                format_size(float(cost.bytes)),
+                f"{text}  # with {fused}" if fused else text,
+            )
+        )
+    terminal.print_table(rows)
+    terminal.print_more(len(costs) - _MOST_LINES, "line")
+    rates = "at typical fractions of the published rates"
+    terminal.print(f"{'total':<8} {format_estimate(whole)} {rates}{_recompiled(report)}")
+
+
+def _recompiled(report: Report) -> str:
+    """Say that no single call runs all of these kernels, if some graphs are recompilations."""
+    count = compiled_again(report)
+    if not count:
+        return ""
+    verb = "is a recompilation" if count == 1 else "are recompilations"
+    return f"; {format_count(count, 'graph')} {verb}, so no single call runs them all"
+
+
+def _print_graph(graph: GeneratedGraph, report: Report, terminal: Terminal, details: Details) -> None:
+    folded = fold(graph, report.roots)
+    launches = format_count(sum(one.count for one in folded), "launch", "launches")
+    terminal.print((f"\n{graph.phase.value} graph {graph.compile_id}: {launches}", "bold"))
+    if graph.failure is not None:
+        terminal.print(f"no kernels: {graph.failure}")
+    for one in folded:
+        _print_kernel(one, report, terminal, details)
+    _print_saved(graph, report, terminal)
+    if details.graphs:
+        _print_texts(graph, report, terminal)
+
+
+def _print_kernel(one: Folded, report: Report, terminal: Terminal, details: Details) -> None:
+    kernel = one.kernel
+    count = f" × {one.count}" if one.count > 1 else ""
+    terminal.print("  ", (kernel.name, "bold cyan"), f"{count}  {', '.join(_facts(one))}")
+    lines = "no source line"
+    if one.places:
+        lines = f"{shown_path(one.places[0].path)} {format_line_ranges(one.places, one.places[0])}"
+    terminal.print((f"      {lines}", "dim"))
+    if kernel.candidates:
+        terminal.print(
+            f"      autotuned on a GPU from {len(kernel.candidates)}: {candidates(kernel.candidates)}"
+        )
+    assembled = report.assembled.get(kernel.text_key or "")
+    if assembled is not None:
+        terminal.print(f"      {resources(assembled)}")
+    if details.source and kernel.text_key:
+        terminal.print(report.texts.get(kernel.text_key, ""))
+    if details.asm is not None and assembled is not None and details.asm in assembled.listings:
+        terminal.print(assembled.listings[details.asm].text)
+
+
+def _print_texts(graph: GeneratedGraph, report: Report, terminal: Terminal) -> None:
+    """Print the graph as text, and before a forward graph the joint graph that it was partitioned from."""
+    name = f"{graph.phase.value} graph {graph.compile_id}"
+    joint = f"joint graph {graph.compile_id}, before it was partitioned into forward and backward"
+    for head, key in ((joint, graph.joint_key), (f"{name}, as Inductor got it", graph.aten_key)):
+        if key in report.texts:
+            terminal.print((f"\n{head}:", "bold"))
+            terminal.print(report.texts[key])
+
+
+def _facts(one: Folded) -> list[str]:
+    """What one kernel is, costs, moves and computes: the time is of all its launches, the rest of one."""
+    kernel = one.kernel
+    facts = [kernel.kind.value.replace("_", " ")]
+    if one.us is not None:
+        together = " in total" if one.count > 1 else ""
+        facts.append(f"{format_estimate(one.us)}{together} ({kernel.bound}-bound)")
+    each = "each " if one.count > 1 else ""
+    if kernel.bytes_read is not None and kernel.bytes_written is not None:
+        facts.append(
+            f"{each}reads {format_size(kernel.bytes_read)}, writes {format_size(kernel.bytes_written)}"
+        )
+    if kernel.flops:
+        facts.append(f"{each}{format_flops(kernel.flops)}")
+    return facts
+
+
+def _print_saved(graph: GeneratedGraph, report: Report, terminal: Terminal) -> None:
+    """Print what the forward graph saves for the backward graph, and what that recomputes instead."""
+    saved: Counter[SourceLine | None] = Counter()
+    for tensor in graph.saved:
+        saved[place_of(tensor.stack, report.roots)] += tensor.bytes
+    if whole := sum(saved.values()):
+        most = [
+            f"{format_size(count)} from {shown_line(line)}"
+            for line, count in saved.most_common(_MOST_KEPT)
+            if count
+        ]
+        rest = whole - sum(count for _, count in saved.most_common(_MOST_KEPT))
+        more = [f"{format_size(rest)} from other lines"] if rest else []
+        terminal.print(f"  saves {format_size(whole)} for backward: {', '.join([*most, *more])}")
+    recomputed = Counter((one.operator, place_of(one.stack, report.roots)) for one in graph.recomputed)
+    if recomputed:
+        terminal.print(
+            f"  recomputes {format_count(recomputed.total(), 'operator')} instead of saving the results:"
+        )
+    for (operator, line), count in recomputed.most_common(_MOST_KEPT):
+        times = f" × {count}" if count > 1 else ""
+        terminal.print(f"      {operator}{times} from {shown_line(line)}")
+    if len(recomputed) > _MOST_KEPT:
+        terminal.print(f"      ... and {sum(sorted(recomputed.values(), reverse=True)[_MOST_KEPT:])} more")

@@ -1,0 +1,156 @@
+"""`fuselight ops` as JSON (docs/operators.md), and for people: missing operators, counts of each level, each call.
+
+Invariant: nothing is shown by color alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING, Any
+
+from fuselight.codec import encode
+from fuselight_server.cli.formats.text_parts import print_heading, print_problems, shown_line
+from fuselight_server.formatting import format_count
+from fuselight_server.kernels import place_of
+from fuselight_server.kernels.operators import LEVELS, counts, lacks, operators_at, short
+
+if TYPE_CHECKING:
+    from fuselight.report import OperatorPath, Report
+    from fuselight_server.cli.outcome import CheckOutcome
+    from fuselight_server.cli.terminal import Terminal
+    from fuselight_server.kernels import SourceLine
+
+_MOST_CALLS = 60
+"""Calls that are printed of one target."""
+_MOST_LINES = 4
+"""Lines that are printed of one missing operator."""
+
+
+def as_json(outcome: CheckOutcome, opset: str | None) -> str:
+    """The operators of every target."""
+    return json.dumps(
+        {
+            "schema": 1,
+            "opset": opset,
+            "targets": [_target(report) for report in outcome.reports],
+            "problems": [{"stage": one.stage, "what": one.what, "why": one.why} for one in outcome.problems],
+        },
+        indent=2,
+    )
+
+
+def _target(report: Report) -> dict[str, Any]:
+    return {
+        "path": report.target.path,
+        "name": report.target.name or "__main__",
+        "line": report.target.line,
+        "torch": report.versions.torch,
+        "counts": {level: dict(counted.most_common()) for level, counted in counts(report).items()},
+        "lacking": [
+            {
+                "operator": lack.operator,
+                "count": lack.count,
+                "calls": list(lack.calls),
+                "lines": [[place.path, place.line] for place in lack.places],
+            }
+            for lack in lacks(report)
+        ],
+        "paths": [_path(path) for path in report.operators],
+        "failures": [encode(failure) for failure in report.failures],
+        "problems": [encode(problem) for problem in report.problems],
+    }
+
+
+def _path(path: OperatorPath) -> dict[str, Any]:
+    return {
+        "call": path.call,
+        "phase": path.phase.value,
+        "compile_id": path.compile_id,
+        "count": path.count,
+        "stack": [[frame.path, frame.line] for frame in path.stack],
+        "aten": path.aten,
+        "core": path.core,
+        "prims": path.prims,
+        "inductor": path.inductor,
+        "fallback": path.fallback,
+        "lacking": path.lacking,
+    }
+
+
+def print_operators(outcome: CheckOutcome, terminal: Terminal, opset: str | None) -> None:
+    """Print every target."""
+    for report in outcome.reports:
+        print_heading(report, "operators of each call", terminal)
+        print_problems(report, terminal)
+        if report.operators:
+            if opset is not None:
+                _print_missing(report, outcome, terminal, opset)
+            _print_counts(report, terminal)
+            _print_calls(report, outcome, terminal)
+        elif not report.failures:
+            terminal.print("no operators: nothing was captured")
+        terminal.print()
+
+
+def _print_missing(report: Report, outcome: CheckOutcome, terminal: Terminal, opset: str) -> None:
+    missing = lacks(report)
+    if not missing:
+        terminal.print(f"\n{opset} supports every operator")
+        return
+    terminal.print((f"\n{opset} lacks {format_count(len(missing), 'operator')}", "bold"))
+    for one in missing:
+        calls = f" for {', '.join(one.calls)}" if one.calls else ""
+        terminal.print("  ", (short(one.operator), "bold red"), f" × {one.count}{calls}")
+        for line in itertools.islice(one.places, _MOST_LINES):
+            terminal.print((f"      {_source_line(line, outcome)}", "dim"))
+        if len(one.places) > _MOST_LINES:
+            terminal.print(f"      ... and {format_count(len(one.places) - _MOST_LINES, 'more line')}")
+
+
+def _print_counts(report: Report, terminal: Terminal) -> None:
+    for level, counted in counts(report).items():
+        if counted:
+            terminal.print(
+                (f"\n{LEVELS[level]}: {counted.total()} of {format_count(len(counted), 'kind')}", "bold")
+            )
+            operators = (f"{short(name)} {count}" for name, count in counted.most_common())
+            terminal.print(f"  {', '.join(operators)}")
+
+
+def _print_calls(report: Report, outcome: CheckOutcome, terminal: Terminal) -> None:
+    terminal.print(("\nby call", "bold"))
+    for path in report.operators[:_MOST_CALLS]:
+        count = f" × {path.count}" if path.count > 1 else ""
+        terminal.print("  ", (path.call or "(no call)", "bold cyan"), f"{count}  {path.phase.value}")
+        terminal.print((f"      {_source_line(place_of(path.stack, report.roots), outcome)}", "dim"))
+        _print_levels(path, terminal)
+    if len(report.operators) > _MOST_CALLS:
+        left_out = format_count(len(report.operators) - _MOST_CALLS, "more call")
+        terminal.print(f"  ... and {left_out}: --format json lists all")
+
+
+def _print_levels(path: OperatorPath, terminal: Terminal) -> None:
+    before: tuple[str, ...] | None = None
+    for level in ("aten", "core", "prims", "inductor", "fallback"):
+        operators = operators_at(path, level)
+        if level == "fallback" and not operators:
+            continue
+        is_same = level == "core" and operators == before
+        text = "the same" if is_same else ", ".join(_grouped(operators)) or "nothing"
+        terminal.print((f"      {LEVELS[level]}: ", "dim"), text)
+        before = operators
+
+
+def _grouped(operators: tuple[str, ...]) -> list[str]:
+    """`aten.mul × 2` for equal neighbors."""
+    out = []
+    for name, group in itertools.groupby(operators):
+        count = len(list(group))
+        out.append(f"{short(name)} × {count}" if count > 1 else short(name))
+    return out
+
+
+def _source_line(line: SourceLine | None, outcome: CheckOutcome) -> str:
+    source = (outcome.sources.line(line.path, line.line) or "").strip() if line else ""
+    return f"{shown_line(line)}  {source}".rstrip()

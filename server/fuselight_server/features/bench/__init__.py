@@ -1,0 +1,1 @@
+"""Benchmarks for the client: lenses, hovers, the page and its history."""

@@ -1,0 +1,60 @@
+"""`fuselight/measuredChanged`, after which the client asks for the page again.
+
+Invariant: it is sent once for each that began, moved on, ended, is of another text now or has its lines elsewhere, and
+for nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight.report import Tier
+from fuselight_server.features.protocol import MEASURED_CHANGED
+from fuselight_server.features.status import describe
+
+if TYPE_CHECKING:
+    from fuselight_server.features.server import Server
+    from fuselight_server.runs.keys import Key
+
+
+class BenchNotifications:
+    """Tells the client of benchmarks that began, moved on, ended, or are of another text now: once each."""
+
+    def __init__(self) -> None:
+        """Start with nothing told."""
+        self._told: dict[Key, tuple[object, ...]] = {}
+
+    def update(self, server: Server) -> frozenset[str]:
+        """Send what differs from what was sent last; return the files whose findings of benchmarks may differ, too."""
+        runs = server.analysis.runs
+        known = {
+            key: (
+                one.generation,
+                one.unfinished,
+                one.is_stored,
+                one.shown.stale,
+                one.shown.moves,
+                one.seconds,
+            )
+            for key, one in server.state.measured.items()
+        }
+        told: dict[Key, tuple[object, ...]] = {}
+        asked = server.analysis.consent.asked
+        in_flight = [
+            key for key in (*runs.in_flight, *runs.queue.waiting, *asked) if key.tier is Tier.MEASURED
+        ]
+        for key in (*known, *in_flight):
+            running = runs.in_flight.get(key)
+            told[key] = (
+                *known.get(key, ()),
+                key in in_flight,
+                key in asked,
+                describe(running) if running else "",
+            )
+        changed = [key for key in told.keys() | self._told.keys() if told.get(key) != self._told.get(key)]
+        for key in changed:
+            where = {"uri": server.uri_of(key.path), "target": key.name}
+            server.protocol.notify(MEASURED_CHANGED, where)
+        self._told = told
+        there = [server.state.measured[key] for key in changed if key in server.state.measured]
+        return frozenset(path for one in there for path in one.paths())

@@ -1,0 +1,218 @@
+"""The page of a benchmark: `fuselight/measured` and its exports.
+
+Invariant: what cannot be shown is answered with what to do, never with an error. Runs that came with a folder are read
+only while it is trusted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pygls.exceptions import JsonRpcException
+
+from fuselight_server.features import convert
+from fuselight_server.features.bench.history import bench_key, gone_runs, other_run
+from fuselight_server.features.bench.line_mapping import Texts
+from fuselight_server.features.protocol import Written, written
+from fuselight_server.features.status import describe
+from fuselight_server.kernels import SourceLine
+from fuselight_server.measured import exports, tables, words
+from fuselight_server.measured.history_diff import as_json, compare
+from fuselight_server.measured.orphaned_history import read
+from fuselight_server.measured.page import Around, Drawn, Named, body, nothing, of_body, places_of
+from fuselight_server.measured.planning import history_of
+from fuselight_server.measured.view import View
+from fuselight_server.results.target_result import CANCELED, ENDED_EARLY, STILL_RUNNING
+from fuselight_server.runs.keys import Key
+from fuselight_server.runs.planning import MAIN
+from fuselight_server.session.benchmarks import is_stale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import Report
+    from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams
+    from fuselight_server.features.server import Server
+    from fuselight_server.measured.history import BenchmarkRun, History
+    from fuselight_server.results.benchmarks import MeasuredResult
+    from fuselight_server.runs.queue import Running
+
+
+async def measured(server: Server, params: MeasuredParams) -> dict[str, Any]:
+    """Make what `fuselight/measured` is answered with."""
+    return (await _page(server, params.uri, params.target, params.run, params.with_))[0]
+
+
+async def answer(server: Server, params: MeasuredParams) -> Written:
+    """Answer `fuselight/measured`."""
+    made = await measured(server, params)
+    return Written(await asyncio.to_thread(written, made))
+
+
+async def export(server: Server, params: MeasuredExportParams) -> dict[str, str]:
+    """Answer `fuselight/measuredExport`. Raises JsonRpcException where there is nothing, or no such format."""
+    if params.format not in exports.FORMATS:
+        raise JsonRpcException(
+            f"A benchmark is exported as one of {', '.join(exports.FORMATS)}.", code=-32602
+        )
+    made, run = await _page(server, params.uri, params.target, params.run, params.with_)
+    if not made["found"]:
+        raise JsonRpcException(f"There is no benchmark to export. {made['message']}", code=-32803)
+    made = {**made, "running": False, "history": [], "message": ""}
+    try:
+        text = await asyncio.to_thread(_exported, made, run, params.format)
+    except exports.NotBuiltError as error:
+        raise JsonRpcException(f"No HTML: {error}.", code=-32803) from None
+    return {"text": text, "name": exports.file_name(made, params.format)}
+
+
+def _exported(made: dict[str, Any], run: BenchmarkRun | None, ending: str) -> str:
+    if ending == "html":
+        return exports.as_html(made)
+    return tables.as_csv(made) if ending == "csv" else exports.as_json(made, run)
+
+
+async def _page(
+    server: Server, uri: str, target: str, wanted: str | None, other: str | None
+) -> tuple[dict[str, Any], BenchmarkRun | None]:
+    """Make the page of a run, the newest where none is named, and what is exported of it."""
+    path = convert.path(uri)
+    if path is None:
+        view = View(uri_of=lambda _path: uri, read_line=server.state.read_line)
+        message = "Fuselight runs files only: save this to a file first."
+        return nothing(Named(uri, target), view, Around(message=message)), None
+    key = bench_key(path, target)
+    history = history_of(path, key.name) if server.state.trusted else None
+    past = await asyncio.to_thread(history.runs) if history is not None else ()
+    gone = await gone_runs(server, history) if history is not None else ()
+    kept = server.state.measured.get(key)
+    live = kept.shown if kept is not None else None
+    if wanted is not None and not (
+        live is not None and live.is_stored and live.run and live.run.past.id == wanted
+    ):
+        live = None
+    if live is not None and live.unfinished == STILL_RUNNING and not live.has_data and past:
+        live = None  # the last whole benchmark says more than first calls
+    run = live.run if live is not None else await asyncio.to_thread(_read, history, wanted)
+    running = server.analysis.runs.in_flight.get(key)
+    around = Around(
+        running=running is not None or key in server.analysis.runs.queue.waiting,
+        message=_message(server, key, running, kept),
+        history=tuple(
+            {"id": one.id, "when": one.when, "device": one.device, "label": one.label}
+            for one in (*past, *gone)
+        ),
+    )
+    if live is not None and kept is not None:
+        found = _Found(live.report, run, run.past.id if live.is_stored and run is not None else None, live)
+        around = replace(around, stale=live.stale, notes=tuple(_notes(live, kept)))
+    elif run is not None:
+        texts = {
+            path: document.source.text for path in run.report.files if (document := server.state.at(path))
+        }
+        stale = await asyncio.to_thread(is_stale, run.report, texts)
+        found = _Found(run.report, run, run.past.id, None)
+        around = replace(around, stale=stale)
+    else:
+        view = _view(server, None, None)
+        lost = "That benchmark is no longer in the history: choose another one." if wanted is not None else ""
+        return nothing(Named(path, key.name), view, replace(around, message=lost or around.message)), None
+    against, lost = None, ""
+    if history is not None and other:
+        against, lost = await asyncio.to_thread(other_run, history, other)
+    around = replace(around, run=found.identity, notes=(*around.notes, *filter(None, [lost])))
+    return await _drawn(server, found, against, around), run
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a page is made of."""
+
+    report: Report
+    run: BenchmarkRun | None
+    identity: str | None
+    """Its id in the history."""
+    live: MeasuredResult | None
+    """The result whose lines have moved with edits; None for a run of the history."""
+
+
+async def _drawn(
+    server: Server, found: _Found, against: BenchmarkRun | None, around: Around
+) -> dict[str, Any]:
+    """Make a page off the event loop, which only says where lines are now: one of a thousand kernels takes seconds."""
+    report, live = found.report, found.live
+    told = live.covered if live is not None else await asyncio.to_thread(_told, report)
+    compared = (
+        await asyncio.to_thread(compare, against, found.run)
+        if against is not None and found.run is not None
+        else None
+    )
+    paths = {report.target.path}
+    if compared is not None:
+        told |= {line.place for line in compared.lines if not line.gone}
+        paths |= {line.place.path for line in compared.lines}
+    still = _view(server, live, found.run).still(told, paths)
+    if live is not None and live.drawn is not None and live.drawn.still.places == still.places:
+        drawn = live.drawn
+    else:
+        drawn = Drawn(still, await asyncio.to_thread(body, report, still))
+        if live is not None:
+            live.drawn = drawn
+    if compared is not None:
+        around = replace(around, comparison=await asyncio.to_thread(as_json, compared, still))
+    return of_body(drawn.body, report, still, around)
+
+
+def _told(report: Report) -> frozenset[SourceLine]:
+    return frozenset(places_of(report))
+
+
+def _read(history: History | None, wanted: str | None) -> BenchmarkRun | None:
+    if history is None:
+        return None
+    return read(history, wanted) if wanted else history.newest()
+
+
+def _message(server: Server, key: Key, running: Running | None, kept: MeasuredResult | None) -> str:
+    if running is not None:
+        return describe(running)
+    if key in server.analysis.runs.queue.waiting:
+        return f"Benchmarking {key.name or MAIN}: waiting for another benchmark"
+    if key in server.analysis.consent.asked:
+        return "Fuselight asks whether it may run this folder's code: answer the question to go on"
+    if kept is not None and not kept.has_data:
+        return f"The last benchmark failed: {_failure(kept)}"
+    return "" if kept is not None else f"Press Benchmark above {key.name or MAIN} to measure it."
+
+
+def _failure(kept: MeasuredResult) -> str:
+    failed = next(iter(kept.failures), None)
+    return words.failed(failed) if failed is not None else "nothing was measured"
+
+
+def _notes(live: MeasuredResult, kept: MeasuredResult) -> Iterator[str]:
+    """Yield what was seen of a benchmark from outside, and that it is not the last one where that failed."""
+    if live is not kept and not kept.unfinished:
+        yield f"the benchmark after this one failed: {_failure(kept)}"
+    if live.unfinished in {CANCELED, ENDED_EARLY}:
+        yield live.unfinished
+    yield from live.notes
+
+
+def _view(server: Server, live: MeasuredResult | None, run: BenchmarkRun | None) -> View:
+    """Show lines where edits have moved them; those of an earlier run, where their text stands now."""
+    texts = Texts(server.state)
+
+    def now(place: SourceLine) -> SourceLine | None:
+        return live.now(place) if live is not None else texts.nearest(place, run)
+
+    return View(server.uri_of, server.state.read_line, lambda path: _shown(server, path), now)
+
+
+def _shown(server: Server, path: str) -> str:
+    """Return a path below its workspace folder; a library's as a whole."""
+    folder = server.state.folder_of(path)
+    return os.path.relpath(path, folder.path) if folder.uri is not None else path

@@ -1,0 +1,1 @@
+"""Generated kernels for the client: lenses, hovers, their source."""

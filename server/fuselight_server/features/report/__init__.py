@@ -1,0 +1,1 @@
+"""The report for the client, as a tree."""

@@ -1,0 +1,298 @@
+"""Titles and first steps for the graph breaks that people meet most, by GB id.
+
+Invariant: a title says what in the user's code broke the graph, and a step names code that a user can write and that
+keeps the meaning of the program. torch's own texts serve every other id; its hints follow our step.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fuselight_server.findings.text import plain
+
+_QUOTED = r"`([^`\n]{1,60})`"
+
+_TITLES: dict[str, tuple[str, str | None, str | None]] = {
+    # id: (title, pattern in torch's explanation, title with what the pattern found)
+    "GB0007": (
+        "this function is not traced by torch.compile",
+        r"`([^`\n]{1,80})`",
+        "`{}` is not traced by torch.compile",
+    ),
+    "GB0008": (
+        "this function is not traced by torch.compile",
+        _QUOTED,
+        "`{}` is not traced by torch.compile",
+    ),
+    "GB0009": (
+        "this function is not traced by torch.compile",
+        _QUOTED,
+        "`{}` is not traced by torch.compile",
+    ),
+    "GB0011": ("a variable is read before it is set", None, None),
+    "GB0014": ("RNN, GRU and LSTM modules are not traced", None, None),
+    "GB0015": ("sparse tensors are not supported", None, None),
+    "GB0016": ("strided nested tensors are not supported", None, None),
+    "GB0022": ("this import does not return a module", None, None),
+    "GB0025": ("requested by torch._dynamo.graph_break()", None, None),
+    "GB0030": ("requested by a comptime call", None, None),
+    "GB0033": (
+        "this operator returns a Python number that depends on the tensor's data",
+        r"Operator `([^`\n]{1,60})`",
+        "`{}` returns a Python number that depends on the tensor's data",
+    ),
+    "GB0034": ("an assert depends on the tensor's data", None, None),
+    "GB0035": ("a branch depends on data", None, None),
+    "GB0036": (
+        "the shape of the result depends on the tensor's data",
+        r"Operator `([^`\n]{1,60})`",
+        "the shape of the result of `{}` depends on the tensor's data",
+    ),
+    "GB0037": ("the shape of the result depends on the tensor's data", None, None),
+    "GB0038": ("a tensor is used as a slice bound", None, None),
+    "GB0045": ("`is_inference()` cannot be traced", None, None),
+    "GB0046": ("`torch.is_inference_mode_enabled()` cannot be traced", None, None),
+    "GB0055": ("an argument of this call cannot be part of a graph", None, None),
+    "GB0056": ("`.data` of a tensor created in the compiled region is assigned", None, None),
+    "GB0058": ("this attribute of a tensor cannot be set in a compiled region", None, None),
+    "GB0059": (
+        "this built-in function cannot be traced",
+        r"builtin operator `([^`\n]{1,60})`",
+        "`{}` cannot be traced",
+    ),
+    "GB0061": ("this object cannot be unpacked into a list", None, None),
+    "GB0063": ("this object cannot be unpacked", None, None),
+    "GB0064": ("this operator fails on the shapes that torch.compile traces with", None, None),
+    "GB0065": ("something in the called function cannot be traced", None, None),
+    "GB0066": ("a graph break inside a `with` block that cannot be exited and re-entered", None, None),
+    "GB0069": ("this import fails while tracing", None, None),
+    "GB0070": ("a list is indexed with a tensor that has more than one element", None, None),
+    "GB0072": ("a view of an input is modified in place", None, None),
+    "GB0075": ("a class is defined in the compiled region", None, None),
+    "GB0082": (
+        "this kind of statement cannot be traced",
+        r"instruction `([^`\n]{1,60})`",
+        "the `{}` instruction cannot be traced",
+    ),
+    "GB0083": ("backward hooks on a module are not traced", None, None),
+    "GB0086": ("this code needs a value known only at run time", None, None),
+    "GB0087": ("this operator has no implementation for tracing", None, None),
+    "GB0088": ("an exception is raised here while tracing", None, None),
+    "GB0090": (
+        "this operator cannot run without data",
+        r"Operator `([^`\n]{1,60})`",
+        "`{}` has no implementation that runs without data (a fake kernel)",
+    ),
+    "GB0092": ("this object cannot be carried across a graph break", None, None),
+    "GB0096": ("this attribute cannot be set in a compiled region", None, None),
+    "GB0098": (
+        "calls a function marked torch.compiler.disable",
+        r"function `([^`\n]{1,60})`",
+        "calls `{}`, which is marked torch.compiler.disable",
+    ),
+    "GB0099": (
+        "calls a function marked torch.compiler.disable",
+        r"function `([^`\n]{1,60})`",
+        "calls `{}`, which is marked torch.compiler.disable",
+    ),
+    "GB0103": ("a method of this tensor subclass cannot be traced", None, None),
+    "GB0104": ("`.grad_fn` of a tensor is read", None, None),
+    "GB0105": ("`.numpy()` is disabled for tracing", None, None),
+    "GB0107": ("`random_()` cannot be traced", None, None),
+    "GB0108": ("`retain_grad()` cannot be traced", None, None),
+    "GB0109": ("`tolist()` of a tensor that does not hold integers", None, None),
+    "GB0110": ("`uniform_` with the keyword `from` cannot be traced", None, None),
+    "GB0112": ("this call does not match the operator's signature", None, None),
+    "GB0116": ("an object of this type cannot be created in a compiled region", None, None),
+    "GB0117": ("this method cannot be traced with these arguments", None, None),
+    "GB0123": ("`.backward()` is called in the compiled region", None, None),
+    "GB0124": ("`.item()` converts a tensor to a Python number", None, None),
+    "GB0125": ("`requires_grad_()` cannot be traced here", None, None),
+    "GB0126": ("`resize_()` cannot be traced", None, None),
+    "GB0127": ("`resize_as_()` cannot be traced", None, None),
+    "GB0128": ("`set_()` cannot be traced", None, None),
+    "GB0131": ("an attribute or item is set on an object that torch.compile does not track", None, None),
+    "GB0142": (
+        "this context manager cannot be entered in a compiled region",
+        r"enter a `([^`\n]{1,60})`",
+        "the context manager `{}` cannot be entered in a compiled region",
+    ),
+    "GB0144": ("an autograd.Function with its own jvp cannot be traced", None, None),
+    "GB0145": ("an autograd.Function with its own vjp cannot be traced", None, None),
+    "GB0147": (
+        "this call cannot be traced",
+        r"the function `(?!None`)([^`\n]{1,80})`",
+        "`{}` cannot be traced",
+    ),
+    "GB0148": (
+        "this function requests a graph break",
+        r"calling `([^`\n]{1,80})`",
+        "`{}` requests a graph break",
+    ),
+    "GB0150": ("`hasattr` on this object cannot be traced", None, None),
+    "GB0152": ("`itertools.groupby` with keys that are not constants", None, None),
+    "GB0156": (
+        "this method cannot be traced",
+        r"method `([^`\n]{1,60})` of class `",
+        "the method `{}` cannot be traced",
+    ),
+    "GB0157": ("this attribute of a NumPy array cannot be traced", None, None),
+    "GB0158": ("this method of a NumPy array cannot be traced", None, None),
+    "GB0160": ("`next()` of this iterator cannot be traced", None, None),
+    "GB0163": ("this attribute of a tensor subclass cannot be traced", None, None),
+    "GB0170": ("a branch depends on the data of a tensor", None, None),
+    "GB0171": ("an assert's message is not a plain string", None, None),
+    "GB0177": ("this function is not written in Python", None, None),
+    "GB0179": ("`copy.deepcopy()` cannot be traced", None, None),
+    "GB0185": ("this NumPy array cannot become a tensor", None, None),
+    "GB0190": ("`getattr` with a name known only at run time", None, None),
+    "GB0191": ("`id()` of this object cannot be traced", None, None),
+    "GB0206": ("`requires_grad` of a tensor is set", None, None),
+    "GB0207": ("a sort by a key known only at run time", None, None),
+    "GB0208": ("this torch function does not return a tensor", None, None),
+    "GB0213": ("this built-in function cannot take a tensor while tracing", None, None),
+    "GB0215": ("this comparison of a tensor cannot be traced", None, None),
+    "GB0219": ("the backend failed on the graph", None, None),
+    "GB0222": ("a set of tensors cannot be traced", None, None),
+    "GB0225": ("a tensor is created with requires_grad=True", None, None),
+    "GB0236": (
+        "a nonstrict_trace function receives an object that is not a tensor, a number or a container of those",
+        None,
+        None,
+    ),
+    "GB0242": ("`out=` is a tensor that is not contiguous", None, None),
+    "GB0246": (
+        "`one_hot` without num_classes: the shape of the result depends on the tensor's data",
+        None,
+        None,
+    ),
+    "GB0247": ("`out=` is a tensor of a different shape, which this call resizes", None, None),
+    "GB0250": ("`astype(object)` cannot be traced", None, None),
+    "GB0251": (
+        "a nonstrict_trace function returns an object that is not a tensor, a number or a container of those",
+        None,
+        None,
+    ),
+    "GB0253": ("this method of a generator cannot be traced", None, None),
+    "GB0258": ("`collections.deque` is called with arguments that it does not accept", None, None),
+    "GB0262": ("this context manager of contextlib cannot be traced", None, None),
+    "GB0264": ("an nn.Parameter is created in the compiled region", None, None),
+    "GB0275": ("requested by torch._dynamo.step_unsupported()", None, None),
+    "GB0277": ("a sparse tensor is created, which is not supported", None, None),
+    "GB0290": ("a method of a NumPy function is called", None, None),
+    "GB0291": ("logging calls are not traced", None, None),
+    "GB0294": ("this NumPy function has no equivalent in torch", None, None),
+    "GB0297": ("`random.Random` is called with arguments that it does not accept", None, None),
+    "GB0363": ("this object can enter a compiled region only as an input", None, None),
+    "GB0569": ("the `repr()` of a tensor depends on its data", None, None),
+    "GB0811": ("this object cannot be iterated while tracing", None, None),
+    "GB4198": ("`copy.deepcopy()` of a tensor cannot be traced", None, None),
+    "GB4271": ("the `__class__` of an object is assigned", None, None),
+    "GB4297": ("requested by torch._dynamo.skip_frame()", None, None),
+    "GB4372": ("an autograd.Function has keyword-only arguments", None, None),
+    "GB4636": ("requested by torch._dynamo.step_unsupported()", None, None),
+    "GB4695": ("a module from torch.jit cannot be traced", None, None),
+    "GB4841": ("Dynamo does not know the type of this object", None, None),
+    "GB5976": ("addresses of tensors are compared", None, None),
+    "GB6012": ("`len()` of this object cannot be traced", None, None),
+    "GB6297": ("an autograd.Function receives the same tensor twice", None, None),
+    "GB7000": ("a graph break inside a loop", None, None),
+    "GB7650": ("a method of torch.Generator cannot be traced", None, None),
+    "GB8335": ("a partly consumed generator cannot be carried across a graph break", None, None),
+    "GB8977": ("a class is defined in the compiled region", None, None),
+    "GB8985": ("a leaf tensor created by `requires_grad_()` leaves the compiled region", None, None),
+    "GB9186": ("`torch.autograd.grad` is called in the compiled region", None, None),
+}
+
+
+_BY_NAME = {
+    ("GB0033", "aten._local_scalar_dense.default"): "a tensor is converted to Python numbers",
+    ("GB0156", "__new__"): "an object of this class cannot be created while tracing",
+    ("GB0156", "__call__"): "this object cannot be called while tracing",
+}
+"""Titles where torch's name for the operation does not occur in the user's line."""
+
+
+def title_of(gb_id: str | None, gb_type: str, explanation: str) -> str:
+    """What broke the graph, in plain words, without a full stop."""
+    entry = _TITLES.get(gb_id or "")
+    if entry is None:
+        return plain(gb_type).rstrip(".") or "torch.compile gives no reason"
+    title, pattern, detailed = entry
+    match = re.search(pattern, explanation) if pattern else None
+    if not match or not detailed:
+        return title
+    name = _short_name(match.group(1))
+    return _BY_NAME.get((gb_id or "", name)) or detailed.format(name)
+
+
+def _short_name(name: str) -> str:
+    """`<built-in function open>` and `builtins.open` as `open`."""
+    match = re.search(r"(?:function|method|type|class)\s+'?([\w.]+)", name)
+    return (match.group(1) if match else name).removeprefix("builtins.").rstrip(".")
+
+
+_OUTSIDE = "outside the compiled code"
+_BRANCH = (
+    f"Compute both sides and select with torch.where (or use torch.cond), or decide {_OUTSIDE} on a "
+    "Python value that you pass in"
+)
+_MASK = "Keep the shape fixed: use a mask or torch.where(condition, x, y) instead of selecting the matching elements"
+_NUMBER = (
+    "Keep the value a tensor (torch.where, torch.clamp and arithmetic accept tensors), and convert it to a "
+    f"Python number {_OUTSIDE}"
+)
+_CALL = "Remove this call from the compiled code: move it before or after, or {}"
+_IN_TORCH = "write it with torch operators"
+_DISABLED = (
+    "Remove torch.compiler.disable if the function can be traced; otherwise call it before or after the compiled "
+    "code"
+)
+_NEW_TENSOR = "Create a new tensor of the shape you need instead of changing this one"
+
+_STEPS: dict[str, str] = {
+    "GB0007": _CALL.format(_IN_TORCH),
+    "GB0008": _CALL.format(_IN_TORCH),
+    "GB0009": _CALL.format(_IN_TORCH),
+    "GB0033": _NUMBER,
+    "GB0034": f"Check it {_OUTSIDE}, or remove the assert",
+    "GB0035": _BRANCH,
+    "GB0036": _MASK,
+    "GB0037": _MASK,
+    "GB0038": "Slice with a Python int, or select with an index tensor (torch.index_select, torch.gather)",
+    "GB0056": f"Change the tensor in place instead (`x.copy_(y)` under torch.no_grad()), or do it {_OUTSIDE}",
+    "GB0059": f"Move this call {_OUTSIDE}, or remove it",
+    "GB0066": f"Move the line that breaks the graph, or the whole `with` block, {_OUTSIDE}",
+    "GB0090": "Declare the shape and dtype that the operator returns, with @torch.library.register_fake",
+    "GB0098": _DISABLED,
+    "GB0099": _DISABLED,
+    "GB0105": f"Work on the tensor with torch operators, and call .numpy() {_OUTSIDE}",
+    "GB0107": "Use torch.randint, which can be traced",
+    "GB0108": f"Call retain_grad() {_OUTSIDE}",
+    "GB0123": f"Compile the forward pass and the loss, and call .backward() {_OUTSIDE}",
+    "GB0124": _NUMBER,
+    "GB0125": f"Call requires_grad_() {_OUTSIDE}",
+    "GB0126": _NEW_TENSOR,
+    "GB0127": _NEW_TENSOR,
+    "GB0128": _NEW_TENSOR,
+    "GB0142": f"Enter the context manager {_OUTSIDE}, around the call",
+    "GB0147": _CALL.format(_IN_TORCH),
+    "GB0170": _BRANCH,
+    "GB0179": "Copy the object before the call; .clone() copies a tensor",
+    "GB0206": f"Set requires_grad {_OUTSIDE}",
+    "GB0225": f"Create the tensor {_OUTSIDE} and pass it in",
+    "GB0242": "Remove out= and use the tensor that the call returns",
+    "GB0247": "Remove out= and use the tensor that the call returns",
+    "GB0264": "Create the parameter in __init__",
+    "GB0291": f"Log {_OUTSIDE}",
+    "GB0294": "Use the equivalent torch function instead of NumPy's",
+    "GB0569": f"Print or format the tensor {_OUTSIDE}",
+    "GB4198": "Use .clone(), which can be traced",
+    "GB7000": "Move the line out of the loop: a graph break inside a loop sends the whole function to eager",
+}
+
+
+def first_step(gb_id: str | None) -> tuple[str, ...]:
+    """The step for an id as a tuple of one; empty for an id without a step."""
+    step = _STEPS.get(gb_id or "")
+    return (step,) if step else ()

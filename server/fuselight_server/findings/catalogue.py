@@ -1,0 +1,114 @@
+"""Every code of our own: its severity, its title and its page.
+
+Invariant: each code here has a page in docs/findings, and each page has a code here (a test holds the two
+together). torch's own GB ids are not listed: torch ships their texts, and torch's site has their pages.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuselight_server.finding import Severity
+
+_GB_SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
+_GB_ID = re.compile(r"GB(\d{4,})")
+_CODES = 1024
+"""Codes whose links are cached: a report from elsewhere may hold any number of codes."""
+
+
+@dataclass(frozen=True)
+class CodeInfo:
+    """One code of ours."""
+
+    code: str
+    severity: Severity
+    title: str
+    """What the code means whatever the program, without a full stop."""
+
+    @property
+    def page(self) -> str:
+        """File name of its page in docs/findings."""
+        return f"{self.code}.md"
+
+
+def _entries() -> tuple[CodeInfo, ...]:
+    hint, info, warning, error = Severity.HINT, Severity.INFORMATION, Severity.WARNING, Severity.ERROR
+    return (
+        CodeInfo("FL101", warning, "not compiled: the frame was skipped"),
+        CodeInfo("FL102", warning, "no longer compiled: the recompile limit was reached"),
+        CodeInfo("FL103", warning, "not compiled: a generator"),
+        CodeInfo("FL104", info, "not compiled: disabled in the code"),
+        CodeInfo("FL105", error, "not compiled: the compiler failed and torch fell back to eager"),
+        CodeInfo("FL106", hint, "nothing to compile: no tensor operators"),
+        CodeInfo("FL107", warning, "graph break"),
+        CodeInfo("FL201", warning, "recompiled"),
+        CodeInfo("FL203", warning, "many or slow guards"),
+        CodeInfo("FL301", warning, "a dynamic dimension was fixed to one size"),
+        CodeInfo("FL302", warning, "a dynamic number was fixed to one value"),
+        CodeInfo("FL401", error, "the code raised an exception"),
+        CodeInfo("FL402", error, "the compiler failed"),
+        CodeInfo("FL403", error, "Fuselight failed"),
+        CodeInfo("FL404", error, "graph break under fullgraph=True"),
+        CodeInfo("FL405", error, "time limit exceeded"),
+        CodeInfo("FL406", error, "memory limit exceeded"),
+        CodeInfo("FL407", error, "the process was killed by a signal"),
+        CodeInfo("FL408", error, "the code ended the process"),
+        CodeInfo("FL409", error, "the run returned no readable result"),
+        CodeInfo("FL501", error, "invalid directive"),
+        CodeInfo("FL502", hint, "no example inputs"),
+        CodeInfo("FL503", warning, "unused ignore comment"),
+        CodeInfo("FL504", error, "the interpreter cannot run torch.compile"),
+        CodeInfo("FL601", info, "a missing device was replaced by the CPU"),
+        CodeInfo("FL602", info, "captured on fake tensors"),
+        CodeInfo("FL701", info, "no kernel is generated for an operator"),
+        CodeInfo("FL702", warning, "not captured as a CUDA graph"),
+        CodeInfo("FL703", warning, "the target device has no fast unit for a dtype"),
+        CodeInfo("FL704", warning, "no kernels for a graph"),
+        CodeInfo("FL705", info, "a graph break prevents fusing kernels"),
+        CodeInfo("FL706", info, "a kernel that only copies"),
+        CodeInfo("FL707", info, "a repeated block is compiled many times"),
+        CodeInfo("FL801", error, "compiled results differ from eager"),
+        CodeInfo("FL802", info, "compiled code is slower than eager"),
+    )
+
+
+CATALOGUE: dict[str, CodeInfo] = {entry.code: entry for entry in _entries()}
+
+
+def severity(code: str) -> Severity:
+    """The severity of a code; a graph break is a warning unless its family says otherwise."""
+    entry = CATALOGUE.get(code)
+    return entry.severity if entry else Severity.WARNING
+
+
+@functools.cache
+def _pages() -> Path | None:
+    """The folder of our pages: beside the package in a bundle or a wheel, at the top in a checkout."""
+    here = Path(__file__).resolve().parent
+    for folder in (here.parent / "docs" / "findings", here.parents[2] / "docs" / "findings"):
+        if folder.is_dir():
+            return folder
+    return None
+
+
+@functools.lru_cache(maxsize=_CODES)  # links are made with each publication of diagnostics, at each keystroke
+def page_path(code: str) -> Path | None:
+    """The page of one of our codes on this machine, None where the pages did not travel along."""
+    folder, entry = _pages(), CATALOGUE.get(code)
+    if folder is None or entry is None:
+        return None
+    path = folder / entry.page
+    return path if path.is_file() else None
+
+
+@functools.lru_cache(maxsize=_CODES)
+def link(code: str) -> str | None:
+    """URI of the page that explains `code`: torch's for a GB id, ours (a file) for the rest."""
+    match = _GB_ID.fullmatch(code)
+    if match:
+        return f"{_GB_SITE}/gb{match.group(1)}.html"
+    path = page_path(code)
+    return path.as_uri() if path else None

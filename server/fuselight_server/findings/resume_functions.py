@@ -1,0 +1,169 @@
+"""Recompilations of the parts of a function after its graph breaks, in the user's terms.
+
+After a graph break, compiled code resumes in a separate function, with its own guards on the values that cross the
+break. So one new size at the call compiles the function again and each such part of it: one cause, one finding.
+Invariant: a part is folded only into a recompilation of the same function in the same call that differs in the same
+way in each of its failing guards; what differs otherwise stays a finding of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fuselight.report import Location
+from fuselight_server.findings.guard_causes import GuardCause, cause_of
+from fuselight_server.findings.text import rounded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import Break, GuardFailure, Recompile
+    from fuselight_server.findings.context import Context
+
+_CARRIED = re.compile(r"\b___stack\d+\b")
+"""Values on Python's stack when compiled code resumes after a break."""
+_CARRIED_PROPERTY = re.compile(
+    r"\b___stack\d+\.((?:size|stride)\(\d*\)|shape\[\d+\]|dtype|device|requires_grad|ndim|layout)"
+)
+_ALONE = re.compile(r"\s*(?:(?:return|if|elif|while|assert|await)\s+|[\w.,\s\[\]*]+=\s*)?\(*")
+"""What may stand before an expression whose value then lies alone on Python's stack."""
+_LONGEST_EXPRESSION = 60
+_OF_TENSORS = frozenset(
+    {
+        GuardCause.DIMENSION,
+        GuardCause.RANK,
+        GuardCause.DTYPE,
+        GuardCause.DEVICE,
+        GuardCause.REQUIRES_GRAD,
+        GuardCause.STRIDE,
+    }
+)
+"""What a tensor hands on to those made from it, whatever they are called."""
+
+
+@dataclass
+class Root:
+    """A recompilation with a finding, and the parts of the same function that recompiled after it in the same call."""
+
+    recompile: Recompile
+    parts: list[Recompile] = field(default_factory=list)
+    explained: tuple[GuardFailure, ...] = ()
+    """Failed guards of it that an earlier recompilation already reports."""
+
+
+def nearest(one: Recompile) -> tuple[GuardFailure, ...]:
+    """The failing guards of the nearest cache entry."""
+    return one.entries[0].failures if one.entries else ()
+
+
+def resumed_at(context: Context, one: Recompile) -> int | None:
+    """The line behind whose break the compiled part lies; None for a function from its start."""
+    known = {item.id: item.frame for item in context.report.compiles}
+    ids = (one.compile_id, *(entry.compile_id for entry in one.entries))
+    frame = next((known[name] for name in ids if name in known), None)
+    frames = context.report.frames
+    return frames[frame].resumes_at if frame is not None and frame < len(frames) else None
+
+
+def break_at(context: Context, one: Recompile, line: int) -> Location:
+    """Where the break is that the part lies behind: its exact place where the report holds it."""
+    broke = _break(context, one.location, line)
+    return broke.stack[0] if broke else Location(one.location.path, line, function=one.location.function)
+
+
+def in_the_users_words(context: Context, one: Recompile) -> Recompile:
+    """The recompilation with readable numbers, and a value that a break carried over named by what made it."""
+    line = resumed_at(context, one)
+    if not one.entries:
+        return one
+
+    def worded(failure: GuardFailure) -> GuardFailure:
+        difference, source, born = rounded(failure.difference), failure.source, failure.born
+        if line is not None and _CARRIED.search(f"{source} {difference}"):
+            difference = carried_in_words(context, one.location, line, difference)
+            source = carried_in_words(context, one.location, line, source)
+            # What takes the value over is wherever the line goes on: its maker is what a reader looks for.
+            if _break(context, one.location, line) is not None or not context.innermost_user_frame(born):
+                born = (break_at(context, one, line),)
+        return dataclasses.replace(failure, source=source, difference=difference, born=born)
+
+    first = dataclasses.replace(one.entries[0], failures=tuple(map(worded, one.entries[0].failures)))
+    return dataclasses.replace(one, entries=(first, *one.entries[1:]))
+
+
+def carried_in_words(context: Context, function: Location, line: int, text: str) -> str:
+    """`text` with what a break on `line` of the function carried over named by what made it."""
+    if not _CARRIED.search(text):
+        return text
+    name = _made_by(context, function, line)
+    text = _CARRIED_PROPERTY.sub(lambda found: f"{found[1]} of {name}", text)
+    return _CARRIED.sub(lambda _: name, text)
+
+
+def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
+    """Return the recompilations to report, in order; a part that an earlier one explains is folded into it."""
+    out: list[Root] = []
+    for one in recompiles:
+        former = _former(out, one) if resumed_at(context, one) is not None and nearest(one) else None
+        if former is None:
+            out.append(Root(one))
+            continue
+        known = {_change(failure) for failure in nearest(former.recompile)}
+        new = [failure for failure in nearest(one) if _change(failure) not in known]
+        if not new:
+            former.parts.append(one)
+            continue
+        rest = tuple(failure for failure in nearest(one) if failure not in new)
+        first = dataclasses.replace(one.entries[0], failures=(*new, *rest))
+        out.append(Root(dataclasses.replace(one, entries=(first, *one.entries[1:])), explained=rest))
+    return out
+
+
+def _former(told: list[Root], one: Recompile) -> Root | None:
+    """The first recompilation of the same function in the same call; without calls, the last of the function."""
+    same = [
+        root
+        for root in told
+        if root.recompile.call == one.call
+        and root.recompile.function == one.function
+        and root.recompile.location == one.location
+    ]
+    if not same:
+        return None
+    return same[0] if one.call is not None else same[-1]
+
+
+def _change(failure: GuardFailure) -> tuple[object, ...]:
+    """What two failures have in common that one change made."""
+    cause = cause_of(failure)
+    if cause in _OF_TENSORS and failure.was is not None:
+        return (cause, failure.was, failure.now)
+    return (cause, failure.source, failure.difference)
+
+
+def _break(context: Context, function: Location, line: int) -> Break | None:
+    """The break at `line` of the function, None where the report holds none or several that differ."""
+    found = {
+        item.stack[0]: item
+        for item in context.report.breaks
+        if item.stack
+        and item.stack[0].path == function.path
+        and item.stack[0].line <= line <= (item.stack[0].end_line or item.stack[0].line)
+    }
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _made_by(context: Context, function: Location, line: int) -> str:
+    """The expression whose value the break carried over, where it can only be that one."""
+    broke = _break(context, function, line)
+    at = broke.stack[0] if broke else None
+    if at is not None and at.column is not None and at.end_line in {None, at.line}:
+        source = (context.read_line(at.path, at.line) or "").encode("utf-8", "surrogateescape")
+        before, made = source[: at.column].decode("utf-8", "replace"), source[at.column : at.end_column]
+        text = made.decode("utf-8", "replace").strip()
+        if text and len(text) <= _LONGEST_EXPRESSION and _ALONE.fullmatch(before):
+            return f"the value of `{text}` on line {at.line}"
+    return f"a value carried over the graph break on line {line}"

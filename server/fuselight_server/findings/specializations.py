@@ -1,0 +1,160 @@
+"""FL301 and FL302: a size or a number that was to stay symbolic and was fixed to one value.
+
+Invariant: one finding for each line and source, with all the values; without a line it stands on the target. A size
+of 0 or 1 is torch's own rule: told with the recompilation where there is one, and never a warning.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.finding import Severity
+from fuselight_server.findings.context import span_of, trail
+from fuselight_server.findings.guard_causes import DIMENSION, GuardCause, cause_of, fixed_by_torch
+from fuselight_server.findings.resume_functions import carried_in_words
+from fuselight_server.findings.text import compose, plain, quoted, sentence
+from fuselight_server.formatting import format_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fuselight.report import Compile, GuardFailure, Recompile, Symbol
+    from fuselight_server.finding import Finding
+    from fuselight_server.findings.context import Context
+
+_SETTING = "automatic_dynamic_shapes"
+
+
+def specialization_findings(context: Context) -> Iterator[Finding]:
+    """The findings of symbols that were fixed."""
+    again = {one.compile_id for one in context.report.recompiles}
+    groups: dict[tuple[object, ...], list[tuple[Compile, Symbol]]] = {}
+    for compiled in context.report.compiles:
+        for symbol in compiled.symbols:
+            if symbol.specialized_to is None or (_is_torchs_rule(symbol) and compiled.id in again):
+                continue
+            home = context.innermost_user_frame(symbol.stack)
+            where = (home.path, home.line) if home else (None, None)
+            groups.setdefault(
+                (*where, in_words(context, compiled, symbol), _is_torchs_rule(symbol)), []
+            ).append((compiled, symbol))
+    for group in groups.values():
+        yield _finding(context, group)
+
+
+def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
+    compiled, symbol = next((item for item in group if item[1].marked), group[0])
+    home = context.innermost_user_frame(symbol.stack, compiled.caller)
+    name = quoted(in_words(context, compiled, symbol) or symbol.name)
+    kind = "size" if _is_size(symbol) else "value"
+    values = format_list(dict.fromkeys(item.specialized_to or "" for _, item in group))
+    wish = "was marked dynamic (mark_dynamic or dynamic=True)" if symbol.marked else "was symbolic"
+    rule = _is_torchs_rule(symbol)
+    fixed = f"torch fixed it to {values}" if rule else f"this line made the compiler fix it to {values}"
+    hints = _hints(symbol, name)
+    cost = (f"each {kind} needs its own compile",)
+    return context.finding(
+        "FL301" if _is_size(symbol) else "FL302",
+        severity=Severity.INFORMATION if rule else None,
+        title=f"{name} is fixed to {values}" + (" although it was marked dynamic" if symbol.marked else ""),
+        message=compose(
+            f"{name} {wish}, but {fixed}.",
+            # torch's name for the kind of reasoning (range_refined_to_singleton) tells a user nothing
+            sentence(plain(symbol.reason)) if symbol.reason and " " in symbol.reason else "",
+            cost=cost,
+            hints=hints,
+        ),
+        span=span_of(home) if home else context.target_span(),
+        call=compiled.call,
+        hints=hints,
+        related=trail(symbol.stack, without=home, verb="specialized in"),
+        count=len(group),
+        cost=cost,
+    )
+
+
+def _hints(symbol: Symbol, name: str) -> tuple[str, ...]:
+    if _is_torchs_rule(symbol):
+        return (
+            "Expect it: torch always compiles a size of 0 or 1 separately, dynamic or not",
+            "Or use an input of size 2 or more here, to see the general case",
+        )
+    if not _is_size(symbol):
+        return (f"Pass {name} as a tensor, or avoid Python code that needs its exact value",)
+    return (
+        f"Avoid code that needs the exact value of {name}: comparisons, int(), loops over it",
+        "Or do not mark it dynamic, if you need only one size",
+    )
+
+
+def _is_size(symbol: Symbol) -> bool:
+    return (
+        DIMENSION.match(symbol.source) is not None or ".size(" in symbol.source or ".shape[" in symbol.source
+    )
+
+
+def _is_torchs_rule(symbol: Symbol) -> bool:
+    """Whether no line fixed it: torch makes no symbol of a size of 0 or 1."""
+    return symbol.specialized_to in {"0", "1"} and not symbol.stack and _is_size(symbol)
+
+
+def in_words(context: Context, compiled: Compile, symbol: Symbol) -> str:
+    """The symbol's source as findings name it: what a break carried over by the expression that made it."""
+    frames = context.report.frames
+    frame = frames[compiled.frame] if compiled.frame < len(frames) else None
+    if frame is None or frame.resumes_at is None:
+        return symbol.source
+    return carried_in_words(context, frame.location, frame.resumes_at, symbol.source)
+
+
+def what_holds_it(context: Context, one: Recompile, failure: GuardFailure) -> tuple[str, ...]:
+    """What to do about a size or number that is not free to be dynamic; empty for one that is, and for all else."""
+    cause = cause_of(failure)
+    if cause not in {GuardCause.DIMENSION, GuardCause.NUMBER} or fixed_by_torch(failure):
+        return ()
+    source = failure.difference.partition(" was ")[0] if cause is GuardCause.DIMENSION else failure.source
+    symbols = [
+        symbol
+        for compiled in _of_the_function(context, one)
+        for symbol in compiled.symbols
+        if in_words(context, compiled, symbol) == source
+    ]
+    fixed = next((symbol for symbol in symbols if symbol.specialized_to is not None), None)
+    if fixed is not None:
+        home = context.innermost_user_frame(fixed.stack)
+        where = f"on line {home.line}" if home is not None else "of this function"
+        return (
+            (
+                f"Change the code {where} that fixes this size (FL301): until then each size needs its own compile, "
+                "and marking it dynamic is an error"
+                if cause is GuardCause.DIMENSION
+                else f"Change the code {where} that fixes this number (FL302), or pass it as a tensor: dynamic=True "
+                "does not keep it symbolic there"
+            ),
+        )
+    found = DIMENSION.match(failure.difference) if cause is GuardCause.DIMENSION else None
+    named = found is not None and (found["name"] or "").isidentifier()
+    if symbols or not named or _compile(context, one) is None:
+        return ()
+    # Torch makes a size that varied dynamic by itself, unless it is told not to.
+    if _SETTING in context.report.environment.config:
+        return (f"Set torch._dynamo.config.{_SETTING} back to True: torch then makes a varying size dynamic",)
+    return (
+        (
+            "Remove dynamic=False or mark_static, which keeps this size fixed: torch then makes a varying size dynamic"
+        ),
+    )
+
+
+def _compile(context: Context, one: Recompile) -> Compile | None:
+    return next((item for item in context.report.compiles if item.id == one.compile_id), None)
+
+
+def _of_the_function(context: Context, one: Recompile) -> Iterator[Compile]:
+    """All compiles of the function and of its parts."""
+    frames = context.report.frames
+    for item in context.report.compiles:
+        if item.frame < len(frames):
+            frame = frames[item.frame]
+            if (frame.function, frame.location) == (one.function, one.location):
+                yield item

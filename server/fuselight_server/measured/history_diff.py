@@ -1,0 +1,265 @@
+"""One benchmark against another: of an earlier run, another branch, another file.
+
+Invariant: lines are paired by their text, in order, also where their numbers moved; a line that was edited in place is
+paired with itself. A change within both spreads is None and is never reported as a change. The diff also lists every
+other difference between the two runs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.formatting import format_change, format_line_ranges, format_moment, format_time
+from fuselight_server.kernels.shares import SourceLine
+from fuselight_server.measured import words
+from fuselight_server.measured.lines import times_by_line
+from fuselight_server.measured.timing_stats import (
+    Range,
+    change,
+    clock_of,
+    range_of,
+    shown_of,
+    timing_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fuselight.report import Measured, MeasuredConfiguration, Report
+    from fuselight_server.measured.history import BenchmarkRun, Past
+    from fuselight_server.measured.view import Shows
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A time before and after; None on a side that has none."""
+
+    before: Range | None
+    after: Range | None
+
+    @property
+    def change(self) -> float | None:
+        """By which part it changed; None where that is not known, or within the spreads."""
+        return change(self.before, self.after) if self.before is not None and self.after is not None else None
+
+
+@dataclass(frozen=True)
+class LinePair:
+    """One line in both runs."""
+
+    place: SourceLine
+    """Where it is now; where it was, for a line that is gone."""
+    pair: Pair
+    gone: bool = False
+    new: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What changed since `before`."""
+
+    before: BenchmarkRun
+    configurations: tuple[tuple[str, Pair], ...]
+    lines: tuple[LinePair, ...]
+    """Of the configuration whose profile stands on the lines, the largest change first."""
+    differs: tuple[str, ...] = ()
+    """In words, what besides the code was not the same: a change may come of it."""
+
+
+def compare(before: BenchmarkRun, after: BenchmarkRun) -> Comparison:
+    """Compare two runs."""
+    old, new = before.report.measured, after.report.measured
+    if old is None or new is None:
+        return Comparison(before, (), ())
+    known = {one.name: one for one in old.configurations}
+    clock = clock_of(new) if clock_of(new) is clock_of(old) else None
+    pairs = []
+    for one in new.configurations:
+        earlier = known.get(one.name)
+        timings = [
+            (timing_of(side, clock) if clock is not None else side.wall) if side is not None else None
+            for side in (earlier, one)
+        ]
+        if timings[0] is not None and timings[1] is not None:
+            pairs.append((one.name, Pair(range_of(timings[0]), range_of(timings[1]))))
+    return Comparison(
+        before,
+        tuple(pairs),
+        tuple(_lines(before, after, old, new)),
+        tuple(_differs(before.report, after.report)),
+    )
+
+
+def _differs(before: Report, after: Report) -> Iterator[str]:
+    for name, of in _FACTS.items():
+        then, now = of(before), of(after)
+        if then != now:
+            yield f"{name}: {then or 'unknown'} then, {now or 'unknown'} now"
+
+
+def _measured(read: Callable[[Measured], object]) -> Callable[[Report], str]:
+    def fact(report: Report) -> str:
+        return str(read(report.measured)) if report.measured is not None else ""
+
+    return fact
+
+
+_FACTS: dict[str, Callable[[Report], str]] = {
+    "target": lambda report: report.target.name or "__main__",
+    "inputs": lambda report: "; ".join(call.text for call in report.inputs.calls) if report.inputs else "",
+    "one call": _measured(lambda measured: words.WORK[measured.work]),
+    "configurations": _measured(lambda measured: ", ".join(one.name for one in measured.configurations)),
+    "device": _measured(lambda measured: words.device(measured.machine)),
+    "threads": _measured(lambda measured: measured.machine.threads or ""),
+    "times by": _measured(lambda measured: words.CLOCK[clock_of(measured)]),
+    "cache of the device": _measured(lambda measured: "cleared" if measured.cold_cache else "warm"),
+    "torch": lambda report: report.versions.torch or "",
+    "triton": lambda report: report.versions.triton or "",
+    "Python": lambda report: report.versions.python,
+    "driver": _measured(lambda measured: measured.machine.driver),
+}
+"""What has to be the same for a change to be the code's, by its name."""
+
+
+def _lines(before: BenchmarkRun, after: BenchmarkRun, old: Measured, new: Measured) -> list[LinePair]:
+    shown = shown_of(new)
+    earlier = next(
+        (one for one in old.configurations if shown and one.name == shown.name and one.profile is not None),
+        None,
+    )
+    if shown is None or earlier is None:
+        return []
+    was, now = _by_file(before, earlier), _by_file(after, shown)
+    found: list[LinePair] = []
+    for file in was.keys() | now.keys():
+        found += _paired(was.get(file, []), now.get(file, []), before, after)
+    return sorted(found, key=lambda one: (-_size(one.pair), one.place))
+
+
+def _size(pair: Pair) -> float:
+    if pair.before is None or pair.after is None:
+        return max((side.us for side in (pair.before, pair.after) if side is not None), default=0.0)
+    return abs(pair.after.us - pair.before.us) if pair.change is not None else 0.0
+
+
+Timed = list[tuple[SourceLine, Range]]
+
+
+def _by_file(run: BenchmarkRun, one: MeasuredConfiguration) -> dict[str, Timed]:
+    """Return the lines with a time, from the top, by file; the target's own has the empty name."""
+    found: dict[str, Timed] = {}
+    for line in times_by_line(one, run.report.roots):
+        if line.place is not None:
+            own = line.place.path == run.report.target.path
+            name = "" if own else os.path.relpath(line.place.path, run.root)
+            found.setdefault(name, []).append((line.place, line.range))
+    return {name: sorted(lines, key=lambda item: item[0]) for name, lines in found.items()}
+
+
+def _paired(was: Timed, now: Timed, before: BenchmarkRun, after: BenchmarkRun) -> Iterator[LinePair]:
+    texts, new_texts = (
+        [(run.line(place.path, place.line) or f"\0{place.line}").strip() for place, _ in side]
+        for run, side in ((before, was), (after, now))
+    )
+    left: list[int] = []
+    fresh: list[int] = []
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, texts, new_texts, autojunk=False).get_opcodes():
+        if kind == "equal" or (kind == "replace" and _in_place(was, now, (a, b), (c, d))):
+            for index, other in zip(range(a, b), range(c, d), strict=True):
+                yield LinePair(now[other][0], Pair(was[index][1], now[other][1]))
+        else:
+            left += range(a, b)
+            fresh += range(c, d)
+    for other in fresh:  # a line that moved past others
+        found = [one for one in left if texts[one] == new_texts[other]]
+        if not found:
+            yield LinePair(now[other][0], Pair(None, now[other][1]), new=True)
+        else:
+            left.remove(found[0])
+            yield LinePair(now[other][0], Pair(was[found[0]][1], now[other][1]))
+    for index in left:
+        yield LinePair(was[index][0], Pair(was[index][1], None), gone=True)
+
+
+def _in_place(was: Timed, now: Timed, old: tuple[int, int], new: tuple[int, int]) -> bool:
+    """Whether lines with other texts are the same, edited: they have not moved, or as far as the ones around them."""
+    if old[1] - old[0] != new[1] - new[0]:
+        return False
+
+    def moved(index: int, other: int) -> int | None:
+        inside = 0 <= index < len(was) and 0 <= other < len(now)
+        return now[other][0].line - was[index][0].line if inside else None
+
+    around = {0, moved(old[0] - 1, new[0] - 1), moved(old[1], new[1])}
+    shifts = {moved(*pair) for pair in zip(range(*old), range(*new), strict=True)}
+    return len(shifts) == 1 and shifts <= around
+
+
+def changes_in_words(found: Comparison, after: BenchmarkRun) -> tuple[str, ...]:
+    """Say what changed: `default: +12%, 4.1 ms -> 4.6 ms`, then lines, as `+12%, line 42: 1 ms -> 1.1 ms`."""
+    out = []
+    for name, pair in found.configurations:
+        if pair.change is not None and pair.before is not None and pair.after is not None:
+            out.append(f"{name}: {format_change(pair.change)}, {_both(pair.before, pair.after)}")
+    beside = SourceLine(after.report.target.path, 0)
+    for line in found.lines:
+        where = format_line_ranges([line.place], beside=beside)
+        pair = line.pair
+        if pair.change is not None and pair.before is not None and pair.after is not None:
+            out.append(f"{format_change(pair.change)}, {where}: {_both(pair.before, pair.after)}")
+        elif line.new and pair.after is not None:
+            out.append(f"new, {where}: {format_time(pair.after.us)}")
+        elif line.gone and pair.before is not None:
+            out.append(f"gone, {where} of then: {format_time(pair.before.us)}")
+    return tuple(out)
+
+
+def _both(before: Range, after: Range) -> str:
+    return f"{format_time(before.us)} -> {format_time(after.us)}"
+
+
+def label(past: Past) -> str:
+    """Name a run: when it was, where, and what it came to."""
+    return ", ".join(part for part in (format_moment(past.when), past.device, past.label) if part)
+
+
+def as_json(found: Comparison, view: Shows) -> dict[str, Any]:
+    """Return it for the page."""
+    lines = []
+    for line in found.lines:
+        place = None if line.gone else view.place(line.place)
+        if line.gone:
+            text = found.before.line(line.place.path, line.place.line) or ""
+            place = {
+                "uri": view.uri_of(line.place.path),
+                "path": f"{view.shown(line.place.path)} (then)",
+                "line": line.place.line - 1,
+                "text": text.strip(),
+            }
+        if place is not None:
+            lines.append({
+                "place": place,
+                "before_us": line.pair.before.us if line.pair.before is not None else None,
+                "after_us": line.pair.after.us if line.pair.after is not None else None,
+                "change": line.pair.change,
+            })  # fmt: skip
+    past = found.before.past
+    return {
+        "id": past.id,
+        "label": label(past),
+        "differs": list(found.differs),
+        "configurations": [
+            {
+                "name": name,
+                "before_us": pair.before.us,
+                "after_us": pair.after.us,
+                "change": pair.change,
+            }
+            for name, pair in found.configurations
+            if pair.before is not None and pair.after is not None
+        ],
+        "lines": lines,
+    }

@@ -1,0 +1,108 @@
+"""Decides whether one time differs from another, given the spread of both.
+
+Invariant: a difference is reported only where the ranges of the two times do not overlap; the range of an unsteady time
+is that of all its rounds. A difference below `LEAST` of the time does not count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.report import Clock
+
+if TYPE_CHECKING:
+    from fuselight.report import Measured, MeasuredConfiguration, Timing
+
+EAGER = "eager"
+WRITTEN = "written"
+LEAST = 0.01
+
+
+@dataclass(frozen=True)
+class Range:
+    """A time and where it lies, microseconds."""
+
+    us: float
+    low: float
+    high: float
+
+    @property
+    def spread(self) -> float:
+        """Half of the range, as a part of the time."""
+        return (self.high - self.low) / 2 / self.us if self.us else 0.0
+
+
+def range_of(timing: Timing) -> Range:
+    """Return the median between its quartiles, or, where it is unsteady, between its least and its largest round."""
+    low, high = timing.low_us, timing.high_us
+    if timing.unsteady:
+        low, high = min((low, *timing.rounds_us)), max((high, *timing.rounds_us))
+    return Range(timing.median_us, low, high)
+
+
+def spread_of(timing: Timing) -> float | None:
+    """Return half of what lies between the quartiles, as a part of the median; a single round has none."""
+    return timing.spread if len(timing.rounds_us) != 1 else None
+
+
+def change(before: Range, after: Range) -> float | None:
+    """Return by which part of `before` it changed, as 0.12 for 12% more; None where their spreads do not carry it."""
+    if before.us <= 0 or (before.low <= after.high and after.low <= before.high):
+        return None
+    part = after.us / before.us - 1
+    return part if abs(part) >= LEAST else None
+
+
+def eager_of(measured: Measured) -> MeasuredConfiguration | None:
+    """Return eager's row."""
+    return next((one for one in measured.configurations if one.name == EAGER), None)
+
+
+def compiled_of(measured: Measured) -> tuple[MeasuredConfiguration, ...]:
+    """Return the rows of what was compiled."""
+    return tuple(one for one in measured.configurations if one.name != EAGER)
+
+
+def has_times(measured: Measured | None) -> bool:
+    """Whether anything has a time."""
+    rows = measured.configurations if measured is not None else ()
+    return any(one.wall is not None or one.device is not None for one in rows)
+
+
+def is_foreign(one: MeasuredConfiguration) -> bool:
+    """Whether a backend other than Inductor compiled the graphs, so that their work looks like eager work."""
+    return one.name != EAGER and bool(one.compiles) and one.cudagraphs is None
+
+
+def clock_of(measured: Measured) -> Clock:
+    """Return the clock that all rows have: the device's, where each that was timed has it."""
+    timed = [one for one in measured.configurations if one.wall is not None or one.device is not None]
+    has_device = bool(timed) and all(one.device is not None for one in timed)
+    return Clock.DEVICE if has_device else Clock.WALL
+
+
+def timing_of(one: MeasuredConfiguration, clock: Clock) -> Timing | None:
+    """Return a row's time by a clock."""
+    return one.device if clock is Clock.DEVICE else one.wall
+
+
+def speedup(measured: Measured, one: MeasuredConfiguration) -> float | None:
+    """Return eager's time as a part of a row's, by the clock that they share; None where one has none."""
+    eager, clock = eager_of(measured), clock_of(measured)
+    base = timing_of(eager, clock) if eager is not None else None
+    mine = timing_of(one, clock)
+    if base is None or mine is None or mine.median_us <= 0:
+        return None
+    return base.median_us / mine.median_us
+
+
+def shown_of(measured: Measured) -> MeasuredConfiguration | None:
+    """Return the row whose profile stands on the lines: as the source compiles it, else `default`, else the first.
+
+    One whose results are wrong stands behind all others: what it takes is no time of the same function.
+    """
+    rows = [one for one in compiled_of(measured) if one.profile is not None]
+    right = [one for one in rows if one.accuracy is None or one.accuracy.passed is not False]
+    profiled = {one.name: one for one in right or rows}
+    return profiled.get(WRITTEN) or profiled.get("default") or next(iter(profiled.values()), None)

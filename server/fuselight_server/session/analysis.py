@@ -1,0 +1,478 @@
+"""Decides which targets run, when, and in which worker: between the user's actions and the queue of runs.
+
+Invariant: user code runs only in a trusted workspace, where the user has agreed to it, and for a cause that is logged.
+`intake.py` accepts the results.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import os
+import shlex
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from fuselight.protocol import Answer, Refused, RunRequest
+from fuselight.report import Tier
+from fuselight_server.files import disk_text, within
+from fuselight_server.findings.failure_report import failure_report
+from fuselight_server.measured.planning import measure_request
+from fuselight_server.runs.cached_runner import CachedRunner
+from fuselight_server.runs.keys import Key, WorkerKey
+from fuselight_server.runs.planning import MAIN, default_runs, named_runs
+from fuselight_server.runs.queue import Job, OwnedWorker, Runner, Runs
+from fuselight_server.session.benchmarks import BenchmarkSession, SerializedRunner
+from fuselight_server.session.consent import Consent, folder_question, program_question
+from fuselight_server.session.intake import PROGRAM, ResultIntake
+from fuselight_server.session.throttle import PendingUntilConfigured, RunThrottle
+from fuselight_server.static.document import read_source
+
+if TYPE_CHECKING:
+    from fuselight.protocol import MeasurePlan
+    from fuselight.report import Report
+    from fuselight_server.session.state import Document, Folder, State
+    from fuselight_server.session.ui import Ui
+    from fuselight_server.settings import ResolvedInterpreter, Settings
+    from fuselight_server.static.reading import Reading
+
+NO_RUN_CAN_WORK = frozenset({"no_torch", "old_torch", "interpreter"})
+"""Kinds of failure of the interpreter itself: one such run is enough."""
+
+SELECT_INTERPRETER = "fuselight.selectInterpreter"
+"""The client's command by which the user chooses another."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Trigger:
+    """What asked for a run."""
+
+    cause: str
+    """For the log: `saved`, `command`, ..."""
+    automatic: bool = False
+    """Whether a save asked for it: the program then writes no file of the workspace."""
+    explicit: bool = False
+    """Whether the user asked for this run: a question about it must be seen."""
+    supersede: bool = False
+    """Whether it takes the place of a run in flight; else it runs after that."""
+
+
+class Analysis:
+    """Decides on runs."""
+
+    def __init__(
+        self,
+        state: State,
+        face: Ui,
+        *,
+        make_worker: Callable[[WorkerKey, Settings, Callable[[str], None]], OwnedWorker],
+        find_interpreter: Callable[[Folder], ResolvedInterpreter | None],
+    ) -> None:
+        """Start with no worker: the first run starts one."""
+        self._state = state
+        self._face = face
+        self._make_worker = make_worker
+        self._find_interpreter = find_interpreter
+        self._workers: dict[WorkerKey, OwnedWorker] = {}
+        self._unrunnable: set[Key] = set()
+        """Runs that the interpreter of their folder could not make."""
+        self._told_of_triton: set[str] = set()
+        """Interpreters for which a message about missing Triton was already shown."""
+        self._pace = RunThrottle(state)
+        self.consent = Consent(state, face)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.early = PendingUntilConfigured()
+        self._identity = 0
+        self.outcomes = ResultIntake(state, face, generation=lambda: self.runs.generation)
+        self.benches = BenchmarkSession(state, self.outcomes)
+        self.runs = Runs(
+            worker=self._worker,
+            deliver=self._deliver,
+            changed=self._runs_changed,
+            log=state.log,
+            tell=lambda text: face.say(text, error=True),
+            partly=self._accept_part,
+        )
+
+    @property
+    def ready(self) -> bool:
+        """Whether the client's settings are known; what is asked for before waits for them."""
+        return self.early.over
+
+    def begin(self) -> None:
+        """Go on with what was asked for before the settings were known."""
+        self.early.end()
+
+    # What the user does
+
+    def saved(self, path: str, *, automatic: bool) -> None:
+        """Run the targets of a saved file, and those whose last run used it, if the settings say so."""
+        if self.early.keep(lambda: self.saved(path, automatic=automatic)):
+            return
+        document = self._state.at(path)
+        if document is None or not document.runnable:
+            return
+        if document.reading().syntax_error is not None:
+            self._state.log(f"no run of {path}: it does not parse")
+            return
+        self._drop_lost(path)
+        if self._state.folder_of(path).settings.run != "save":
+            return
+        if automatic and not self._pace.is_due(path, lambda: self.saved(path, automatic=True)):
+            return
+        self._run_after_save(
+            path, self._planned(path), Trigger("saved", automatic=True, supersede=not automatic)
+        )
+
+    def command(
+        self, path: str, target: str | None, tier: Tier = Tier.CAPTURE, plan: MeasurePlan | None = None
+    ) -> None:
+        """Run a target (None: what the file compiles) because the user asked for it; tier measured by a plan."""
+        if self.early.keep(lambda: self.command(path, target, tier, plan)):
+            return
+        folder = self._state.folder_of(path)
+        planned = self._planned(path) if target is None else (Key(path, "" if target == MAIN else target),)
+        keys = tuple(dataclasses.replace(key, tier=tier) for key in planned)
+        if not self._state.trusted:
+            self._face.say("Fuselight runs no code in a workspace that is not trusted.", error=False)
+        elif not keys:
+            self._face.say(
+                "Nothing here is compiled or has inputs: point at a target to run it.", error=False
+            )
+        else:
+            self.consent.reopen(folder, path)
+            self._request(keys, Trigger("command", explicit=True, supersede=True), plan)
+
+    def compile(self, key: Key) -> None:
+        """Compile the kernel that `key` names, as its text is asked for; once, however often it is."""
+        if key not in self._keys():
+            self._request((key,), Trigger("its text is shown"))
+
+    def changed_on_disk(self, path: str) -> None:
+        """Take in that a file which is not open was changed by something else."""
+        if self._state.at(path) is not None or not self.ready:
+            return
+        self.outcomes.changed_on_disk(path)
+        self._drop_lost(path)
+        self._run_after_save(path, (), Trigger("changed on disk", automatic=True))
+
+    def document_closed(self, document: Document) -> None:
+        """Remove a closed document; run the targets again whose results do not hold for the file on the disk."""
+        path = document.path
+        text = disk_text(path) if document.runnable else None
+        moved = document.source.become(text) if text is not None else None
+        if moved is not None:
+            self.outcomes.edited(path, moved)
+            self.outcomes.has_text(path, document.source)
+        self._state.close(document.uri)
+        used = [self._state.captures[key] for key in self._used_by_last_run(path)]
+        if moved is None and not any(path in one.changed_files for one in used):
+            return
+        if self.runs.in_flight or any(one.stale or path not in one.depends for one in used):
+            self.changed_on_disk(path)
+
+    def gone(self, path: str) -> None:
+        """Take in that a file or a folder was deleted, renamed or closed as a workspace folder."""
+        self.runs.cancel([key for key in self._keys() if within(key.path, path)])
+        files = {file for result in self._state.captures.values() for file in result.depends}
+        used = [file for file in files if within(file, path)]
+        self._unrunnable = {key for key in self._unrunnable if not within(key.path, path)}
+        self.outcomes.gone(path)
+        for file in used:
+            self._run_after_save(file, (), Trigger("deleted", automatic=True))
+
+    def cancel(self, path: str | None) -> None:
+        """Cancel the runs of a file, but for benchmarks, which have a button of their own (None: all runs)."""
+        mine = [key for key in self._keys() if key.path == path and key.tier is not Tier.MEASURED]
+        self.runs.cancel(None if path is None else mine)
+
+    async def restart(self, folder: str | None) -> None:
+        """End the workers of a folder (None: all); the next run starts fresh ones."""
+        lanes = [lane for lane in self._workers if folder is None or lane.folder == folder]
+        queue = self.runs.queue
+        jobs = (*queue.waiting.values(), *queue.running.values())
+        self.runs.cancel([job.key for job in jobs if folder is None or job.lane.folder == folder])
+        for lane in lanes:
+            worker = self._workers.pop(lane)
+            self._state.log(f"worker of {lane.folder} is stopped")
+            await worker.close()
+        for one in self._state.folders.values():
+            if folder is None or one.path == folder:
+                one.problem = one.torch = None
+        self._run_unrunnable(folder)
+        self._face.runs_changed()
+
+    def _run_unrunnable(self, folder: str | None) -> None:
+        """Drop the failures of an interpreter that could run nothing, and run their targets again."""
+        keys = [key for key in self._unrunnable if folder in {None, self._state.folder_of(key.path).path}]
+        self._unrunnable.difference_update(keys)
+        by_path: dict[str, list[Key]] = {}
+        for key in keys:
+            result = self._state.results.get(key)
+            self._state.drop([key])
+            if result is not None and result.last_complete is not None:
+                self._state.accept(result.last_complete)
+            if key.tier is not Tier.MEASURED and not key.kernel and self.reading(key.path) is not None:
+                by_path.setdefault(key.path, []).append(key)
+        for again in by_path.values():
+            self._request(tuple(again), Trigger("the interpreter was changed", automatic=True))
+
+    async def close(self) -> None:
+        """Cancel every run and end every worker."""
+        self._pace.close()
+        await self.runs.close()
+        await asyncio.gather(*(worker.close() for worker in self._workers.values()), return_exceptions=True)
+        self._workers.clear()
+
+    def interpreter(self, folder: Folder) -> ResolvedInterpreter | None:
+        """Return the interpreter for a folder: the client's choice, else the first that is found."""
+        return folder.settings.resolved_interpreter or self._find_interpreter(folder)
+
+    def worker_of(self, folder: Folder) -> OwnedWorker | None:
+        """Return the worker of a folder, if one was started."""
+        return next((worker for lane, worker in self._workers.items() if lane.folder == folder.path), None)
+
+    # Requests
+
+    def _keys(self) -> list[Key]:
+        return [*self.runs.queue.waiting, *self.runs.queue.running]
+
+    def _planned(self, path: str) -> tuple[Key, ...]:
+        reading = self.reading(path)
+        if reading is None:
+            return ()
+        options = self.outcomes.options_for(self._state.folder_of(path), path, with_buffers=False)
+        return tuple(Key(path, run.target.name) for run in default_runs(reading, options))
+
+    def _run_after_save(self, path: str, planned: tuple[Key, ...], trigger: Trigger) -> None:
+        """Run the targets `planned` of a file that was saved, and again the targets whose last run used the file."""
+        wanted: dict[str, dict[Key, None]] = {path: dict.fromkeys(planned)}
+        for key in self._used_by_last_run(path):
+            now = self._target_now(key)
+            if now is not None:
+                wanted.setdefault(key.path, {})[dataclasses.replace(key, name=now)] = None
+        for file, keys in wanted.items():
+            settings = self._state.folder_of(file).settings
+            if settings.run != "save" or not keys:
+                continue
+            tiers = (Tier.CAPTURE, Tier.KERNELS) if settings.kernels.when == "onSave" else (Tier.CAPTURE,)
+            name = "" if file == path else f"{os.path.basename(path)} "  # noqa: PTH119 - paths stay text
+            self._request(
+                tuple(dataclasses.replace(key, tier=tier) for tier in tiers for key in keys),
+                dataclasses.replace(trigger, cause=f"{name}{trigger.cause}"),
+            )
+
+    def _used_by_last_run(self, path: str) -> list[Key]:
+        """Return the targets whose last run used a file, as far as the setting `runScope` reaches."""
+        return [
+            key
+            for key, result in self._state.captures.items()
+            if result.uses(path)
+            and key.name != PROGRAM
+            and (
+                key.path == path
+                or (scope := self._state.folder_of(key.path).settings.run_scope) == "workspace"
+                or (scope == "openFiles" and self._state.at(key.path) is not None)
+            )
+        ]
+
+    def _target_now(self, key: Key) -> str | None:
+        """Name the target that a run of `key` runs now; None where its file no longer has one."""
+        reading = self.reading(key.path)
+        if reading is None:
+            return None
+        options = self.outcomes.options_for(self._state.folder_of(key.path), key.path, with_buffers=False)
+        runs = named_runs(reading, [key.name or MAIN], options)
+        return runs[0].target.name if runs else None
+
+    def _drop_lost(self, path: str) -> None:
+        """Drop the results of targets that a file no longer has, or that another target runs for now."""
+        keys = [key for key in self._state.results if key.path == path and key.name != PROGRAM]
+        self._state.drop(key for key in keys if self._target_now(key) != key.name)
+
+    def _request(self, keys: tuple[Key, ...], trigger: Trigger, plan: MeasurePlan | None = None) -> None:
+        """Queue the runs of `keys`, all of one file, that the user has agreed to; ask about the others."""
+        folder = self._state.folder_of(keys[0].path) if keys else None
+        if folder is None or not self._state.trusted or folder.consent in {"never", "later"}:
+            return
+        interpreter = self.interpreter(folder)
+        if interpreter is None:
+            folder.problem = "no Python interpreter was found"
+            self._face.runs_changed()
+            return
+        allowed = self._allowed(folder, keys, trigger, interpreter.executable, plan)
+        if not allowed:
+            return
+        lane = WorkerKey(
+            executable=interpreter.executable,
+            args=interpreter.args,
+            folder=folder.path,
+            environment=tuple(sorted(folder.settings.environment.items())),
+            measures=plan is not None,
+        )
+        generation = self.runs.next_generation()
+        for key in allowed:
+            if key.tier is Tier.CAPTURE:
+                self._pace.began(key.path)
+            make = self._maker(key, folder, generation, plan, automatic=trigger.automatic)
+            self.runs.request(Job(key, lane, generation, trigger.cause, make), supersede=trigger.supersede)
+
+    def _allowed(
+        self,
+        folder: Folder,
+        keys: tuple[Key, ...],
+        trigger: Trigger,
+        executable: str,
+        plan: MeasurePlan | None,
+    ) -> list[Key]:
+        """Return the runs that the user has agreed to; ask about those that the user has not been asked about."""
+        path = keys[0].path
+        programs = tuple(key for key in keys if self._runs_program(key))
+        code = tuple(key for key in keys if key not in programs)
+        agreed = self.consent.for_program(path, automatic=trigger.automatic)
+        for unknown, wanted, question_of in (
+            (folder.consent == "unknown", code, folder_question),
+            (agreed is None, programs, program_question),
+        ):
+            if unknown and wanted:
+                question = question_of(folder, wanted, executable, explicit=trigger.explicit)
+                again = functools.partial(self._request, wanted, trigger, plan)
+                asking = self.consent.wait(question, wanted, again)
+                if asking is not None:
+                    self._spawn(asking)
+        if programs and agreed is False:
+            self._state.log(f"no run of the __main__ block of {path}: {trigger.cause}")
+        return [key for key in keys if (agreed if key in programs else folder.consent == "run")]
+
+    def _runs_program(self, key: Key) -> bool:
+        """Whether a run of `key` would run the file's `__main__` block."""
+        reading = self.reading(key.path)
+        if reading is None or key.kernel or key.tier is Tier.MEASURED:
+            return False
+        options = self.outcomes.options_for(self._state.folder_of(key.path), key.path, with_buffers=False)
+        return any(run.runs_program for run in named_runs(reading, [key.name or MAIN], options)[:1])
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _maker(
+        self, key: Key, folder: Folder, generation: int, plan: MeasurePlan | None, *, automatic: bool
+    ) -> Callable[[], RunRequest | None]:
+        def make() -> RunRequest | None:
+            reading = self.reading(key.path)
+            if reading is None or not self._state.trusted:
+                return None
+            options = self.outcomes.options_for(folder, key.path, with_buffers=True)
+            planned = named_runs(reading, [key.name or MAIN], options)
+            if not planned:
+                return None
+            self._identity += 1
+            self.outcomes.begin(key)
+            request = planned[0].request(self._identity, generation, options)
+            request = dataclasses.replace(request, automatic=automatic)
+            if not self.consent.for_program(key.path, automatic=automatic):
+                # The worker must not fall back to the `__main__` block where the better inputs give nothing.
+                request = dataclasses.replace(
+                    request, inputs=dataclasses.replace(request.inputs, main_line=None)
+                )
+            if plan is not None:
+                self.benches.begin(key)
+                return measure_request(request, plan)
+            return self.outcomes.request_for(key, request)
+
+        return make
+
+    def reading(self, path: str) -> Reading | None:
+        """Read a file as the editor has it, else as it is on disk; None where it cannot be read."""
+        document = self._state.at(path)
+        if document is not None:
+            return document.reading()
+        text = disk_text(path)
+        return None if text is None else read_source(path, text)
+
+    def _worker(self, lane: WorkerKey) -> Runner:
+        worker = self._workers.get(lane)
+        if worker is None:
+            folder = self._state.folders.get(lane.folder)
+            settings = folder.settings if folder else self._state.outside_settings()
+            self._state.log(f"worker for {lane.folder}: {lane.executable}")
+            self._end_idle_workers(lane)
+            worker = self._workers[lane] = self._make_worker(lane, settings, self._state.log)
+        runner = CachedRunner(worker, self._state.log)
+        return SerializedRunner(runner, self.benches.turn) if lane.measures else runner
+
+    def _end_idle_workers(self, lane: WorkerKey) -> None:
+        """End the workers that `lane` replaces, as another interpreter was found, where they have nothing to do."""
+        queue = self.runs.queue
+        busy = {job.lane for job in (*queue.waiting.values(), *queue.running.values())}
+        for one in [one for one in self._workers if one not in busy]:
+            if (one.folder, one.measures) == (lane.folder, lane.measures):
+                self._spawn(self._workers.pop(one).close())
+
+    # Answers
+
+    def _runs_changed(self) -> None:
+        self.outcomes.collect_for(self.runs.in_flight)
+        self.benches.watch(self.runs.in_flight)
+        self._face.runs_changed()
+
+    async def _accept_part(self, job: Job, report: Report | None) -> None:
+        intake = self.benches if job.key.tier is Tier.MEASURED else self.outcomes
+        await intake.accept_part(job, report)
+
+    async def _deliver(self, job: Job, request: RunRequest, outcome: Answer | Refused) -> None:
+        if isinstance(outcome, Answer):
+            report = outcome.report
+        elif outcome.failure is None:
+            self._state.log(f"run {job.generation} was refused: {outcome.reason}")
+            return
+        else:
+            worker = self._workers.get(job.lane)
+            versions = worker.hello.versions if worker and worker.hello else None
+            report = failure_report(request, outcome.failure, versions, executable=job.lane.executable)
+        self._note_environment(self._state.folder_of(job.key.path), job, report)
+        if job.key.tier is Tier.MEASURED:
+            await self.benches.accept(job, report)
+        else:
+            await self.outcomes.accept(job, report, request.overlays)
+
+    def _tell(self, text: str) -> None:
+        """Say that an interpreter runs nothing; a client that can offer another one says it with the offer."""
+        if SELECT_INTERPRETER not in self._state.client.commands:
+            self._face.say(text, error=True)
+
+    async def _offer_triton(self, key: Key, executable: str) -> None:
+        """Say once how to install Triton, and generate the kernels again when the user has done that."""
+        if executable in self._told_of_triton:
+            return
+        self._told_of_triton.add(executable)
+        command = f"{shlex.quote(executable)} -m pip install triton"
+        text = (
+            "Kernels are shown without registers, occupancy and assembly, because Triton is not installed. "
+            f"Run `{command}`, then press Retry."
+        )
+        if await self._face.offer(text, ("Retry",)) == "Retry":
+            self._told_of_triton.discard(executable)  # the next report shows whether Triton is installed
+            self._request((key,), Trigger("command", explicit=True, supersede=True))
+
+    def _note_environment(self, folder: Folder, job: Job, report: Report) -> None:
+        """Keep what a run says of its interpreter; where no run can work, the rest of the queue need not try."""
+        broken = next((one for one in report.failures if one.kind in NO_RUN_CAN_WORK), None)
+        if broken is None:
+            folder.problem = None
+            folder.torch = report.versions.torch or folder.torch
+            self._unrunnable.discard(job.key)
+            device = report.target_device
+            if report.generated and report.versions.triton is None and device and device.backend == "cuda":
+                self._spawn(self._offer_triton(job.key, report.versions.executable))
+        else:
+            if folder.problem != broken.message:
+                folder.problem = broken.message
+                self._tell(f"{broken.message} {broken.next_step}".strip())
+            same = [key for key, one in self.runs.queue.waiting.items() if one.lane == job.lane]
+            self.runs.queue.drop(same)
+            self._unrunnable.update({job.key, *same})
+        self._state.log(f"run {job.generation}: {len(report.frames)} frames, {len(report.breaks)} breaks")

@@ -1,0 +1,292 @@
+"""Results of reports: findings are made, moved to where the text is now, stored in the state and shown.
+
+Invariant: edits made during a run are applied to its result before the result is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.protocol import AssembleRequest, GenerateRequest, Limits
+from fuselight.report import Assembled, Report, Tier
+from fuselight_server.files import disk_text, split_text, within
+from fuselight_server.findings import Thresholds, findings
+from fuselight_server.results.captures import CaptureResult, capture_result_of
+from fuselight_server.results.changes import capture_changes, kernel_changes
+from fuselight_server.results.freshness import compare_with_disk, keys_of, mark_current
+from fuselight_server.results.kernels import KernelResult, kernel_result_of, what_is_missing
+from fuselight_server.results.target_result import CANCELED
+from fuselight_server.runs.keys import Key
+from fuselight_server.runs.planning import RunOptions, sizes
+from fuselight_server.session.target_device import choose
+from fuselight_server.store import recorded_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping
+
+    from fuselight.protocol import RunRequest
+    from fuselight_server.results.target_result import TargetResult
+    from fuselight_server.runs.queue import Job
+    from fuselight_server.session.state import Folder, State
+    from fuselight_server.session.ui import Ui
+    from fuselight_server.settings import Settings
+    from fuselight_server.static.document import SourceDocument
+    from fuselight_server.static.text_changes import Change
+    from fuselight_server.store import Store
+
+PROGRAM = "fuselight run"
+"""Target name of the result of the last `fuselight run`."""
+
+
+class ResultIntake:
+    """Makes results of reports."""
+
+    def __init__(self, state: State, face: Ui, *, generation: Callable[[], int]) -> None:
+        """Start without results; `generation` returns the generation that a run requested now would have."""
+        self._state = state
+        self._face = face
+        self._generation = generation
+        self._changes: dict[Key, list[tuple[str, Change | None]]] = {}
+        """Edits since each run began; None for a change on the disk of a file that is not open."""
+        self._reading: dict[Key, object] = {}
+        """The latest reading of each folder's last `fuselight run`: an older one is dropped."""
+        self._gone: set[Key] = set()
+        """Runs in flight whose file was deleted: their results are dropped."""
+        self._is_scheduled = False
+        state.on_change = self._schedule_changes
+
+    def _schedule_changes(self) -> None:
+        """Show what changed once the event loop has finished its current step."""
+        if not self._is_scheduled:
+            with contextlib.suppress(RuntimeError):  # no loop runs: the next call takes these changes, too
+                asyncio.get_running_loop().call_soon(self.show_changes)
+                self._is_scheduled = True
+
+    def show_changes(self) -> None:
+        """Show the files that look different since the last call."""
+        self._is_scheduled = False
+        changes = self._state.take_changes()
+        if changes.findings:
+            self._face.findings_changed(changes.findings)
+        if changes.results:
+            self._face.results_changed(changes.results)
+
+    def begin(self, key: Key) -> None:
+        """Collect edits from now on: the run of `key` sees the text of this moment."""
+        self._changes[key] = []
+        self._gone.discard(key)
+
+    def collect_for(self, running: Container[Key]) -> None:
+        """Collect edits for the runs of `running` alone: a canceled run has no result."""
+        self._changes = {key: changes for key, changes in self._changes.items() if key in running}
+        self._gone = {key for key in self._gone if key in running}
+
+    def edited(self, path: str, change: Change) -> None:
+        """Apply one change of an open document's text."""
+        self._state.edit(path, change)
+        for changes in self._changes.values():
+            changes.append((path, change))
+
+    def has_text(self, path: str, source: SourceDocument) -> None:
+        """Mark results current that ran the text which an open document has now."""
+        self._state.compare_with_text(path, source)
+
+    def changed_on_disk(self, path: str) -> None:
+        """Compare results with a file that is not open and was written."""
+        for changes in self._changes.values():
+            changes.append((path, None))
+        self._state.compare_with_disk(path)
+
+    def gone(self, path: str) -> None:
+        """Drop the results of runs of a deleted file or folder."""
+        self._gone |= {key for key in self._changes if within(key.path, path)}
+        self._state.drop_file(path)
+
+    def catch_up(self, result: TargetResult, *, ended: bool) -> bool:
+        """Apply to a result the edits since its run began; False where its file is gone. `ended`: collect no more."""
+        if result.key in self._gone:
+            return False
+        changes = self._changes.pop(result.key, []) if ended else self._changes.get(result.key, [])
+        for path, change in changes:
+            if change is None:
+                compare_with_disk([result], path)
+            else:
+                result.change(path, change)
+        for path in {path for path, _ in changes}:
+            document = self._state.at(path)
+            if document is not None:
+                mark_current([result], path, functools.partial(keys_of, document.source.text))
+        return True
+
+    async def accept(self, job: Job, report: Report, overlays: Mapping[str, str]) -> None:
+        """Show what a run found, which saw the unsaved texts `overlays`."""
+        if job.key.kernel:
+            self._accept_kernel(job.key, report)
+            return
+        result = await self._result(job, report, overlays)
+        if self.catch_up(result, ended=True):
+            self._compare(result)
+            self._state.accept(result)
+
+    async def accept_part(self, job: Job, report: Report | None) -> None:
+        """Show the kernels that a run has generated so far; None: the run was canceled.
+
+        Then the result before is shown again; where there is none, the partial one stays.
+        """
+        if report is None:
+            self._state.discard_partial(job.key, job.generation, CANCELED)
+        elif job.key.tier is Tier.KERNELS and report.generated:
+            result = await self._result(job, report, {})
+            if self.catch_up(result, ended=False):
+                result.unfinished = what_is_missing(report)
+                self._state.accept(result)
+
+    async def _result(self, job: Job, report: Report, overlays: Mapping[str, str]) -> TargetResult:
+        """Make the result of a report, off the event loop: a report of a thousand kernels takes seconds."""
+        thresholds = _thresholds(self._state.folder_of(job.key.path).settings)
+        if job.key.tier is Tier.KERNELS:
+            return await asyncio.to_thread(kernel_result_of, job.key, job.generation, report, thresholds)
+        made = await asyncio.to_thread(
+            findings, report, thresholds=thresholds, read_line=line_reader(overlays)
+        )
+        return capture_result_of(job.key, job.generation, report, made)
+
+    def _compare(self, result: TargetResult) -> None:
+        """Say what differs from the last complete result of the target."""
+        older = self._state.results.get(result.key)
+        before = older.last_complete if older is not None else None
+        if isinstance(before, CaptureResult) and isinstance(result, CaptureResult):
+            result.changes = capture_changes(before, result)
+        elif isinstance(before, KernelResult) and isinstance(result, KernelResult) and result.has_data:
+            result.headline, result.changes = kernel_changes(before, result)
+        for text in result.changes:
+            self._state.log(f"{result.key.words}: {text}")
+
+    def _accept_kernel(self, key: Key, report: Report) -> None:
+        """Store what one kernel was compiled to with the report that has its source."""
+        self._changes.pop(key, None)
+        result = self._state.kernels.get(key.of_target)
+        made = report.assembled.get(key.kernel)
+        if made is None and report.failures:
+            why = f"{report.failures[0].message}. {report.failures[0].next_step}".rstrip()
+            made = Assembled(failure=why)
+        if result is not None and made is not None:
+            asked = made.disassembled or key.disassemble
+            result.shown.keep_assembled(key.kernel, replace(made, disassembled=asked))
+            self._state.mark_results([key.path])
+
+    def rederive(self) -> None:
+        """Make the findings of every report again, after a change of the thresholds."""
+        for key, result in self._state.results.items():
+            thresholds = _thresholds(self._state.folder_of(key.path).settings)
+            if isinstance(result, (CaptureResult, KernelResult)):
+                result.shown.derive(thresholds, self._state.read_line)
+                self._state.mark_findings(result.paths())
+
+    def options_for(self, folder: Folder, path: str, *, with_buffers: bool) -> RunOptions:
+        """Return the options that every run of a file has."""
+        settings = folder.settings
+        others = tuple(one.path for one in self._state.folders.values() if one.uri and one is not folder)
+        roots = (folder.path, *others)
+        return RunOptions(
+            roots=roots,
+            limits=Limits(seconds=settings.limits.seconds, memory_mb=settings.limits.memory_mb),
+            default_sizes=sizes(settings.inputs.default_sizes),
+            dynamo_config=settings.dynamo.config,
+            environment=settings.environment,
+            overlays=self._state.overlays(roots, path) if with_buffers else {},
+            recorded=recorded_calls(self.program(path), path),
+        )
+
+    def request_for(self, key: Key, request: RunRequest) -> RunRequest | None:
+        """Turn the request of a target into that of the run of `key`; None where its kernel is gone."""
+        if key.tier is not Tier.KERNELS:
+            return request
+        if not key.kernel:
+            device = choose(self._state.folder_of(key.path).settings).device
+            return request.of_kind(GenerateRequest, device=device)
+        result = self._state.kernels.get(key.of_target)
+        report = result.shown.report if result is not None else None
+        if report is None or key.kernel not in report.texts:
+            return None
+        return request.of_kind(
+            AssembleRequest,
+            device=report.target_device,
+            sources=(report.texts[key.kernel],),
+            disassemble=key.disassemble,
+        )
+
+    async def load_program(self, store: Store) -> None:
+        """Show what the last `fuselight run` that wrote to `store` found.
+
+        Only in a trusted workspace: a report that came with the folder can claim anything about any file.
+        """
+        if not self._state.trusted:
+            return
+        key = Key(str(store.report_path), PROGRAM)
+        folder = self._state.folder_of(key.path)
+        mine = self._reading[key] = object()
+        report = await asyncio.to_thread(store.read_report)
+        if self._reading[key] is not mine:
+            return
+        if report is None:
+            self._state.drop_file(key.path)
+            return
+        made = await asyncio.to_thread(
+            findings, report, thresholds=_thresholds(folder.settings), read_line=line_reader({})
+        )
+        if self._reading[key] is not mine:
+            return
+        written = store.report_path.stat().st_mtime if store.report_path.exists() else time.time()
+        result = capture_result_of(key, self._generation(), report, made)
+        for live in result.own:
+            if _modified(live.finding.span.path) > written:
+                live.place.edited = result.stale = True
+                result.mark_changed(live.finding.span.path)
+        self._state.accept(result)
+
+    def program(self, path: str) -> Report | None:
+        """Return the report of the last `fuselight run` for a file, from the nearest store at or above it."""
+        stores = {
+            os.path.dirname(os.path.dirname(key.path)): result.report  # noqa: PTH120 - paths stay text
+            for key, result in self._state.captures.items()
+            if key.name == PROGRAM
+        }
+        return stores.get(max((root for root in stores if within(path, root)), key=len, default=""))
+
+
+def _thresholds(settings: Settings) -> Thresholds:
+    return Thresholds(
+        guard_count=settings.guards.warn_count,
+        guard_us=settings.guards.warn_microseconds,
+        kernel_share=settings.kernels.advise_from_percent / 100,
+        repeats=settings.kernels.advise_repeats,
+    )
+
+
+def line_reader(overlays: Mapping[str, str]) -> Callable[[str, int], str | None]:
+    """Read lines of files as a run saw them: the unsaved buffers that went with it, else the disk."""
+    kept: dict[str, list[str]] = {}
+
+    def read_line(path: str, line: int) -> str | None:
+        lines = kept.get(path)
+        if lines is None:
+            text = overlays.get(path, disk_text(path))
+            lines = kept[path] = split_text(text or "")
+        return lines[line - 1] if 0 < line <= len(lines) else None
+
+    return read_line
+
+
+def _modified(path: str) -> float:
+    try:
+        return Path(path).stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,94 @@
+"""What came of a run, read and completed, and the words for an answer that never came.
+
+Invariant: nothing here knows of processes or of the event loop; every failure names the next step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fuselight.codec import DecodeError
+from fuselight.protocol import Answer, Message, Refused, from_json
+from fuselight.report import Culprit, Failure, Stack, innermost_user_frame
+from fuselight.worker import wire
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A message of a known type whose fields do not fit."""
+
+    data: Any
+    error: DecodeError
+
+
+def read_message(payload: bytes) -> Message | Unreadable | None:
+    """Read one payload. Raises WireError for what is no JSON."""
+    data = wire.load(payload)
+    try:
+        return from_json(data)
+    except DecodeError as error:
+        return Unreadable(data, error)
+
+
+def with_stack(answer: Answer | Refused, sampled: Stack | None, roots: tuple[str, ...]) -> Answer | Refused:
+    """Give a time limit's failure the sampled stack, where the run itself could not say where it was."""
+    if sampled is None or not isinstance(answer, Answer) or innermost_user_frame(sampled, roots) is None:
+        return answer
+    failures = tuple(
+        replace(failure, stack=sampled)
+        if failure.kind == "timeout" and innermost_user_frame(failure.stack, roots) is None
+        else failure
+        for failure in answer.report.failures
+    )
+    return replace(answer, report=replace(answer.report, failures=failures))
+
+
+def damaged(why: str) -> Failure:
+    """Describe a worker that died, or sent what cannot be read."""
+    return Failure(
+        Culprit.FUSELIGHT,
+        "damaged_answer",
+        f"the worker gave no answer: {why}",
+        "run it again: a new worker is started; if it stays, use Fuselight: Report a Problem",
+    )
+
+
+def failure_of_ours(message: str, next_step: str) -> Failure:
+    """Describe what went wrong between server and worker."""
+    return Failure(Culprit.FUSELIGHT, "internal", message, next_step)
+
+
+def never_ready(executable: str, seconds: float, printed: str) -> Failure:
+    """Describe an interpreter in which the worker said nothing for too long."""
+    return Failure(
+        Culprit.ENVIRONMENT,
+        "no_torch",
+        f"{executable} did not get ready within {seconds:g} s",
+        "see whether `import torch` ends in that interpreter; the log has what it printed",
+        traceback=printed,
+    )
+
+
+def ended_early(executable: str, printed: str) -> Failure:
+    """Describe an interpreter in which the worker ended before it said that it is ready."""
+    last = (printed.strip().splitlines() or ["it printed nothing"])[-1]
+    return Failure(
+        Culprit.ENVIRONMENT,
+        "no_torch",
+        f"{executable} ended before it was ready: {last}"[:500],
+        "choose another interpreter, or repair this one; the log has what it printed",
+        traceback=printed,
+    )
+
+
+def platform_problem(platform: str) -> Failure | None:
+    """Say why nothing can run on this system, None where it can: a run needs process groups and signals."""
+    if platform != "win32":
+        return None
+    return Failure(
+        Culprit.ENVIRONMENT,
+        "platform",
+        "runs need Linux or macOS; on Windows itself there are static features alone",
+        "open the folder in WSL: VS Code's extension for it starts Fuselight there",
+    )

@@ -1,0 +1,72 @@
+"""The `fuselight` command in this process, with a worker that answers from reports."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fuselight.protocol import Answer, RunRequest
+from fuselight.report import Report
+from fuselight_server.cli.command_line import run_command
+from fuselight_server.cli.worker import StartedWorker
+from fuselight_server.interpreters import InterpreterChoice
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the command came to."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def run_cli(*arguments: str) -> Result:
+    """Run the command. Its own errors end as they do for users; a bug is raised."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = run_command(arguments)
+        except SystemExit as ended:  # argparse's own way
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+@dataclass
+class AnsweringWorker:
+    """In place of a process with torch: answers each request with what `answer` makes of it."""
+
+    answer: Callable[[Any], Report]
+    hello: Any = None
+    requests: list[Any] = field(default_factory=list)
+
+    async def run(self, request: RunRequest, _progress: Any, _partial: Any) -> Answer:
+        self.requests.append(request)
+        return Answer(request.id, self.answer(request))
+
+    def put_in_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Serve the commands of this process."""
+
+        def start(started: StartedWorker, _options: Any, **_named: Any) -> None:
+            started.choice = InterpreterChoice("python", "the test")
+
+        async def ready(_started: StartedWorker) -> AnsweringWorker:
+            return self
+
+        async def close(_started: StartedWorker) -> None:
+            """There is nothing to end."""
+
+        monkeypatch.setattr(StartedWorker, "__init__", start)
+        monkeypatch.setattr(StartedWorker, "ready", ready)
+        monkeypatch.setattr(StartedWorker, "close", close)
+
+    @staticmethod
+    def hello_of(report: Report) -> Any:
+        """What a worker with the report's versions says first."""
+        return SimpleNamespace(versions=report.versions)

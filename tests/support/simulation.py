@@ -1,0 +1,273 @@
+"""A workspace with a session and a worker that understands the programs of these tests: no torch, no processes.
+
+A program has functions that call functions of the file or of modules beside it. Each `print` in a function that runs is
+a graph break, and each function that runs is a frame.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from fuselight.protocol import Answer, RunRequest
+from fuselight.report import (
+    Break,
+    Culprit,
+    Failure,
+    Frame,
+    Inputs,
+    Location,
+    Report,
+    Rung,
+    TargetRef,
+    Tier,
+    data_key,
+)
+from fuselight_server.features.diagnostics import findings_of
+from fuselight_server.runs.keys import Key
+from fuselight_server.session.analysis import Analysis
+from fuselight_server.session.state import Document, Folder, State
+from fuselight_server.session.ui import Question
+from fuselight_server.settings import ResolvedInterpreter, Settings
+from fuselight_server.static.document import SourceDocument
+from tests.support.face import RecordedUi
+from tests.support.reports import VERSIONS, broken
+
+Seen = tuple[str, int, str, bool]
+"""Code, line, title, and whether it is marked as from before an edit."""
+
+
+class ProgramError(Exception):
+    """The program failed, at a place."""
+
+    def __init__(self, kind: str, message: str, place: Location) -> None:
+        super().__init__(message)
+        self.kind, self.place = kind, place
+
+
+class Program:
+    """One run of a program, read from its text."""
+
+    def __init__(self, request: RunRequest) -> None:
+        self.request = request
+        self.files: dict[str, str] = {}
+        self.trees: dict[str, ast.Module] = {}
+        self.frames: dict[tuple[str, str], Frame] = {}
+        self.breaks: list[Break] = []
+
+    def load(self, path: str, importer: Location) -> ast.Module:
+        if path in self.trees:
+            return self.trees[path]
+        text = self.request.overlays.get(path)
+        try:
+            data = Path(path).read_bytes() if text is None else text.encode()
+        except OSError:
+            raise ProgramError(
+                "ModuleNotFoundError", f"No module named {Path(path).stem}", importer
+            ) from None
+        self.files[path] = data_key(data)
+        try:
+            tree = self.trees[path] = ast.parse(data)
+        except SyntaxError as error:
+            raise ProgramError("SyntaxError", "invalid syntax", Location(path, error.lineno or 1)) from None
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                beside = str(Path(path).with_name(f"{node.module}.py"))
+                self.load(beside, Location(path, node.lineno))
+        return tree
+
+    def call(self, path: str, name: str, caller: Location) -> None:
+        tree = self.load(path, caller)
+        found = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == name]
+        if not found:
+            for node in tree.body:
+                if isinstance(node, ast.ImportFrom) and any(one.name == name for one in node.names):
+                    self.call(
+                        str(Path(path).with_name(f"{node.module}.py")), name, Location(path, node.lineno)
+                    )
+                    return
+            raise ProgramError("NameError", f"name '{name}' is not defined", caller)
+        if (path, name) not in self.frames:
+            self.frames[path, name] = Frame(name, Location(path, found[-1].lineno, function=name))
+            self.run(path, found[-1].body)
+
+    def run(self, path: str, body: list[ast.stmt]) -> None:
+        for node in (node for statement in body for node in ast.walk(statement)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                place = Location(path, node.lineno, node.col_offset, node.lineno, node.end_col_offset)
+                if node.func.id == "print":
+                    self.breaks.append(broken(place))
+                else:
+                    self.call(path, node.func.id, place)
+
+    def report(self) -> Report:
+        target = self.request.target
+        failures: tuple[Failure, ...] = ()
+        start = Location(target.path, max(target.line, 1))
+        try:
+            tree = self.load(target.path, start)
+            main = [one for one in tree.body if isinstance(one, ast.If)]
+            if target.name:
+                self.call(target.path, target.name, start)
+            elif main:
+                self.run(target.path, main[0].body)
+        except ProgramError as error:
+            failures = (
+                Failure(
+                    Culprit.USER,
+                    "exception",
+                    str(error),
+                    "Fix it.",
+                    exception=error.kind,
+                    stack=(error.place,),
+                ),
+            )
+        return Report(
+            versions=VERSIONS,
+            target=TargetRef(target.path, target.name, target.line, target.kind),
+            tier=Tier.CAPTURE,
+            generation=self.request.generation,
+            inputs=Inputs(rung=Rung.DIRECTIVE, path=target.path, line=None, calls=()),
+            frames=() if failures else tuple(self.frames.values()),
+            breaks=() if failures else tuple(self.breaks),
+            failures=failures,
+            roots=self.request.roots,
+            files=self.files,
+        )
+
+
+class SimulatedWorker:
+    """Answers a request by reading the program."""
+
+    hello: Any = None
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    async def run(
+        self, request: RunRequest, _progress: Callable[..., None], _partial: Callable[..., None]
+    ) -> Answer:
+        await asyncio.sleep(0)
+        self.ran.append(f"{Path(request.target.path).name}:{request.target.name}")
+        return Answer(request.id, Program(request).report())
+
+    async def close(self) -> None: ...
+
+
+class AgreeingUi(RecordedUi):
+    """Agrees to every run."""
+
+    def say(self, text: str, *, error: bool) -> None: ...
+
+    async def confirm(self, _question: Question) -> str:
+        return "run"
+
+
+class Workspace:
+    """A folder with its files, a session, and what an editor does to both."""
+
+    def __init__(self, folder: Path, settings: Settings | None = None) -> None:
+        self.folder = folder
+        self.state, self.ui, self.worker = State(), AgreeingUi(), SimulatedWorker()
+        self.state.folders[str(folder)] = Folder(
+            str(folder), folder.as_uri(), settings or Settings(), consent="run"
+        )
+        self.analysis = Analysis(
+            self.state,
+            self.ui,
+            make_worker=lambda _lane, _settings, _log: self.worker,
+            find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
+        )
+        self.analysis.begin()
+
+    def path(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def text(self, name: str) -> str | None:
+        """The text of a file as the editor has it, else as it is on the disk."""
+        document = self.state.at(self.path(name))
+        if document is not None:
+            return document.source.text
+        path = Path(self.path(name))
+        return path.read_text() if path.exists() else None
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file behind the editor's back; a file that is open stays as it is there."""
+        Path(self.path(name)).write_text(text)
+        self.analysis.changed_on_disk(self.path(name))
+
+    def open(self, name: str) -> None:
+        path = Path(self.path(name))
+        source = SourceDocument(str(path), path.read_text())
+        self.state.open(Document(path.as_uri(), str(path), 1, source, runnable=True))
+
+    def close(self, name: str) -> None:
+        """Close a file without a save: the disk counts again."""
+        document = self.state.at(self.path(name))
+        assert document is not None
+        self.analysis.document_closed(document)
+
+    def edit(self, name: str, text: str) -> None:
+        """Change the text of an open file to `text`, in one edit of what differs."""
+        document = self.state.at(self.path(name))
+        assert document is not None
+        moved = document.source.become(text)
+        if moved is not None:
+            self.analysis.outcomes.edited(document.path, moved)
+            self.analysis.outcomes.has_text(document.path, document.source)
+
+    def save(self, name: str) -> None:
+        document = self.state.at(self.path(name))
+        assert document is not None
+        Path(document.path).write_text(document.source.text)
+        self.analysis.saved(document.path, automatic=False)
+
+    def delete(self, name: str) -> None:
+        document = self.state.at(self.path(name))
+        if document is not None:
+            self.state.close(document.uri)
+        Path(self.path(name)).unlink()
+        self.analysis.gone(self.path(name))
+
+    def rename(self, name: str, to: str) -> None:
+        """Rename a file as VS Code does: an open one is closed under its old name and opened under the new one."""
+        old, new = Path(self.path(name)), Path(self.path(to))
+        document = self.state.at(str(old))
+        text = None if document is None else document.source.text
+        old.rename(new)
+        if document is not None:
+            self.state.close(document.uri)
+            source = SourceDocument(str(new), text or "")
+            self.state.open(Document(new.as_uri(), str(new), 1, source, runnable=True))
+        self.analysis.gone(str(old))
+        if document is not None:
+            self.analysis.saved(str(new), automatic=True)
+        else:
+            self.analysis.changed_on_disk(str(new))
+
+    def run(self, name: str, target: str) -> None:
+        self.analysis.command(self.path(name), target)
+
+    async def settle(self) -> None:
+        while (  # noqa: ASYNC110 - what is waited for has no event of its own
+            self.analysis.runs.settled < self.analysis.runs.generation
+            or self.analysis._tasks
+            or self.analysis.consent.asked
+        ):
+            await asyncio.sleep(0)
+
+    def problems(self, name: str) -> list[Seen]:
+        """What the Problems view shows of a file."""
+        server: Any = SimpleNamespace(state=self.state)
+        return sorted(
+            (one.code, one.span.line, one.title, edited)
+            for one, edited in findings_of(server, self.path(name))
+        )
+
+    def targets(self) -> list[Key]:
+        """The targets that have results."""
+        return sorted(self.state.captures, key=lambda key: (key.path, key.name))

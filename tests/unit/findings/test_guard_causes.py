@@ -1,0 +1,176 @@
+"""What is advised against a recompilation, by its cause, and which sizes a quick fix may mark."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from fuselight.report import Compile, Environment, GuardFailure, Location, Outcome, Symbol
+from fuselight_server.finding import Finding, Severity
+from fuselight_server.findings import findings
+from fuselight_server.findings.guard_causes import GuardCause, advice, cause_of
+from tests.support.recompilations import SIZE, WHOLE, again, failed
+from tests.support.reports import LIBRARY, at, report
+
+
+def test_a_size_of_one_is_no_case_for_a_mark() -> None:
+    (one,) = findings(report(recompiles=(again(failed("x.size(0) was 4, now 1")),)))
+    assert one.fixes == ()
+    assert "mark_dynamic" not in one.message
+
+
+@pytest.mark.parametrize(
+    ("failure", "cause"),
+    [
+        (failed("x.size(0) was 4, now 7"), GuardCause.DIMENSION),
+        (failed("x.dtype was float32, now float64"), GuardCause.DTYPE),
+        (failed("x.device was cpu, now cuda:0"), GuardCause.DEVICE),
+        (failed("x.requires_grad was False, now True"), GuardCause.REQUIRES_GRAD),
+        (failed("x.stride(0) was 8, now 1"), GuardCause.STRIDE),
+        (failed("x.ndim was 2, now 3"), GuardCause.RANK),
+        (failed("self.training was True, now False", kind="TRUE_MATCH"), GuardCause.TRAINING),
+        (failed("self.scale was 2, now 3", kind="EQUALS_MATCH"), GuardCause.NUMBER),
+        (failed("mode was 'a', now 'b'", kind="EQUALS_MATCH"), GuardCause.VALUE),
+        (failed("y was None, now a float32 tensor of shape [2, 4]", kind="NONE_MATCH"), GuardCause.NONE),
+        (failed("the type of xs was list, now tuple", kind="TYPE_MATCH"), GuardCause.TYPE),
+        (failed("len(xs) was 2, now 3", kind="LENGTH_CHECK"), GuardCause.LENGTH),
+        (failed("the keys of cfg was ['a'], now ['b']", kind="DICT_KEYS"), GuardCause.KEYS),
+        (failed("self.fn is another object", kind="FUNCTION_MATCH"), GuardCause.OBJECT),
+        (failed("self.mode was Mode.A, now Mode.B", kind="ID_MATCH"), GuardCause.VALUE),
+        (failed("grad mode was on, now off", kind="GLOBAL_STATE"), GuardCause.GLOBAL_STATE),
+        (failed("a and b are the same tensor", kind="NO_TENSOR_ALIASING"), GuardCause.ALIASING),
+        (failed("b.size(0) == a.size(0) no longer holds: 5, 4", kind="LAMBDA_GUARD"), GuardCause.RELATION),
+        (failed("self.extra is missing", kind="HASATTR"), GuardCause.MISSING),
+        (failed("the default dtype changed", kind="GLOBAL_STATE"), GuardCause.GLOBAL_STATE),
+        (failed("x and y were the same object, now they are not", kind="LAMBDA_GUARD"), GuardCause.ALIASING),
+        (failed("x.size(0) % 2 was 0, now 1", kind="LAMBDA_GUARD"), GuardCause.RELATION),
+        (failed("the type of x was Tensor, now Parameter"), GuardCause.TYPE),
+        (failed("x was a tensor, now 3"), GuardCause.TYPE),
+        (failed("the dispatch keys of x differ: now AutocastCPU"), GuardCause.DISPATCH),
+        (failed("x is an inference tensor now, which it was not"), GuardCause.DISPATCH),
+        (failed("key 0 of parts was 'a', now 'b'", kind="EQUALS_MATCH"), GuardCause.KEYS),
+        (failed("'b' was not in options, now it is", kind="DICT_CONTAINS"), GuardCause.KEYS),
+        (failed("len(parts) was 1, now 2", kind="ROOT"), GuardCause.LENGTH),
+        (failed("rest was empty, now (1,)", kind="LENGTH_CHECK"), GuardCause.LENGTH),
+        (failed("something", kind="NEW_KIND"), GuardCause.OTHER),
+    ],
+)
+def test_each_kind_of_change_is_told_apart_and_has_advice(failure: GuardFailure, cause: GuardCause) -> None:
+    assert cause_of(failure) is cause
+    assert all(advice(failure))
+
+
+@pytest.mark.parametrize(
+    ("source", "advised"),
+    [
+        ("n", "dynamic=True"),
+        ("self.scale", "allow_unspec_int_on_nn_module"),
+        ("closure variable 0 of step", "Pass it as an argument"),
+    ],
+)
+def test_a_number_is_made_dynamic_only_where_torch_can(source: str, advised: str) -> None:
+    failure = failed(f"{source} was 2, now 3", kind="EQUALS_MATCH", source=source)
+    assert advised in " ".join(advice(failure))
+    assert ("dynamic=True" in " ".join(advice(failure))) == (source == "n")
+
+
+def test_how_a_wrapped_function_is_called_is_advised_on_and_not_a_list() -> None:
+    number = failed(
+        "the number of positional arguments was 2, now 1", kind="LENGTH_CHECK", source="positional arguments"
+    )
+    (said,) = advice(number)
+    assert said.startswith("Always pass the same arguments")
+    assert advice(dataclasses.replace(number, source="blocks")) != (said,)
+
+
+def test_an_argument_of_a_library_is_not_marked_by_the_librarys_name_for_it() -> None:
+    size = failed("input_ids.size(1) was 64, now 80", source="input_ids", born=())
+    inside = Location(LIBRARY, 647, function="forward")
+    call = at(30, function="main")
+    (one,) = findings(report(recompiles=(again(size, location=inside, caller=(call,)),)))
+    assert one.span.line == call.line
+    assert "mark_dynamic(x, 1) for the x that is passed as `input_ids`" in one.hints[0]
+    assert (one.fixes, one.data) == ((), ())
+
+
+def test_an_argument_that_a_wrapper_passes_on_is_not_marked_by_the_wrappers_name() -> None:
+    (first, _) = advice(failed("args[0].size(1) was 64, now 80", source="args[0]"))
+    assert first.endswith("torch._dynamo.mark_dynamic(x, 1) for the x that is passed as `args[0]`")
+
+
+def again_with(
+    *symbols: Symbol, difference: str = "x.size(0) was 4, now 7", **changes: Any
+) -> tuple[Finding, ...]:
+    """The findings of a function whose second compile made `symbols`."""
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED, symbols=symbols))
+    failure = failed(difference, source=difference.partition(" was ")[0].partition(".")[0])
+    return findings(report(frames=(WHOLE,), compiles=compiles, recompiles=(again(failure),), **changes))
+
+
+def test_a_size_that_code_fixes_is_not_to_be_marked() -> None:
+    found = again_with(Symbol("s0", "x.size(0)", specialized_to="7", stack=(at(30),)))
+    (one,) = (item for item in found if item.code == "FL201")
+    assert one.hints[0].startswith("Change the code on line 30 that fixes this size (FL301)")
+    assert (one.fixes, one.data, "mark_dynamic" in one.message) == ((), (), False)
+
+
+def test_a_number_that_code_fixes_is_not_kept_symbolic_by_dynamic() -> None:
+    fixed = Symbol("s0", "n", specialized_to="7", stack=(at(30),))
+    (one,) = (item for item in again_with(fixed, difference="n was 4, now 7") if item.code == "FL201")
+    assert one.hints[0].startswith("Change the code on line 30 that fixes this number (FL302)")
+
+
+def test_a_size_of_which_torch_made_no_symbol_is_kept_fixed_by_the_program() -> None:
+    (one,) = again_with()
+    assert one.hints[0].startswith("Remove dynamic=False or mark_static")
+    assert one.fixes == ()
+    config = Environment(config={"automatic_dynamic_shapes": "False"})
+    (one,) = again_with(environment=config)
+    assert "automatic_dynamic_shapes back to True" in one.hints[0]
+
+
+def test_a_size_of_one_is_torchs_own_rule_and_told_once() -> None:
+    rule = Symbol("1", "x.size(0)", specialized_to="1", marked=True)
+    relation = failed(
+        "2 <= x.size(0) no longer holds: x.size(0) is 1", kind="LAMBDA_GUARD", source="", now="1"
+    )
+    compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("0/1", 0, Outcome.COMPILED, symbols=(rule,)))
+    (one,) = findings(report(frames=(WHOLE,), compiles=compiles, recompiles=(again(relation),)))
+    assert (one.code, one.severity) == ("FL201", Severity.INFORMATION)
+    assert "mark" not in one.message
+    (alone,) = findings(report(frames=(WHOLE,), compiles=compiles[1:]))
+    assert (alone.code, alone.severity) == ("FL301", Severity.INFORMATION)
+
+
+def test_sizes_that_vary_together_are_marked_together() -> None:
+    other = failed("y.size(0) was 4, now 7", source="y")
+    (one,) = findings(report(recompiles=(again(SIZE, other),)))
+    assert "Mark all these sizes as dynamic" in one.hints[0]
+    assert one.hints[0].endswith("torch._dynamo.mark_dynamic(x, 0), torch._dynamo.mark_dynamic(y, 0)")
+    assert one.fixes == ("mark_dynamic",)
+    assert one.data == (("parameter", "x"), ("dimension", "0"), ("parameter", "y"), ("dimension", "0"))
+
+
+def test_each_size_of_a_tensor_that_varied_is_marked_but_for_those_that_torch_fixes() -> None:
+    (one,) = findings(
+        report(
+            recompiles=(
+                again(failed("x.size(0) was 4, now 7; x.size(1) was 3, now 1; x.size(2) was 5, now 6")),
+            )
+        )
+    )
+    assert one.data == (("parameter", "x"), ("dimension", "0"), ("parameter", "x"), ("dimension", "2"))
+
+
+def test_a_size_that_cannot_be_named_beside_another_leaves_no_fix() -> None:
+    (one,) = findings(report(recompiles=(again(SIZE, failed("xs[0].size(0) was 4, now 7", source="xs[0]")),)))
+    assert one.fixes == ()
+    assert "mark_dynamic(xs[0], 0)" in one.hints[0]
+
+
+def test_a_number_of_the_module_is_not_made_symbolic_by_dynamic() -> None:
+    count = failed("COUNT was 2, now 3", kind="EQUALS_MATCH", source="COUNT", code="G['COUNT'] == 2")
+    (hint,) = advice(count)
+    assert hint.startswith("Pass it as an argument")

@@ -1,0 +1,119 @@
+"""FL707: a repeated block that is compiled many times."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from fuselight.report import (
+    Compile,
+    Frame,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Outcome,
+    Phase,
+    Repeated,
+    Report,
+    Tier,
+)
+from fuselight_server.finding import Finding, Severity
+from fuselight_server.findings import Thresholds, findings_of_kernels
+from tests.support.reports import LIBRARY, at, report
+
+BLOCK = Repeated("Block", 12, operators=360, whole=400, location=at(30), call=(at(50, function="forward"),))
+
+
+def generated(one: Repeated | None = BLOCK, graphs: int = 1, **changes: Any) -> Report:
+    base = report(
+        tier=Tier.KERNELS,
+        frames=(Frame("Net.forward", at(20)),),
+        compiles=tuple(Compile(f"0/{i}", 0, Outcome.COMPILED, seconds=8.0) for i in range(graphs)),
+        generated=tuple(
+            GeneratedGraph(
+                f"0/{i}",
+                Phase.FORWARD,
+                graph=i,
+                repeated=one,
+                kernels=(Kernel("triton_0", KernelKind.TRITON, 0),),
+                aten_key="same",
+            )
+            for i in range(graphs)
+        ),
+    )
+    return dataclasses.replace(base, **changes)
+
+
+def of(given: Report, **thresholds: Any) -> tuple[Finding, ...]:
+    return findings_of_kernels(given, thresholds=Thresholds(**thresholds))
+
+
+def test_a_repeated_block_is_information_on_its_call_with_its_share() -> None:
+    (one,) = of(generated())
+    assert (one.code, one.severity, one.span.line, one.count) == ("FL707", Severity.INFORMATION, 50, 12)
+    assert one.title.startswith("12 equal instances of `Block` are compiled one by one")
+    assert one.cost == (
+        "360 of the graph's 400 captured operators are in the 12 instances",
+        "82% of all operators are in the instances after the first",
+        "this graph took 8.0 s to compile here, ~6.6 s of it for those instances",
+    )
+    assert "block.compile()" in one.message
+
+
+def test_without_a_measured_time_none_is_told() -> None:
+    given = generated()
+    (made,) = given.compiles
+    (one,) = of(dataclasses.replace(given, compiles=(dataclasses.replace(made, seconds=None),)))
+    assert len(one.cost) == 2
+
+
+def test_a_block_of_a_library_that_is_called_in_a_library_is_told_on_the_users_line() -> None:
+    call = (at(14, function="main"), at(700, path=LIBRARY))
+    theirs = dataclasses.replace(BLOCK, location=at(300, path=LIBRARY), call=call)
+    (one,) = of(generated(theirs))
+    assert (one.span.line, [other.span.path for other in one.related]) == (14, [LIBRARY])
+    (one,) = of(generated(dataclasses.replace(theirs, call=())))
+    assert one.span.line == 10  # the target
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        dataclasses.replace(BLOCK, count=5, operators=360),
+        dataclasses.replace(BLOCK, operators=96, whole=100),
+        dataclasses.replace(BLOCK, operators=180),
+    ],
+    ids=["none", "few", "small", "a small part of the graph"],
+)
+def test_small_models_are_not_nagged(given: Repeated | None) -> None:
+    assert of(generated(given)) == ()
+
+
+def test_the_number_is_a_threshold_and_none_switches_it_off() -> None:
+    assert of(generated(), repeats=13) == ()
+    assert of(generated(), repeats=0) == ()
+
+
+def test_a_block_is_told_once_however_many_graphs_hold_it() -> None:
+    assert [one.span.line for one in of(generated(graphs=2))] == [50]
+
+
+def test_one_function_compiled_to_the_same_graph_many_times_is_told_on_it() -> None:
+    (one,) = of(generated(None, graphs=7))
+    assert (one.code, one.span.line, one.count) == ("FL707", 20, 7)
+    assert one.title == "the same graph of `Net.forward` is compiled 7 times: once is enough"
+    assert one.cost == (
+        "7 of the target's 7 launches are in these graphs; the graphs after the first took 48.0 s to compile here",
+    )
+    assert of(generated(None, graphs=5)) == ()
+
+
+def test_graphs_that_differ_are_not_the_same() -> None:
+    given = generated(None, graphs=7)
+    different = tuple(
+        dataclasses.replace(graph, aten_key=str(number)) for number, graph in enumerate(given.generated)
+    )
+    assert of(dataclasses.replace(given, generated=different)) == ()

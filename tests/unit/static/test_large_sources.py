@@ -1,0 +1,86 @@
+"""Reading takes time in proportion to the text, whatever the text is.
+
+Work is counted in calls of Python functions, which a loaded machine does not change.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from fuselight_server.static import comments
+from fuselight_server.static.document import read_source
+
+
+def calls_to_read(text: str) -> int:
+    count = 0
+
+    def note(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    comments._parsed.cache_clear()
+    sys.setprofile(note)
+    try:
+        read_source("m.py", text)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def above_assignments(n: int) -> str:
+    return "".join(f"# fuselight: g{i}(f32[{i}])\ng{i} = h(x)\n" for i in range(n))
+
+
+def inside_a_function(n: int) -> str:
+    return "def f(x):\n" + "".join(f"    # fuselight: g{i}(f32[2])\n    g{i} = h(x)\n" for i in range(n))
+
+
+def far_from_one_target(n: int) -> str:
+    return "def f(x): return x\n" + "x = 1\n# fuselight: f(f32[2])\n\n" * n
+
+
+def chained_classes(n: int) -> str:
+    text = "from torch import nn\nclass C0(nn.Module):\n    def forward(self, x): return x\n"
+    return text + "".join(f"class C{i + 1}(C{i}): ...\n" for i in range(n))
+
+
+def chained_classes_from_the_last(n: int) -> str:
+    return "".join(f"class C{i}(C{i + 1}): ...\n" for i in range(n)) + f"class C{n}(Elsewhere): ...\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        above_assignments,
+        inside_a_function,
+        far_from_one_target,
+        chained_classes,
+        chained_classes_from_the_last,
+    ],
+)
+def test_four_times_the_text_is_four_times_the_work(text: Callable[[int], str]) -> None:
+    assert calls_to_read(text(400)) < 5 * calls_to_read(text(100))
+
+
+def test_2000_chained_classes_are_no_recursion() -> None:
+    reading = read_source("m.py", chained_classes(2_000))
+    assert len(reading.targets) == 2_001
+    assert {target.parameters for target in reading.targets} == {("x",)}
+    assert read_source("m.py", chained_classes_from_the_last(2_000)).targets == ()
+
+
+def test_classes_that_derive_from_each_other_end() -> None:
+    text = "class A(B): ...\nclass B(A):\n    def forward(self, x): ...\nclass C(C): ...\n"
+    assert read_source("m.py", text).targets == ()
+
+
+@pytest.mark.parametrize("text", ["\\\n" * 50_000, "def f(x):\n" + "    \\\n" * 50_000 + "    return x\n"])
+def test_50000_lines_with_a_backslash_alone_are_read_at_once(text: str) -> None:
+    started = time.monotonic()
+    reading = read_source("m.py", text)
+    assert time.monotonic() - started < 10  # 37 s and more where each line is read once for each before it
+    assert [target.name for target in reading.targets] == (["f"] if "def" in text else [])

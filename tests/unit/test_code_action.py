@@ -1,0 +1,87 @@
+"""Quick fixes that need no run: captured calls as directives, and the page of a code."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from lsprotocol import types
+
+from fuselight.report import Recorded
+from fuselight_server.features import convert
+from fuselight_server.features.code_action import OPEN, code_action
+from fuselight_server.results.captures import capture_result_of
+from fuselight_server.runs.keys import Key
+from fuselight_server.session.state import Document, State
+from fuselight_server.static.document import SourceDocument
+from tests.support.reports import FILE, report
+
+URI = f"file://{FILE}"
+TEXT = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+@torch.compile
+def step(x):
+    return x * 2
+
+
+Net()(torch.ones(4))
+"""
+CALLS = ("Net()(f32[4])", "Net()(f32[8])")
+
+
+def opened(text: str = TEXT) -> State:
+    state = State()
+    state.open(Document(URI, FILE, 1, SourceDocument(FILE, text), runnable=True))
+    recorded = tuple(Recorded(FILE, "Net", 4, call) for call in (*CALLS, CALLS[0]))
+    state.accept(capture_result_of(Key(FILE, ""), 1, report(recorded=recorded), ()))
+    return state
+
+
+async def actions(state: State, line: int) -> list[types.CodeAction]:
+    view = convert.Client("utf-8", state.read_line, convert.uri)
+    server: Any = SimpleNamespace(state=state, view=view, uri_of=convert.uri)
+    at = types.Position(line, 0)
+    params = types.CodeActionParams(
+        types.TextDocumentIdentifier(URI), types.Range(at, at), types.CodeActionContext([])
+    )
+    return await code_action(server, params) or []
+
+
+@pytest.mark.asyncio
+async def test_captured_calls_become_directives_above_their_target() -> None:
+    title = "Write 2 captured calls of Net as a directive"
+    (fix,) = (one for one in await actions(opened(), 3) if one.title == title)
+    assert fix.edit is not None
+    assert fix.edit.changes is not None
+    ((edit,),) = fix.edit.changes.values()
+    assert isinstance(edit, types.TextEdit)
+    assert (edit.range.start.line, edit.range.end.line) == (3, 3)
+    assert edit.new_text == "".join(f"# fuselight: {call}\n" for call in CALLS)
+
+
+@pytest.mark.asyncio
+async def test_a_target_with_a_directive_or_without_a_captured_call_is_offered_none() -> None:
+    directed = TEXT.replace("class Net", "# fuselight: Net()(f32[1])\nclass Net")
+    for state, line in ((opened(directed), 4), (opened(), 9)):
+        assert not [one for one in await actions(state, line) if one.title.startswith("Write")]
+
+
+@pytest.mark.asyncio
+async def test_the_client_opens_the_page_of_a_code() -> None:
+    state = opened()
+    for commands, count in ((frozenset[str](), 0), (frozenset({OPEN}), 1)):
+        state.client.commands = commands
+        pages = [one for one in await actions(state, 9) if one.title.startswith("Open the page of ")]
+        assert len(pages) == count
+        for one in pages:
+            assert one.command is not None
+            assert one.command.command == "fuselight.openPage"
+            assert str((one.command.arguments or [""])[0]).startswith("file://")

@@ -1,0 +1,188 @@
+"""The lenses of a target: actions first, at most two results, short, and each state once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fuselight.report import (
+    Call,
+    Compile,
+    Culprit,
+    Failure,
+    Frame,
+    GeneratedGraph,
+    Graph,
+    Inputs,
+    Kernel,
+    KernelKind,
+    Location,
+    Outcome,
+    Phase,
+    Report,
+    Rung,
+    Tier,
+)
+from fuselight_server.features import convert
+from fuselight_server.features.code_lens import code_lens, inputs_words
+from fuselight_server.features.hover import targets
+from fuselight_server.results.benchmarks import measured_result_of
+from fuselight_server.results.captures import CaptureResult, capture_result_of
+from fuselight_server.results.kernels import kernel_result_of
+from fuselight_server.results.target_result import STILL_RUNNING, TargetResult
+from fuselight_server.runs.keys import Key
+from fuselight_server.session.state import Document, State
+from fuselight_server.static.document import SourceDocument
+from tests.support.measured import benchmark, row
+from tests.support.reports import FILE, at, report
+
+URI = f"file://{FILE}"
+TEXT = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+# fuselight: step(f32[4])
+@torch.compile
+def step(x):
+    return x * 2
+
+
+if __name__ == "__main__":
+    model = torch.compile(Net())
+    model(torch.ones(3))
+"""
+NET, STEP, MAIN = 3, 10, 14
+"""0-based lines of the lenses."""
+ACTIONS = ["Run", "Kernels", "Benchmark", "Details"]
+
+
+def captured(name: str, *lines: int, **parts: Any) -> CaptureResult:
+    frames = tuple(Frame("forward", at(line)) for line in lines)
+    compiles = tuple(
+        Compile(f"{index}/0", index, Outcome.COMPILED, graph=Graph(operators=1))
+        for index in range(len(lines))
+    )
+    return capture_result_of(Key(FILE, name), 1, report(frames=frames, compiles=compiles, **parts), ())
+
+
+def generated(*graphs: str, of: int = 3) -> Report:
+    kernels = tuple(
+        Kernel(f"triton_{number}", KernelKind.TRITON, number, estimate_us=10.0) for number in range(of)
+    )
+    made = tuple(GeneratedGraph(one, Phase.FORWARD, kernels=kernels) for one in graphs)
+    return report(tier=Tier.KERNELS, generated=made)
+
+
+def opened(*results: TargetResult) -> State:
+    state = State()
+    state.open(Document(URI, FILE, 1, SourceDocument(FILE, TEXT), runnable=True))
+    state.client.commands = frozenset({"fuselight.showDetails", "fuselight.showBenchmark"})
+    for result in results:
+        state.accept(result)
+    return state
+
+
+async def lenses(state: State, running: Iterable[Key] = ()) -> dict[int, list[str]]:
+    run: Any = SimpleNamespace(job=SimpleNamespace(key=Key(FILE, "step")), progress=None)
+    view = convert.Client("utf-8", state.read_line, convert.uri)
+    server: Any = SimpleNamespace(
+        state=state, view=view, snapshot=lambda uri: state.snapshot(uri, dict.fromkeys(running, run))
+    )
+    params: Any = SimpleNamespace(text_document=SimpleNamespace(uri=URI))
+    answer = await code_lens(server, params)
+    assert answer is not None
+    found: dict[int, list[str]] = {}
+    for one in json.loads(answer.text):
+        found.setdefault(one["range"]["start"]["line"], []).append(one["command"]["title"])
+    return found
+
+
+@pytest.mark.asyncio
+async def test_actions_come_first_then_the_two_most_important_results() -> None:
+    state = opened(
+        captured("step", 11),
+        kernel_result_of(Key(FILE, "step", Tier.KERNELS), 1, generated("0/0")),
+    )
+    assert (await lenses(state))[STEP] == [
+        *ACTIONS, "1 graph, 0 breaks, 0 recompilations", "3 kernels, ~30 µs on cpu",
+    ]  # fmt: skip
+    rows = (row("eager", 300.0), row("default", 100.0))
+    state.accept(measured_result_of(Key(FILE, "step", Tier.MEASURED), 2, benchmark(*rows)))
+    assert (await lenses(state))[STEP][-1] == "eager 300 µs, default 100 µs (3.0×)"
+    snapshot = state.snapshot(URI, {})
+    assert snapshot is not None
+    (hover,) = targets(snapshot, STEP + 1)
+    for said in ("`step` capture: 1 graph", "inputs from line 9", "`step` kernels: 3 kernels", "measured on"):
+        assert said in hover, hover
+
+
+@pytest.mark.asyncio
+async def test_a_state_stands_once_on_the_target() -> None:
+    state = opened(
+        captured("step", 11),
+        kernel_result_of(Key(FILE, "step", Tier.KERNELS), 1, generated("0/0")),
+    )
+    document = state.at(FILE)
+    assert document is not None
+    state.edit(FILE, document.source.edit((5, 0), (5, 0), "    # new\n"))
+    titles = (await lenses(state))[STEP + 1]
+    assert titles[-2:] == [
+        "1 graph, 0 breaks, 0 recompilations (before your edit)",
+        "3 kernels, ~30 µs on cpu",
+    ]
+
+
+@pytest.mark.asyncio
+async def test_while_a_run_goes_on_the_lens_says_where_it_is_and_what_is_partial() -> None:
+    part = kernel_result_of(Key(FILE, "step", Tier.KERNELS), 1, generated("0/0"))
+    part.unfinished = STILL_RUNNING
+    state = opened(captured("step", 11), part)
+    titles = (await lenses(state, [Key(FILE, "step", Tier.KERNELS)]))[STEP]
+    assert titles == [
+        "Cancel",
+        "Details",
+        "starting step",
+        "3 kernels, ~30 µs on cpu (partial: still running)",
+    ]
+
+
+@pytest.mark.asyncio
+async def test_kernels_of_recompiled_graphs_are_apart() -> None:
+    found = kernel_result_of(Key(FILE, "step", Tier.KERNELS), 1, generated("0/0", "0/1", "0/2"))
+    titles = (await lenses(opened(found)))[STEP]
+    assert titles[-2:] == ["3 kernels, ~30 µs on cpu, 6 more in recompiles", "inputs from line 9"]
+
+
+@pytest.mark.asyncio
+async def test_a_class_says_what_a_run_of_main_compiled_of_it() -> None:
+    assert NET not in (await lenses(opened())) or "graph" not in str((await lenses(opened()))[NET])
+    found = await lenses(opened(captured("", 5)))
+    assert found[NET][-1] == "1 graph, 0 breaks, 0 recompilations"
+    assert "graph" not in str(found[STEP]), "no code of it was compiled"
+    assert found[MAIN][:4] == ACTIONS
+
+
+@pytest.mark.asyncio
+async def test_no_lens_is_long() -> None:
+    failure = Failure(Culprit.USER, "ValueError", "it failed because " + "x" * 1000, "fix it")
+    failed = capture_result_of(Key(FILE, "step"), 1, report(failures=(failure,)), ())
+    rows = [row("eager", 300.0), *(row(f"max-autotune-no-cudagraphs-{index}", 100.0) for index in range(9))]
+    state = opened(failed, measured_result_of(Key(FILE, "step", Tier.MEASURED), 2, benchmark(*rows)))
+    for titles in (await lenses(state)).values():
+        assert all(len(title) <= 64 for title in titles), titles
+
+
+def test_several_directives_are_all_named() -> None:
+    calls = tuple(Call(index, "f()", Location("m.py", line)) for index, line in enumerate((16, 17, 18)))
+    assert inputs_words(Inputs(Rung.DIRECTIVE, "m.py", 16, calls)) == "inputs from lines 16-18"
+    assert inputs_words(Inputs(Rung.DIRECTIVE, "m.py", 16)) == "inputs from line 16"
+    assert inputs_words(Inputs(Rung.PROVIDER, "m.py")) == "inputs from a provider"

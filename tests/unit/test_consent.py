@@ -1,0 +1,216 @@
+"""What may run: the question about a folder, the question about a program, and answers that come late or never."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fuselight.protocol import Answer, RunRequest
+from fuselight_server.runs.keys import Key
+from fuselight_server.session.analysis import Analysis
+from fuselight_server.session.state import Document, Folder, State
+from fuselight_server.session.ui import Question
+from fuselight_server.settings import ResolvedInterpreter, Settings
+from fuselight_server.static.document import SourceDocument
+from tests.support.face import RecordedUi
+from tests.support.reports import report
+
+PATH = "/w/train.py"
+TRAINING = """\
+import torch
+
+model = torch.compile(torch.nn.Linear(4, 4))
+
+if __name__ == "__main__":
+    model(torch.ones(4))
+    torch.save(model.state_dict(), "ckpt.pt")
+"""
+DIRECTIVE = """\
+import torch
+
+# fuselight: f(f32[4])
+@torch.compile
+def f(x):
+    return x
+"""
+
+
+class Worker:
+    """Answers each request at once."""
+
+    hello: Any = None
+
+    def __init__(self) -> None:
+        self.requests: list[RunRequest] = []
+
+    async def run(
+        self, request: RunRequest, _progress: Callable[..., None], _partial: Callable[..., None]
+    ) -> Answer:
+        self.requests.append(request)
+        return Answer(request.id, report())
+
+    async def close(self) -> None: ...
+
+
+class AskingUi(RecordedUi):
+    """Shows questions and answers them when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.questions: list[tuple[Question, asyncio.Future[str]]] = []
+
+    async def confirm(self, question: Question) -> str:
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.questions.append((question, answer))
+        return await answer
+
+
+class Desk:
+    """One file in one folder of which nothing has been asked."""
+
+    def __init__(self, text: str = TRAINING, *, consent: str = "unknown", **settings: Any) -> None:
+        self.state, self.ui, self.worker = State(), AskingUi(), Worker()
+        self.folder = Folder("/w", "file:///w", consent=consent, settings=Settings(**settings))
+        self.state.folders["/w"] = self.folder
+        self.state.open(Document(f"file://{PATH}", PATH, 1, SourceDocument(PATH, text), runnable=True))
+        self.analysis = Analysis(
+            self.state,
+            self.ui,
+            make_worker=lambda _key, _settings, _log: self.worker,
+            find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
+        )
+        self.analysis.begin()
+
+    async def settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)  # answers reach the requests that wait for them
+        while self.analysis.runs.settled < self.analysis.runs.generation:
+            self.ui.moved.clear()
+            await self.ui.moved.wait()
+
+    async def save(self) -> None:
+        self.analysis.saved(PATH, automatic=False)
+        await self.settle()
+
+    async def run(self, target: str | None = "model") -> None:
+        self.analysis.command(PATH, target)
+        await self.settle()
+
+    async def answer(self, text: str, number: int = -1) -> None:
+        self.ui.questions[number][1].set_result(text)
+        await self.settle()
+
+    def started(self) -> list[tuple[str, bool, bool]]:
+        """Of each run: its target, whether a save asked for it, and whether the program may run."""
+        return [
+            (one.target.name, one.automatic, one.inputs.main_line is not None) for one in self.worker.requests
+        ]
+
+
+@pytest.mark.asyncio
+async def test_a_program_runs_only_after_a_question_that_says_that_it_may_write_files() -> None:
+    desk = Desk(consent="run")
+    await desk.run()
+    assert desk.started() == []
+    ((question, _),) = desk.ui.questions
+    assert question.message == "Run the __main__ block of train.py under torch.compile?"
+    assert "to get the inputs of model" in question.detail
+    assert "may write files" in question.detail
+    assert list(question.answers) == ["Run on Each Save", "Only When I Ask", "Later"]
+    await desk.answer("command")
+    assert desk.started() == [("model", False, True)]
+
+
+@pytest.mark.asyncio
+async def test_a_program_that_runs_only_on_request_is_run_by_no_save() -> None:
+    desk = Desk(consent="run")
+    await desk.run()
+    await desk.answer("command")
+    await desk.save()
+    assert len(desk.started()) == 1
+    await desk.run()
+    assert len(desk.started()) == 2, "it is not asked about again"
+    assert len(desk.ui.questions) == 1
+
+
+@pytest.mark.asyncio
+async def test_a_save_runs_the_program_where_the_user_has_agreed_to_that() -> None:
+    desk = Desk()
+    await desk.save()
+    await desk.answer("run")
+    assert desk.started() == [("", True, True)]
+    await desk.save()
+    assert desk.started() == [("", True, True)] * 2
+    await desk.run()
+    assert desk.started()[-1] == ("model", False, True), "a run that the user starts writes what it writes"
+
+
+@pytest.mark.asyncio
+async def test_consent_to_a_folder_is_none_to_its_programs() -> None:
+    desk = Desk(TRAINING.replace("model = ", "# fuselight: model(f32[4])\nmodel = "))
+    await desk.save()
+    assert desk.ui.questions[0][0].program is None
+    await desk.answer("run")
+    assert desk.started() == [("model", True, False)], "the worker cannot fall back to the program"
+    desk.analysis.command(PATH, "__main__")
+    await desk.settle()
+    assert desk.ui.questions[-1][0].program == PATH
+    assert len(desk.started()) == 1
+
+
+@pytest.mark.asyncio
+async def test_a_run_that_the_user_starts_puts_a_hidden_question_again() -> None:
+    desk = Desk(DIRECTIVE)
+    await desk.save()
+    await desk.run("f")
+    assert [question.explicit for question, _ in desk.ui.questions] == [False, True]
+    await desk.answer("run")
+    assert desk.started() == [("f", False, False)], "one run, though it was requested twice"
+
+
+@pytest.mark.asyncio
+async def test_the_first_question_may_be_answered_late_or_closed() -> None:
+    desk = Desk(DIRECTIVE)
+    await desk.save()
+    await desk.run("f")
+    await desk.answer("later", 0)
+    assert desk.folder.consent == "unknown", "the second question still waits"
+    await desk.answer("run", 1)
+    assert len(desk.started()) == 1
+    await desk.run("f")
+    assert len(desk.ui.questions) == 2
+
+
+@pytest.mark.asyncio
+async def test_a_question_that_is_closed_is_put_again_by_the_next_run_alone() -> None:
+    desk = Desk(consent="run")
+    await desk.run()
+    await desk.answer("later")
+    await desk.save()
+    assert (len(desk.ui.questions), desk.started()) == (1, [])
+    await desk.run()
+    assert len(desk.ui.questions) == 2
+    assert desk.analysis.consent.asked == {Key(PATH, "model")}
+
+
+@pytest.mark.asyncio
+async def test_answers_are_forgotten_with_those_of_the_folder() -> None:
+    desk = Desk(consent="run")
+    await desk.run()
+    await desk.answer("command")
+    desk.analysis.consent.forget(desk.folder)
+    await desk.run()
+    assert len(desk.ui.questions) == 2
+    assert desk.folder.consent == "unknown"
+
+
+def test_runs_by_hand_offer_no_run_on_save() -> None:
+    async def asked() -> list[str]:
+        desk = Desk(consent="run", run="manual")
+        await desk.run()
+        return list(desk.ui.questions[0][0].answers)
+
+    assert asyncio.run(asked()) == ["Only When I Ask", "Later"]

@@ -1,0 +1,222 @@
+"""What was found of a text is current again as soon as the text is: undone, taken back, or checked out anew."""
+
+from __future__ import annotations
+
+import codecs
+import random
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from lsprotocol import types
+
+from fuselight.report import Frame, FusedOperator, GeneratedGraph, Kernel, KernelKind, Location, Phase, Tier
+from fuselight_server.features import files, sync
+from fuselight_server.finding import Finding, Severity, Span
+from fuselight_server.results.benchmarks import MeasuredResult
+from fuselight_server.results.captures import CaptureResult, capture_result_of
+from fuselight_server.results.freshness import keys_of, keys_on_disk
+from fuselight_server.results.kernels import KernelResult, kernel_result_of
+from fuselight_server.results.target_result import TargetResult
+from fuselight_server.runs.keys import Key
+from tests.support.bench_desk import LINE, TEXT, Desk, found, measured
+from tests.support.measured import GPU
+from tests.support.reports import report
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def server(desk: Desk) -> Any:
+    return SimpleNamespace(
+        state=desk.state, analysis=desk.analysis, ui=desk.ui, encoding="utf-8", automatic_saves=set()
+    )
+
+
+def put(desk: Desk, text: str) -> None:
+    """Have the client send that the document is another text now."""
+    whole = types.TextDocumentContentChangeWholeDocument(text)
+    identity = types.VersionedTextDocumentIdentifier(version=2, uri=desk.uri)
+    sync.changed(server(desk), types.DidChangeTextDocumentParams(identity, [whole]))
+
+
+def captured(desk: Desk) -> CaptureResult:
+    ran = {desk.path: next(iter(keys_on_disk(desk.path)))}
+    finding = Finding(
+        code="GB0059", severity=Severity.WARNING, title="graph break", message="", tier=Tier.CAPTURE, target="f",
+        span=Span(desk.path, LINE, 4, LINE, 16), inputs="", torch="2.13",
+    )  # fmt: skip
+    frames = (Frame("f", Location(desk.path, 5)),)
+    return capture_result_of(Key(desk.path, "f"), 1, report(files=ran, frames=frames), [finding])
+
+
+def generated(desk: Desk) -> KernelResult:
+    stack = (Location(desk.path, LINE),)
+    one = Kernel(
+        "triton_0",
+        KernelKind.TRITON,
+        0,
+        operators=(FusedOperator("aten.add", stack=stack),),
+        estimate_us=10.0,
+    )
+    graphs = (GeneratedGraph("0/0", Phase.INFERENCE, kernels=(one,)),)
+    ran = {desk.path: next(iter(keys_on_disk(desk.path)))}
+    roots = (str(Path(desk.path).parent),)
+    made = report(tier=Tier.KERNELS, generated=graphs, target_device=GPU, files=ran, roots=roots)
+    return kernel_result_of(Key(desk.path, "f", Tier.KERNELS), 1, made)
+
+
+async def all_tiers(desk: Desk) -> list[TargetResult]:
+    await measured(desk, found(desk))
+    desk.state.accept(captured(desk))
+    desk.state.accept(generated(desk))
+    return list(desk.state.results.values())
+
+
+def lines(desk: Desk, one: TargetResult) -> list[tuple[int, bool]]:
+    """Where it speaks of what it found in the file, and whether that line was touched since."""
+    if isinstance(one, CaptureResult):
+        return [(live.now().span.line, live.edited) for live in one.findings if not live.place.gone]
+    assert isinstance(one, (KernelResult, MeasuredResult))
+    return [(row.place.line, False) for row in one.rows(desk.path)]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "edited",
+    [
+        "# new\n" + TEXT,
+        TEXT.replace("x + 1", "x - 1"),
+        TEXT.replace("    return x + 1\n", ""),
+        TEXT.replace("\n", "\r\n"),
+        "",
+    ],
+)
+async def test_an_edit_that_is_undone_leaves_nothing_marked_as_old(desk: Desk, edited: str) -> None:
+    every = await all_tiers(desk)
+    before = [lines(desk, one) for one in every]
+    assert before == [[(LINE, False)]] * 3
+    put(desk, edited)
+    assert [one.stale for one in every] == [True] * 3
+    desk.ui.drawn.clear()
+    put(desk, TEXT)
+    assert [one.stale for one in every] == [False] * 3
+    assert [lines(desk, one) for one in every] == before
+    desk.analysis.outcomes.show_changes()
+    assert desk.ui.drawn.is_set(), "lenses and pages are asked for again"
+    assert not (await desk.page())["stale"]
+    put(desk, edited)
+    assert [one.stale for one in every] == [True] * 3, "the next edit counts anew"
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_a_text_that_is_nearly_what_ran_is_another_one(desk: Desk) -> None:
+    every = await all_tiers(desk)
+    put(desk, TEXT.replace("x + 1", "x - 1") + "\n")
+    put(desk, TEXT + "\n")
+    assert [one.stale for one in every] == [True] * 3
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_whatever_was_typed_the_lines_are_where_they_were_once_it_is_undone(desk: Desk) -> None:
+    every = await all_tiers(desk)
+    chance = random.Random(4)  # noqa: S311 - nothing is kept secret
+    text = TEXT
+    for _ in range(200):
+        at = chance.randrange(len(text) + 1)
+        end = min(len(text), at + chance.choice([0, 0, 1, 30]))
+        text = text[:at] + chance.choice(["", "x", "\n", "é\n\n"]) + text[end:]
+        put(desk, text)
+    put(desk, TEXT)
+    assert [one.stale for one in every] == [False] * 3
+    assert [lines(desk, one) for one in every] == [[(LINE, False)]] * 3
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_a_buffer_that_is_closed_without_a_save_is_what_ran_again(desk: Desk) -> None:
+    every = await all_tiers(desk)
+    put(desk, "# new\n" + TEXT)
+    sync.closed(server(desk), types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(desk.uri)))
+    assert [one.stale for one in every] == [False] * 3
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("last", [TEXT, TEXT + "\n"])
+async def test_what_is_undone_while_it_is_measured_was_no_edit(desk: Desk, last: str) -> None:
+    desk.command(target="f")
+    await desk.began()
+    put(desk, "# new\n" + TEXT)
+    put(desk, last)
+    desk.measuring.answer = found(desk)
+    desk.measuring.held.set()
+    await desk.settle()
+    assert desk.state.measured[desk.key].stale is (last != TEXT)
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_a_checkout_that_takes_an_imported_file_back_makes_its_times_current(desk: Desk) -> None:
+    helper = Path(desk.path).with_name("helper.py")
+    helper.write_text("one = 1\n")
+    ran = {**found(desk).files, str(helper): next(iter(keys_on_disk(str(helper))))}
+    await measured(desk, replace(found(desk), files=ran))
+    now = desk.state.measured[desk.key]
+
+    def told(kind: types.FileChangeType) -> bool:
+        events = [types.FileEvent(helper.as_uri(), kind)]
+        files.watched_changed(server(desk), types.DidChangeWatchedFilesParams(events))
+        return now.stale
+
+    helper.write_text("two = 2\n")
+    assert told(types.FileChangeType.Changed)
+    put(desk, "# new\n" + TEXT)
+    helper.write_text("one = 1\n")
+    assert told(types.FileChangeType.Changed), "the other file is still an edited one"
+    put(desk, TEXT)
+    assert not now.stale
+    desk.ui.drawn.clear()
+    assert not told(types.FileChangeType.Changed), "it was written, and says the same"
+    assert not desk.ui.drawn.is_set()
+    helper.unlink()
+    assert told(types.FileChangeType.Deleted)
+    helper.write_text("one = 1\n")
+    assert not told(types.FileChangeType.Created)
+    await desk.analysis.close()
+
+
+@pytest.mark.asyncio
+async def test_an_imported_file_that_is_written_while_it_is_measured_is_another_one(desk: Desk) -> None:
+    helper = Path(desk.path).with_name("helper.py")
+    helper.write_text("one = 1\n")
+    ran = {**found(desk).files, str(helper): next(iter(keys_on_disk(str(helper))))}
+    desk.command(target="f")
+    await desk.began()
+    helper.write_text("two = 2\n")
+    desk.analysis.changed_on_disk(str(helper))
+    desk.measuring.answer = replace(found(desk), files=ran)
+    desk.measuring.held.set()
+    await desk.settle()
+    assert desk.state.measured[desk.key].stale
+    await desk.analysis.close()
+
+
+@pytest.mark.parametrize("text", ["", "x = 1\n", "x = 'é'\r\n", "\udc80"])
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8])
+def test_a_text_has_the_hash_of_its_file(tmp_path: Path, text: str, mark: bytes) -> None:
+    path = tmp_path / "m.py"
+    path.write_bytes(mark + text.encode("utf-8", "surrogatepass"))
+    (key,) = keys_on_disk(str(path))
+    assert key in keys_of(text)
+    assert key not in keys_of(text + "\n")
+
+
+def test_a_file_that_cannot_be_read_has_none(tmp_path: Path) -> None:
+    assert keys_on_disk(str(tmp_path / "none.py")) == frozenset()

@@ -1,0 +1,129 @@
+"""An interpreter that could run nothing: another one, or packages installed into it, runs the targets again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fuselight.protocol import Answer, Hello, Refused, RunRequest
+from fuselight.report import Culprit, Failure, Report, Tier
+from fuselight_server.runs.keys import Key
+from fuselight_server.worker_client.client import Worker
+from fuselight_server.worker_client.process import Interpreter
+from tests.support.reports import VERSIONS
+from tests.unit.test_consent import DIRECTIVE, PATH, Desk
+from tests.unit.test_kernel_results import generated
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NO_TORCH = Failure(Culprit.ENVIRONMENT, "no_torch", "/python has no torch", "Install torch")
+
+
+async def without_torch(text: str = DIRECTIVE) -> Desk:
+    """A folder with a target that was run before, and that its interpreter cannot run now."""
+    desk = Desk(text, consent="run")
+    await desk.save()
+    answer = desk.worker.run
+
+    async def refuse(
+        request: RunRequest, _progress: Callable[..., None], _partial: Callable[..., None]
+    ) -> Refused:
+        return Refused(request.id, "failed", NO_TORCH)
+
+    desk.worker.run = refuse  # type: ignore[method-assign,assignment]
+    desk.ui.said_is_wrong = False
+    await desk.save()
+    assert desk.folder.problem == NO_TORCH.message
+    desk.worker.run = answer  # type: ignore[method-assign]
+    return desk
+
+
+@pytest.mark.asyncio
+async def test_another_interpreter_runs_the_targets_again() -> None:
+    desk = await without_torch()
+    assert len(desk.worker.requests) == 1
+    await desk.analysis.restart("/w")
+    await desk.settle()
+    assert desk.folder.problem is None
+    assert len(desk.worker.requests) == 2
+    assert desk.worker.requests[1].automatic
+    assert desk.state.results[Key(PATH, "f")].report.failures == ()
+
+
+@pytest.mark.asyncio
+async def test_the_failure_goes_where_nothing_may_run_again() -> None:
+    desk = await without_torch()
+    before = desk.state.results[Key(PATH, "f")].last_complete
+    assert before is not None
+    desk.folder.consent = "never"
+    await desk.analysis.restart("/w")
+    await desk.settle()
+    assert desk.state.results[Key(PATH, "f")] is before
+    assert len(desk.worker.requests) == 1
+
+
+@pytest.mark.asyncio
+async def test_targets_of_another_folder_wait_for_their_own_interpreter() -> None:
+    desk = await without_torch()
+    await desk.analysis.restart("/elsewhere")
+    await desk.settle()
+    assert len(desk.worker.requests) == 1
+
+
+def without_triton() -> Report:
+    return replace(generated(), versions=replace(VERSIONS, triton=None, executable="/my python"))
+
+
+@pytest.mark.asyncio
+async def test_a_missing_triton_is_reported_once_with_the_command_and_retry() -> None:
+    desk = Desk(DIRECTIVE, consent="run")
+    offered: list[str] = []
+    answers: asyncio.Queue[str | None] = asyncio.Queue()
+
+    async def offer(text: str, actions: tuple[str, ...]) -> str | None:
+        offered.append(text)
+        assert actions == ("Retry",)
+        return await answers.get()
+
+    async def generate(
+        request: RunRequest, _progress: Callable[..., None], _partial: Callable[..., None]
+    ) -> Answer:
+        desk.worker.requests.append(request)
+        return Answer(request.id, without_triton())
+
+    desk.ui.offer = offer  # type: ignore[method-assign]
+    desk.worker.run = generate  # type: ignore[method-assign]
+    for _ in range(2):
+        desk.analysis.command(PATH, "f", Tier.KERNELS)
+        await desk.settle()
+    assert len(offered) == 1
+    assert "Run `'/my python' -m pip install triton`, then press Retry." in offered[0]
+    answers.put_nowait("Retry")
+    await desk.settle()
+    assert [request.tier for request in desk.worker.requests] == [Tier.KERNELS] * 3
+
+
+@pytest.mark.asyncio
+async def test_a_host_from_before_an_installation_is_outdated(tmp_path: Path) -> None:
+    worker = Worker(Interpreter("/python"), cwd=str(tmp_path), log=lambda _line: None)
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+
+    async def launch() -> Hello:
+        return Hello(1, VERSIONS, 1, forks=True, packages=(str(packages), str(tmp_path / "absent")))
+
+    worker._launch = launch  # type: ignore[method-assign]
+    hello = await worker.start()
+    assert worker.hello == hello
+    (packages / "triton").mkdir()
+    os.utime(packages, ns=(1, 1))  # however coarse the file system's times are
+    assert worker.hello is None
+    assert await worker.start() == hello
+    assert worker.hello == hello
+    await worker.close()

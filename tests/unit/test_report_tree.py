@@ -1,0 +1,98 @@
+"""The report's tree: the counts of the lens, labels for a screen reader, and bounded texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from fuselight.report import (
+    Culprit,
+    Failure,
+    FusedOperator,
+    GeneratedGraph,
+    Kernel,
+    KernelKind,
+    Phase,
+    Recompile,
+    Report,
+    Tier,
+)
+from fuselight_server.features import convert
+from fuselight_server.features.report.tree import target_node
+from fuselight_server.findings import findings
+from fuselight_server.findings.counts import counts
+from fuselight_server.results.captures import capture_result_of
+from fuselight_server.results.kernels import kernel_result_of
+from fuselight_server.runs.keys import Key
+from tests.support.reports import FILE, at, broken, report
+
+VIEW = convert.Client("utf-8", lambda _path, _line: "    return x", convert.uri)
+
+
+def tree(of: Report) -> dict[str, Any]:
+    return target_node(capture_result_of(Key(FILE, "Net"), 1, of, findings(of)), VIEW)
+
+
+def labels(of: Report) -> list[str]:
+    return [child["label"] for child in tree(of)["children"]]
+
+
+def every(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node["children"]:
+        yield from every(child)
+
+
+def test_the_tree_counts_what_the_lens_counts() -> None:
+    recompiled = Recompile("Net.forward", at(20), (), compile_id="0/1", reasons=("x",))
+    stopped = Recompile("Net.forward", at(20), (), compile_id=None, reasons=("limit",))
+    nowhere = broken()
+    made = report(recompiles=(recompiled, stopped), breaks=(broken(at(21)), broken(at(21)), nowhere))
+    found = counts(made)
+    assert (found.breaks, found.recompilations) == (2, 1)
+    shown = labels(made)
+    assert f"Graph breaks ({found.breaks})" in shown
+    assert f"Recompilations ({found.recompilations})" in shown
+    assert "Stopped by the recompile limit (1)" in shown
+
+
+def test_each_node_has_a_label_for_a_screen_reader() -> None:
+    nodes = list(every(tree(report(breaks=(broken(at(21)),)))))
+    for node in nodes:
+        assert node["accessibilityLabel"].startswith(node["label"])
+        assert node["description"] in node["accessibilityLabel"]
+    (one,) = [node for node in nodes if node["contextValue"] == "break"]
+    assert one["accessibilityLabel"].endswith(", model.py:21")
+
+
+def test_a_message_of_many_megabytes_makes_a_small_tree() -> None:
+    failure = Failure(Culprit.USER, "ValueError", "x \n" * 5_000_000, "fix it", stack=(at(21),))
+    made = tree(report(failures=(failure,)))
+    assert len(json.dumps(made)) < 50_000
+    (node,) = [node for node in every(made) if node["contextValue"] == "failure"]
+    assert "\n" not in node["label"]
+    assert node["label"].endswith("\N{HORIZONTAL ELLIPSIS}")
+
+
+def test_findings_with_a_known_cost_are_listed_the_costliest_first() -> None:
+    def copy(line: int, us: float) -> Kernel:
+        operators = (FusedOperator("aten.clone.default", stack=(at(line),)),)
+        return Kernel(
+            f"k{line}",
+            KernelKind.TRITON,
+            line,
+            operators=operators,
+            copies=True,
+            bound="memory",
+            estimate_us=us,
+        )
+
+    graph = GeneratedGraph("0/0", Phase.FORWARD, kernels=(copy(12, 20.0), copy(14, 90.0)))
+    kernels = kernel_result_of(
+        Key(FILE, "Net", Tier.KERNELS), 1, report(tier=Tier.KERNELS, generated=(graph,))
+    )
+    result = capture_result_of(Key(FILE, "Net"), 1, report(), ())
+    made = target_node(result, VIEW, kernels)
+    (group,) = (one for one in made["children"] if one["label"].startswith("Findings"))
+    assert [one["description"] for one in group["children"]] == ["~90 µs, model.py:14", "~20 µs, model.py:12"]

@@ -9,7 +9,7 @@ from fuselight_server.formatting import format_percent, format_size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuselight.report import Assembled, Report
+    from fuselight.report import Assembled
 
 
 def resources(assembled: Assembled) -> str:
@@ -34,10 +34,3 @@ def candidates(found: Sequence[str], most: int = 6) -> str:
     """`one, another and 19 more`: what a GPU would time against each other."""
     shown = ", ".join(found[:most])
     return f"{shown} and {len(found) - most} more" if len(found) > most else shown
-
-
-def compiled_again(report: Report) -> int:
-    """Count the graphs of recompilations: no single call runs them together with those of the first compile."""
-    # A compile id is `frame/version` or `frame/version_attempt`.
-    ids = {graph.compile_id for graph in report.generated}
-    return sum(one.partition("/")[2].partition("_")[0] not in {"", "0"} for one in ids)

@@ -157,10 +157,21 @@ def test_of_equal_launches_the_time_is_of_all_and_what_each_moves_is_said_so() -
     assert "mm  extern, ~2 µs (launch-bound), reads 2 KB, writes 1 KB, 4 MFLOP\n" in told(launched("0/0", 1))
 
 
-def test_the_total_says_that_graphs_were_compiled_again() -> None:
-    again = told(launched("0/0", 1), launched("1/0_1", 1), launched("0/1", 1), launched("1/2", 1))
-    assert (
-        "~8 µs at typical fractions of the published rates; "
-        "2 graphs are recompilations, so no single call runs them all\n" in again
-    )
-    assert "the published rates\n" in told(launched("0/0", 1), launched("1/0_1", 1))
+def test_the_total_is_that_of_one_call_and_recompiled_graphs_come_after_its_graphs() -> None:
+    graphs = (launched("0/0", 1), launched("0/1", 4), launched("1/0_1", 1), launched("1/2", 2))
+    text = told(*graphs)
+    assert "\ntotal    2 kernels, ~4 µs on cpu, 6 more in recompiles; times assume typical" in text
+    assert "/w/model.py:12     ~4 µs   100%        2     6 KB\n" in text
+    heads = [text.index(f"graph {compile_id}: ") for compile_id in ("0/0", "1/0_1", "0/1", "1/2")]
+    apart = text.index("recompiled graphs, which a call runs in place of those above:")
+    assert heads == sorted(heads)
+    assert heads[1] < apart < heads[2]
+    assert "recompile" not in told(launched("0/0", 1), launched("1/0_1", 1))
+
+
+def test_json_has_the_lines_of_one_call_and_marks_its_graphs() -> None:
+    graphs = (launched("0/0", 1), launched("0/1", 4))
+    made = CheckOutcome(reports=[report(roots=(ROOT,), generated=graphs)])
+    (target,) = json.loads(as_json(made))["targets"]
+    assert [one["in_call"] for one in target["graphs"]] == [True, False]
+    assert [(one["kernels"], one["estimate_us"]) for one in target["lines"]] == [(1, 2.0)]

@@ -1,6 +1,7 @@
 """`fuselight kernels` as JSON (docs/kernels.md), and for people: the cost of each line, then kernels in launch order.
 
-Invariant: every time is an estimate and carries its `~`; nothing is shown by color alone.
+Invariant: every time is an estimate and carries its `~`; nothing is shown by color alone. Costs of lines and their
+total are those of one call; graphs that only other compiles have come after the graphs of the call.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from fuselight_server.formatting import (
 )
 from fuselight_server.kernels import SourceLine, costs_by_line, fold, place_of
 from fuselight_server.kernels.fusion import sentence, why
-from fuselight_server.kernels.words import candidates, compiled_again, resources
+from fuselight_server.kernels.summary import one_call, target_summary
+from fuselight_server.kernels.words import candidates, resources
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +49,7 @@ def as_json(
     """The kernels of every target."""
     return json.dumps(
         {
-            "schema": 1,
+            "schema": 2,
             "targets": [
                 {
                     **_target_json(report, outcome, details),
@@ -62,12 +64,16 @@ def as_json(
 
 
 def _target_json(report: Report, outcome: CheckOutcome, details: Details) -> dict[str, Any]:
+    call = one_call(report)
     return {
         "path": report.target.path,
         "name": report.target.name or "__main__",
         "line": report.target.line,
         "device": encode(report.target_device),
-        "graphs": [_graph_json(graph, report, details) for graph in report.generated],
+        "graphs": [
+            {**_graph_json(graph, report, details), "in_call": graph in call.generated}
+            for graph in report.generated
+        ],
         "lines": [
             {
                 "path": cost.place.path if cost.place else None,
@@ -78,7 +84,7 @@ def _target_json(report: Report, outcome: CheckOutcome, details: Details) -> dic
                 "estimate_us": float(cost.us),
                 "fused_with": [[place.path, place.line] for place in sorted(cost.fused_with)],
             }
-            for cost in costs_by_line(report)
+            for cost in costs_by_line(call)
         ],
         "findings": [finding_as_json(one, outcome.sources) for one in outcome.of_kernels(report)],
         "failures": [encode(failure) for failure in report.failures],
@@ -177,14 +183,20 @@ def _print_target(report: Report, outcome: CheckOutcome, terminal: Terminal, det
     _print_lines(report, outcome, terminal)
     for finding in outcome.of_kernels(report):
         terminal.print(finding_line(finding))
-    for graph in report.generated:
+    call = one_call(report).generated
+    others = [graph for graph in report.generated if graph not in call]
+    for graph in call:
+        _print_graph(graph, report, terminal, details)
+    if others:
+        terminal.print(("\nrecompiled graphs, which a call runs in place of those above:", "bold"))
+    for graph in others:
         _print_graph(graph, report, terminal, details)
     print_problems(report, terminal)
     terminal.print()
 
 
 def _print_lines(report: Report, outcome: CheckOutcome, terminal: Terminal) -> None:
-    costs = costs_by_line(report)
+    costs = costs_by_line(one_call(report))
     if not costs:
         return
     whole = float(sum(cost.us for cost in costs))
@@ -205,17 +217,9 @@ def _print_lines(report: Report, outcome: CheckOutcome, terminal: Terminal) -> N
         )
     terminal.print_table(rows)
     terminal.print_more(len(costs) - _MOST_LINES, "line")
-    rates = "at typical fractions of the published rates"
-    terminal.print(f"{'total':<8} {format_estimate(whole)} {rates}{_recompiled(report)}")
-
-
-def _recompiled(report: Report) -> str:
-    """Say that no single call runs all of these kernels, if some graphs are recompilations."""
-    count = compiled_again(report)
-    if not count:
-        return ""
-    verb = "is a recompilation" if count == 1 else "are recompilations"
-    return f"; {format_count(count, 'graph')} {verb}, so no single call runs them all"
+    terminal.print(
+        f"{'total':<8} {target_summary(report)}; times assume typical fractions of the published rates"
+    )
 
 
 def _print_graph(graph: GeneratedGraph, report: Report, terminal: Terminal, details: Details) -> None:

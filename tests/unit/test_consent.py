@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fuselight.protocol import Answer, RunRequest
+from fuselight.protocol import Answer, MeasurePlan, RunRequest
+from fuselight.report import Tier
 from fuselight_server.runs.keys import Key
 from fuselight_server.session.analysis import Analysis
 from fuselight_server.session.state import Document, Folder, State
@@ -133,6 +134,23 @@ async def test_a_program_that_runs_only_on_request_is_run_by_no_save() -> None:
     assert len(desk.started()) == 1
     await desk.run()
     assert len(desk.started()) == 2, "it is not asked about again"
+    assert len(desk.ui.questions) == 1
+
+
+@pytest.mark.asyncio
+async def test_runs_of_every_tier_have_the_same_inputs_and_one_question() -> None:
+    desk = Desk(consent="run")
+    plan = MeasurePlan(("eager",))
+    for tier, asked in ((Tier.MEASURED, plan), (Tier.KERNELS, None), (Tier.CAPTURE, None)):
+        desk.analysis.command(PATH, "model", tier, asked)
+        await desk.settle()
+        if tier is Tier.MEASURED:
+            assert desk.started() == [], "a benchmark runs the program up to its first call: it asks, too"
+            await desk.answer("command")
+    benchmark, *others = desk.worker.requests
+    assert [one.tier for one in desk.worker.requests] == [Tier.MEASURED, Tier.KERNELS, Tier.CAPTURE]
+    assert benchmark.inputs.main_line == 5
+    assert [(one.target, one.inputs) for one in others] == [(benchmark.target, benchmark.inputs)] * 2
     assert len(desk.ui.questions) == 1
 
 

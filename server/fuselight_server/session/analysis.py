@@ -346,9 +346,9 @@ class Analysis:
         return [key for key in keys if (agreed if key in programs else folder.consent == "run")]
 
     def _runs_program(self, key: Key) -> bool:
-        """Whether a run of `key` would run the file's `__main__` block."""
+        """Whether a run of `key` would run the `__main__` block; a benchmark does, up to the call that it measures."""
         reading = self.reading(key.path)
-        if reading is None or key.kernel or key.tier is Tier.MEASURED:
+        if reading is None or key.kernel or (key.tier is Tier.MEASURED and not key.name):
             return False
         options = self.outcomes.options_for(self._state.folder_of(key.path), key.path, with_buffers=False)
         return any(run.runs_program for run in named_runs(reading, [key.name or MAIN], options)[:1])

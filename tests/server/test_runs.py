@@ -177,6 +177,28 @@ def test_what_is_fixed_is_cleared_by_the_next_run(client: Client, folder: Path) 
     assert not [text for text in client.lenses(uri) if text.endswith("(before your edit)")]
 
 
+def test_a_new_server_shows_the_findings_of_the_last_run_without_a_run(
+    connect: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    first = connect()
+    uri = saved(first, tmp_path)
+    first.idle(1)
+    before = breaks(first, uri)
+    assert first.stop() == 0
+    second = connect()
+    second.start(tmp_path)
+    published = second.notified("textDocument/publishDiagnostics", lambda one: one["uri"] == uri)
+    assert [one["range"] for one in published["diagnostics"]] == [one["range"] for one in before]
+    second.open(Path(tmp_path, "model.py"))
+    (lens,) = (text for text in second.lenses(uri) if text.startswith("2 graphs, 1 break"))
+    assert re.fullmatch(r".* \(from \d{4}-\d\d-\d\d \d\d:\d\d\)", lens)
+    assert "worker: not started" in second.command("fuselight.server.problemReport")
+    second.command("fuselight.server.clearCaches")
+    assert breaks(second, uri) == []
+    assert not (tmp_path / ".fuselight").exists()
+
+
 def test_findings_of_a_run_land_where_edits_have_moved_their_lines(client: Client, folder: Path) -> None:
     path, uri = caught_in(client, folder)
     client.edit(uri, (0, 0), (0, 0), "# one\n# two\n# three\n")

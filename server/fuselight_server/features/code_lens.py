@@ -15,7 +15,7 @@ from fuselight.report import Rung
 from fuselight_server.features import convert
 from fuselight_server.features.bench import lens as bench_lens
 from fuselight_server.features.kernels import lens as kernel_lens
-from fuselight_server.features.lens import LONGEST, STALE, Info, lens, shorten, with_state
+from fuselight_server.features.lens import LONGEST, Info, age, lens, shorten, with_state
 from fuselight_server.features.protocol import Encoded
 from fuselight_server.features.status import describe
 from fuselight_server.features.sync import NEEDS_FILE
@@ -256,7 +256,7 @@ def _numbers(result: CaptureResult, within: Span | None) -> str:
 
 def result_info(result: CaptureResult, within: Span | None = None) -> Info:
     """Say what a run found, for a lens: `2 graphs, 1 break, 3 recompilations`."""
-    return Info(_found(result, within), STALE if result.stale else "", DETAILS, result.key.name)
+    return Info(_found(result, within), age(result), DETAILS, result.key.name)
 
 
 def _found(result: CaptureResult, within: Span | None) -> str:
@@ -273,7 +273,7 @@ def summary(result: CaptureResult) -> str:
         text += f" - {inputs_words(result.report.inputs)}"
     if result.changes:
         text += f" - {first_of(result.changes)}"
-    return with_state(text, STALE if result.stale else "")
+    return with_state(text, age(result))
 
 
 def inputs_words(inputs: Inputs) -> str:

@@ -82,7 +82,7 @@ def clear_caches(server: Server, _arguments: tuple[Any, ...]) -> None:
     stores |= {
         Store.at(Path(folder.path)) for folder in server.state.folders.values() if folder.uri is not None
     }
-    stores |= {Store.of(Path(key.path)) for key in server.state.results if key.tier is not Tier.CAPTURE}
+    stores |= {Store.of(Path(key.path)) for key in server.state.results if key.name != PROGRAM}
     stores |= {Store.of(Path(one.path)) for one in server.state.documents.values() if one.runnable}
     server.state.drop(server.state.results)
     server.analysis.outcomes.show_changes()  # before the answer

@@ -135,13 +135,17 @@ def add_folders(server: Server, folders: Sequence[types.WorkspaceFolder]) -> Non
 
 
 async def start_folders(server: Server) -> None:
-    """Read the settings of every folder, and what the last `fuselight run` in it found."""
+    """Read the settings of every folder, and what earlier sessions and the last `fuselight run` in it found."""
     await pull(server)
-    await load_programs(server)
+    await load_results(server)
 
 
-async def load_programs(server: Server) -> None:
-    """Read what the last `fuselight run` in each folder found."""
+async def load_results(server: Server) -> None:
+    """Read what earlier sessions and the last `fuselight run` in each folder found."""
     for folder in list(server.state.folders.values()):
         if folder.uri is not None:
             await server.analysis.outcomes.load_program(Store.at(Path(folder.path)))
+            await server.analysis.stored.show(Store.at(Path(folder.path)))
+    for document in list(server.state.documents.values()):
+        if document.runnable:
+            await server.analysis.stored.show_for(document.path)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fuselight_server.formatting import format_moment
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fuselight_server.features.convert import PlainRange
+    from fuselight_server.results.target_result import TargetResult
 
 Lens = dict[str, Any]
 """`types.CodeLens` as it goes to the client."""
@@ -46,6 +49,13 @@ def shorten(text: str, longest: int = LONGEST) -> str:
     """Cut `text` where a lens ends."""
     line = " ".join(text[: 2 * longest].split())
     return line if len(line) <= longest else f"{line[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def age(result: TargetResult) -> str:
+    """Say that a result is of the text before an edit, or when an earlier session made it."""
+    if result.stale or not result.restored:
+        return STALE if result.stale else ""
+    return f"from {format_moment(result.restored)}"
 
 
 def with_state(text: str, state: str) -> str:

@@ -90,7 +90,7 @@ def trust(server: Server, params: TrustParams) -> None:
     """Answer `fuselight/trust`. Revoked trust ends every run; granted trust loads the last runs of the folders."""
     server.state.trusted = params.trusted
     if params.trusted:
-        server.spawn(configuration.load_programs(server), "reading the last runs")
+        server.spawn(configuration.load_results(server), "reading the last runs")
     else:
         server.spawn(server.analysis.restart(None), "stopping workers")
     server.ui.runs_changed()

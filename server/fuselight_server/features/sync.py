@@ -39,6 +39,9 @@ def _open(server: Server, item: types.TextDocumentItem) -> None:
         runnable=path is not None,
     )
     server.state.open(document)
+    if document.runnable:
+        server.analysis.outcomes.opened(document.path)
+        server.spawn(server.analysis.stored.show_for(document.path), "reading results of earlier sessions")
 
 
 def changed(server: Server, params: types.DidChangeTextDocumentParams) -> None:

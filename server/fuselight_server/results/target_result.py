@@ -57,6 +57,8 @@ class TargetResult:
     """Whether a file in `depends` was edited after the run began."""
     changed_files: set[str] = field(default_factory=set)
     """Files whose text differs from the text that ran."""
+    restored: str = ""
+    """When the run was made, in ISO 8601, if an earlier session made it. Empty for a run of this session."""
     moves: int = 0
     """How many edits have moved lines."""
 

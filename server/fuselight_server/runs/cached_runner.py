@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fuselight.protocol import Answer, GenerateRequest, Progress, Refused, RunRequest
 from fuselight_server.runs.kernel_cache import cache_of, keep
 from fuselight_server.runs.queue import Runner
+from fuselight_server.runs.stored_captures import stored_captures
 from fuselight_server.store import Store
 
 if TYPE_CHECKING:
@@ -61,5 +62,6 @@ class CachedRunner:
 
 
 def forget(store: Store) -> None:
-    """Remove the kernels that are kept in a store."""
+    """Remove the kernels and captures that are kept in a store."""
     cache_of(store).clear()
+    stored_captures(store).clear()

@@ -26,6 +26,7 @@ from fuselight_server.runs.queue import Job, OwnedWorker, Runner, Runs
 from fuselight_server.session.benchmarks import BenchmarkSession, SerializedRunner
 from fuselight_server.session.consent import Consent, folder_question, program_question
 from fuselight_server.session.intake import PROGRAM, ResultIntake
+from fuselight_server.session.stored_results import StoredResults
 from fuselight_server.session.throttle import PendingUntilConfigured, RunThrottle
 from fuselight_server.static.document import read_source
 
@@ -86,6 +87,7 @@ class Analysis:
         self._identity = 0
         self.outcomes = ResultIntake(state, face, generation=lambda: self.runs.generation)
         self.benches = BenchmarkSession(state, self.outcomes)
+        self.stored = StoredResults(state)
         self.runs = Runs(
             worker=self._worker,
             deliver=self._deliver,
@@ -438,6 +440,9 @@ class Analysis:
             await self.benches.accept(job, report)
         else:
             await self.outcomes.accept(job, report, request.overlays)
+            result = self._state.captures.get(job.key)
+            if result is not None and result.report is report:
+                await self.stored.keep(result)
 
     def _tell(self, text: str) -> None:
         """Say that an interpreter runs nothing; a client that can offer another one says it with the offer."""

@@ -94,6 +94,13 @@ class ResultIntake:
         for changes in self._changes.values():
             changes.append((path, change))
 
+    def opened(self, path: str) -> None:
+        """Apply the unsaved text that a file was opened with: results were compared with the file on disk."""
+        if any(path in one.depends for one in self._state.results.values()):
+            change = self._state.unsaved_change(path)
+            if change is not None:
+                self.edited(path, change)
+
     def has_text(self, path: str, source: SourceDocument) -> None:
         """Mark results current that ran the text which an open document has now."""
         self._state.compare_with_text(path, source)
@@ -150,7 +157,7 @@ class ResultIntake:
 
     async def _result(self, job: Job, report: Report, overlays: Mapping[str, str]) -> TargetResult:
         """Make the result of a report, off the event loop: a report of a thousand kernels takes seconds."""
-        thresholds = _thresholds(self._state.folder_of(job.key.path).settings)
+        thresholds = thresholds_of(self._state.folder_of(job.key.path).settings)
         if job.key.tier is Tier.KERNELS:
             return await asyncio.to_thread(kernel_result_of, job.key, job.generation, report, thresholds)
         made = await asyncio.to_thread(
@@ -185,7 +192,7 @@ class ResultIntake:
     def rederive(self) -> None:
         """Make the findings of every report again, after a change of the thresholds."""
         for key, result in self._state.results.items():
-            thresholds = _thresholds(self._state.folder_of(key.path).settings)
+            thresholds = thresholds_of(self._state.folder_of(key.path).settings)
             if isinstance(result, (CaptureResult, KernelResult)):
                 result.shown.derive(thresholds, self._state.read_line)
                 self._state.mark_findings(result.paths())
@@ -240,14 +247,14 @@ class ResultIntake:
             self._state.drop_file(key.path)
             return
         made = await asyncio.to_thread(
-            findings, report, thresholds=_thresholds(folder.settings), read_line=line_reader({})
+            findings, report, thresholds=thresholds_of(folder.settings), read_line=line_reader({})
         )
         if self._reading[key] is not mine:
             return
         written = store.report_path.stat().st_mtime if store.report_path.exists() else time.time()
         result = capture_result_of(key, self._generation(), report, made)
         for live in result.own:
-            if _modified(live.finding.span.path) > written:
+            if modified(live.finding.span.path) > written:
                 live.place.edited = result.stale = True
                 result.mark_changed(live.finding.span.path)
         self._state.accept(result)
@@ -262,7 +269,8 @@ class ResultIntake:
         return stores.get(max((root for root in stores if within(path, root)), key=len, default=""))
 
 
-def _thresholds(settings: Settings) -> Thresholds:
+def thresholds_of(settings: Settings) -> Thresholds:
+    """Return from where on something is a finding."""
     return Thresholds(
         guard_count=settings.guards.warn_count,
         guard_us=settings.guards.warn_microseconds,
@@ -285,7 +293,8 @@ def line_reader(overlays: Mapping[str, str]) -> Callable[[str, int], str | None]
     return read_line
 
 
-def _modified(path: str) -> float:
+def modified(path: str) -> float:
+    """Return when a file was written, in seconds since the epoch; 0 where it cannot be read."""
     try:
         return Path(path).stat().st_mtime
     except OSError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight.report import Tier
-from fuselight_server.features.lens import LONGEST, STALE, Info, shorten, with_state
+from fuselight_server.features.lens import LONGEST, Info, age, shorten, with_state
 from fuselight_server.formatting import format_count, format_line_ranges
 from fuselight_server.kernels import SourceLine
 from fuselight_server.measured import words
@@ -45,9 +45,7 @@ def measured_key(snapshot: Snapshot, target: str) -> Key:
 def target_info(result: MeasuredResult, *, is_running: bool, running: str) -> Info:
     """Say what was measured of a target: `eager 12.3 ms, default 4.1 ms (3.0×)`."""
     shown = result.shown
-    state = (
-        running if is_running and result.unfinished else result.unfinished or (STALE if shown.stale else "")
-    )
+    state = running if is_running and result.unfinished else result.unfinished or age(shown)
     measured = shown.report.measured
     if result.unfinished == STILL_RUNNING and not result.has_data:
         return Info(first_calls(measured.configurations if measured else (), 2), state, SHOW)
@@ -81,7 +79,7 @@ def _nothing(result: MeasuredResult) -> str:
 
 def caveats(result: MeasuredResult) -> str:
     """Say why a result is not final, and that it is not of the current text."""
-    return with_state(with_state("", result.unfinished), STALE if result.stale else "")
+    return with_state(with_state("", result.unfinished), age(result))
 
 
 def standing(snapshot: Snapshot) -> list[MeasuredResult]:

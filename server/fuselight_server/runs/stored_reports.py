@@ -1,0 +1,151 @@
+"""Reports in a folder of the workspace's store, each with what it takes to know that its sources are unchanged.
+
+Invariant: the number and size of the files are bounded, the oldest go first; a damaged file is removed and counts as
+missing. No link is followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import time
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fuselight.codec import DecodeError, decode, encode
+from fuselight.report import Report, data_key
+from fuselight_server.files import read_regular
+from fuselight_server.store import check_not_a_link, files_of, is_own, read_gzip, write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNREADABLE = (OSError, EOFError, zlib.error, ValueError, DecodeError, RecursionError)
+"""What reading a damaged report raises."""
+
+
+@dataclass(frozen=True)
+class StoredReport:
+    """One file of the folder."""
+
+    report: Report
+    libraries: dict[str, tuple[int, int]]
+    """Installed files that code came from: size and time of writing, nanoseconds."""
+
+    def changed_file(self, texts: Mapping[str, str]) -> str | None:
+        """Return the first file that is not as it ran: by its hash, or by its stamp for an installed file.
+
+        `texts` are used in place of the files on disk.
+        """
+        return _changed(self.report, texts) or _replaced(self.libraries)
+
+
+@dataclass(frozen=True)
+class StoredReports:
+    """One folder of reports. Nothing is created before a report is kept."""
+
+    folder: Path
+    most: int
+    """Reports that are kept."""
+    most_bytes: int
+    """Size of all of them on disk."""
+    most_seconds: float = float("inf")
+    """Age from which a report is removed."""
+
+    def files(self) -> list[Path]:
+        """Return the files that are within the bounds, the newest first."""
+        return self._sorted()[0]
+
+    def path(self, name: str) -> Path:
+        """Return the file of a report."""
+        return self.folder / f"{name}.json.gz"
+
+    def read(self, path: Path) -> StoredReport:
+        """Read a file, and remove it if it is damaged. Raises one of UNREADABLE."""
+        try:
+            stored: StoredReport = decode(StoredReport, json.loads(read_gzip(path, self.most_bytes)))
+            if any(not 0 <= one.frame < len(stored.report.frames) for one in stored.report.compiles):
+                raise ValueError("a compile of no frame")
+        except FileNotFoundError:
+            raise
+        except UNREADABLE:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            raise
+        return stored
+
+    def keep(self, name: str, report: Report) -> None:
+        """Replace the report of this name. Raises OSError."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_not_a_link(self.folder)
+        stored = encode(StoredReport(report, _libraries(report)))
+        data = json.dumps(stored, separators=(",", ":")).encode("utf-8", "surrogateescape")
+        write_whole(self.path(name), gzip.compress(data, compresslevel=1))
+        for path in self._sorted()[1]:
+            path.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Remove every report."""
+        for path in files_of(self.folder, "*.json.gz"):
+            path.unlink(missing_ok=True)
+        if is_own(self.folder):
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
+
+    def _sorted(self) -> tuple[list[Path], list[Path]]:
+        """Return the files within the bounds, the newest first, and the others."""
+        found = []
+        for path in files_of(self.folder, "*.json.gz"):
+            with contextlib.suppress(OSError):  # another window removes its oldest
+                found.append((path.stat().st_mtime, path.stat().st_size, path))
+        kept: list[Path] = []
+        others: list[Path] = []
+        total = 0
+        for written, size, path in sorted(found, reverse=True):
+            total += size
+            fits = len(kept) < self.most and total <= self.most_bytes
+            (kept if fits and time.time() - written < self.most_seconds else others).append(path)
+        return kept, others
+
+
+def _changed(report: Report, texts: Mapping[str, str]) -> str | None:
+    """The first file whose text is not the one that ran."""
+    for path, key in report.files.items():
+        text = texts.get(path)
+        try:
+            data = read_regular(path) if text is None else text.encode("utf-8", "surrogatepass")
+        except OSError:
+            return path
+        if data_key(data) != key:
+            return path
+    return None
+
+
+def _libraries(report: Report) -> dict[str, tuple[int, int]]:
+    """Return the state of the installed files whose lines were compiled: an upgrade rewrites them."""
+    paths = {frame.location.path for frame in report.frames}
+    paths |= {
+        at.path
+        for graph in report.generated
+        for kernel in graph.kernels
+        for operator in kernel.operators
+        for at in operator.stack
+    }
+    stamps = {path: _stamp(path) for path in sorted(paths - report.files.keys())}
+    return {path: stamp for path, stamp in stamps.items() if stamp is not None}
+
+
+def _replaced(libraries: Mapping[str, tuple[int, int]]) -> str | None:
+    """The first file that is another one by now."""
+    return next((path for path, stamp in libraries.items() if _stamp(path) != stamp), None)
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns

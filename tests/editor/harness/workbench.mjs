@@ -108,6 +108,12 @@ export function workbench(page) {
       await palette.locator(".monaco-list-row", { hasText: title }).first().click();
       await palette.waitFor({ state: "hidden" });
     },
+    /** The first entry with `text` of the list with this title: until it is filled, the last list's entries are in it. */
+    async choose(title, text) {
+      const list = page.locator(".quick-input-widget", { hasText: title });
+      await list.locator(".monaco-list-row", { hasText: text }).first().click();
+      await list.waitFor({ state: "hidden" });
+    },
     /** A file of the workspace, into the group that has the focus. */
     async openFile(name) {
       await editor.click();

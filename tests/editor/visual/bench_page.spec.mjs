@@ -156,7 +156,7 @@ test("what is said of another configuration does not stand below the name of thi
   const verdict = texts.map((text, index) => ({ text, place: null, configuration: named[index] }));
   await draw(measured({}, { configurations, verdict }));
   const said = page.getByRole("region", { name: "Verdict" }).locator("p, li");
-  const about = "What is to be seen of default:";
+  const about = "Details for default:";
   await expect(said).toHaveText([texts[0], texts[2], about, texts[1]]);
 });
 

@@ -179,7 +179,7 @@ test("the graphs of a target, as a picture and as a tree", async ({ session }) =
     await view.command("Fuselight: Show Graphs");
     await expect(graphs.getByRole("heading", { name: "Graphs of long" })).toBeVisible();
     await expect(box(/^Graph 0\/0 to \d+\/0 × \d+: long/)).toBeVisible();
-    await expect(box(/^Graph break GB0025 × \d+: asked for.*32 lines, 7 to 69/)).toBeVisible();
+    await expect(box(/^Graph break GB0025 × \d+: requested by.*32 lines, 7 to 69/)).toBeVisible();
     await view.screenshot("graphs-folded");
   });
 });

@@ -29,10 +29,10 @@ TEXT = """\
 
 <!-- Written by scripts/devices_page.py from compiler/fuselight/devices/: change that, then run the script. -->
 
-Fuselight generates and estimates kernels for a target device, which this machine need not have. `fuselight.device`
-selects it by the key below, the product name or the driver's name; case and spaces do not matter. **Fuselight: Choose
-Target Device** lists all devices. `auto` is this machine's GPU, or `{fallback}` if there is none. For a GPU of this
-machine, Fuselight uses the driver's figures; rates are always the published ones.
+Fuselight generates and estimates kernels for a target device, present on this machine or not. Set `fuselight.device` to
+a key of this table, a product name or a driver's name; case and spaces do not matter. **Fuselight: Choose Target Device**
+lists all devices. `auto` selects this machine's GPU, or `{fallback}` without one. For a GPU of this machine, Fuselight uses
+the driver's figures. Rates are always the published ones.
 
 | key | the driver's name | arch | SMs | clock, MHz | memory, GB | GB/s | L2, MB |
 |---|---|---|---|---|---|---|---|
@@ -40,22 +40,22 @@ machine, Fuselight uses the driver's figures; rates are always the published one
 
 ## Rates
 
-Dense TFLOP/s (TOP/s for `i8`), as published, through tensor cores where there are any for the dtype. Data sheets that
-give rates with sparsity only are halved. Where accumulation in FP16 is faster, as on GeForce cards, the rate here is
-that with FP32 accumulation, which is how PyTorch multiplies matrices. A dtype with no rate has no unit on the device.
+Published dense TFLOP/s (TOP/s for `i8`), with tensor cores if the device has them for the dtype. Rates that are published
+only with sparsity are halved. Rates are those with FP32 accumulation, which PyTorch uses to multiply matrices; some devices,
+such as GeForce cards, are faster with FP16 accumulation. An empty cell means that the device has no unit for the dtype.
 
 | key | {dtypes} |
 |---|{dtype_rules}|
 {rates}
 
-## What a multiprocessor holds
+## Limits of a multiprocessor
 
-| key | shared memory, KiB | of one block, KiB | registers | threads | blocks | warp |
+| key | shared memory, KiB | per block, KiB | registers | threads | blocks | warp |
 |---|---|---|---|---|---|---|
 {limits}
 
-For NVIDIA's these follow from the compute capability: CUDA C++ Programming Guide, "Technical Specifications per
-Compute Capability". The L2 of an MI300X is that of its 8 dies together.
+NVIDIA's limits follow from the compute capability (CUDA C++ Programming Guide, "Technical Specifications per Compute
+Capability"). The L2 of an MI300X is the sum over its 8 dies.
 
 ## Estimates
 
@@ -66,29 +66,27 @@ An estimate, marked with `~`, is the likely time of one launch in microseconds:
 ```
 
 `memory` is the bytes read and written divided by the memory bandwidth; `compute` is the FLOPs divided by the dtype's
-rate. Loads and arithmetic overlap in part, so the total is longer than the longer of the two and less than their sum.
-Unknown figures are left out; without any figure there is no estimate, as on `cpu`. The estimate also names what
-limits the kernel: `memory`, `compute`, or `launch` if neither takes longer than {launch} microseconds.
+rate. Loads and arithmetic overlap partly, so the total is between the longer of the two and their sum. Unknown figures are
+omitted; a device without figures, such as `cpu`, has no estimates. The estimate also names what limits the kernel:
+`memory`, `compute`, or `launch` if neither takes longer than {launch} microseconds.
 
-The figures are of kernels measured on an H200 with torch 2.11: large kernels reach about {bandwidth:.0%} of its
-bandwidth and {rate:.0%} of its rates, and the shortest kernel takes {launch} microseconds in a CUDA graph. Of 288
-kernels of the six models that these were chosen by, half come within 12% of their estimate; of 334 kernels of six other
-models, half within 32%.
+The constants come from kernels measured on an H200 with torch 2.11: large kernels reach about {bandwidth:.0%} of its
+bandwidth and {rate:.0%} of its rates, and the shortest kernel takes {launch} microseconds in a CUDA graph. The median error
+is 12% over the 288 kernels of the six models used for calibration, and 32% over 334 kernels of six other models.
 
-What an estimate is not:
+An estimate has these limits:
 
-- **No measurement of another device.** All others are assumed to reach the same parts of their own rates, and to launch
-  as fast.
-- **No bound.** Some kernels take 2 to 100 times as long: small attention, depthwise convolutions, `topk` and sorting,
-  pointwise kernels with much `erf` or `tanh` (only matrix multiplications, convolutions and attention have FLOPs here),
-  and reductions that loop. Kernels that find their data in the cache can be faster.
-- **Not the host's time.** Launching from Python costs more than the kernel, unless CUDA graphs are used.
+- **Other devices are not measured.** They are assumed to reach the same shares of their own rates, and to launch as fast.
+- **It is not a bound.** Some kernels take 2 to 100 times as long: small attention, depthwise convolutions, `topk` and
+  sorting, pointwise kernels with many `erf` or `tanh` (only matrix multiplications, convolutions and attention count
+  FLOPs), and reductions that loop. Kernels that find their data in the cache can be faster.
+- **It excludes the host's time.** A launch from Python takes longer than a small kernel, unless CUDA graphs are used.
 
 [`fuselight bench`](bench.md) measures the real times on this machine's device.
 
 ## A device of your own
 
-`fuselight.devices` adds to these, or replaces one of the same key:
+`fuselight.devices` adds devices, or replaces those with the same key:
 
 ```json
 "fuselight.devices": {{
@@ -96,9 +94,8 @@ What an estimate is not:
 }}
 ```
 
-`like` gives every figure that is not written. Without it, `backend` (`cuda`, `hip`, `cpu`), `arch` (`"9.0"`,
-`"gfx942"`), `multiprocessors` and `bandwidthGbs` are needed. The keys are {keys}; `tflops` is an object by dtype, with
-the dtypes above.
+`like` supplies the figures that you omit. Without `like`, `backend` (`cuda`, `hip`, `cpu`), `arch` (`"9.0"`, `"gfx942"`),
+`multiprocessors` and `bandwidthGbs` are required. The keys are {keys}; `tflops` maps the dtypes above to rates.
 
 ## Sources
 

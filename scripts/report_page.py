@@ -22,50 +22,49 @@ INTRODUCTION = """\
 
 {module}
 
-## Reading one
+## How to read a report
 
-* It is JSON: a dataclass is an object with the field names below, a tuple is a list, an enum is its value.
-* A field that is not there has the default given here; readers ignore fields that they do not
-  know. So an older reader can read a newer report of the same `schema`, and a newer reader an older report. This page
-  describes schema {schema}.
-* `fuselight run` keeps its last report in the workspace's `.fuselight/` folder. It holds paths and source lines of
-  yours: treat it like the source.
-* `fuselight check --format json` prints [findings](#the-json-of-check), which are made from a report.
+* A report is JSON: a dataclass is an object with the field names below, a tuple is a list, an enum is its value.
+* A missing field has the default given here, and readers ignore unknown fields. An older reader can therefore read a newer
+  report of the same `schema`, and a newer reader an older report. This page describes schema {schema}.
+* `fuselight run` stores its last report in the workspace's `.fuselight/` folder. A report contains paths and lines of your
+  source: treat it like the source.
+* `fuselight check --format json` prints [findings](#the-json-of-check), which are derived from a report.
 
-## The whole
+## The top level
 """
 
 
 CHECK = """\
 ## The JSON of check
 
-`fuselight check --format json` prints one object: `schema` (1; within it no key is renamed or taken away), `findings`,
+`fuselight check --format json` prints one object: `schema` (1; no key of a schema is renamed or removed), `findings`,
 `targets` and `problems`. Lines and columns are 1-based and count characters, unlike those of a report; the end column
-is the one after the last character. What is not known is null.
+is the one after the last character. Unknown values are null.
 
 | in `findings` | |
 |---|---|
-| `path`, `line`, `column`, `end_line`, `end_column` | the place, on your own lines |
-| `code` | torch's `GB....` or one of ours, [`FL...`](findings) |
+| `path`, `line`, `column`, `end_line`, `end_column` | the location, in your code |
+| `code` | torch's `GB....` or Fuselight's [`FL...`](findings) |
 | `severity` | `error`, `warning`, `information` or `hint` |
-| `title`, `message` | one line, and the whole explanation |
-| `target`, `tier`, `inputs` | what was run, how far (see [Tier](#tier)) and with which inputs |
-| `count` | how often the same cause was met on this line |
-| `related` | other places, each with a `message`: the calls that led there, the earlier compile, ... |
-| `cost`, `hints` | what it costs, and what to do: lists of sentences |
-| `gb_ids` | every id of torch's that is part of it |
+| `title`, `message` | one line, and the full explanation |
+| `target`, `tier`, `inputs` | the target, the [tier](#tier) and the inputs of the run |
+| `count` | how often the same cause occurred on this line |
+| `related` | other locations, each with a `message`: the calls that lead there, the earlier compile, ... |
+| `cost`, `hints` | lists of sentences: what it costs, and what to do |
+| `gb_ids` | all of torch's ids that the finding covers |
 | `link` | the page of the code |
-| `torch` | the version that said so |
+| `torch` | the version that reported it |
 
 | in `targets` | |
 |---|---|
-| `path`, `name`, `line`, `kind`, `tier` | what was run; the name is `__main__` for a file's own main block |
-| `rung`, `calls` | where the inputs came from ([inputs.md](inputs.md)), and the calls that were made |
-| `graphs`, `breaks`, `operators`, `recompilations` | as the lens counts them: a graph once, however often compiled |
+| `path`, `name`, `line`, `kind`, `tier` | the target; `name` is `__main__` for the file's `__main__` block |
+| `rung`, `calls` | the source of the inputs ([inputs.md](inputs.md)), and the calls |
+| `graphs`, `breaks`, `operators`, `recompilations` | the counts of the lens: a recompiled graph counts once |
 | `python`, `torch` | the versions of the interpreter that ran it |
-| `seconds` | by phase |
+| `seconds` | seconds by phase |
 
-A problem has `stage`, `what` could not be determined, `why`, and the `target` it was met in.
+A problem has the `stage`, `what` could not be determined, `why`, and the `target` in which it occurred.
 """
 
 

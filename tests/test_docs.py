@@ -122,9 +122,19 @@ def test_the_page_of_measuring_has_the_numbers_of_the_code() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = re.findall(r"\]\((?!https?:|#|command:)([^)#\s]+)", page.read_text(encoding="utf-8"))
-    missing = [target for target in targets if not (page.parent / target).exists()]
+    links = re.findall(
+        r"\]\((?!https?:|command:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text(encoding="utf-8")
+    )
+    missing = [target for target, _ in links if not (page.parent / target).exists()]
     assert not missing
+    anchors = [(page.parent / target if target else page, anchor) for target, anchor in links if anchor]
+    assert [(at.name, anchor) for at, anchor in anchors if anchor not in _anchors(at)] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and VS Code build them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_make_targets_that_the_pages_name_exist() -> None:

@@ -18,9 +18,8 @@ from fuselight_server.features.commands import clear_caches
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams, written
 from fuselight_server.measured.history import run_of
-from fuselight_server.measured.page import body, places_of
+from fuselight_server.measured.page import View, body, places_of
 from fuselight_server.measured.planning import history_of
-from fuselight_server.measured.view import View
 from fuselight_server.session.state import Folder
 from tests.support.bench_desk import LINE, TEXT, Desk, found, measured
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong

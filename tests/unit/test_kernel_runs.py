@@ -38,7 +38,7 @@ from fuselight.report import (
     text_key,
 )
 from fuselight_server.features.kernels.lens import total
-from fuselight_server.runs.cached_runner import CachedRunner, forget
+from fuselight_server.runs.kernel_cache import CachedRunner, forget
 from fuselight_server.runs.keys import Key
 from fuselight_server.session.analysis import Analysis
 from fuselight_server.session.state import Document, Folder, State

@@ -27,7 +27,7 @@ from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.targets import report_each
 from fuselight_server.cli.terminal import print_error, progress_line, standard_output
 from fuselight_server.finding import Severity
-from fuselight_server.findings.failure_report import failure_report
+from fuselight_server.findings.failures import failure_report
 from fuselight_server.measured.exports import (
     NotBuiltError,
     NotReadError,

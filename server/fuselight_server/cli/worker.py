@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fuselight.protocol import Answer
 from fuselight.report import Culprit, Failure
 from fuselight_server.cli.terminal import standard_error
-from fuselight_server.findings.failure_report import failure_report
+from fuselight_server.findings.failures import failure_report
 from fuselight_server.interpreters import InterpreterChoice, NoInterpreterError, choose
 from fuselight_server.measured.timing_stats import has_times
 from fuselight_server.store import project_root

@@ -16,7 +16,7 @@ from fuselight_server.features.markdown import code_block, code_span
 from fuselight_server.features.server import installed
 from fuselight_server.formatting import format_count
 from fuselight_server.measured import history
-from fuselight_server.runs.cached_runner import forget
+from fuselight_server.runs.kernel_cache import forget
 from fuselight_server.session.intake import PROGRAM
 from fuselight_server.session.target_device import offered
 from fuselight_server.store import Store

@@ -12,7 +12,7 @@ from lsprotocol import types
 from fuselight_server.features import convert
 from fuselight_server.features.protocol import MEASURED_CHANGED
 from fuselight_server.files import within
-from fuselight_server.measured.renamed_history import take_along
+from fuselight_server.measured.history import take_along
 from fuselight_server.store import FOLDER, REPORT, Store
 
 if TYPE_CHECKING:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.findings.break_traffic import boundary_findings
 from fuselight_server.findings.breaks import break_findings
 from fuselight_server.findings.context import Context, Thresholds
-from fuselight_server.findings.copy_kernels import copy_findings
 from fuselight_server.findings.failures import code_of, failure_findings
 from fuselight_server.findings.guards import guard_findings
-from fuselight_server.findings.kernels import kernel_findings
+from fuselight_server.findings.kernels import (
+    boundary_findings,
+    copy_findings,
+    kernel_findings,
+    region_findings,
+)
 from fuselight_server.findings.measured import measured_findings
 from fuselight_server.findings.not_compiled import not_compiled_findings
 from fuselight_server.findings.notes import note_findings
 from fuselight_server.findings.recompilations import recompilation_findings
-from fuselight_server.findings.repeated_blocks import region_findings
 from fuselight_server.findings.specializations import specialization_findings
 from fuselight_server.findings.static import apply_ignores, of_capture, of_measured, static_findings
 

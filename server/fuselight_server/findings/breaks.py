@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.finding import Related, Severity, Span
 from fuselight_server.findings.break_texts import first_step, title_of
 from fuselight_server.findings.context import is_machinery, span_of, trail
-from fuselight_server.findings.text import compose, paragraphs, place, plain, sentence
+from fuselight_server.findings.text import paragraphs, place, plain, sentence
 from fuselight_server.formatting import format_count, format_list
 
 if TYPE_CHECKING:
@@ -67,37 +67,34 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     # The record with the longest traced stack tells the most: it is the one that was inlined from furthest
     # out.
     one, home = max(group, key=lambda item: (item[1] is not None, len(item[0].stack)))
-    ids = [gb_id for gb_id in one.ids if gb_id]
     code = (one.ids[0] if one.ids else None) or _NO_ID
     explanation = paragraphs(one.explanation) or plain(one.reason)
     broke = _broke(one)
     librarys = code in ASKED_FOR and broke is not None and not context.is_user_file(broke.path)
-    hints = () if librarys else _hints(one)
-    cost = tuple(_costs(context, [item[0] for item in group]))
     what = title_of(
         one.ids[0] if one.ids else None, one.types[0] if one.types else one.reason, one.explanation
     )
     if librarys and broke is not None:
         what = _asked_by(broke)
-    inside, span = "", span_of(home) if home else context.target_span()
+    inside, span = "", None
     if broke is not None and home is not None and not context.is_user_file(broke.path):
         inside = f"The break is inside a library, at {place(broke)}; this call led there."
-        span = _called_name(context, home) or span
-    title = f"graph break: {what}"
+        span = _called_name(context, home)
     return context.finding(
         code,
-        severity=Severity.INFORMATION if code in ASKED_FOR else None,
-        title=title,
-        message=compose(
-            "" if librarys else sentence(explanation), inside, _chain(one), cost=cost, hints=hints
-        ),
+        f"graph break: {what}",
+        "" if librarys else sentence(explanation),
+        inside,
+        _chain(one),
+        at=home,
         span=span,
+        severity=Severity.INFORMATION if code in ASKED_FOR else None,
+        cost=_costs(context, [item[0] for item in group]),
+        hints=() if librarys else _hints(one),
         call=one.call,
-        hints=hints,
         related=_related(context, one, home),
         count=_repeats([item[0] for item in group]),
-        gb_ids=tuple(dict.fromkeys(gb_id for gb_id in ids if gb_id != code)),
-        cost=cost,
+        gb_ids=tuple(dict.fromkeys(gb_id for gb_id in one.ids if gb_id and gb_id != code)),
     )
 
 

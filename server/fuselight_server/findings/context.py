@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.report import Location, is_user_file
 from fuselight_server.finding import Finding, Related, Severity, Span
 from fuselight_server.findings import catalogue
-from fuselight_server.findings.text import inputs_line
+from fuselight_server.findings.text import compose, inputs_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -92,21 +92,29 @@ class Context:
     def finding(
         self,
         code: str,
-        *,
         title: str,
-        message: str,
-        span: Span,
+        *text: str,
+        at: Location | None = None,
+        span: Span | None = None,
+        cost: Iterable[str] = (),
+        hints: Iterable[str] = (),
         call: int | None = None,
         severity: Severity | None = None,
         **more: Any,
     ) -> Finding:
-        """A finding with the fields that come from the report filled in."""
+        """A finding with the fields that come from the report filled in; its message has `text`, `cost` and `hints`.
+
+        It is at `span`, else at the line `at`, else at the target.
+        """
+        cost, hints = tuple(cost), tuple(hints)
         return Finding(
             code=code,
             severity=catalogue.severity(code) if severity is None else severity,
             title=title,
-            message=message,
-            span=span,
+            message=compose(*text, cost=cost, hints=hints),
+            span=span or (span_of(at) if at is not None else self.target_span()),
+            cost=cost,
+            hints=hints,
             tier=self.report.tier,
             target=self.report.target.name or "__main__",
             inputs=inputs_line(self.report.inputs, call),

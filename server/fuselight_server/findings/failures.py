@@ -6,21 +6,24 @@ message.
 
 from __future__ import annotations
 
+import platform
 import re
 from typing import TYPE_CHECKING
 
-from fuselight.report import Culprit, Rung
+from fuselight.report import Culprit, Report, Rung, TargetRef, Versions
 from fuselight_server.finding import Related, Span
 from fuselight_server.findings.break_texts import first_step, title_of
 from fuselight_server.findings.context import span_of, trail
-from fuselight_server.findings.text import compose, place, plain
+from fuselight_server.findings.text import place, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fuselight.protocol import RunRequest
     from fuselight.report import Failure, Location
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
+
 
 _LONGEST_TITLE = 300
 _HIGHER_ORDER = "UncapturedHigherOrderOpError"
@@ -100,7 +103,6 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
     failure = group[0]
     code, home = code_of(failure), _home(context, group[0])
     steps = first_step(failure.gb_id) if code == "FL404" else ()
-    hints = (*steps, _next_step(context, code, failure))
     span = span_of(home) if home else _elsewhere(context, failure)
     related = list(trail(failure.stack, without=home, verb="in"))
     if failure.directive_line is not None and failure.kind != "inputs":
@@ -109,11 +111,11 @@ def _finding(context: Context, group: list[Failure]) -> Finding:
             related.append(Related(directive, "with the inputs of this directive"))
     return context.finding(
         code,
-        title=_title(code, failure),
-        message=compose(_said(code, failure, home), hints=hints),
+        _title(code, failure),
+        _said(code, failure, home),
         span=span,
         call=failure.call,
-        hints=hints,
+        hints=(*steps, _next_step(context, code, failure)),
         related=tuple(related),
         count=len(group),
         gb_ids=(failure.gb_id,) if failure.gb_id else (),
@@ -222,3 +224,27 @@ _PHASES = {
     "report": "writing the report",
     "backward": "running backward",
 }
+
+
+def failure_report(
+    request: RunRequest, failure: Failure, versions: Versions | None, *, executable: str = ""
+) -> Report:
+    """A report, of the tier that was requested, with one failure. `versions` is None where no worker said hello."""
+    if versions is None:
+        versions = Versions(
+            python="",
+            torch=None,
+            triton=None,
+            fuselight="",
+            platform=platform.platform(),
+            executable=executable,
+        )
+    target = request.target
+    return Report(
+        versions=versions,
+        target=TargetRef(path=target.path, name=target.name, line=target.line, kind=target.kind),
+        tier=request.tier,
+        generation=request.generation,
+        failures=(failure,),
+        roots=request.roots,
+    )

@@ -10,8 +10,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Related, Span
-from fuselight_server.findings.context import span_of
-from fuselight_server.findings.text import compose
 from fuselight_server.formatting import format_count, format_time
 
 if TYPE_CHECKING:
@@ -60,24 +58,19 @@ def _finding(context: Context, compiled: Compile, frame: Frame) -> Finding:
         facts.append(format_count(compiled.guard_count, "guard"))
     if compiled.guard_us is not None:
         facts.append(f"{format_time(compiled.guard_us)} to check them")
-    hints = (
-        "Reduce guards: pass varying values as tensors, and keep configuration in a few plain attributes",
-        "If modules and parameters never change, consider torch.compiler.skip_guard_on_all_nn_modules_unsafe",
-    )
-    cost = (f"{facts[-1] if compiled.guard_us is not None else 'all guards are checked'} at every call",)
+    checks = facts[-1] if compiled.guard_us is not None else "all guards are checked"
     return context.finding(
         "FL203",
-        title=f"`{frame.function}` has {' and takes '.join(facts)}",
-        message=compose(
-            "torch checks all guards before each call of the compiled code.",
-            cost=cost,
-            hints=hints,
+        f"`{frame.function}` has {' and takes '.join(facts)}",
+        "torch checks all guards before each call of the compiled code.",
+        at=home,
+        cost=(f"{checks} at every call",),
+        hints=(
+            "Reduce guards: pass varying values as tensors, and keep configuration in a few plain attributes",
+            "If modules and parameters never change, consider torch.compiler.skip_guard_on_all_nn_modules_unsafe",
         ),
-        span=span_of(home) if home else context.target_span(),
         call=compiled.call,
-        hints=hints,
         related=tuple(_lines(context, compiled)),
-        cost=cost,
     )
 
 

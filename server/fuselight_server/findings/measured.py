@@ -6,12 +6,12 @@ the spread of both times carries it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight.report import Location
-from fuselight_server.finding import Related
-from fuselight_server.findings.context import span_of, trail
-from fuselight_server.findings.text import compose, sentence
+from fuselight_server.finding import Related, Span
+from fuselight_server.findings.context import trail
+from fuselight_server.findings.text import sentence
 from fuselight_server.measured.causes import Cause
 from fuselight_server.measured.page import accuracy_words
 from fuselight_server.measured.timing_stats import compiled_of
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from fuselight.report import Accuracy, MeasuredConfiguration
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
-    from fuselight_server.measured.causes import Statement
 
 _ACCURACY_HINTS = (
     "Try `torch._inductor.config.emulate_precision_casts = True`, or float32, to rule out rounding",
@@ -55,17 +54,13 @@ def _wrong(context: Context, one: MeasuredConfiguration, accuracy: Accuracy) -> 
     first = f" in `{accuracy.first_operator}`" if home and accuracy.first_operator else ""
     return context.finding(
         "FL801",
-        title=f"results of `{one.name}` differ from eager{first}",
-        message=compose(
-            sentence(f"`{one.name}`: {accuracy_words(accuracy)}"),
-            "This is the first line whose operators return different results." if home else "",
-            cost=worst,
-            hints=_ACCURACY_HINTS,
-        ),
-        span=span_of(home) if home else context.target_span(),
+        f"results of `{one.name}` differ from eager{first}",
+        sentence(f"`{one.name}`: {accuracy_words(accuracy)}"),
+        "This is the first line whose operators return different results." if home else "",
+        at=home,
+        cost=worst,
         hints=_ACCURACY_HINTS,
         related=trail(accuracy.first, without=home, verb="in"),
-        cost=tuple(worst),
     )
 
 
@@ -76,17 +71,15 @@ def _figure(value: float | None) -> str:
 def _slower(context: Context, one: MeasuredConfiguration) -> Finding:
     headline, *rest = verdict(context.report)
     causes = [each for each in rest if each.cause not in _HEADLINES]
-    return context.finding(
+    found = context.finding(
         "FL802",
-        title=f"`{one.name}` is slower than eager",
-        message=compose(f"{headline.text}.", *(sentence(each.text) for each in causes)),
-        span=context.target_span(),
-        related=tuple(_related(each) for each in causes if each.place is not None),
-        cost=(headline.text,),
+        f"`{one.name}` is slower than eager",
+        f"{headline.text}.",
+        *(sentence(each.text) for each in causes),
+        related=tuple(
+            Related(Span(each.place.path, each.place.line), each.text)
+            for each in causes
+            if each.place is not None
+        ),
     )
-
-
-def _related(each: Statement) -> Related:
-    place = each.place
-    at = Location(place.path, place.line) if place is not None else Location("", 1)
-    return Related(span_of(at), each.text)
+    return replace(found, cost=(headline.text,))  # the message begins with it

@@ -15,7 +15,7 @@ from fuselight_server.findings.context import span_of, trail
 from fuselight_server.findings.guard_causes import advice
 from fuselight_server.findings.recompilations import difference_of
 from fuselight_server.findings.resume_functions import in_the_users_words, nearest
-from fuselight_server.findings.text import compose, place, plain, sentence
+from fuselight_server.findings.text import place, plain, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +117,6 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     )
     name = plain(one.function) or "this function"
     stopped = _stopped(context, one) if one.kind in _LIMITS else None
-    hints = _hints(context, one, stopped)
     partly = _partly(context, one)
     title = _TITLES[one.kind].format(name)
     if partly:
@@ -137,23 +136,19 @@ def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     asked_for = one.kind is Kind.SKIPPED and all(item.gb_id in ASKED_FOR for item in group)
     return context.finding(
         _CODES[one.kind],
+        title,
+        sentence(title_of(one.gb_id, one.reason, one.reason)),
+        f"The call that exceeded it: {difference_of(stopped)}."
+        if stopped and difference_of(stopped) not in one.reason
+        else "",
+        at=home,
         severity=Severity.INFORMATION if asked_for else None,
-        title=title,
-        message=compose(
-            sentence(title_of(one.gb_id, one.reason, one.reason)),
-            f"The call that exceeded it: {difference_of(stopped)}."
-            if stopped and difference_of(stopped) not in one.reason
-            else "",
-            cost=cost,
-            hints=hints,
-        ),
-        span=span_of(home) if home else context.target_span(),
+        cost=cost,
+        hints=_hints(context, one, stopped),
         call=one.call,
-        hints=hints,
         related=tuple(related),
         count=len(group),
         gb_ids=tuple(dict.fromkeys(item.gb_id for item in group if item.gb_id)),
-        cost=cost,
     )
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fuselight_server.findings.context import span_of
-from fuselight_server.findings.text import compose, plain, sentence
+from fuselight_server.findings.text import plain, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +36,5 @@ def note_findings(context: Context) -> Iterator[Finding]:
             continue
         seen.add(key)
         yield context.finding(
-            code,
-            title=plain(note.text).rstrip("."),
-            message=compose(sentence(plain(note.text)), _MEANING[code]),
-            span=span_of(home) if home else context.target_span(),
+            code, plain(note.text).rstrip("."), sentence(plain(note.text)), _MEANING[code], at=home
         )

@@ -28,7 +28,7 @@ from fuselight_server.findings.resume_functions import (
     roots,
 )
 from fuselight_server.findings.specializations import what_holds_it
-from fuselight_server.findings.text import compose, plain, quoted
+from fuselight_server.findings.text import plain, quoted
 from fuselight_server.formatting import format_count, format_list
 
 if TYPE_CHECKING:
@@ -91,27 +91,25 @@ def _finding(context: Context, group: list[Root]) -> Finding:
     line = resumed_at(context, one)
     name = f"`{plain(one.function)}`"
     what = name if line is None else f"the part of {name} after the graph break on line {line}"
-    cost = (f"{what} was compiled {_again(len(group))}", *_parts(context, group), *_seconds(context, again))
-    hints = _hints(context, group[0], failure)
     fixes, data = _fix(context, one, failure)
     expected = all(_is_expected(root) for root in group)
     return context.finding(
         "FL201",
+        f"recompiled: {difference}",
+        f"{what[0].upper()}{what[1:]} was compiled again because a guard of its compiled code failed.",
+        _others(one, failure),
+        _later([root.recompile for root in group]),
+        at=home,
         severity=Severity.INFORMATION if expected else None,
-        title=f"recompiled: {difference}",
-        message=compose(
-            f"{what[0].upper()}{what[1:]} was compiled again because a guard of its compiled code failed.",
-            _others(one, failure),
-            _later([root.recompile for root in group]),
-            cost=cost,
-            hints=hints,
+        cost=(
+            f"{what} was compiled {_again(len(group))}",
+            *_parts(context, group),
+            *_seconds(context, again),
         ),
-        span=span_of(home),
+        hints=_hints(context, group[0], failure),
         call=one.call,
-        hints=hints,
         related=tuple(_related(context, one, home)),
         count=len(group),
-        cost=cost,
         fixes=fixes,
         data=data,
     )

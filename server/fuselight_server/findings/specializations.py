@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Severity
-from fuselight_server.findings.context import span_of, trail
+from fuselight_server.findings.context import trail
 from fuselight_server.findings.guard_causes import DIMENSION, GuardCause, cause_of, fixed_by_torch
 from fuselight_server.findings.resume_functions import carried_in_words
-from fuselight_server.findings.text import compose, plain, quoted, sentence
+from fuselight_server.findings.text import plain, quoted, sentence
 from fuselight_server.formatting import format_list
 
 if TYPE_CHECKING:
@@ -51,25 +51,19 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
     wish = "was marked dynamic (mark_dynamic or dynamic=True)" if symbol.marked else "was symbolic"
     rule = _is_torchs_rule(symbol)
     fixed = f"torch fixed it to {values}" if rule else f"this line made the compiler fix it to {values}"
-    hints = _hints(symbol, name)
-    cost = (f"each {kind} needs its own compile",)
     return context.finding(
         "FL301" if _is_size(symbol) else "FL302",
+        f"{name} is fixed to {values}" + (" although it was marked dynamic" if symbol.marked else ""),
+        f"{name} {wish}, but {fixed}.",
+        # Torch's reason may be a single word, as range_refined_to_singleton, which explains nothing to a user.
+        sentence(plain(symbol.reason)) if symbol.reason and " " in symbol.reason else "",
+        at=home,
         severity=Severity.INFORMATION if rule else None,
-        title=f"{name} is fixed to {values}" + (" although it was marked dynamic" if symbol.marked else ""),
-        message=compose(
-            f"{name} {wish}, but {fixed}.",
-            # torch's name for the kind of reasoning (range_refined_to_singleton) tells a user nothing
-            sentence(plain(symbol.reason)) if symbol.reason and " " in symbol.reason else "",
-            cost=cost,
-            hints=hints,
-        ),
-        span=span_of(home) if home else context.target_span(),
+        cost=(f"each {kind} needs its own compile",),
+        hints=_hints(symbol, name),
         call=compiled.call,
-        hints=hints,
         related=trail(symbol.stack, without=home, verb="specialized in"),
         count=len(group),
-        cost=cost,
     )
 
 

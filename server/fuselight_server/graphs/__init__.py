@@ -3,8 +3,7 @@
 Invariant: a picture holds what the report holds and no more; what follows what is drawn where the report tells it.
 """
 
-from fuselight_server.graphs.boxes import Arrow, ArrowKind, Box, BoxKind, Member, Picture
 from fuselight_server.graphs.folding import MOST, fold
-from fuselight_server.graphs.picture import picture
+from fuselight_server.graphs.picture import Arrow, ArrowKind, Box, BoxKind, Member, Picture, picture
 
 __all__ = ["MOST", "Arrow", "ArrowKind", "Box", "BoxKind", "Member", "Picture", "fold", "picture"]

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fuselight_server.graphs.boxes import Arrow, Box, BoxKind, Member, Picture
+from fuselight_server.graphs.picture import Arrow, Box, BoxKind, Member, Picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable

@@ -6,8 +6,15 @@ has no line, is the sum over kernels.
 
 from __future__ import annotations
 
-from fuselight_server.kernels.folding import Folded, fold
-from fuselight_server.kernels.saved_tensors import Kept, kept_by_line
-from fuselight_server.kernels.shares import LineCost, SourceLine, costs_by_line, place_of
+from fuselight_server.kernels.shares import (
+    Folded,
+    Kept,
+    LineCost,
+    SourceLine,
+    costs_by_line,
+    fold,
+    kept_by_line,
+    place_of,
+)
 
 __all__ = ["Folded", "Kept", "LineCost", "SourceLine", "costs_by_line", "fold", "kept_by_line", "place_of"]

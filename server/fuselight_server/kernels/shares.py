@@ -1,7 +1,8 @@
-"""The cost of each line: every kernel shared between the lines that its operators come from.
+"""The cost of each line: every kernel, and every tensor saved for backward, by the lines that its operators come from.
 
 A fused kernel has operators of several lines, and nobody can say which of its bytes belongs to which: each operator
-gets the same part. Invariant: parts are exact fractions, so that the sum over lines equals the sum over kernels.
+gets the same part. Invariant: parts are exact fractions, so that the sum over lines equals the sum over kernels. Each
+storage that is saved counts once, at the first tensor that shares it.
 """
 
 from __future__ import annotations
@@ -75,3 +76,56 @@ def place_of(stack: Stack, roots: Sequence[str]) -> SourceLine | None:
     """The line that an operator belongs to: the innermost one in the workspace, else the innermost one at all."""
     frame = innermost_user_frame(stack, roots) or (stack[-1] if stack else None)
     return None if frame is None else SourceLine(frame.path, frame.line)
+
+
+ACTIVATION = "activation"
+"""`SavedTensor.kind` of what is kept for the backward graph alone."""
+
+
+@dataclass
+class Kept:
+    """Of one line."""
+
+    tensors: int = 0
+    bytes: int = 0
+
+
+def kept_by_line(report: Report) -> dict[SourceLine | None, Kept]:
+    """Activations that are kept, by line; None: those without one."""
+    found: dict[SourceLine | None, Kept] = {}
+    for graph in report.generated:
+        for tensor in graph.saved:
+            if tensor.kind == ACTIVATION:
+                kept = found.setdefault(place_of(tensor.stack, report.roots), Kept())
+                kept.tensors += 1
+                kept.bytes += tensor.bytes
+    return found
+
+
+@dataclass(frozen=True)
+class Folded:
+    """One kernel and how often a graph launches it for the same lines."""
+
+    kernel: Kernel
+    count: int
+    places: tuple[SourceLine, ...]
+
+    @property
+    def us(self) -> float | None:
+        """Of all its launches, microseconds: an estimate."""
+        return None if self.kernel.estimate_us is None else self.kernel.estimate_us * self.count
+
+
+def fold(graph: GeneratedGraph, roots: Sequence[str]) -> tuple[Folded, ...]:
+    """The kernels of a graph, equal launches folded."""
+    found: dict[tuple[object, ...], Folded] = {}
+    for kernel in graph.kernels:
+        places = tuple(sorted(place for place in shares(kernel, roots) if place is not None))
+        key = (
+            kernel.text_key or kernel.name, kernel.kind, kernel.bytes_read, kernel.bytes_written, kernel.flops, places,
+        )  # fmt: skip
+        known = found.get(key)
+        found[key] = (
+            Folded(kernel, 1, places) if known is None else Folded(known.kernel, known.count + 1, places)
+        )
+    return tuple(found.values())

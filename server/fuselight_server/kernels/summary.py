@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fuselight_server.formatting import format_count, format_estimate, format_size
+from fuselight_server.formatting import format_count, format_estimate, format_percent, format_size
 
 if TYPE_CHECKING:
-    from fuselight.report import Report
+    from collections.abc import Sequence
+
+    from fuselight.report import Assembled, Report
 
 
 def one_call(report: Report) -> Report:
@@ -51,3 +53,27 @@ def target_details(report: Report, kept_bytes: int) -> str:
         text += f", saves {format_size(kept_bytes)} for backward"
     lost = sum(graph.failure is not None for graph in report.generated)
     return text + (f", {format_count(lost, 'graph')} without kernels" if lost else "")
+
+
+def resources(assembled: Assembled) -> str:
+    """`32 registers, no spills, 4 KB shared memory, 75% of the warps (limited by registers)`."""
+    if assembled.failure is not None:
+        return f"not compiled: {assembled.failure}"
+    facts = []
+    if assembled.registers is not None:
+        facts.append(f"{assembled.registers} registers")
+    if assembled.spills is not None:
+        facts.append(f"spills {format_size(assembled.spills)} a thread" if assembled.spills else "no spills")
+    if assembled.shared:
+        facts.append(f"{format_size(assembled.shared)} shared memory")
+    filled = assembled.occupancy
+    if filled is not None and filled.most:
+        limit = "" if filled.warps == filled.most else f" (limited by {filled.limited_by})"
+        facts.append(f"{format_percent(filled.warps, filled.most)} of the warps{limit}")
+    return ", ".join(facts)
+
+
+def candidates(found: Sequence[str], most: int = 6) -> str:
+    """`one, another and 19 more`: what a GPU would time against each other."""
+    shown = ", ".join(found[:most])
+    return f"{shown} and {len(found) - most} more" if len(found) > most else shown

@@ -13,16 +13,23 @@ from typing import TYPE_CHECKING
 from fuselight.report import GapKind, LaunchKind, Work
 from fuselight_server.formatting import format_count, format_line_ranges, format_percent, format_time
 from fuselight_server.kernels.shares import SourceLine, place_of
-from fuselight_server.measured.lines import kernel_of, main_place, times_by_line, whole_us
-from fuselight_server.measured.rates import rates
-from fuselight_server.measured.time_split import FOREIGN, longest, of_kind
+from fuselight_server.measured.profile import (
+    FOREIGN,
+    kernel_of,
+    longest,
+    main_place,
+    of_kind,
+    rates,
+    times_by_line,
+    whole_us,
+)
 from fuselight_server.measured.timing_stats import Range, change, eager_of, is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from fuselight.report import MeasuredConfiguration, Profile, Report
-    from fuselight_server.measured.lines import LineTime
+    from fuselight_server.measured.profile import LineTime
 
 SHARE = 0.1
 """Of a call's wall time: what takes less is not worth a sentence."""

@@ -14,7 +14,7 @@ import json
 import os
 import re
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +23,13 @@ from fuselight.report import Output, Report, data_key
 from fuselight_server.files import open_regular, read_regular
 from fuselight_server.formatting import format_ratio
 from fuselight_server.measured import words
-from fuselight_server.measured.lines import times_by_line
+from fuselight_server.measured.profile import times_by_line
 from fuselight_server.measured.timing_stats import compiled_of, has_times, shown_of, speedup
 from fuselight_server.store import Store, check_not_a_link, files_of, is_own, read_gzip, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
+
 
 KEPT = 20
 """Runs of one target."""
@@ -254,7 +255,7 @@ class History:
         there = [one for one in self._files() if one.name == f"{identity}{ENDING}"]
         for path in there:
             path.unlink(missing_ok=True)
-        remove(self.folder, only_empty=True)
+        _remove_folder(self.folder, only_empty=True)
         return bool(there)
 
     def newest(self) -> BenchmarkRun | None:
@@ -271,7 +272,7 @@ class History:
                 path.unlink(missing_ok=True)
         folders = sorted(_benches(self.store).iterdir(), key=_age, reverse=True)
         for folder in folders[KEPT_TARGETS:]:
-            remove(folder)
+            _remove_folder(folder)
         left = KEPT_BYTES
         runs = (path for folder in _benches(self.store).iterdir() for path in files_of(folder, f"*{ENDING}"))
         for path in sorted(runs, key=_age_of, reverse=True):
@@ -284,7 +285,7 @@ def forget(store: Store) -> None:
     """Remove all benchmarks that are kept in a store."""
     folder = _benches(store)
     for one in files_of(folder, "*"):
-        remove(one)
+        _remove_folder(one)
     if is_own(folder):
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -343,7 +344,7 @@ def _stat(path: Path) -> tuple[float, int]:
     return found.st_mtime, found.st_size
 
 
-def remove(folder: Path, *, only_empty: bool = False) -> None:
+def _remove_folder(folder: Path, *, only_empty: bool = False) -> None:
     """Remove a target's folder with its runs; `only_empty`: if there is none in it. A link stays as it is."""
     if not is_own(folder) or (only_empty and any(folder.glob(f"*{ENDING}"))):
         return
@@ -351,3 +352,93 @@ def remove(folder: Path, *, only_empty: bool = False) -> None:
         path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()
+
+
+def runs_of_gone(history: History, names: Collection[str]) -> tuple[Past, ...]:
+    """Return the runs of the file's targets that are none of `names`, the newest first."""
+    found = [
+        replace(past, id=f"{folder.name}/{past.id}", label=_gone_label(owner.target, past))
+        for folder, owner in owners(history.store)
+        if owner.path == history.owner.path and owner.target not in names and owner != history.owner
+        for past in replace(history, target=owner.target).runs()
+    ]
+    return tuple(sorted(found, key=lambda past: past.when, reverse=True))
+
+
+def read_run(history: History, identity: str) -> BenchmarkRun | None:
+    """Return a run of the target's own, or of one that is gone; None where there is none of this id."""
+    found = _resolved(history, identity)
+    if found is None:
+        return None
+    there, own = found
+    run = there.read(own)
+    if run is None or own == identity:
+        return run
+    return replace(run, past=replace(run.past, id=identity, label=_gone_label(there.target, run.past)))
+
+
+def remove_run(history: History, identity: str) -> bool:
+    """Remove a run of the target's own, or of one that is gone; whether there was one. Raises OSError."""
+    found = _resolved(history, identity)
+    return found is not None and found[0].remove(found[1])
+
+
+def _resolved(history: History, identity: str) -> tuple[History, str] | None:
+    """Return in whose history a run is, and its id there."""
+    folder, separator, own = identity.rpartition("/")
+    if not separator:
+        return history, identity
+    for path, owner in owners(history.store):
+        if path.name == folder and owner.path == history.owner.path:
+            return replace(history, target=owner.target), own
+    return None
+
+
+def _gone_label(target: str, past: Past) -> str:
+    return f"{target or '__main__'}, which is not in this file any more: {past.label}"
+
+
+def take_along(old: str, new: str) -> Iterator[History]:
+    """Move the benchmarks of the file or folder `old`, which is `new` by now; yield each target's new history.
+
+    Raises OSError where the new place cannot be written: the rest is where it was.
+    """
+    store = Store.of(Path(old))
+    was = relative(store, old)
+    for folder, owner in owners(store):
+        if owner.path != was and not owner.path.startswith(f"{was}/"):
+            continue
+        path = str(Path(new, owner.path[len(was) + 1 :])) if owner.path != was else new
+        there = History(Store.of(Path(path)), path, owner.target)
+        if there.folder == folder:
+            continue
+        there.store.prepare()
+        there.claim()
+        for run in sorted(files_of(folder, f"*{ENDING}")):
+            _move(run, there, old, new, same=there.store == store)
+        _remove_folder(folder, only_empty=True)
+        yield there
+
+
+def _move(run: Path, there: History, old: str, new: str, *, same: bool) -> None:
+    """Move one run; one that cannot be read stays. Raises OSError."""
+    place = there.folder / run.name
+    if place.exists():
+        return
+    try:
+        text = _speaking_of(read_text(run), old, new)
+        if not same:
+            text = dump(replace(load(text), root=str(there.store.folder.parent)))
+    except UNREADABLE:
+        return
+    stat = run.stat()
+    write_whole(place, gzip.compress(text.encode(), 1))
+    os.utime(place, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # the oldest go first
+    run.unlink()
+
+
+def _speaking_of(text: str, old: str, new: str) -> str:
+    """Return JSON in which each text that begins with the path `old`, as a whole, begins with `new`."""
+    before, after = (json.dumps(path)[1:-1] for path in (old, new))
+    separators = "|".join(re.escape(json.dumps(one)[1:-1]) for one in {os.sep, "/"})
+    return re.sub(rf'(?<!\\)"{re.escape(before)}(?="|{separators})', lambda _: f'"{after}', text)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight_server.formatting import format_change, format_line_ranges, format_moment, format_time
 from fuselight_server.kernels.shares import SourceLine
 from fuselight_server.measured import words
-from fuselight_server.measured.lines import times_by_line
+from fuselight_server.measured.profile import times_by_line
 from fuselight_server.measured.timing_stats import (
     Range,
     change,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from fuselight.report import Measured, MeasuredConfiguration, Report
     from fuselight_server.measured.history import BenchmarkRun, Past
-    from fuselight_server.measured.view import Shows
+    from fuselight_server.measured.page import Shows
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,19 @@ docs/bench.md.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fuselight.report import MeasuredConfiguration
+from fuselight.report import LaunchKind, MeasuredConfiguration
 from fuselight_server.formatting import format_count, format_list, format_time
 from fuselight_server.kernels.shares import SourceLine, place_of
 from fuselight_server.measured import words
-from fuselight_server.measured.details import details
-from fuselight_server.measured.lines import times_by_line
+from fuselight_server.measured.profile import kernel_of, main_place, parts, rates, times_by_line, whole_us
 from fuselight_server.measured.timing_stats import (
     clock_of,
     has_times,
+    is_foreign,
     range_of,
     speedup,
     spread_of,
@@ -28,13 +29,206 @@ from fuselight_server.measured.timing_stats import (
 from fuselight_server.measured.verdict import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from fuselight.report import Accuracy, Machine, Measured, Report, Stack
+    from fuselight.report import (
+        Accuracy,
+        CompileStep,
+        Device,
+        Kernel,
+        Machine,
+        Measured,
+        MeasuredLaunch,
+        Profile,
+        Report,
+        Stack,
+    )
     from fuselight_server.measured.causes import Statement
-    from fuselight_server.measured.view import Shows, Still
+
 
 Json = dict[str, Any]
+
+
+def _same(place: SourceLine) -> SourceLine | None:
+    return place
+
+
+@dataclass(frozen=True)
+class Still:
+    """Lines and files as they were at one moment: it asks nobody, so that a page can be made of it in a thread."""
+
+    places: dict[SourceLine, Json | None]
+    files: dict[str, tuple[str, str]]
+    """By path: its URI, and as people read it."""
+
+    def place(self, at: SourceLine | None) -> Json | None:
+        """Return a line for the page."""
+        return None if at is None else self.places[at]
+
+    def uri_of(self, path: str) -> str:
+        """Return a file's URI."""
+        return self.files[path][0]
+
+    def shown(self, path: str) -> str:
+        """Return a path as people read it."""
+        return self.files[path][1]
+
+
+@dataclass(frozen=True)
+class View:
+    """How lines are shown."""
+
+    uri_of: Callable[[str], str]
+    read_line: Callable[[str, int], str | None]
+    shown: Callable[[str], str] = os.path.basename
+    """A path as people read it."""
+    now: Callable[[SourceLine], SourceLine | None] = _same
+    """Where a line of the report is now; None if it was deleted."""
+
+    def place(self, at: SourceLine | None) -> Json | None:
+        """Return a line for the page."""
+        there = self.now(at) if at is not None else None
+        if there is None:
+            return None
+        text = self.read_line(there.path, there.line) or ""
+        return {
+            "uri": self.uri_of(there.path),
+            "path": self.shown(there.path),
+            "line": there.line - 1,
+            "text": text.strip(),
+        }
+
+    def still(self, places: Iterable[SourceLine], paths: Iterable[str]) -> Still:
+        """Return these lines, and these files, as they are now."""
+        lines = {place: self.place(place) for place in places}
+        files = {path: (self.uri_of(path), self.shown(path)) for path in paths}
+        return Still(lines, files)
+
+
+Shows = View | Still
+
+
+NO_LINES = "only Inductor records the source line of a kernel: the kernels of this backend have none"
+
+
+def details(one: MeasuredConfiguration, report: Report, view: Shows) -> Json:
+    """Return what is known of where a configuration's time goes."""
+    profile = one.profile
+    launches = profile.launches if profile is not None else ()
+    whole = whole_us(profile) if profile is not None else 0.0
+    longest = sorted(launches, key=lambda one: -one.us)
+    return {
+        "source": profile.source if profile is not None else "",
+        "wall_us": profile.wall_us if profile is not None else 0.0,
+        "kernel_us": profile.kernel_us if profile is not None else 0.0,
+        "joined": _part(profile.joined_us, profile.device_us) if profile is not None else 0.0,
+        "lines": list(_lines(one, report, view)),
+        "no_lines": NO_LINES if profile is not None and is_foreign(one) else "",
+        "where": list(_where(one, profile, report, view)) if profile is not None else [],
+        "kernels": [_kernel(one, launch, whole, report, view) for launch in longest],
+        "roofline": _roofline(one, report, view),
+        "steps": [_step(step, view) for step in one.compile_steps],
+    }
+
+
+def _part(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0
+
+
+def _lines(one: MeasuredConfiguration, report: Report, view: Shows) -> Iterator[Json]:
+    lines = times_by_line(one, report.roots)
+    whole = float(sum(line.us for line in lines))
+    for line in lines:
+        place = view.place(line.place)
+        if place is not None:
+            names = dict.fromkeys(launch.name for launch, _ in line.launches)
+            yield {
+                "place": place,
+                "us": float(line.us),
+                "share": _part(float(line.us), whole),
+                "kernels": list(names),
+            }
+
+
+def _where(one: MeasuredConfiguration, profile: Profile, report: Report, view: Shows) -> Iterator[Json]:
+    for part in parts(profile, report.roots, foreign=is_foreign(one)):
+        yield {
+            "kind": part.kind,
+            "label": part.label,
+            "us": part.us,
+            "share": _part(part.us, profile.wall_us),
+            "place": view.place(part.place),
+            "what": part.what,
+        }
+
+
+def _kernel(
+    one: MeasuredConfiguration, launch: MeasuredLaunch, whole: float, report: Report, view: Shows
+) -> Json:
+    kernel = kernel_of(one, launch)
+    achieved = rates(launch, kernel, report.target_device)
+    graph = one.generated[launch.graph] if kernel is not None and launch.graph is not None else None
+    return {
+        "name": launch.name,
+        "kind": kernel.kind.value if kernel is not None else launch.kind.value,
+        "us": launch.us,
+        "low_us": launch.low_us,
+        "high_us": launch.high_us,
+        "share": _part(launch.us, whole),
+        "count": launch.count,
+        "estimate_us": kernel.estimate_us if kernel is not None else None,
+        "isolated_us": launch.isolated_us,
+        "bandwidth_gbs": achieved.bandwidth_gbs,
+        "tflops": achieved.tflops,
+        "of_limit": achieved.of_limit,
+        "joined": kernel is not None or launch.kind is LaunchKind.INPUTS or bool(launch.stack),
+        "place": view.place(main_place(launch, kernel, report.roots)),
+        "phase": graph.phase.value if graph is not None else "",
+    }
+
+
+def _roofline(one: MeasuredConfiguration, report: Report, view: Shows) -> Json | None:
+    device = report.target_device
+    if one.profile is None or device is None or device.bandwidth_gbs <= 0 or not device.tflops:
+        return None
+    points, dtypes = [], []
+    for launch in one.profile.launches:
+        kernel = kernel_of(one, launch)
+        achieved = rates(launch, kernel, device)
+        if achieved.intensity is not None and achieved.tflops is not None:
+            points.append({
+                "name": launch.name,
+                "intensity": achieved.intensity,
+                "tflops": achieved.tflops,
+                "us": launch.us,
+                "place": view.place(main_place(launch, kernel, report.roots)),
+            })  # fmt: skip
+            dtypes.append(_dtype(kernel))
+    return {"points": points, "bandwidth_gbs": device.bandwidth_gbs, "peaks": _peaks(device, dtypes)}
+
+
+def _dtype(kernel: Kernel | None) -> str | None:
+    return kernel.dtype if kernel is not None else None
+
+
+def _peaks(device: Device, dtypes: list[str | None]) -> list[Json]:
+    """Return the rates of the dtypes that its kernels compute in; all, where that is not known of any."""
+    used = {name: rate for name, rate in device.tflops.items() if name in dtypes} or device.tflops
+    return [{"dtype": name, "tflops": rate} for name, rate in used.items()]
+
+
+def _step(step: CompileStep, view: Shows) -> Json:
+    at = step.location
+    return {
+        "name": step.name,
+        "start_us": step.start_us,
+        "us": step.us,
+        "depth": step.depth,
+        "place": view.place(SourceLine(at.path, at.line)) if at is not None else None,
+        "compile_id": step.compile_id,
+        "sampled": step.sampled,
+    }
+
 
 OTHERWISE = 2.0
 """A note reports a call whose time with and without the profiler differs by more than this factor."""

@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING
 
 from fuselight.configurations import WRITTEN
 from fuselight.report import Clock, Work
+from fuselight_server.formatting import format_count, format_percent, format_ratio, format_spread, format_time
+from fuselight_server.measured.timing_stats import Range, clock_of, compiled_of, eager_of, speedup, timing_of
 
 if TYPE_CHECKING:
-    from fuselight.report import Failure, Machine
+    from collections.abc import Iterable, Sequence
+
+    from fuselight.report import Failure, Machine, Measured, MeasuredConfiguration
+    from fuselight_server.measured.profile import LineTime
+
 
 WORK = {
     Work.INFERENCE: "inference",
@@ -41,3 +47,62 @@ def device(machine: Machine) -> str:
     plain = machine.device.replace("(R)", "").replace("(TM)", "")
     name = plain if plain not in ("", "?") else "a device without a name"
     return f"{name} ({machine.index})" if machine.index else name
+
+
+def target_summary(measured: Measured, most: int, longest: int | None = None) -> str:
+    """`eager 12.3 ms, default 4.1 ms (3.0×) and 2 more`: at most so many configurations besides eager.
+
+    Where a length is given, configurations are left out until the text fits; wrong results are left out last.
+    """
+    eager, compiled = eager_of(measured), compiled_of(measured)
+    chosen = sorted(compiled, key=lambda one: not _is_wrong(one))[:most]
+    for count in range(len(chosen), 0, -1):
+        shown = [one for one in compiled if one in chosen[:count]]
+        more = len(compiled) - count
+        rows = [_row(measured, one) for one in ([eager] if eager is not None else []) + shown]
+        text = ", ".join(rows) + (f" and {more} more" if more > 0 else "")
+        if longest is None or len(text) <= longest or count == 1:
+            return text
+    return _row(measured, eager) if eager is not None else ""
+
+
+def _row(measured: Measured, one: MeasuredConfiguration) -> str:
+    timing = timing_of(one, clock_of(measured))
+    if timing is None:
+        return f"{one.name} failed" if one.failure is not None else f"{one.name} not measured"
+    faster = speedup(measured, one)
+    notes = [format_ratio(faster)] if faster is not None and one in compiled_of(measured) else []
+    notes += ["unsteady"] if timing.unsteady else []
+    notes += ["WRONG results"] if _is_wrong(one) else []
+    return f"{one.name} {format_time(timing.median_us)}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _is_wrong(one: MeasuredConfiguration) -> bool:
+    return one.accuracy is not None and one.accuracy.passed is False
+
+
+def first_calls(rows: Sequence[MeasuredConfiguration], most: int) -> str:
+    """`first call: eager 109 ms, default 12 s`: what is known before there are times."""
+    known = [
+        f"{one.name} failed" if one.first_us is None else f"{one.name} {format_time(one.first_us)}"
+        for one in rows
+        if one.first_us is not None or one.failure is not None
+    ]
+    more = len(known) - most
+    return f"first call: {', '.join(known[:most])}" + (f" and {more} more" if more > 0 else "")
+
+
+def line_summary(times: Iterable[LineTime], total_us: float) -> str:
+    """`2 kernels, 38.4 µs ± 1% (17%)`: the part of some lines in a call."""
+    times = list(times)
+    launches = {id(launch): kernel for time in times for launch, kernel in time.launches}
+    kernels = sum(kernel is not None for kernel in launches.values())
+    others = len(launches) - kernels
+    counts = [format_count(kernels, "kernel")] if kernels else []
+    counts += [format_count(others, "eager operator")] if others else []
+    ranges = [time.range for time in times]
+    whole = Range(
+        sum(one.us for one in ranges), sum(one.low for one in ranges), sum(one.high for one in ranges)
+    )
+    text = f"{' and '.join(counts)}, {format_time(whole.us)} {format_spread(whole.spread)}"
+    return text + (f" ({format_percent(whole.us, total_us)})" if total_us else "")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, ClassVar
 from fuselight_server.finding import Span
 from fuselight_server.findings import findings_of_measured
 from fuselight_server.kernels import SourceLine
-from fuselight_server.measured.lines import LineTime, times_by_line
 from fuselight_server.measured.page import places_of
+from fuselight_server.measured.profile import LineTime, times_by_line
 from fuselight_server.measured.timing_stats import has_times, shown_of
 from fuselight_server.results.positions import Places, locations, span, tracked
 from fuselight_server.results.target_result import LineResult, Row

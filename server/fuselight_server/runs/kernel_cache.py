@@ -7,22 +7,28 @@ and is logged. The size is bounded: the oldest entries are removed.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fuselight.codec import encode
+from fuselight.protocol import Answer, GenerateRequest, Progress, Refused, RunRequest
 from fuselight.report import VARIABLES, data_key
 from fuselight.version import code_key
+from fuselight_server.runs.queue import Runner
+from fuselight_server.runs.stored_captures import stored_captures
 from fuselight_server.runs.stored_reports import UNREADABLE, StoredReports
+from fuselight_server.store import Store
 
 if TYPE_CHECKING:
-    from fuselight.protocol import RunRequest
+    from collections.abc import Callable
+
     from fuselight.report import Report, Versions
-    from fuselight_server.store import Store
+
 
 _KEPT = 64
 _MOST_BYTES = 256 * 1024 * 1024
@@ -111,3 +117,49 @@ def keep(store: Store, request: RunRequest, report: Report) -> str | None:
     except OSError as error:
         return f"kernels cannot be kept in {store.folder}: {error.strerror or error}"
     return cache_of(store).keep(request, report)
+
+
+class WorkerHello(Runner, Protocol):
+    """A worker that says hello."""
+
+    @property
+    def hello(self) -> Any:
+        """What it said first; None before."""
+        ...
+
+
+class CachedRunner:
+    """A worker and the cache before it."""
+
+    def __init__(self, worker: WorkerHello, log: Callable[[str], None]) -> None:
+        """Run in `worker` what is not kept."""
+        self._worker = worker
+        self._log = log
+
+    async def run(
+        self,
+        request: RunRequest,
+        on_progress: Callable[[Progress], None],
+        on_partial: Callable[[Report], None],
+    ) -> Answer | Refused:
+        """Run to the one answer."""
+        if not isinstance(request, GenerateRequest):
+            return await self._worker.run(request, on_progress, on_partial)
+        store = Store.of(Path(request.target.path))
+        if self._worker.hello is not None:
+            found = await asyncio.to_thread(cache_of(store).find, request, self._worker.hello.versions)
+            if found.report is not None:
+                self._log(f"kernels of {request.target.name or '__main__'}: {found.why}, from the cache")
+                return Answer(request.id, found.report)
+        outcome = await self._worker.run(request, on_progress, on_partial)
+        if isinstance(outcome, Answer):
+            problem = await asyncio.to_thread(keep, store, request, outcome.report)
+            if problem is not None:
+                self._log(problem)
+        return outcome
+
+
+def forget(store: Store) -> None:
+    """Remove the kernels and captures that are kept in a store."""
+    cache_of(store).clear()
+    stored_captures(store).clear()

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from fuselight.protocol import Answer, Refused, RunRequest
 from fuselight.report import Tier
 from fuselight_server.files import disk_text, within
-from fuselight_server.findings.failure_report import failure_report
+from fuselight_server.findings.failures import failure_report
 from fuselight_server.measured.planning import measure_request
-from fuselight_server.runs.cached_runner import CachedRunner
+from fuselight_server.runs.kernel_cache import CachedRunner
 from fuselight_server.runs.keys import Key, WorkerKey
 from fuselight_server.runs.planning import MAIN, default_runs, named_runs
 from fuselight_server.runs.queue import Job, OwnedWorker, Runner, Runs

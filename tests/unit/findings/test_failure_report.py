@@ -7,7 +7,7 @@ import pytest
 from fuselight.protocol import CaptureRequest, GenerateRequest, InputsPlan, Target
 from fuselight.report import Culprit, Failure, Tier
 from fuselight_server.findings import findings
-from fuselight_server.findings.failure_report import failure_report
+from fuselight_server.findings.failures import failure_report
 
 TARGET = Target("/w/model.py", "Net", "module", 7, compiled=False)
 

@@ -23,7 +23,7 @@ from fuselight_server.measured.history import (
     run_of,
 )
 from fuselight_server.measured.history_diff import as_json, changes_in_words, compare
-from fuselight_server.measured.view import View
+from fuselight_server.measured.page import View
 from fuselight_server.store import Store
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row
 from tests.support.reports import FILE, ROOT

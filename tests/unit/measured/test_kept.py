@@ -13,8 +13,7 @@ from fuselight.report import Clock, Report, Versions, Work
 from fuselight_server.measured import history
 from fuselight_server.measured.history import BenchmarkRun, History, NotKeptError, run_of
 from fuselight_server.measured.history_diff import as_json, compare
-from fuselight_server.measured.page import page
-from fuselight_server.measured.view import View
+from fuselight_server.measured.page import View, page
 from fuselight_server.store import Store
 from tests.support.measured import MACHINE, benchmark, row, timing, wrong
 from tests.support.reports import ROOT

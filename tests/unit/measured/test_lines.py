@@ -20,9 +20,7 @@ from fuselight.report import (
 )
 from fuselight_server.kernels import SourceLine
 from fuselight_server.kernels.shares import shares
-from fuselight_server.measured.lines import exact, kernel_of, times_by_line
-from fuselight_server.measured.rates import rates
-from fuselight_server.measured.time_split import parts
+from fuselight_server.measured.profile import exact, kernel_of, parts, rates, times_by_line
 from tests.support.measured import GPU, gap, graph, kernel, profile, ran, row
 from tests.support.reports import FILE, ROOT
 

@@ -12,10 +12,17 @@ import pytest
 
 from fuselight.codec import decode, encode
 from fuselight.report import Report, TargetRef
-from fuselight_server.measured.history import ENDING, BenchmarkRun, History, run_of
+from fuselight_server.measured.history import (
+    ENDING,
+    BenchmarkRun,
+    History,
+    read_run,
+    remove_run,
+    run_of,
+    runs_of_gone,
+    take_along,
+)
 from fuselight_server.measured.history_diff import compare
-from fuselight_server.measured.orphaned_history import read, remove, runs_of_gone
-from fuselight_server.measured.renamed_history import take_along
 from fuselight_server.store import Store
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row
 from tests.support.reports import FILE
@@ -148,18 +155,18 @@ def test_runs_of_a_target_that_is_gone_are_offered_as_such(project: Path) -> Non
         ("2026-01-01", "OldNet, which is not in this file any more"),
     ]
     for one in found:
-        run = read(own, one.id)
+        run = read_run(own, one.id)
         assert run is not None
         assert run.past == one
     assert runs_of_gone(own, {"Net", "Other", "OldNet", ""}) == ()
-    run = read(own, "20260105T120000Z")
+    run = read_run(own, "20260105T120000Z")
     assert run is not None
     assert run.report.target.name == "Net"
-    assert remove(own, found[1].id)
+    assert remove_run(own, found[1].id)
     assert [one.id for one in runs_of_gone(own, {"Net", "Other"})] == [found[0].id]
     assert not (own.folder.parent / found[1].id.partition("/")[0]).exists(), "nothing is left of the target"
-    assert remove(own, "20260105T120000Z")
+    assert remove_run(own, "20260105T120000Z")
     assert own.runs() == ()
     for wrong in ("../x", "x/20260101T120000Z", f"{found[0].id}x", "/", ""):
-        assert read(own, wrong) is None
-        assert not remove(own, wrong)
+        assert read_run(own, wrong) is None
+        assert not remove_run(own, wrong)

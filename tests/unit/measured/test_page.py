@@ -18,18 +18,17 @@ from fuselight.codec import DecodeError
 from fuselight.report import CompileStep, Culprit, Device, Failure, GapKind, Problem, TensorError
 from fuselight_server.kernels import SourceLine
 from fuselight_server.measured.causes import Cause, causes
-from fuselight_server.measured.details import NO_LINES
 from fuselight_server.measured.exports import (
+    COLUMNS,
     NotBuiltError,
+    as_csv,
     as_html,
     as_json,
     file_name,
     from_json,
 )
 from fuselight_server.measured.history import run_of
-from fuselight_server.measured.page import Around, Named, nothing, page
-from fuselight_server.measured.tables import COLUMNS, as_csv
-from fuselight_server.measured.view import View
+from fuselight_server.measured.page import NO_LINES, Around, Named, View, nothing, page
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
 from tests.support.reports import FILE, ROOT, at, report
 

@@ -22,12 +22,11 @@ from fuselight_server.formatting import (
     format_time,
 )
 from fuselight_server.kernels.shares import place_of
-from fuselight_server.measured import exports, tables, words
+from fuselight_server.measured import exports, words
 from fuselight_server.measured.history_diff import as_json as comparison_as_json
 from fuselight_server.measured.history_diff import changes_in_words, compare, label
-from fuselight_server.measured.page import Around, page
+from fuselight_server.measured.page import Around, View, page
 from fuselight_server.measured.timing_stats import clock_of, has_times, shown_of
-from fuselight_server.measured.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +83,7 @@ def as_json(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str
 
 def as_csv(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str:
     """All targets in one table."""
-    return tables.as_csv(*(_page_of(one, outcome) for one in benchmarks))
+    return exports.as_csv(*(_page_of(one, outcome) for one in benchmarks))
 
 
 def as_html(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str:

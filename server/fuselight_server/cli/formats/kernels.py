@@ -26,8 +26,7 @@ from fuselight_server.formatting import (
 )
 from fuselight_server.kernels import SourceLine, costs_by_line, fold, place_of
 from fuselight_server.kernels.fusion import sentence, why
-from fuselight_server.kernels.summary import one_call, target_summary
-from fuselight_server.kernels.words import candidates, resources
+from fuselight_server.kernels.summary import candidates, one_call, resources, target_summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

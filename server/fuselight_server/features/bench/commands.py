@@ -14,7 +14,7 @@ from fuselight_server.features import convert
 from fuselight_server.features.bench.history import bench_key
 from fuselight_server.features.commands import argument
 from fuselight_server.features.target_at import target_at
-from fuselight_server.measured.orphaned_history import remove
+from fuselight_server.measured.history import remove_run
 from fuselight_server.measured.planning import history_of
 from fuselight_server.runs.planning import MAIN
 from fuselight_server.session.benchmarks import plan_of
@@ -114,7 +114,7 @@ def forget(server: Server, arguments: tuple[Any, ...]) -> bool:
         return False
     key = bench_key(path, target)
     try:
-        removed = remove(history_of(path, key.name), run)
+        removed = remove_run(history_of(path, key.name), run)
     except OSError as error:
         server.ui.say(f"The benchmark could not be removed: {error.strerror or error}", error=True)
         return False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.report import Tier
 from fuselight_server.measured import exports
-from fuselight_server.measured.orphaned_history import read, runs_of_gone
+from fuselight_server.measured.history import read_run, runs_of_gone
 from fuselight_server.runs.keys import Key
 from fuselight_server.runs.planning import MAIN
 
@@ -34,7 +34,7 @@ async def gone_runs(server: Server, history: History) -> tuple[Past, ...]:
 def other_run(history: History, other: str) -> tuple[BenchmarkRun | None, str]:
     """Return what to compare with: a run of the history, or the export at a path. Where there is none, why not."""
     if not Path(other).is_absolute():
-        return read(history, other), ""
+        return read_run(history, other), ""
     try:
         return exports.from_json(exports.text_of(other), history.target, history.path), ""
     except exports.OtherTargetError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.features.bench.lens import line_words, standing
 from fuselight_server.features.markdown import code_span, name_cell, plain
 from fuselight_server.formatting import format_estimate, format_percent, format_spread, format_time
-from fuselight_server.measured.rates import rates
+from fuselight_server.measured.profile import rates
 
 if TYPE_CHECKING:
     from fuselight.report import Kernel, MeasuredLaunch

@@ -13,8 +13,8 @@ from fuselight_server.features.lens import LONGEST, Info, age, shorten, with_sta
 from fuselight_server.formatting import format_count, format_line_ranges
 from fuselight_server.kernels import SourceLine
 from fuselight_server.measured import words
-from fuselight_server.measured.summary import first_calls, line_summary, target_summary
 from fuselight_server.measured.timing_stats import WRITTEN
+from fuselight_server.measured.words import first_calls, line_summary, target_summary
 from fuselight_server.results.target_result import STILL_RUNNING
 from fuselight_server.runs.keys import Key
 

@@ -19,12 +19,11 @@ from fuselight_server.features.bench.line_mapping import Texts
 from fuselight_server.features.protocol import Written, written
 from fuselight_server.features.status import describe
 from fuselight_server.kernels import SourceLine
-from fuselight_server.measured import exports, tables, words
+from fuselight_server.measured import exports, words
+from fuselight_server.measured.history import read_run
 from fuselight_server.measured.history_diff import as_json, compare
-from fuselight_server.measured.orphaned_history import read
-from fuselight_server.measured.page import Around, Drawn, Named, body, nothing, of_body, places_of
+from fuselight_server.measured.page import Around, Drawn, Named, View, body, nothing, of_body, places_of
 from fuselight_server.measured.planning import history_of
-from fuselight_server.measured.view import View
 from fuselight_server.results.target_result import CANCELED, ENDED_EARLY, STILL_RUNNING
 from fuselight_server.runs.keys import Key
 from fuselight_server.runs.planning import MAIN
@@ -72,7 +71,7 @@ async def export(server: Server, params: MeasuredExportParams) -> dict[str, str]
 def _exported(made: dict[str, Any], run: BenchmarkRun | None, ending: str) -> str:
     if ending == "html":
         return exports.as_html(made)
-    return tables.as_csv(made) if ending == "csv" else exports.as_json(made, run)
+    return exports.as_csv(made) if ending == "csv" else exports.as_json(made, run)
 
 
 async def _page(
@@ -173,7 +172,7 @@ def _told(report: Report) -> frozenset[SourceLine]:
 def _read(history: History | None, wanted: str | None) -> BenchmarkRun | None:
     if history is None:
         return None
-    return read(history, wanted) if wanted else history.newest()
+    return read_run(history, wanted) if wanted else history.newest()
 
 
 def _message(server: Server, key: Key, running: Running | None, kept: MeasuredResult | None) -> str:

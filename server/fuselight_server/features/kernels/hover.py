@@ -13,7 +13,7 @@ from fuselight_server.features.bench.lens import standing, stands
 from fuselight_server.features.kernels.lens import words
 from fuselight_server.features.markdown import code_span, name_cell, plain
 from fuselight_server.formatting import format_count, format_estimate, format_flops, format_size
-from fuselight_server.kernels.words import candidates
+from fuselight_server.kernels.summary import candidates
 
 if TYPE_CHECKING:
     from fuselight.report import GeneratedGraph, Kernel

@@ -18,7 +18,7 @@ from fuselight_server.finding import Span
 from fuselight_server.formatting import format_count, format_estimate, format_line_ranges, format_size
 from fuselight_server.kernels import SourceLine, fold, place_of
 from fuselight_server.kernels.documents import ATEN, JOINT, SOURCE, WRAPPER, document, file_name, key_of
-from fuselight_server.kernels.saved_tensors import ACTIVATION
+from fuselight_server.kernels.shares import ACTIVATION
 from fuselight_server.results.captures import capture_result_of
 
 if TYPE_CHECKING:

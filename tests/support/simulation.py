@@ -220,11 +220,11 @@ class Workspace:
             self.analysis.outcomes.edited(document.path, moved)
             self.analysis.outcomes.has_text(document.path, document.source)
 
-    def save(self, name: str) -> None:
+    def save(self, name: str, *, automatic: bool = False) -> None:
         document = self.state.at(self.path(name))
         assert document is not None
         Path(document.path).write_text(document.source.text)
-        self.analysis.saved(document.path, automatic=False)
+        self.analysis.saved(document.path, automatic=automatic)
 
     def delete(self, name: str) -> None:
         document = self.state.at(self.path(name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -229,3 +230,74 @@ async def test_a_finding_of_a_current_run_is_not_marked_by_an_older_run(workspac
     workspace.run("other.py", "f")
     await workspace.settle()
     assert codes(workspace, "helper.py") == [("GB0170", 2, False)]
+
+
+async def held(workspace: Workspace) -> asyncio.Event:
+    """Start a run of `f` that has read its files and is in flight until the event is set."""
+    began, let_go, run = asyncio.Event(), asyncio.Event(), workspace.worker.run
+
+    async def slow(*arguments: Any) -> Any:
+        answer = await run(*arguments)
+        began.set()
+        await let_go.wait()
+        return answer
+
+    workspace.worker.run = slow  # type: ignore[method-assign]
+    workspace.run("train.py", "f")
+    await began.wait()
+    workspace.worker.run = run  # type: ignore[method-assign]
+    return let_go
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_a_helper_that_is_saved_during_the_first_run_runs_the_target_once_more(
+    workspace: Workspace, *, is_open: bool
+) -> None:
+    if is_open:
+        workspace.open("helper.py")
+    let_go = await held(workspace)
+    for text in (HELPER + "\n", CURED):
+        if is_open:
+            workspace.edit("helper.py", text)
+            workspace.save("helper.py")
+        else:
+            workspace.write("helper.py", text)
+    let_go.set()
+    await workspace.settle()
+    assert workspace.worker.ran == ["train.py:f"] * 2
+    assert codes(workspace, "helper.py", "train.py") == []
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("text", [HELPER, CURED])
+async def test_a_helper_that_is_only_edited_or_saved_as_it_ran_runs_nothing_again(
+    workspace: Workspace, text: str
+) -> None:
+    workspace.open("helper.py")
+    let_go = await held(workspace)
+    workspace.edit("helper.py", text)
+    if text == HELPER:
+        workspace.save("helper.py")
+    let_go.set()
+    await workspace.settle()
+    assert workspace.worker.ran == ["train.py:f"]
+
+
+@pytest.mark.asyncio
+async def test_automatic_saves_of_a_helper_run_its_targets_once_in_a_while(workspace: Workspace) -> None:
+    workspace.open("helper.py")
+    let_go = await held(workspace)
+
+    def save(text: str) -> None:
+        workspace.edit("helper.py", text)
+        workspace.save("helper.py", automatic=True)
+
+    save(HELPER + "# 1\n")
+    let_go.set()
+    await workspace.settle()
+    for number in range(5):
+        save(HELPER + f"# {number + 2}\n")
+        await workspace.settle()
+    assert workspace.worker.ran == ["train.py:f"] * 2
+    await workspace.analysis.close()

@@ -81,6 +81,8 @@ class Analysis:
         self._told_of_triton: set[str] = set()
         """Interpreters for which a message about missing Triton was already shown."""
         self._pace = RunThrottle(state)
+        self._saved_meanwhile: dict[Key, dict[str, bool]] = {}
+        """Files that were saved during each run in flight, and whether by the editor itself."""
         self.consent = Consent(state, face)
         self._tasks: set[asyncio.Task[None]] = set()
         self.early = PendingUntilConfigured()
@@ -121,6 +123,7 @@ class Analysis:
         self._drop_lost(path)
         if self._state.folder_of(path).settings.run != "save":
             return
+        self._note_save(path, automatic=automatic)
         if automatic and not self._pace.is_due(path, lambda: self.saved(path, automatic=True)):
             return
         self._run_after_save(
@@ -157,6 +160,7 @@ class Analysis:
             return
         self.outcomes.changed_on_disk(path)
         self._drop_lost(path)
+        self._note_save(path, automatic=False)
         self._run_after_save(path, (), Trigger("changed on disk", automatic=True))
 
     def document_closed(self, document: Document) -> None:
@@ -255,15 +259,47 @@ class Analysis:
             if now is not None:
                 wanted.setdefault(key.path, {})[dataclasses.replace(key, name=now)] = None
         for file, keys in wanted.items():
-            settings = self._state.folder_of(file).settings
-            if settings.run != "save" or not keys:
-                continue
-            tiers = (Tier.CAPTURE, Tier.KERNELS) if settings.kernels.when == "onSave" else (Tier.CAPTURE,)
-            name = "" if file == path else f"{os.path.basename(path)} "  # noqa: PTH119 - paths stay text
-            self._request(
-                tuple(dataclasses.replace(key, tier=tier) for tier in tiers for key in keys),
-                dataclasses.replace(trigger, cause=f"{name}{trigger.cause}"),
+            self._request_after_save(path, file, tuple(keys), trigger)
+
+    def _request_after_save(self, path: str, file: str, keys: tuple[Key, ...], trigger: Trigger) -> None:
+        """Queue the runs of `keys`, targets of `file`, after a save of the file at `path`."""
+        settings = self._state.folder_of(file).settings
+        if settings.run != "save" or not keys:
+            return
+        self._pace.began(path)
+        tiers = (Tier.CAPTURE, Tier.KERNELS) if settings.kernels.when == "onSave" else (Tier.CAPTURE,)
+        name = "" if file == path else f"{os.path.basename(path)} "  # noqa: PTH119 - paths stay text
+        self._request(
+            tuple(dataclasses.replace(key, tier=tier) for tier in tiers for key in keys),
+            dataclasses.replace(trigger, cause=f"{name}{trigger.cause}"),
+        )
+
+    def _note_save(self, path: str, *, automatic: bool) -> None:
+        for key in self.runs.in_flight:
+            if key.tier is Tier.CAPTURE:
+                self._saved_meanwhile.setdefault(key, {})[path] = automatic
+
+    def _run_again(self, key: Key) -> None:
+        """Run a target again if a file that its run used was saved with another text during the run.
+
+        The save could not do it: which files a run uses is known only at its end.
+        """
+        result = self._state.captures.get(key)
+        for path, automatic in self._saved_meanwhile.pop(key, {}).items():
+            is_used = (
+                result is not None and path in result.changed_files and key in self._used_by_last_run(path)
             )
+            if not is_used or key in self.runs.queue.waiting:
+                continue
+            again = functools.partial(
+                self._request_after_save,
+                path,
+                key.path,
+                (key,),
+                Trigger("saved during the run", automatic=True),
+            )
+            if not automatic or self._pace.is_due(path, again):
+                again()
 
     def _used_by_last_run(self, path: str) -> list[Key]:
         """Return the targets whose last run used a file, as far as the setting `runScope` reaches."""
@@ -418,6 +454,9 @@ class Analysis:
 
     def _runs_changed(self) -> None:
         self.outcomes.collect_for(self.runs.in_flight)
+        self._saved_meanwhile = {
+            key: saved for key, saved in self._saved_meanwhile.items() if key in self.runs.in_flight
+        }
         self.benches.watch(self.runs.in_flight)
         self._face.runs_changed()
 
@@ -443,6 +482,7 @@ class Analysis:
             result = self._state.captures.get(job.key)
             if result is not None and result.report is report:
                 await self.stored.keep(result)
+            self._run_again(job.key)
 
     def _tell(self, text: str) -> None:
         """Say that an interpreter runs nothing; a client that can offer another one says it with the offer."""

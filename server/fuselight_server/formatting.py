@@ -37,6 +37,13 @@ def format_time(us: float) -> str:
     return "<0.01 µs" if 0 < us < 0.01 else _scaled(us, _TIMES, digits=3)  # noqa: PLR2004 - would be 0
 
 
+def format_time_range(low: float, high: float) -> str:
+    """`4.3–7.7 ms`, `900 µs–1.2 ms`: the least and the largest measured time, in microseconds, two digits."""
+    least, most = (_scaled(us, _TIMES, digits=2) for us in (low, high))
+    number, unit = least.split()
+    return f"{number}–{most}" if most.endswith(f" {unit}") else f"{least}–{most}"
+
+
 def format_estimate(us: float) -> str:
     """`~41 µs`, `~0.7 µs`, `~1.2 ms`: an estimated time in microseconds."""
     return f"~{_scaled(us, _TIMES, digits=2)}"

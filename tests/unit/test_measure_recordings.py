@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu.kept_profiles import FOLDER, KeptProfile, read
+from fuselight.measure import steady_state
 from fuselight.measure.profile.join import read_profile
 from fuselight.measure.profile.recording import EventKind
 from fuselight.report import GapKind, LaunchKind, Profile
@@ -39,6 +40,14 @@ def test_a_recording_says_what_it_is_of(path: Path) -> None:
     assert all(made[what] for what in ("case", "device", "python", "torch", "command"))
     assert made["case"].replace("/", "-") in path.name
     assert made["case"] in made["command"]
+
+
+@pytest.mark.parametrize("path", KEPT, ids=CASES)
+def test_the_host_limits_every_recorded_call_of_a_gpu(path: Path) -> None:
+    profile = _profile(path)
+    note = steady_state.host_bound_note(profile, profile.wall_us)
+    assert (note is not None) == path.name.startswith("h200"), "small models, and the profiler is on"
+    assert note is None or f"kernels run for {profile.kernel_us / profile.wall_us:.0%} of a call" in note
 
 
 @pytest.mark.parametrize("path", KEPT, ids=CASES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuselight.measure import steady_state
-from fuselight.report import Clock
+from fuselight.report import Clock, Profile
 
 
 def test_compiles_are_no_part_of_the_warm_up() -> None:
@@ -48,3 +48,15 @@ def test_a_wide_spread_says_so() -> None:
     assert not steady_state.timing(Clock.WALL, [[100.0], [101.0], [102.0]], 3).unsteady  # type: ignore[union-attr]
     assert steady_state.timing(Clock.WALL, [[100.0], [150.0], [200.0]], 3).unsteady  # type: ignore[union-attr]
     assert steady_state.timing(Clock.WALL, [], 0) is None
+
+
+def test_a_call_in_which_kernels_run_for_less_than_half_is_limited_by_the_host() -> None:
+    profile = Profile(
+        "CUPTI", calls=5, wall_us=6_000.0, kernel_us=1_150.0, device_us=1_150.0, joined_us=1_150.0
+    )
+    assert steady_state.host_bound_note(profile, 5_000.0) == (
+        "limited by the host: kernels run for 23% of a call, and its time varies with the host's load, "
+        "also from process to process"
+    )
+    assert steady_state.host_bound_note(profile, 2_300.0) is None
+    assert steady_state.host_bound_note(profile, 0.0) is None

@@ -42,8 +42,6 @@ _PROFILED_FRESH = 5
 """Profiled calls if each needs copies of the inputs, all made before the first call."""
 _PROFILED_BESIDE = 1
 """Calls that a profile makes in addition to those that it reads."""
-_HOST_BOUND = 0.5
-"""Fraction of a call in which kernels run, below which the host limits the call."""
 _NOT_PROFILED = "not profiled"
 _JOINED = 0.99
 """Fraction of the kernels' time that is joined; below it, one more call is made to find the lines of eager work."""
@@ -181,12 +179,10 @@ class ConfigurationSession:
             self._note(f"{_NOT_PROFILED}: {error}")
             return
         self.counted_us += profile.wall_us * profile.calls
-        self.row = replace(self.row, profile=profile)
-        busy = profile.kernel_us / max(self.us, 1.0)
-        if self.device.type == "cuda" and busy < _HOST_BOUND:
-            self._note(
-                f"bounded by the host: kernels run for {busy:.0%} of a call, which varies with the host's load"
-            )
+        note = steady_state.host_bound_note(profile, self.us) if self.device.type == "cuda" else None
+        self.row = replace(self.row, profile=profile, host_bound=note is not None)
+        if note is not None:
+            self._note(note)
 
     def _read(self, trace: Trace, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> Profile:
         recording = read_calls(trace)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from fuselight.report import Clock, Timing
+from fuselight.report import Clock, Profile, Timing
 
 WINDOW = 5
 """Number of calls compared with the same number before them."""
@@ -16,6 +16,8 @@ NEAR = 0.03
 """Maximum relative difference of two windows' medians for a steady time."""
 UNSTEADY = 0.05
 """Spread beyond which a result is marked as too wide."""
+HOST_BOUND = 0.5
+"""Fraction of a call in which kernels run, below which the host limits the call."""
 _COMPILES = 20
 """Warm-up calls that may compile again: more than Dynamo's limit for one frame."""
 _CALLS = 1000
@@ -74,6 +76,17 @@ def timing(clock: Clock, rounds: Sequence[Sequence[float]], calls: int) -> Timin
     low, median, high = quartiles(medians)
     made = Timing(clock, median, low, high, calls, tuple(medians))
     return Timing(clock, median, low, high, calls, tuple(medians), unsteady=made.spread > UNSTEADY)
+
+
+def host_bound_note(profile: Profile, us: float) -> str | None:
+    """Say that the host limits a call of `us` microseconds on a GPU; None where the kernels do."""
+    busy = profile.kernel_us / max(us, 1.0)
+    if busy >= HOST_BOUND:
+        return None
+    return (
+        f"limited by the host: kernels run for {busy:.0%} of a call, and its time varies with the host's load, "
+        "also from process to process"
+    )
 
 
 def turns(names: Sequence[str], rounds: dict[str, int]) -> Iterator[str]:

@@ -49,6 +49,9 @@ class Timing:
     """The median of each round, in order: rounds of the configurations are interleaved."""
     unsteady: bool = False
     """Whether the spread is too wide to compare differences of a few percent."""
+    earlier_us: tuple[float, ...] = ()
+    """Medians of earlier benchmarks of the same code on this machine, if it is unsteady or limited by the host: each
+    was measured in another process."""
 
     @property
     def spread(self) -> float:
@@ -243,6 +246,8 @@ class MeasuredConfiguration:
     recompiles: int | None = None
     cudagraphs: bool | None = None
     """Whether CUDA graphs were requested; None if nothing was compiled."""
+    host_bound: bool = False
+    """Whether a GPU's kernels run for less than half of a call, so that the host limits it."""
     alone: bool = False
     """Whether it was measured separately: there was not enough memory to run it alongside the others."""
     notes: tuple[str, ...] = ()

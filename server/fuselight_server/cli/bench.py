@@ -37,6 +37,7 @@ from fuselight_server.measured.exports import (
     text_of,
 )
 from fuselight_server.measured.history import NotKeptError, run_of
+from fuselight_server.measured.history_diff import with_earlier_readings
 from fuselight_server.measured.planning import configurations, history_of, measure_request
 
 if TYPE_CHECKING:
@@ -210,6 +211,7 @@ def _kept(
 ) -> TargetBenchmark:
     """Keep a finished benchmark in the history, or say on stderr why it cannot be kept."""
     history = history_of(path, target)
+    report = with_earlier_readings(report, history)
     run = run_of(report, str(history.store.folder.parent), outcome.sources.line)
     if run is not None:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fuselight_server.formatting import format_change, format_line_ranges, format_moment, format_time
@@ -25,11 +25,14 @@ from fuselight_server.measured.timing_stats import (
     timing_of,
 )
 
+_EARLIER = 5
+"""Benchmarks whose readings are added to one of the same code."""
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fuselight.report import Measured, MeasuredConfiguration, Report
-    from fuselight_server.measured.history import BenchmarkRun, Past
+    from fuselight_server.measured.history import BenchmarkRun, History, Past
     from fuselight_server.measured.page import Shows
 
 
@@ -93,11 +96,49 @@ def compare(before: BenchmarkRun, after: BenchmarkRun) -> Comparison:
     )
 
 
+def with_earlier_readings(report: Report, history: History) -> Report:
+    """Return a finished benchmark with what the last ones of the same code read, where a time depends on the process.
+
+    Readings count where nothing but the configurations differs: neither files, versions, inputs nor the device.
+    """
+    measured = report.measured
+    if measured is None or not measured.finished:
+        return report
+    clock = clock_of(measured)
+    wanted = {
+        one.name: timing
+        for one in measured.configurations
+        if (timing := timing_of(one, clock)) is not None and (one.host_bound or timing.unsteady)
+    }
+    readings: dict[str, list[float]] = {name: [] for name in wanted}
+    for past in history.runs()[:_EARLIER] if wanted else ():
+        run = history.read(past.id)
+        earlier = run.report if run is not None else None
+        if earlier is None or earlier.measured is None or earlier.files != report.files:
+            continue
+        if set(_different_facts(earlier, report)) - {"configurations"}:
+            continue
+        for one in earlier.measured.configurations:
+            timing = timing_of(one, clock)
+            if timing is not None and one.name in readings:
+                readings[one.name].append(timing.median_us)
+    rows = tuple(
+        replace(one, **{clock.value: replace(wanted[one.name], earlier_us=tuple(readings[one.name]))})
+        if readings.get(one.name)
+        else one
+        for one in measured.configurations
+    )
+    return replace(report, measured=replace(measured, configurations=rows))
+
+
+def _different_facts(before: Report, after: Report) -> Iterator[str]:
+    return (name for name, of in _FACTS.items() if of(before) != of(after))
+
+
 def _differs(before: Report, after: Report) -> Iterator[str]:
-    for name, of in _FACTS.items():
-        then, now = of(before), of(after)
-        if then != now:
-            yield f"{name}: {then or 'unknown'} then, {now or 'unknown'} now"
+    for name in _different_facts(before, after):
+        then, now = _FACTS[name](before), _FACTS[name](after)
+        yield f"{name}: {then or 'unknown'} then, {now or 'unknown'} now"
 
 
 def _measured(read: Callable[[Measured], object]) -> Callable[[Report], str]:

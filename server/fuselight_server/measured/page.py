@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fuselight.report import LaunchKind, MeasuredConfiguration
-from fuselight_server.formatting import format_count, format_list, format_time
+from fuselight_server.formatting import format_count, format_list, format_time, format_time_range
 from fuselight_server.kernels.shares import SourceLine, place_of
 from fuselight_server.measured import words
 from fuselight_server.measured.profile import kernel_of, main_place, parts, rates, times_by_line, whole_us
@@ -25,6 +25,7 @@ from fuselight_server.measured.timing_stats import (
     speedup,
     spread_of,
     timing_of,
+    varies,
 )
 from fuselight_server.measured.verdict import verdict
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         Profile,
         Report,
         Stack,
+        Timing,
     )
     from fuselight_server.measured.causes import Statement
 
@@ -444,7 +446,7 @@ def _row(one: MeasuredConfiguration, measured: Measured, report: Report, view: S
         "speedup": faster,
         "us": mine.us if mine is not None else None,
         "spread": spread_of(timing) if timing is not None else None,
-        "unsteady": timing is not None and timing.unsteady,
+        "unsteady": timing is not None and varies(timing),
         "clock": timing.clock.value if timing is not None else None,
         "wall_us": one.wall.median_us if one.wall is not None else None,
         "first_us": one.first_us,
@@ -456,8 +458,16 @@ def _row(one: MeasuredConfiguration, measured: Measured, report: Report, view: S
         "graph_breaks": one.graph_breaks,
         "compiles": one.compiles,
         "recompiles": one.recompiles,
-        "notes": [*one.notes, *alone],
+        "notes": [*one.notes, *_earlier(timing), *alone],
     }
+
+
+def _earlier(timing: Timing | None) -> Iterator[str]:
+    """Say what earlier benchmarks of the same code read, where that is not within the spread."""
+    if timing is not None and timing.earlier_us and varies(timing):
+        found = range_of(timing)
+        count = format_count(len(timing.earlier_us), "earlier benchmark")
+        yield f"{format_time_range(found.low, found.high)} with {count} of the same code"
 
 
 def accuracy_words(accuracy: Accuracy) -> str:

@@ -1,7 +1,8 @@
 """Decides whether one time differs from another, given the spread of both.
 
 Invariant: a difference is reported only where the ranges of the two times do not overlap; the range of an unsteady time
-is that of all its rounds. A difference below `LEAST` of the time does not count.
+is that of all its rounds, and of earlier benchmarks of the same code. A difference below `LEAST` of the time does not
+count.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.report import Clock
+from fuselight_server.formatting import format_spread, format_time, format_time_range
 
 if TYPE_CHECKING:
     from fuselight.report import Measured, MeasuredConfiguration, Timing
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 EAGER = "eager"
 WRITTEN = "written"
 LEAST = 0.01
+_WIDE = 0.05
+"""Spread of a range beyond which the range is shown in place of the median."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +38,26 @@ class Range:
 
 
 def range_of(timing: Timing) -> Range:
-    """Return the median between its quartiles, or, where it is unsteady, between its least and its largest round."""
+    """Return the median between its quartiles, or, where it varies, between the least and the largest reading."""
     low, high = timing.low_us, timing.high_us
-    if timing.unsteady:
-        low, high = min((low, *timing.rounds_us)), max((high, *timing.rounds_us))
+    if timing.unsteady or timing.earlier_us:
+        readings = (low, high, *timing.rounds_us, *timing.earlier_us)
+        low, high = min(readings), max(readings)
     return Range(timing.median_us, low, high)
+
+
+def varies(timing: Timing) -> bool:
+    """Whether a single number would not describe the readings."""
+    return timing.unsteady or (bool(timing.earlier_us) and range_of(timing).spread > _WIDE)
+
+
+def time_text(timing: Timing, *, with_spread: bool = True) -> str:
+    """`38.4 µs ± 1%`; `4.3–7.7 ms` where the readings vary."""
+    if varies(timing):
+        found = range_of(timing)
+        return format_time_range(found.low, found.high)
+    spread = spread_of(timing) if with_spread else None
+    return format_time(timing.median_us) + (f" {format_spread(spread)}" if spread is not None else "")
 
 
 def spread_of(timing: Timing) -> float | None:

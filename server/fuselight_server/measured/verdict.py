@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from fuselight_server.formatting import format_list, format_ratio, format_spread, format_time
+from fuselight_server.formatting import format_list, format_ratio, format_time
 from fuselight_server.kernels.shares import place_of
 from fuselight_server.measured import words
 from fuselight_server.measured.causes import Cause, Statement, causes
@@ -21,8 +21,9 @@ from fuselight_server.measured.timing_stats import (
     compiled_of,
     eager_of,
     range_of,
-    spread_of,
+    time_text,
     timing_of,
+    varies,
 )
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def _compared(
     part = change(range_of(base), range_of(mine))
     numbers = f"{_time(mine)} vs. {_time(base)}"
     but = "; its results differ from eager's" if wrong else ""
+    but = _limits(best, eager_of(report.measured) if report.measured is not None else None) + but
     if part is not None and part < 0:
         fast = (
             f"{words.subject(best.name)} is {format_ratio(base.median_us / mine.median_us)} as fast as eager"
@@ -129,23 +131,20 @@ def _compared(
     elif part is not None:
         slow = f"{words.subject(best.name)} takes {format_ratio(1 + part)} the time of eager"
         yield Statement(Cause.SLOWER, f"{slow}: {numbers}{but}", configuration=best.name)
-    elif mine.unsteady or base.unsteady:
+    elif varies(mine) or varies(base):
         name = words.subject(best.name)
         yield Statement(
             Cause.UNSTEADY,
-            f"Too noisy to call: {name} {_median(mine)}, eager {_median(base)}{but}",
+            f"Too noisy to call: {name} {_time(mine)}, eager {_time(base)}{but}",
             configuration=best.name,
         )
-        ranges = [f"{_rounds(one)} ({what})" for what, one in ((name, mine), (EAGER, base)) if one.rounds_us]
-        if ranges:
-            yield Statement(Cause.UNSTEADY, f"rounds ranged from {format_list(ranges)}")
     else:
         yield Statement(
             Cause.EVEN,
             f"{words.subject(best.name)} is no faster than eager: {numbers} (within the spread){but}",
             configuration=best.name,
         )
-    if part is not None or not (mine.unsteady or base.unsteady):
+    if part is not None or not (varies(mine) or varies(base)):
         yield from _compile(best, report, faster=part is not None and part < 0)
     yield from causes(report, best, faster=part is not None and part < 0)
 
@@ -187,20 +186,14 @@ def _wrong(report: Report, one: MeasuredConfiguration) -> Statement:
     )
 
 
+def _limits(best: MeasuredConfiguration, eager: MeasuredConfiguration | None) -> str:
+    """`; the host limits eager`: names the configurations whose time depends on the host's load."""
+    rows = [one for one in (best, eager) if one is not None and one.host_bound]
+    return f"; the host limits {format_list(words.subject(one.name) for one in rows)}" if rows else ""
+
+
 def _time(timing: Timing | None) -> str:
-    if timing is None:
-        return "an unknown time"
-    return f"{_median(timing)} (unsteady)" if timing.unsteady else _median(timing)
-
-
-def _median(timing: Timing) -> str:
-    spread = spread_of(timing)
-    return format_time(timing.median_us) + (f" {format_spread(spread)}" if spread is not None else "")
-
-
-def _rounds(timing: Timing) -> str:
-    """`4.3 ms to 7.7 ms`: the fastest round and the slowest."""
-    return f"{format_time(min(timing.rounds_us))} to {format_time(max(timing.rounds_us))}"
+    return time_text(timing) if timing is not None else "an unknown time"
 
 
 def _about(calls: int) -> str:

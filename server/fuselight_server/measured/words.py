@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 from fuselight.configurations import WRITTEN
 from fuselight.report import Clock, Work
 from fuselight_server.formatting import format_count, format_percent, format_ratio, format_spread, format_time
-from fuselight_server.measured.timing_stats import Range, clock_of, compiled_of, eager_of, speedup, timing_of
+from fuselight_server.measured.timing_stats import (
+    Range,
+    change,
+    clock_of,
+    compiled_of,
+    eager_of,
+    range_of,
+    speedup,
+    time_text,
+    timing_of,
+    varies,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,11 +81,14 @@ def _row(measured: Measured, one: MeasuredConfiguration) -> str:
     timing = timing_of(one, clock_of(measured))
     if timing is None:
         return f"{one.name} failed" if one.failure is not None else f"{one.name} not measured"
-    faster = speedup(measured, one)
-    notes = [format_ratio(faster)] if faster is not None and one in compiled_of(measured) else []
-    notes += ["unsteady"] if timing.unsteady else []
+    eager = eager_of(measured)
+    base = timing_of(eager, clock_of(measured)) if eager is not None else None
+    is_noisy = base is not None and (varies(timing) or varies(base))
+    is_known = not is_noisy or (base is not None and change(range_of(base), range_of(timing)) is not None)
+    faster = speedup(measured, one) if one in compiled_of(measured) and is_known else None
+    notes = [format_ratio(faster)] if faster is not None else []
     notes += ["WRONG results"] if _is_wrong(one) else []
-    return f"{one.name} {format_time(timing.median_us)}" + (f" ({', '.join(notes)})" if notes else "")
+    return f"{one.name} {time_text(timing, with_spread=False)}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _is_wrong(one: MeasuredConfiguration) -> bool:

@@ -15,6 +15,7 @@ from fuselight.protocol import MeasurePlan, Progress
 from fuselight.report import Tier, Work
 from fuselight_server.files import disk_text
 from fuselight_server.measured.history import NotKeptError, run_of
+from fuselight_server.measured.history_diff import with_earlier_readings
 from fuselight_server.measured.planning import configurations, history_of
 from fuselight_server.results.benchmarks import measured_result_of
 from fuselight_server.results.freshness import keys_of, keys_on_disk
@@ -170,8 +171,10 @@ def _words(other: Key, beside: Key) -> str:
 
 def _made(job: Job, report: Report, notes: tuple[str, ...], texts: dict[str, str]) -> MeasuredResult:
     key = job.key
+    history = history_of(key.path, key.name)
+    report = with_earlier_readings(report, history)
     result = measured_result_of(key, job.generation, report, notes=notes)
-    root = str(history_of(key.path, key.name).store.folder.parent)
+    root = str(history.store.folder.parent)
     result.run = run_of(result.report, root, line_reader(texts_that_ran(report, texts)), notes=notes)
     return result
 

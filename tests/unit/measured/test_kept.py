@@ -12,8 +12,9 @@ import pytest
 from fuselight.report import Clock, Report, Versions, Work
 from fuselight_server.measured import history
 from fuselight_server.measured.history import BenchmarkRun, History, NotKeptError, run_of
-from fuselight_server.measured.history_diff import as_json, compare
+from fuselight_server.measured.history_diff import as_json, compare, with_earlier_readings
 from fuselight_server.measured.page import View, page
+from fuselight_server.measured.verdict import verdict
 from fuselight_server.store import Store
 from tests.support.measured import MACHINE, benchmark, row, timing, wrong
 from tests.support.reports import ROOT
@@ -136,3 +137,32 @@ def test_a_single_round_has_no_spread() -> None:
     made_ = page(benchmark(row("eager", 300.0), row("default", wall=once)), VIEW)
     assert [one["spread"] for one in made_["configurations"]] == [pytest.approx(0.01), None]
     assert made_["verdict"][0]["text"] == "default is 3.0× as fast as eager: 100 µs vs. 300 µs ± 1%"
+
+
+def test_readings_of_earlier_processes_count_where_the_host_limits_a_call(tmp_path: Path) -> None:
+    there = at(tmp_path)
+
+    def ran(day: int, us: float, **parts: Any) -> Report:
+        rows = row("eager", us, host_bound=True), row("default", 4_000.0)
+        return benchmark(*rows, of={"started": f"2026-01-{day:02d}T12:00:00Z"}, **parts)
+
+    first = ran(1, 4_300.0)
+    assert with_earlier_readings(first, there) is not first
+    assert with_earlier_readings(first, there) == first, "the first has nothing to compare with"
+    there.keep(made(first))
+    there.keep(made(ran(2, 7_700.0)))
+    there.keep(made(ran(3, 90_000.0, files={str(tmp_path / "model.py"): "other code"})))
+    there.keep(made(changed(ran(4, 80_000.0), cold_cache=True)))
+    now = with_earlier_readings(ran(5, 5_000.0), there)
+    assert now.measured is not None
+    eager, default = now.measured.configurations
+    assert eager.wall is not None
+    assert eager.wall.earlier_us == (7_700.0, 4_300.0)
+    assert default.wall == timing(4_000.0), "its kernels take its time"
+    headline = verdict(now)[0].text
+    assert headline.startswith("default is 1.25× as fast as eager: 4 ms ± 1% vs. 4.3–7.7 ms; the host limits")
+    shown = page(now, VIEW)["configurations"][0]
+    assert shown["unsteady"]
+    assert shown["notes"] == ["4.3–7.7 ms with 2 earlier benchmarks of the same code"]
+    unfinished = changed(ran(6, 5_000.0), finished=False)
+    assert with_earlier_readings(unfinished, there) is unfinished

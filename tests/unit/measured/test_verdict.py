@@ -70,11 +70,30 @@ def test_unsteady_times_are_told_apart_only_where_all_their_rounds_are() -> None
 
     near, far = said(row("eager", 100.0), of(80.0))[0], said(row("eager", 100.0), of(20.0))[0]
     assert near.cause is Cause.UNSTEADY
-    assert near.text.startswith("Too noisy to call: default 80 µs ± 20%, eager 100 µs ± 1%")
-    ranges = said(row("eager", 100.0), of(80.0))[1]
-    assert ranges.text == "rounds ranged from 48 µs to 112 µs (default) and 98 µs to 102 µs (eager)"
+    assert near.text == "Too noisy to call: default 48–112 µs, eager 100 µs ± 1%"
     assert far.cause is Cause.FASTER
-    assert "(unsteady)" in far.text
+    assert far.text == "default is 5.0× as fast as eager: 12–28 µs vs. 100 µs ± 1%"
+
+
+def host_bound(name: str, us: float, *earlier: float) -> MeasuredConfiguration:
+    """A configuration on a GPU whose time depends on the host."""
+    return row(name, host_bound=True, wall=replace(timing(us), earlier_us=earlier))
+
+
+def test_readings_of_other_processes_are_a_range_and_the_host_is_named() -> None:
+    near = said(host_bound("eager", 5_000.0, 7_700.0, 4_300.0), host_bound("default", 4_200.0, 4_400.0))[0]
+    assert near.cause is Cause.UNSTEADY
+    assert (
+        near.text
+        == "Too noisy to call: default 4.2 ms ± 1%, eager 4.3–7.7 ms; the host limits default and eager"
+    )
+    far = said(host_bound("eager", 5_000.0, 7_700.0, 4_300.0), row("default", 1_000.0))[0]
+    assert far.cause is Cause.FASTER
+    assert far.text == "default is 5.0× as fast as eager: 1 ms ± 1% vs. 4.3–7.7 ms; the host limits eager"
+    alike = said(host_bound("eager", 300.0, 302.0), row("default", 100.0))[0]
+    assert (
+        alike.text == "default is 3.0× as fast as eager: 100 µs ± 1% vs. 300 µs ± 1%; the host limits eager"
+    )
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class WriteGuard:
         names = [f"`{os.path.relpath(path, self._root_of(path))}`" for path in self.diverted]
         shown = ", ".join(names[:_NAMED])
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        text = f"this run on save did not write or change {shown}{more}: only a run that you start does that"
+        text = f"this run on save did not write or change {shown}{more}"
         return (Note("writes_diverted", text, self.first),)
 
     @contextlib.contextmanager

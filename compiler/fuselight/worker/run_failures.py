@@ -115,7 +115,7 @@ def ended_early(done: BaseException, roots: Sequence[str]) -> Note:
     """Note where the `__main__` block of a run on save was ended, as its calls compiled nothing new."""
     stack = user_stack(done, roots)
     where = f" at line {stack[0].line}" if stack else ""
-    text = f"this run on save ended{where}, where further calls compiled nothing new: Run executes the whole block"
+    text = f"this run on save ended{where}, where further calls compiled nothing new"
     return Note("ended_early", text, stack[0] if stack else None)
 
 

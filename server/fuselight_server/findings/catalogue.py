@@ -63,6 +63,8 @@ def _entries() -> tuple[CodeInfo, ...]:
         CodeInfo("FL504", error, "the interpreter cannot run torch.compile"),
         CodeInfo("FL601", info, "a missing device was replaced by the CPU"),
         CodeInfo("FL602", info, "captured on fake tensors"),
+        CodeInfo("FL603", info, "a run on save did not write the program's files"),
+        CodeInfo("FL604", hint, "a run on save ended before the end of the block"),
         CodeInfo("FL701", info, "no kernel is generated for an operator"),
         CodeInfo("FL702", warning, "not captured as a CUDA graph"),
         CodeInfo("FL703", warning, "the target device has no fast unit for a dtype"),

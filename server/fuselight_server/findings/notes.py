@@ -1,4 +1,4 @@
-"""FL601 and FL602: what the run did differently from the program as written, so that nobody is misled.
+"""FL601 to FL604: what the run did differently from the program as written, so that nobody is misled.
 
 Invariant: only notes that change how results are to be read are findings; the rest stay in the report.
 """
@@ -15,13 +15,23 @@ if TYPE_CHECKING:
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
 
-_CODES = {"device_redirected": "FL601", "fake_tensors": "FL602"}
+_CODES = {
+    "device_redirected": "FL601",
+    "fake_tensors": "FL602",
+    "writes_diverted": "FL603",
+    "ended_early": "FL604",
+}
 _MEANING = {
     "FL601": (
         "Breaks, guards and recompilations are those of the CPU run; code that checks the device may take a different "
         "path."
     ),
     "FL602": "Shapes and dtypes are real, values are not: code that reads values was not analyzed further.",
+    "FL603": (
+        "The files went to a temporary folder, where the program could read them, and were deleted with it after the run. "
+        "Press Run to execute the program with its writes."
+    ),
+    "FL604": "Code after this line was not analyzed. Press Run to execute the whole block.",
 }
 
 

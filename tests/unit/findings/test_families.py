@@ -264,11 +264,15 @@ def test_only_notes_that_change_the_reading_are_findings() -> None:
     notes = (
         Note("device_redirected", "cuda became cpu", at(31)),
         Note("fake_tensors", "captured on fake tensors"),
+        Note("writes_diverted", "this run on save did not write or change `out.pt`", at(32)),
+        Note("ended_early", "this run on save ended at line 33", at(33)),
         Note("output_truncated", "long"),
     )
     assert [(one.code, one.span.line) for one in findings(report(notes=notes))] == [
         ("FL602", 10),
         ("FL601", 31),
+        ("FL603", 32),
+        ("FL604", 33),
     ]
 
 

@@ -12,6 +12,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fuselight.report import Clock
 from fuselight_server.formatting import format_change, format_line_ranges, format_moment, format_time
 from fuselight_server.kernels.shares import SourceLine
 from fuselight_server.measured import words
@@ -122,13 +123,15 @@ def with_earlier_readings(report: Report, history: History) -> Report:
             timing = timing_of(one, clock)
             if timing is not None and one.name in readings:
                 readings[one.name].append(timing.median_us)
-    rows = tuple(
-        replace(one, **{clock.value: replace(wanted[one.name], earlier_us=tuple(readings[one.name]))})
-        if readings.get(one.name)
-        else one
-        for one in measured.configurations
-    )
-    return replace(report, measured=replace(measured, configurations=rows))
+    rows = []
+    for one in measured.configurations:
+        timing = wanted.get(one.name)
+        if timing is None or not readings[one.name]:
+            rows.append(one)
+            continue
+        timing = replace(timing, earlier_us=tuple(readings[one.name]))
+        rows.append(replace(one, device=timing) if clock is Clock.DEVICE else replace(one, wall=timing))
+    return replace(report, measured=replace(measured, configurations=tuple(rows)))
 
 
 def _different_facts(before: Report, after: Report) -> Iterator[str]:

@@ -242,7 +242,7 @@ async def held(workspace: Workspace) -> asyncio.Event:
         await let_go.wait()
         return answer
 
-    workspace.worker.run = slow  # type: ignore[method-assign]
+    workspace.worker.run = slow  # type: ignore[method-assign,assignment]
     workspace.run("train.py", "f")
     await began.wait()
     workspace.worker.run = run  # type: ignore[method-assign]

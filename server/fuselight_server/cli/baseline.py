@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight_server.cli.options import CommandError
+from fuselight_server.files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,7 +63,7 @@ def new_findings(path: Path, findings: Iterable[Finding], sources: SourceFiles) 
 
 def _read(path: Path) -> Counter[str]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_regular(path))
     except FileNotFoundError:
         raise BaselineError(f"there is no baseline {path}. Write one with --write-baseline {path}.") from None
     except (OSError, ValueError) as error:

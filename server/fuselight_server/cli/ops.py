@@ -9,7 +9,6 @@ import asyncio
 import dataclasses
 import difflib
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.protocol import DecomposeRequest
@@ -17,6 +16,7 @@ from fuselight_server.cli.options import CommandError, CommandOptions, add_comma
 from fuselight_server.cli.outcome import report_problems
 from fuselight_server.cli.targets import report_each
 from fuselight_server.cli.terminal import progress_line, standard_output
+from fuselight_server.files import read_regular
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -88,7 +88,7 @@ def read_operator_set(name: str) -> tuple[str, ...]:
     if name in NAMED:
         return (name,)
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        text = read_regular(name).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         near = difflib.get_close_matches(name, NAMED, 1)

@@ -28,7 +28,7 @@ _MEANING = {
     ),
     "FL602": "Shapes and dtypes are real, values are not: code that reads values was not analyzed further.",
     "FL603": (
-        "The files went to a temporary folder, where the program could read them, and were deleted with it after the run. "
+        "The files went to a temporary folder, where the program could read them, and which was deleted after the run. "
         "Press Run to execute the program with its writes."
     ),
     "FL604": "Code after this line was not analyzed. Press Run to execute the whole block.",

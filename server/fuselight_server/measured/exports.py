@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuselight.codec import DecodeError, decode, encode
+from fuselight_server.files import read_regular
 from fuselight_server.measured.history import BenchmarkRun
 
 if TYPE_CHECKING:
@@ -49,13 +50,9 @@ class NotReadError(ValueError):
 def text_of(path: str) -> str:
     """Return the text of an export. Raises NotReadError."""
     try:
-        if Path(path).stat().st_size > _MOST_BYTES:
-            raise NotReadError(f"{path} cannot be compared with: it is larger than any benchmark")
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_regular(path, _MOST_BYTES).decode()
         from_json(text)
-    except (OSError, ValueError, DecodeError) as error:
-        if isinstance(error, NotReadError):
-            raise
+    except (OSError, ValueError, DecodeError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise NotReadError(f"{path} cannot be compared with: {reason}") from None
     return text

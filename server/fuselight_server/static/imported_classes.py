@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fuselight_server.files import read_regular
 from fuselight_server.static.chunks import ChunkCache, cut
 from fuselight_server.static.names import ImportedClass, Names, collect
 from fuselight_server.static.syntax import read_chunk
@@ -94,7 +95,7 @@ def _names_in(file: Path) -> Names | None:
 @functools.lru_cache(maxsize=256)
 def _read(file: Path, _changed: int, _size: int) -> Names | None:
     try:
-        data = file.read_bytes()
+        data = read_regular(file, _LARGEST)
     except OSError:
         return None
     return collect(read_chunk(piece) for piece in cut(data.replace(b"\r\n", b"\n"), ChunkCache()))

@@ -1,0 +1,44 @@
+"""A pipe, a device or a folder where a file is expected is refused at once, with its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fuselight_server.cli.baseline import BaselineError, new_findings
+from fuselight_server.cli.ops import OperatorSetError, read_operator_set
+from fuselight_server.cli.sources import SourceFiles
+from fuselight_server.measured.exports import NotReadError, text_of
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("read", "error"),
+    [
+        (text_of, NotReadError),
+        (read_operator_set, OperatorSetError),
+        (lambda path: new_findings(Path(path), (), SourceFiles()), BaselineError),
+    ],
+    ids=["export", "operators", "baseline"],
+)
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "too large"])
+def test_what_is_no_regular_file_is_refused(
+    tmp_path: Path, kind: str, read: Callable[[str], object], error: type[Exception]
+) -> None:
+    path = tmp_path / "file.json"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        with path.open("wb") as file:
+            file.truncate(2**30)
+    said = {"too large": r"larger than [\d,]+ bytes", "folder": "not a regular file|Is a directory"}
+    with pytest.raises(error, match=said.get(kind, "not a regular file")) as refused:
+        read(str(path))
+    assert str(path) in str(refused.value)

@@ -26,18 +26,18 @@ from fuselight_server.features import (
     files,
     graphs,
     hover,
+    kernel_documents,
     lifecycle,
-    progress,
     protocol,
+    report_tree,
+    status,
     sync,
     target_at,
 )
 from fuselight_server.features.bench import commands as bench_commands
 from fuselight_server.features.bench import page
-from fuselight_server.features.kernels import documents
 from fuselight_server.features.lsp_ui import LspUi
 from fuselight_server.features.pipes import BoundedReader, ThreadedWriter, own_pipes
-from fuselight_server.features.report import tree
 from fuselight_server.features.server import Server, register, register_command
 from fuselight_server.interpreters import first
 from fuselight_server.session.analysis import Analysis
@@ -126,14 +126,14 @@ def _register(server: Server) -> None:
         (types.WORKSPACE_DID_CHANGE_CONFIGURATION, configuration.changed),
         (types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS, configuration.folders_changed),
         (types.WORKSPACE_DID_CHANGE_WATCHED_FILES, files.watched_changed),
-        (types.WINDOW_WORK_DONE_PROGRESS_CANCEL, progress.cancelled),
+        (types.WINDOW_WORK_DONE_PROGRESS_CANCEL, status.cancelled),
         (protocol.TRUST, lifecycle.trust),
         (protocol.INTERPRETER_CHANGED, configuration.interpreter_changed),
-        (protocol.REPORT_TREE, tree.report_tree),
+        (protocol.REPORT_TREE, report_tree.report_tree),
         (protocol.TARGET_AT, target_at.answer),
-        (protocol.KERNELS_AT, documents.kernels_at),
-        (protocol.KERNEL_DOCUMENT, documents.kernel_document),
-        (protocol.KERNEL_LINES, documents.kernel_lines),
+        (protocol.KERNELS_AT, kernel_documents.kernels_at),
+        (protocol.KERNEL_DOCUMENT, kernel_documents.kernel_document),
+        (protocol.KERNEL_LINES, kernel_documents.kernel_lines),
         (protocol.GRAPHS, graphs.graphs),
         (protocol.MEASURED, page.answer),
         (protocol.MEASURED_EXPORT, page.export),

@@ -9,8 +9,8 @@ import pytest
 
 from fuselight.report import Culprit, Failure, MeasuredConfiguration, Report
 from fuselight_server.features.bench import commands as bench_commands
-from fuselight_server.features.bench.lens import summary
 from fuselight_server.features.bench.notifications import BenchNotifications
+from fuselight_server.features.lens import benchmark_summary
 from fuselight_server.measured.planning import history_of
 from fuselight_server.results.target_result import ENDED_EARLY, STILL_RUNNING
 from tests.support.bench_desk import Desk, found, measured
@@ -71,7 +71,7 @@ async def test_first_calls_are_shown_as_soon_as_they_are_known(desk: Desk) -> No
         ("dynamic", None, None, None, None, None),
     ]
     result = desk.state.measured[desk.key]
-    assert summary(result) == "first call: eager 109 ms, default 12 s (still measuring)"
+    assert benchmark_summary(result) == "first call: eager 109 ms, default 12 s (still measuring)"
     assert (result.lines, result.findings, result.last_complete) == ((), (), None)
     await desk.analysis.close()
 
@@ -88,7 +88,7 @@ async def test_nothing_is_shown_where_not_even_a_first_call_is_known(desk: Desk)
 async def test_a_configuration_that_failed_is_told_at_once(desk: Desk) -> None:
     failure = Failure(Culprit.USER, "exception", "it failed", "mend it")
     await so_far(desk, begun(desk, BEGUN[0], MeasuredConfiguration("default", failure=failure)))
-    said = summary(desk.state.measured[desk.key])
+    said = benchmark_summary(desk.state.measured[desk.key])
     assert said == "first call: eager 109 ms, default failed (still measuring)"
     await desk.analysis.close()
 
@@ -111,7 +111,7 @@ async def test_one_that_ends_among_first_calls_is_a_failure_and_no_part(desk: De
     await desk.settle()
     result = desk.state.measured[desk.key]
     assert (result.has_data, result.unfinished) == (False, "")
-    assert summary(result) == "no benchmark: it ended"
+    assert benchmark_summary(result) == "no benchmark: it ended"
     assert (await desk.page())["message"] == "The last benchmark failed: it ended. Mend it"
     await desk.analysis.close()
 
@@ -130,7 +130,7 @@ async def test_the_benchmark_before_stays_until_there_are_times(desk: Desk, *, f
     assert (page["running"], page["partial"]) == (True, not finished)
     assert page["configurations"][1]["us"] == 100.0
     assert not any("failed" in note for note in page["notes"])
-    assert summary(now).endswith(" (still measuring)")
+    assert benchmark_summary(now).endswith(" (still measuring)")
     await cancelled(desk)
     assert desk.state.measured[desk.key] is before
     assert before.unfinished == ("" if finished else ENDED_EARLY)

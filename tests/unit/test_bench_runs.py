@@ -13,8 +13,8 @@ from fuselight.report import Culprit, Failure, Tier
 from fuselight_server.app import _worker as real_worker
 from fuselight_server.features.bench import commands as bench_commands
 from fuselight_server.features.bench import page
-from fuselight_server.features.bench.lens import summary
 from fuselight_server.features.bench.notifications import BenchNotifications
+from fuselight_server.features.lens import benchmark_summary
 from fuselight_server.features.protocol import MeasuredExportParams
 from fuselight_server.measured.planning import history_of
 from fuselight_server.runs.keys import WorkerKey
@@ -80,7 +80,7 @@ async def test_a_cancel_ends_it_and_brings_back_the_benchmark_of_before(desk: De
     while not desk.state.measured[desk.key].unfinished:
         desk.ui.drawn.clear()
         await asyncio.wait_for(desk.ui.drawn.wait(), 10)
-    assert "partial" in summary(desk.state.measured[desk.key])
+    assert "partial" in benchmark_summary(desk.state.measured[desk.key])
     page = await desk.page()
     assert page["running"]
     assert "partial: still running or stopped" in page["notes"][0]
@@ -102,7 +102,7 @@ async def test_a_part_of_a_cancelled_benchmark_says_so_where_nothing_was_known_b
         await asyncio.wait_for(desk.ui.drawn.wait(), 10)
     bench_commands.cancel(desk, ({"uri": desk.uri, "target": "f"},))  # type: ignore[arg-type]
     await desk.settle()
-    assert summary(desk.state.measured[desk.key]).endswith(" (partial: canceled)")
+    assert benchmark_summary(desk.state.measured[desk.key]).endswith(" (partial: canceled)")
     assert "partial: canceled" in (await desk.page())["notes"]
     assert history_of(desk.path, "f").runs() == (), "what is not whole is not kept"
     await desk.analysis.close()
@@ -112,7 +112,7 @@ async def test_a_part_of_a_cancelled_benchmark_says_so_where_nothing_was_known_b
 async def test_what_came_to_its_time_limit_is_not_shown_as_whole(desk: Desk) -> None:
     limit = Failure(Culprit.USER, "timeout", "stopped after 60 s", "give it longer")
     await measured(desk, replace(found(desk, finished=False), failures=(limit,)))
-    assert summary(desk.state.measured[desk.key]).endswith(", failed (partial: ended early)")
+    assert benchmark_summary(desk.state.measured[desk.key]).endswith(", failed (partial: ended early)")
     notes = (await desk.page())["notes"]
     assert notes[0] == "partial: ended early"
     assert "stopped after 60 s. Give it longer" in notes

@@ -12,9 +12,9 @@ import pytest
 from fuselight.protocol import MeasureRequest
 from fuselight.report import Tier
 from fuselight_server.features.bench import commands as bench_commands
-from fuselight_server.features.bench.lens import summary
 from fuselight_server.features.bench.notifications import BenchNotifications
 from fuselight_server.features.code_lens import TargetLenses
+from fuselight_server.features.lens import benchmark_summary
 from fuselight_server.measured.planning import history_of
 from fuselight_server.results.target_result import ENDED_EARLY
 from fuselight_server.runs.keys import Key, WorkerKey
@@ -252,7 +252,7 @@ async def test_times_that_were_shown_outlive_the_process_that_measured_them(desk
     desk.measuring.held.set()
     await desk.settle()
     kept = desk.state.measured[desk.key]
-    assert summary(kept).endswith(", failed (partial: ended early)")
+    assert benchmark_summary(kept).endswith(", failed (partial: ended early)")
     page = await desk.page()
     assert page["configurations"][1]["us"] == 50.0
     assert {"partial: ended early", "it ended. Mend it"} <= set(page["notes"])

@@ -21,7 +21,7 @@ from fuselight.report import (
     Report,
     Tier,
 )
-from fuselight_server.features.kernels.documents import counted_launches
+from fuselight_server.features.kernel_documents import counted_launches
 from fuselight_server.kernels import SourceLine
 from fuselight_server.kernels.documents import (
     ATEN,

@@ -21,8 +21,8 @@ from fuselight.report import (
     Tier,
 )
 from fuselight_server.features.diagnostics import _after_ignores
-from fuselight_server.features.kernels.hover import kernels as hovered
-from fuselight_server.features.kernels.lens import line_lenses, total
+from fuselight_server.features.hover import kernel_tables as hovered
+from fuselight_server.features.lens import kernel_summary, line_lenses
 from fuselight_server.findings import Thresholds
 from fuselight_server.kernels import SourceLine
 from fuselight_server.results.captures import CaptureResult, capture_result_of
@@ -126,7 +126,7 @@ def test_a_run_without_kernels_leaves_those_of_before_standing_as_stale() -> Non
         kept.accept(result(of=report(tier=Tier.KERNELS, failures=(failure,))))
     now = kept.kernels[KEY]
     assert lines(now.shown) == [3]
-    assert total(now) == "1 kernel, ~10 µs on h200, failed (before your edit)"
+    assert kernel_summary(now) == "1 kernel, ~10 µs on h200, failed (before your edit)"
     assert now.previous is not None
     assert now.previous.previous is None
 
@@ -139,7 +139,10 @@ def test_the_total_counts_what_autograd_keeps_and_graphs_without_kernels() -> No
     made = generated(kernel(3), saved=saved)
     lost = GeneratedGraph("1/0", Phase.FORWARD, failure="it has no lowering")
     found = result(of=replace(made, generated=(*made.generated, lost)))
-    assert total(found) == "1 kernel, ~10 µs on h200, saves 12.6 MB for backward, 1 graph without kernels"
+    assert (
+        kernel_summary(found)
+        == "1 kernel, ~10 µs on h200, saves 12.6 MB for backward, 1 graph without kernels"
+    )
     assert found.saved_on(found.rows(FILE)[0]) is not None
 
 
@@ -221,7 +224,7 @@ def test_kernels_are_those_of_one_call_and_recompiled_graphs_are_counted_apart()
     once = generated(kernel(3), kernel(5, launch=1))
     again = GeneratedGraph("0/1", Phase.FORWARD, kernels=(kernel(3, us=99.0), kernel(7)), graph=1)
     found = result(of=replace(once, generated=(*once.generated, again)))
-    assert total(found) == "2 kernels, ~20 µs on h200, 2 more in recompiles"
+    assert kernel_summary(found) == "2 kernels, ~20 µs on h200, 2 more in recompiles"
     assert [(row.place.line, row.count, row.us) for row in found.rows(FILE)] == [
         (3, 1, 10.0), (5, 1, 10.0), (7, 1, 10.0),
     ]  # fmt: skip

@@ -37,7 +37,7 @@ from fuselight.report import (
     data_key,
     text_key,
 )
-from fuselight_server.features.kernels.lens import total
+from fuselight_server.features.lens import kernel_summary
 from fuselight_server.runs.kernel_cache import CachedRunner, forget
 from fuselight_server.runs.keys import Key
 from fuselight_server.session.analysis import Analysis
@@ -162,7 +162,7 @@ async def part_shown(desk: Desk) -> str:
     desk.ui.drawn.clear()
     desk.analysis.command(PATH, "f", Tier.KERNELS)
     await asyncio.wait_for(desk.ui.drawn.wait(), 10)
-    return total(desk.state.kernels[KERNELS])
+    return kernel_summary(desk.state.kernels[KERNELS])
 
 
 @pytest.mark.asyncio
@@ -183,11 +183,11 @@ async def test_a_part_of_a_cancelled_run_says_so_where_nothing_was_known_before(
     await part_shown(desk)
     desk.analysis.cancel(PATH)
     await desk.settle()
-    assert total(desk.state.kernels[KERNELS]).endswith(" (partial: canceled)")
+    assert kernel_summary(desk.state.kernels[KERNELS]).endswith(" (partial: canceled)")
     desk.worker.partials, desk.worker.held = [], asyncio.Event()
     desk.analysis.command(PATH, "f", Tier.KERNELS)
     await desk.settle()
-    assert "(" not in total(desk.state.kernels[KERNELS])
+    assert "(" not in kernel_summary(desk.state.kernels[KERNELS])
 
 
 @pytest.mark.asyncio
@@ -214,7 +214,7 @@ async def test_a_run_that_fails_leaves_no_part_of_it_behind() -> None:
     desk.worker.held.set()
     await desk.settle()
     now = desk.state.kernels[KERNELS]
-    assert (now.previous, now.unfinished, total(now)) == (None, "", "no kernels: it ended")
+    assert (now.previous, now.unfinished, kernel_summary(now)) == (None, "", "no kernels: it ended")
 
 
 @pytest.mark.asyncio
@@ -224,10 +224,10 @@ async def test_an_edit_made_while_a_run_goes_on_moves_what_it_has_told() -> None
     document = desk.state.at(PATH)
     assert document is not None
     desk.analysis.outcomes.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
-    assert total(desk.state.kernels[KERNELS]).endswith("still being generated) (before your edit)")
+    assert kernel_summary(desk.state.kernels[KERNELS]).endswith("still being generated) (before your edit)")
     desk.worker.held.set()
     await desk.settle()
-    assert total(desk.state.kernels[KERNELS]).endswith(" (before your edit)")
+    assert kernel_summary(desk.state.kernels[KERNELS]).endswith(" (before your edit)")
 
 
 @pytest.mark.asyncio

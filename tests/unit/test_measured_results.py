@@ -20,13 +20,18 @@ from fuselight.report import (
     Phase,
     Tier,
 )
-from fuselight_server.features.bench.hover import measured as hovered
-from fuselight_server.features.bench.lens import BENCH, CANCEL, SHOW, summary
 from fuselight_server.features.code_lens import TargetLenses
 from fuselight_server.features.diagnostics import _after_ignores
-from fuselight_server.features.kernels.documents import kernel_lines
-from fuselight_server.features.kernels.hover import kernels as hovered_estimates
-from fuselight_server.features.kernels.lens import line_lenses
+from fuselight_server.features.hover import kernel_tables as hovered_estimates
+from fuselight_server.features.hover import measured_tables as hovered
+from fuselight_server.features.kernel_documents import kernel_lines
+from fuselight_server.features.lens import (
+    BENCH,
+    CANCEL_BENCHMARK,
+    SHOW_BENCHMARK,
+    benchmark_summary,
+    line_lenses,
+)
 from fuselight_server.features.protocol import KernelLinesParams
 from fuselight_server.findings import findings_of_measured
 from fuselight_server.results.benchmarks import MeasuredResult, measured_result_of
@@ -169,9 +174,9 @@ def test_lenses_of_functions_and_none() -> None:
 
 
 def test_the_target_tells_eager_beside_what_was_compiled() -> None:
-    assert summary(made()) == "eager 300 µs, default 100 µs (3.0×), measured on NVIDIA H200"
+    assert benchmark_summary(made()) == "eager 300 µs, default 100 µs (3.0×), measured on NVIDIA H200"
     rows = [row("eager", 300.0), *(row(f"c{index}", 100.0) for index in range(5))]
-    assert summary(made(*rows)).startswith(
+    assert benchmark_summary(made(*rows)).startswith(
         "eager 300 µs, c0 100 µs (3.0×), c1 100 µs (3.0×), c2 100 µs (3.0×) and 2 more"
     )
     unsteady = row("default", wall=timing(100.0, 0.2, unsteady=True))
@@ -179,7 +184,7 @@ def test_the_target_tells_eager_beside_what_was_compiled() -> None:
         "eager 130 µs, default 60–140 µs, measured"
     )
     failed = row("max-autotune", None, failure=FAILURE)
-    assert summary(
+    assert benchmark_summary(
         made(row("eager", 300.0), unsteady, replace(failed, name="m"), row("w", 100.0, accuracy=wrong()))
     ) == (
         "eager 300 µs, default 60–140 µs (3.0×), m failed, w 100 µs (3.0×, WRONG results), "
@@ -189,13 +194,13 @@ def test_the_target_tells_eager_beside_what_was_compiled() -> None:
 
 def test_a_benchmark_that_measured_nothing_says_why_and_the_one_before_stands() -> None:
     nothing = measured_result_of(KEY, 2, report(tier=Tier.MEASURED, failures=(FAILURE,)))
-    assert summary(nothing) == "no benchmark: it failed"
+    assert benchmark_summary(nothing) == "no benchmark: it failed"
     rows = measured_result_of(KEY, 2, benchmark(row("eager", None, failure=FAILURE)))
-    assert summary(rows) == "no benchmark: it failed"
+    assert benchmark_summary(rows) == "no benchmark: it failed"
     kept = opened(made(), nothing)
     now = kept.measured[KEY]
     assert (
-        summary(now)
+        benchmark_summary(now)
         == "eager 300 µs, default 100 µs (3.0×), measured on NVIDIA H200; the benchmark after it failed"
     )
     assert set(told(kept)) == {3, 5, 7, 9}
@@ -207,7 +212,7 @@ def test_what_is_not_at_its_end_says_so_and_brings_no_findings() -> None:
     assert [live.finding.code for live in part.findings] == ["FL802"]
     part.unfinished = STILL_RUNNING
     assert part.findings == ()
-    assert summary(part).endswith(f" ({STILL_RUNNING})")
+    assert benchmark_summary(part).endswith(f" ({STILL_RUNNING})")
     assert CANCELED != STILL_RUNNING
 
 
@@ -222,15 +227,15 @@ def titles(kept: State, running: Iterable[Key] = ()) -> list[tuple[str, str]]:
 def test_the_button_starts_a_benchmark_or_ends_it() -> None:
     kept = opened()
     assert titles(kept)[-1] == ("Benchmark", BENCH)
-    kept.client.commands = frozenset({"fuselight.benchmark", SHOW})
+    kept.client.commands = frozenset({"fuselight.benchmark", SHOW_BENCHMARK})
     kept.accept(made())
     text = "eager 300 µs, default 100 µs (3.0×)"
-    assert titles(kept)[2:] == [("Benchmark", "fuselight.benchmark"), (text, SHOW)]
+    assert titles(kept)[2:] == [("Benchmark", "fuselight.benchmark"), (text, SHOW_BENCHMARK)]
     assert titles(kept, [KEY])[2:] == [
-        ("Cancel Benchmark", CANCEL), ("starting Net (benchmark)", SHOW), (text, SHOW),
+        ("Cancel Benchmark", CANCEL_BENCHMARK), ("starting Net (benchmark)", SHOW_BENCHMARK), (text, SHOW_BENCHMARK),
     ]  # fmt: skip
     kept.trusted = False
-    assert titles(kept) == [(text, SHOW)]
+    assert titles(kept) == [(text, SHOW_BENCHMARK)]
 
 
 def test_a_hover_tells_each_kernel_with_its_limit() -> None:

@@ -19,7 +19,7 @@ from fuselight.report import (
     Tier,
 )
 from fuselight_server.features import convert
-from fuselight_server.features.report.tree import target_node
+from fuselight_server.features.report_tree import target_node
 from fuselight_server.findings import findings
 from fuselight_server.findings.counts import counts
 from fuselight_server.results.captures import capture_result_of

@@ -12,8 +12,8 @@ import pytest
 from lsprotocol import types
 
 from fuselight_server.features import commands, sync
-from fuselight_server.features.bench import lens as bench_lens
 from fuselight_server.features.code_lens import result_info, summary
+from fuselight_server.features.lens import benchmark_info
 from fuselight_server.runs import stored_captures
 from fuselight_server.store import Store
 from tests.support.bench_desk import LINE, Desk, found, measured
@@ -205,7 +205,7 @@ async def test_measured_times_are_back_on_their_lines(tmp_path: Path) -> None:
     assert rows == [(row.place.line, row.us) for row in before.state.measured[before.key].rows(before.path)]
     assert [line for line, _ in rows] == [LINE]
     result = after.state.measured[after.key]
-    assert bench_lens.target_info(result, is_running=False, running="").state.startswith("from ")
+    assert benchmark_info(result, is_running=False).state.startswith("from ")
     there, now = await before.page(), await after.page()
     assert (now["run"], now["configurations"]) == (there["run"], there["configurations"])
     (tmp_path / "m.py").write_text("import torch\n")

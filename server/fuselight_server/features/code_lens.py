@@ -11,11 +11,25 @@ import dataclasses
 import itertools
 from typing import TYPE_CHECKING
 
-from fuselight.report import Rung
+from fuselight.report import Rung, Tier
 from fuselight_server.features import convert
-from fuselight_server.features.bench import lens as bench_lens
-from fuselight_server.features.kernels import lens as kernel_lens
-from fuselight_server.features.lens import LONGEST, Info, age, lens, shorten, with_state
+from fuselight_server.features.lens import (
+    ASK_BENCHMARK,
+    BENCH,
+    CANCEL_BENCHMARK,
+    DETAILS,
+    KERNELS,
+    LONGEST,
+    SHOW_BENCHMARK,
+    Info,
+    age,
+    benchmark_info,
+    kernel_info,
+    lens,
+    line_lenses,
+    shorten,
+    with_state,
+)
 from fuselight_server.features.protocol import Encoded
 from fuselight_server.features.status import describe
 from fuselight_server.features.sync import NEEDS_FILE
@@ -43,7 +57,6 @@ if TYPE_CHECKING:
 
 RUN = "fuselight.server.run"
 CANCEL = "fuselight.server.cancel"
-DETAILS = kernel_lens.DETAILS
 
 WAITING = "Benchmark: waiting for another benchmark"
 
@@ -87,7 +100,7 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
     if main is not None and "" in known:
         at = {"line": main - 1, "character": 0}
         lenses += TargetLenses(snapshot, "", {"start": at, "end": at}, has_inputs=True).make()
-    lenses += kernel_lens.line_lenses(snapshot)
+    lenses += line_lenses(snapshot)
     answer.extend(lenses)
     return answer
 
@@ -119,13 +132,13 @@ class TargetLenses:
     @property
     def _running(self) -> Running | None:
         """The run that is in flight, benchmarks apart: those take minutes and run alongside others."""
-        kernels = kernel_lens.kernel_key(self.snapshot, self.name)
+        kernels = Key(self.snapshot.path, self.name, Tier.KERNELS)
         running = self.snapshot.running
         return running.get(Key(self.snapshot.path, self.name)) or running.get(kernels)
 
     @property
     def _is_benchmarked(self) -> bool:
-        key = bench_lens.measured_key(self.snapshot, self.name)
+        key = Key(self.snapshot.path, self.name, Tier.MEASURED)
         return key in self.snapshot.running or key in self.snapshot.waiting
 
     def make(self, infos: Iterable[Info] = ()) -> list[Lens]:
@@ -156,14 +169,14 @@ class TargetLenses:
         elif can_run:
             yield lens(self.place, "Run", RUN, named)
             if self.has_inputs:
-                yield lens(self.place, "Kernels", kernel_lens.KERNELS, named)
+                yield lens(self.place, "Kernels", KERNELS, named)
         if not self.has_inputs:
             return
         if self._is_benchmarked:
-            yield lens(self.place, "Cancel Benchmark", bench_lens.CANCEL, self._argument)
+            yield lens(self.place, "Cancel Benchmark", CANCEL_BENCHMARK, self._argument)
         elif can_run and self._running is None:
-            asks = bench_lens.ASK in self.snapshot.client.commands
-            yield lens(self.place, "Benchmark", bench_lens.ASK if asks else bench_lens.BENCH, self._argument)
+            asks = ASK_BENCHMARK in self.snapshot.client.commands
+            yield lens(self.place, "Benchmark", ASK_BENCHMARK if asks else BENCH, self._argument)
 
     def _infos(self) -> Iterator[Info]:
         """Yield what is in progress, then the results, the most important first."""
@@ -173,8 +186,8 @@ class TargetLenses:
         if running is not None:
             yield Info(describe(running))
         if self._is_benchmarked:
-            one = snapshot.running.get(bench_lens.measured_key(snapshot, self.name))
-            yield Info(describe(one) if one is not None else WAITING, "", bench_lens.SHOW)
+            one = snapshot.running.get(Key(snapshot.path, self.name, Tier.MEASURED))
+            yield Info(describe(one) if one is not None else WAITING, "", SHOW_BENCHMARK)
         tiers = [info for _, info in sorted(self._of_tiers(), key=lambda item: item[0])]
         if running is not None or self._is_benchmarked:  # what is partial belongs to what is in progress
             tiers.sort(key=lambda info: info.state != STILL_RUNNING)
@@ -192,15 +205,13 @@ class TargetLenses:
     def _of_tiers(self) -> Iterator[tuple[tuple[bool, int], Info]]:
         """Yield kernels and benchmark with their rank: current before stale, then the newest first."""
         snapshot = self.snapshot
-        kernels = snapshot.kernels.get(kernel_lens.kernel_key(snapshot, self.name))
+        kernels = snapshot.kernels.get(Key(snapshot.path, self.name, Tier.KERNELS))
         if kernels is not None:
-            info = kernel_lens.target_info(
-                kernels, is_running=self._running is not None, running=STILL_RUNNING
-            )
+            info = kernel_info(kernels, is_running=self._running is not None)
             yield (kernels.shown.stale, -kernels.generation), info
-        measured = snapshot.measured.get(bench_lens.measured_key(snapshot, self.name))
+        measured = snapshot.measured.get(Key(snapshot.path, self.name, Tier.MEASURED))
         if measured is not None:
-            info = bench_lens.target_info(measured, is_running=self._is_benchmarked, running=STILL_RUNNING)
+            info = benchmark_info(measured, is_running=self._is_benchmarked)
             yield (measured.shown.stale, -measured.generation), info
 
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight_server.features import convert
 from fuselight_server.features.code_lens import summary
-from fuselight_server.features.kernels.lens import total
-from fuselight_server.features.lens import STALE
-from fuselight_server.features.report.kernel_nodes import shown_results
+from fuselight_server.features.lens import STALE, kernel_summary
+from fuselight_server.features.report_tree import shown_results
 from fuselight_server.graphs import fold, picture
 from fuselight_server.graphs.folding import LISTED
 from fuselight_server.results.positions import span
@@ -91,7 +90,7 @@ def _drawn(server: Server, result: CaptureResult, kernels: KernelResult | None) 
 
 
 def _description(result: CaptureResult, kernels: KernelResult | None) -> str:
-    return summary(result) + (f"; {total(kernels)}" if kernels is not None else "")
+    return summary(result) + (f"; {kernel_summary(kernels)}" if kernels is not None else "")
 
 
 def _name(key: Key) -> str:

@@ -5,36 +5,54 @@ Invariant: every number comes from a report, and one from before an edit says so
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from fuselight.report import Outcome
 from fuselight_server.features import convert
-from fuselight_server.features.bench.hover import measured
-from fuselight_server.features.bench.lens import summary as bench_summary
 from fuselight_server.features.code_lens import summary
 from fuselight_server.features.diagnostics import findings_of
-from fuselight_server.features.kernels.hover import kernels
-from fuselight_server.features.kernels.lens import total
-from fuselight_server.features.markdown import code_span, link, plain
+from fuselight_server.features.lens import (
+    benchmark_summary,
+    kernel_summary,
+    kernel_words,
+    measured_words,
+    shown_benchmarks,
+    shows_estimates,
+)
+from fuselight_server.features.markdown import code_span, link, name_cell, plain
 from fuselight_server.finding import rank
 from fuselight_server.findings.text import compose
-from fuselight_server.formatting import format_count
+from fuselight_server.formatting import (
+    format_count,
+    format_estimate,
+    format_flops,
+    format_percent,
+    format_size,
+    format_spread,
+    format_time,
+)
+from fuselight_server.kernels.summary import candidates
+from fuselight_server.measured.profile import rates
 from fuselight_server.results.benchmarks import MeasuredResult
 from fuselight_server.results.captures import CaptureResult
 from fuselight_server.results.kernels import KernelResult
 from fuselight_server.results.positions import resumption, span
 
 if TYPE_CHECKING:
-    from fuselight.report import Compile
+    from fuselight.report import Compile, GeneratedGraph, Kernel, MeasuredLaunch
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Finding
+    from fuselight_server.results.benchmarks import MeasuredRow
+    from fuselight_server.results.kernels import KernelRow
     from fuselight_server.results.target_result import TargetResult
     from fuselight_server.session.state import Snapshot
 
+
 LISTED = 20
-"""Compiles of a function that a hover lists."""
+"""Compiles of a function, or kernels of a line, that a hover lists."""
 
 
 async def hover(server: Server, params: types.HoverParams) -> types.Hover | None:
@@ -52,8 +70,8 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     parts = [explanation(finding, edited=edited, alone=len(found) == 1) for finding, edited in found]
     parts += targets(snapshot, line)
     parts += frames(snapshot, line)
-    parts += measured(snapshot, line)
-    parts += kernels(snapshot, line)
+    parts += measured_tables(snapshot, line)
+    parts += kernel_tables(snapshot, line)
     if not parts:
         return None
     value = "\n\n---\n\n".join(parts)
@@ -117,9 +135,9 @@ def targets(snapshot: Snapshot, line: int) -> list[str]:
 def _result_words(result: TargetResult) -> tuple[str, str]:
     """Name the tier of a result, and say what it found."""
     if isinstance(result, KernelResult):
-        return "kernels", total(result)
+        return "kernels", kernel_summary(result)
     if isinstance(result, MeasuredResult):
-        return "benchmark", bench_summary(result)
+        return "benchmark", benchmark_summary(result)
     assert isinstance(result, CaptureResult)  # noqa: S101 - the last of the three tiers
     return "capture", summary(result)
 
@@ -174,3 +192,132 @@ def _compile(result: CaptureResult, one: Compile) -> str:
     if frame.resumes_at is not None:
         part = f" from line {result.places.now(span(resumption(frame))).line} on"
     return f"- compile {plain(one.id)}{part}" + (f": {', '.join(facts)}" if facts else "")
+
+
+_COLUMNS = (
+    ("measured", "--:"),
+    ("estimate", "--:"),
+    ("of its limit", "--:"),
+    ("count", "--:"),
+    ("kind", ":--"),
+    ("kernel", ":--"),
+)
+"""With how they are aligned; one without an entry is left out."""
+
+
+def measured_tables(snapshot: Snapshot, line: int) -> list[str]:
+    """Make the table of what was measured on `line`, one for each target."""
+    found = []
+    for result in shown_benchmarks(snapshot):
+        row = next((one for one in result.rows(snapshot.path) if one.place.line == line), None)
+        if row is not None:
+            found.append(_measured_table(result, row))
+    return found
+
+
+def _measured_table(result: MeasuredResult, row: MeasuredRow) -> str:
+    name, one = result.key.name or "__main__", result.configuration
+    shown = f" as {code_span(one.name)}" if one is not None else ""
+    head = f"{code_span(name)}{shown}: {plain(measured_words(result, [row]))}"
+    launches = sorted(row.line.launches, key=lambda item: -item[0].us)
+    rows = [_measured_cells(result, launch, kernel) for launch, kernel in launches[:LISTED]]
+    known = [index for index in range(len(_COLUMNS)) if any(cells[index] for cells in rows)]
+    lines = [[one[index] for index in known] for one in (*zip(*_COLUMNS, strict=True), *rows)]
+    parts = [head, "\n".join(f"| {' | '.join(cells)} |" for cells in lines)]
+    if len(launches) > LISTED:
+        parts.append(f"and {len(launches) - LISTED} more")
+    source = one.profile.source if one is not None and one.profile is not None else ""
+    by = f" by torch's profiler ({plain(source)})" if source else ""
+    parts.append(
+        f"*The times are of one call, measured{by}. A kernel that several lines share is listed with its whole time.*"
+    )
+    return "\n\n".join(parts)
+
+
+def _measured_cells(result: MeasuredResult, launch: MeasuredLaunch, kernel: Kernel | None) -> list[str]:
+    achieved = rates(launch, kernel, result.report.target_device)
+    half = (launch.high_us - launch.low_us) / 2 / launch.us if launch.us > 0 else 0.0
+    estimate = kernel.estimate_us if kernel is not None else None
+    limit = f"{format_percent(achieved.of_limit)} ({achieved.bound})" if achieved.of_limit is not None else ""
+    kind = kernel.kind.value.replace("_", " ") if kernel is not None else launch.kind.value
+    name = kernel.name if kernel is not None else launch.name
+    return [
+        plain(f"{format_time(launch.us)} {format_spread(half)}"),
+        "" if estimate is None else plain(format_estimate(estimate)),
+        limit,
+        f"{launch.count:g}",
+        kind,
+        name_cell(name),
+    ]
+
+
+UNDECIDED = 3
+"""Kernels of a line whose possible implementations a hover lists."""
+
+
+def kernel_tables(snapshot: Snapshot, line: int) -> list[str]:
+    """Make the table of the kernels that have a part from `line`, one for each target."""
+    found, measured = [], shown_benchmarks(snapshot)
+    for key, result in snapshot.kernels.items():
+        shown = result.shown
+        if not shows_estimates(shown, measured):
+            continue
+        row = next((one for one in shown.rows(snapshot.path) if one.place.line == line), None)
+        if row is not None:
+            found.append(_kernel_table(key.name or "__main__", shown, row))
+    return found
+
+
+def _kernel_table(name: str, result: KernelResult, row: KernelRow) -> str:
+    head = f"{code_span(name)}: {plain(kernel_words(result, [row]))}"
+    folded: Counter[tuple[str, ...]] = Counter(
+        _kernel_cells(graph, kernel) for graph, kernel in row.line.launches
+    )
+    # Names come last: they are long, and a hover cuts off what does not fit.
+    lines = ["| count | estimate | bound | moves | phase | kind | kernel |", "|--:|--:|:--|--:|:--|:--|:--|"]
+    for (*facts, kernel), count in list(folded.items())[:LISTED]:
+        lines.append("| " + " | ".join([str(count), *facts, name_cell(kernel)]) + " |")
+    more = len(folded) - LISTED
+    parts = [head, "\n".join(lines)]
+    if more > 0:
+        parts.append(f"and {more} more")
+    saved = result.saved_on(row)
+    if saved is not None:
+        tensors = "tensor" if saved.tensors == 1 else "tensors"
+        parts.append(f"Autograd saves {format_size(saved.bytes)} in {saved.tensors} {tensors} for backward.")
+    parts += _undecided(row)
+    others = len(result.launches_on(row)) - len(row.line.launches)
+    if others:
+        parts.append(f"Recompiled graphs have {format_count(others, 'more kernel')} of this line.")
+    parts.append(
+        "*The times are estimates for one call; nothing was launched. "
+        "A kernel that several lines share is listed with its whole time.*"
+    )
+    return "\n\n".join(parts)
+
+
+def _undecided(row: KernelRow) -> list[str]:
+    """List the line's kernels with several implementations, of which a GPU chooses the fastest."""
+    found = dict.fromkeys(
+        (kernel.name, kernel.candidates) for _, kernel in row.line.launches if kernel.candidates
+    )
+    return [
+        f"A GPU decides {code_span(name)} between {len(tried)}: {plain(candidates(tried))}."
+        for name, tried in list(found)[:UNDECIDED]
+    ]
+
+
+def _kernel_cells(graph: GeneratedGraph, kernel: Kernel) -> tuple[str, ...]:
+    """Estimate, bound, bytes, phase, kind and name of one launch, fit for a table."""
+    moved = (kernel.bytes_read or 0) + (kernel.bytes_written or 0)
+    work = [format_size(moved)] if moved else []
+    work += [format_flops(kernel.flops)] if kernel.flops else []
+    work = [one.replace(" ", "\N{NO-BREAK SPACE}") for one in work]
+    return (
+        "" if kernel.estimate_us is None else plain(format_estimate(kernel.estimate_us)),
+        kernel.bound or "",
+        ", ".join(work),
+        graph.phase.value,
+        kernel.kind.value.replace("_", " "),
+        kernel.name,
+    )

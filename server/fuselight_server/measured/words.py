@@ -60,7 +60,7 @@ def device(machine: Machine) -> str:
     return f"{name} ({machine.index})" if machine.index else name
 
 
-def target_summary(measured: Measured, most: int, longest: int | None = None) -> str:
+def benchmark_times(measured: Measured, most: int, longest: int | None = None) -> str:
     """`eager 12.3 ms, default 4.1 ms (3.0×) and 2 more`: at most so many configurations besides eager.
 
     Where a length is given, configurations are left out until the text fits; wrong results are left out last.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.configurations import ConfigurationError
 from fuselight.report import Tier
 from fuselight_server.features import convert
-from fuselight_server.features.bench.history import bench_key
+from fuselight_server.features.bench.page import bench_key
 from fuselight_server.features.commands import argument
 from fuselight_server.features.target_at import target_at
 from fuselight_server.measured.history import remove_run

@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pygls.exceptions import JsonRpcException
 
+from fuselight.report import Tier
 from fuselight_server.features import convert
-from fuselight_server.features.bench.history import bench_key, gone_runs, other_run
-from fuselight_server.features.bench.line_mapping import Texts
 from fuselight_server.features.protocol import Written, written
 from fuselight_server.features.status import describe
+from fuselight_server.files import disk_lines, split_text
 from fuselight_server.kernels import SourceLine
 from fuselight_server.measured import exports, words
-from fuselight_server.measured.history import read_run
+from fuselight_server.measured.history import read_run, runs_of_gone
 from fuselight_server.measured.history_diff import as_json, compare
 from fuselight_server.measured.page import Around, Drawn, Named, View, body, nothing, of_body, places_of
 from fuselight_server.measured.planning import history_of
@@ -35,9 +36,64 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams
     from fuselight_server.features.server import Server
-    from fuselight_server.measured.history import BenchmarkRun, History
+    from fuselight_server.measured.history import BenchmarkRun, History, Past
     from fuselight_server.results.benchmarks import MeasuredResult
     from fuselight_server.runs.queue import Running
+    from fuselight_server.session.state import State
+
+
+class Texts:
+    """Files as they are now, by the text of their lines: each is read once."""
+
+    def __init__(self, state: State) -> None:
+        """Read what is open from the editor, and the rest from the disk."""
+        self._state = state
+        self._files: dict[str, dict[str, list[int]]] = {}
+
+    def nearest(self, place: SourceLine, run: BenchmarkRun | None) -> SourceLine:
+        """Find the line that has the text of then, the nearest of several; the same number where none has."""
+        text = run.line(place.path, place.line) if run is not None else None
+        if text is None:
+            return place
+        if place.path not in self._files:
+            self._files[place.path] = self._index(place.path)
+        lines = self._files[place.path].get(text.strip(), [])
+        nearest = min(lines, key=lambda number: abs(number - place.line), default=place.line)
+        return SourceLine(place.path, nearest)
+
+    def _index(self, path: str) -> dict[str, list[int]]:
+        document = self._state.at(path)
+        lines = split_text(document.source.text) if document is not None else disk_lines(path)
+        found: dict[str, list[int]] = {}
+        for number, line in enumerate(lines, 1):
+            found.setdefault(line.strip(), []).append(number)
+        return found
+
+
+def bench_key(path: str, target: str) -> Key:
+    """Name the benchmarks of a target; empty, or `__main__`, for the file's own block."""
+    return Key(path, "" if target == MAIN else target, Tier.MEASURED)
+
+
+async def gone_runs(server: Server, history: History) -> tuple[Past, ...]:
+    """Return the runs of targets that the file does not have any more, as far as it can be read."""
+    reading = server.analysis.reading(history.path)
+    if reading is None:
+        return ()
+    names = {*(one.name for one in reading.targets), *([""] if reading.main_line is not None else [])}
+    return await asyncio.to_thread(runs_of_gone, history, names)
+
+
+def other_run(history: History, other: str) -> tuple[BenchmarkRun | None, str]:
+    """Return what to compare with: a run of the history, or the export at a path. Where there is none, why not."""
+    if not Path(other).is_absolute():
+        return read_run(history, other), ""
+    try:
+        return exports.from_json(exports.text_of(other), history.target, history.path), ""
+    except exports.OtherTargetError as error:
+        return None, f"{other}: {error}"
+    except exports.NotReadError as error:
+        return None, str(error)
 
 
 async def measured(server: Server, params: MeasuredParams) -> dict[str, Any]:

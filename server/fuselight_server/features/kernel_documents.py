@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.report import Tier
 from fuselight_server.features import convert
-from fuselight_server.features.bench.lens import standing, stands
+from fuselight_server.features.lens import shown_benchmarks, shows_estimates
 from fuselight_server.formatting import format_estimate
 from fuselight_server.kernels.documents import (
     ATEN,
@@ -188,8 +188,8 @@ def kernel_lines(server: Server, params: KernelLinesParams) -> dict[str, Any]:
     path = convert.path(params.uri) or ""
     marks: dict[int, dict[str, int]] = {}
     snapshot = server.snapshot(params.uri)
-    measured = standing(snapshot) if snapshot is not None else []
-    estimated = [one for one in _results(server, path, None) if stands(one, measured)]
+    measured = shown_benchmarks(snapshot) if snapshot is not None else []
+    estimated = [one for one in _results(server, path, None) if shows_estimates(one, measured)]
     results: list[MeasuredResult | KernelResult] = [*measured, *estimated]
     for result in results:
         for row in result.rows(path) if result.us else ():

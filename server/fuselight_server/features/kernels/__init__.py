@@ -1,1 +1,0 @@
-"""Generated kernels for the client: lenses, hovers, their source."""

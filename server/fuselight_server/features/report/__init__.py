@@ -1,1 +1,0 @@
-"""The report for the client, as a tree."""

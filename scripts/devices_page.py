@@ -29,10 +29,10 @@ TEXT = """\
 
 <!-- Written by scripts/devices_page.py from compiler/fuselight/devices/: change that, then run the script. -->
 
-Fuselight generates and estimates kernels for a target device, present on this machine or not. Set `fuselight.device` to
-a key of this table, a product name or a driver's name; case and spaces do not matter. **Fuselight: Choose Target Device**
-lists all devices. `auto` selects this machine's GPU, or `{fallback}` without one. For a GPU of this machine, Fuselight uses
-the driver's figures. Rates are always the published ones.
+Fuselight generates and estimates kernels for a target device, present on this machine or not. Set `fuselight.device`
+to a key of this table, a product name or a driver's name; case and spaces do not matter. **Fuselight: Choose Target
+Device** lists all devices. `auto` selects this machine's GPU, or `{fallback}` without one. For a GPU of this machine,
+Fuselight uses the driver's figures. Rates are always the published ones.
 
 | key | the driver's name | arch | SMs | clock, MHz | memory, GB | GB/s | L2, MB |
 |---|---|---|---|---|---|---|---|
@@ -40,9 +40,10 @@ the driver's figures. Rates are always the published ones.
 
 ## Rates
 
-Published dense TFLOP/s (TOP/s for `i8`), with tensor cores if the device has them for the dtype. Rates that are published
-only with sparsity are halved. Rates are those with FP32 accumulation, which PyTorch uses to multiply matrices; some devices,
-such as GeForce cards, are faster with FP16 accumulation. An empty cell means that the device has no unit for the dtype.
+Published dense TFLOP/s (TOP/s for `i8`), with tensor cores if the device has them for the dtype. Rates that are
+published only with sparsity are halved. Rates are those with FP32 accumulation, which PyTorch uses to multiply
+matrices; some devices, such as GeForce cards, are faster with FP16 accumulation. An empty cell means that the device
+has no unit for the dtype.
 
 | key | {dtypes} |
 |---|{dtype_rules}|
@@ -66,17 +67,19 @@ An estimate, marked with `~`, is the likely time of one launch in microseconds:
 ```
 
 `memory` is the bytes read and written divided by the memory bandwidth; `compute` is the FLOPs divided by the dtype's
-rate. Loads and arithmetic overlap partly, so the total is between the longer of the two and their sum. Unknown figures are
-omitted; a device without figures, such as `cpu`, has no estimates. The estimate also names what limits the kernel:
-`memory`, `compute`, or `launch` if neither takes longer than {launch} microseconds.
+rate. Loads and arithmetic overlap partly, so the total is between the longer of the two and their sum. Unknown
+figures are omitted; a device without figures, such as `cpu`, has no estimates. The estimate also names what limits
+the kernel: `memory`, `compute`, or `launch` if neither takes longer than {launch} microseconds.
 
 The constants come from kernels measured on an H200 with torch 2.11: large kernels reach about {bandwidth:.0%} of its
-bandwidth and {rate:.0%} of its rates, and the shortest kernel takes {launch} microseconds in a CUDA graph. The median error
-is 12% over the 288 kernels of the six models used for calibration, and 32% over 334 kernels of six other models.
+bandwidth and {rate:.0%} of its rates, and the shortest kernel takes {launch} microseconds in a CUDA graph. The median
+error is 12% over the 288 kernels of the six models used for calibration, and 32% over 334 kernels of six other
+models.
 
 An estimate has these limits:
 
-- **Other devices are not measured.** They are assumed to reach the same shares of their own rates, and to launch as fast.
+- **Other devices are not measured.** They are assumed to reach the same shares of their own rates, and to launch as
+  fast.
 - **It is not a bound.** Some kernels take 2 to 100 times as long: small attention, depthwise convolutions, `topk` and
   sorting, pointwise kernels with many `erf` or `tanh` (only matrix multiplications, convolutions and attention count
   FLOPs), and reductions that loop. Kernels that find their data in the cache can be faster.
@@ -94,8 +97,9 @@ An estimate has these limits:
 }}
 ```
 
-`like` supplies the figures that you omit. Without `like`, `backend` (`cuda`, `hip`, `cpu`), `arch` (`"9.0"`, `"gfx942"`),
-`multiprocessors` and `bandwidthGbs` are required. The keys are {keys}; `tflops` maps the dtypes above to rates.
+`like` supplies the figures that you omit. Without `like`, `backend` (`cuda`, `hip`, `cpu`), `arch` (`"9.0"`,
+`"gfx942"`), `multiprocessors` and `bandwidthGbs` are required. The keys are {keys}; `tflops` maps the dtypes above to
+rates.
 
 ## Sources
 

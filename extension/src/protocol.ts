@@ -86,7 +86,7 @@ export interface ReportTree {
   readonly nodes: readonly ReportNode[];
 }
 
-/** Lines of a file, both inclusive; without `line`, the whole file. */
+/** Lines of a file, both inclusive; without `line`, the entire file. */
 export interface KernelsAt {
   readonly uri: string;
   readonly line?: number;
@@ -166,7 +166,7 @@ export const confirmRunRequest = new RequestType<ConfirmRun, ConfirmAnswer, void
 export const reportTreeRequest = new RequestType<{ readonly uri: string | null }, ReportTree, void>(
   "fuselight/reportTree",
 );
-/** The target that a command at a line means; null for the whole file. */
+/** The target that a command at a line means; null for the entire file. */
 export const targetAtRequest = new RequestType<
   Pick<SourceLines, "uri" | "line">,
   { readonly target: string | null },

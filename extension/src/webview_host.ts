@@ -1,5 +1,5 @@
 /**
- * Pages beside the source: one panel for each subject, drawn from what the server answers, restored after a reload.
+ * Pages next to the source: one panel for each subject, drawn from what the server answers, restored after a reload.
  *
  * Invariant: a page loads only its own script and style sheet, and shows what it is sent as text. While one request to
  * the server is open, later ones become a single one. A hidden page loses its content and asks for it when shown again.
@@ -145,7 +145,7 @@ export function isSameFile(left: string, right: string): boolean {
   return vscode.Uri.parse(left).toString() === vscode.Uri.parse(right).toString();
 }
 
-/** Shows lines of a file in the group that has the file open, else beside the page. */
+/** Shows lines of a file in the group that has the file open, else next to the page. */
 export async function goToSource(
   uri: vscode.Uri,
   selection: vscode.Range | null,

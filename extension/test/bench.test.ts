@@ -19,7 +19,7 @@ import { pageHtml, pagePolicy } from "../src/webview_page.ts";
 import { flameRows, stageOf, stageTimes } from "../webview/bench/flame.ts";
 import { profileOf } from "../webview/bench/profiles.ts";
 import { ceilings, intensities, memoryLimit, rates, ridge, shownPoints } from "../webview/bench/roofline.ts";
-import { colourIndex, kindsOf, segmentsOf } from "../webview/bench/where.ts";
+import { colorIndex, kindsOf, segmentsOf } from "../webview/bench/where.ts";
 
 const uri = "file:///w/model.py";
 const place = { uri, path: "model.py", line: 11, text: "x = self.up(x)" };
@@ -88,7 +88,7 @@ describe("The flame chart", () => {
       new Set([
         ["Dynamo", 40],
         ["Inductor", 50],
-        ["Compilers and their caches", 10],
+        ["Compilers and caches", 10],
         ["Other", 5],
       ]),
     );
@@ -102,7 +102,7 @@ describe("The flame chart", () => {
     }
     assert.equal(stage("aot_collect_metadata"), "AOTAutograd");
     assert.equal(stage("Scheduler.fused_nodes"), "Inductor");
-    assert.equal(stage("async_compile.wait"), "Compilers and their caches");
+    assert.equal(stage("async_compile.wait"), "Compilers and caches");
     assert.equal(stage("import numpy"), "Other");
   });
 });
@@ -128,7 +128,7 @@ describe("Where the wall time goes", () => {
     assert.deepEqual(segmentsOf([]), []);
   });
 
-  it("has a colour for each of the server's kinds", () => {
+  it("has a color for each of the server's kinds", () => {
     const where = readFileSync(
       new URL("../../compiler/fuselight/report/measured.py", import.meta.url),
       "utf8",
@@ -136,11 +136,11 @@ describe("Where the wall time goes", () => {
     const gaps = /class GapKind[\s\S]*?\n\n\n/.exec(where)?.[0] ?? "";
     const kinds = [...gaps.matchAll(/^ {4}[A-Z]+ = "(\w+)"/gm)].map((match) => match[1] ?? "");
     assert.ok(kinds.length >= 7);
-    const colours = [...kinds, "kernel", "kernel_eager", "kernel_copy"].map(colourIndex);
-    assert.equal(new Set(colours).size, colours.length);
-    assert.ok(!colours.includes(colourIndex("unknown")));
+    const colors = [...kinds, "kernel", "kernel_eager", "kernel_copy"].map(colorIndex);
+    assert.equal(new Set(colors).size, colors.length);
+    assert.ok(!colors.includes(colorIndex("unknown")));
     for (const kind of ["kernel_backend", "backend"]) {
-      assert.ok(colours.includes(colourIndex(kind)), "of a backend that is not Inductor");
+      assert.ok(colors.includes(colorIndex(kind)), "of a backend that is not Inductor");
     }
   });
 });

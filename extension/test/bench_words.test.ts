@@ -63,7 +63,7 @@ describe("Words", () => {
       "a/model.py \u00b7 inference of Net()(f32[4]) \u00b7 measured on NVIDIA H200, 2026-01-31 12:00",
     );
     const failed = { ...page, configurations: [{ name: "eager", us: null }] };
-    assert.match(words.summary(failed as unknown as MeasuredPage), /\u00b7 tried, 2026-01-31 12:00$/);
+    assert.match(words.summary(failed as unknown as MeasuredPage), /\u00b7 attempted, 2026-01-31 12:00$/);
     assert.equal(words.placeOf(place), "model.py:12");
     assert.equal(
       words.pictureName({ ...page, title: "a.b<c>" } as unknown as MeasuredPage),
@@ -100,7 +100,7 @@ describe("What terms mean", () => {
     }
     assert.equal(
       configurationWords("backend:aot_eager+fullgraph+a=1"),
-      "torch.compile with the backend aot_eager, no graph break allowed, a=1",
+      "torch.compile with the backend aot_eager, graph breaks are errors, a=1",
     );
   });
 

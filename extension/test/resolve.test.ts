@@ -164,7 +164,7 @@ test("an environment is offered once, with its torch, and those that have one co
   );
 });
 
-test("pyenv versions, recent choices and environments beside the folder are offered, and never chosen", () => {
+test("pyenv versions, recent choices and environments next to the folder are offered, and never chosen", () => {
   const probes = {
     "/pyenv/3.12/bin/python": python(12, { prefix: "/pyenv/3.12", torch: "2.13.0" }),
     "/pyenv/3.8/bin/python": python(8),

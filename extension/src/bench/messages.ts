@@ -1,7 +1,7 @@
 /**
  * The data of a benchmark's page, as the server sends it, and the messages between the page and the extension.
  *
- * Invariant: types only, so that the bundle of the page has nothing of VS Code in it. `null` stands for unknown. Times are
+ * Invariant: types only, so that the bundle of the page contains nothing of VS Code. `null` is unknown. Times are those
  * of one call, in microseconds.
  */
 
@@ -13,7 +13,7 @@ export interface BenchTarget {
   readonly target: string;
 }
 
-/** Which runs of it: ids of its history; null for the newest, and for no comparison. */
+/** Runs of a target by their ids in its history; null for the newest run, and for no comparison. */
 export interface BenchShown extends BenchTarget {
   readonly run: string | null;
   readonly with: string | null;
@@ -21,11 +21,11 @@ export interface BenchShown extends BenchTarget {
 
 export interface Place {
   readonly uri: string;
-  /** As it is shown. */
+  /** The path as the page shows it. */
   readonly path: string;
-  /** From 0. */
+  /** 0-based. */
   readonly line: number;
-  /** The line itself. */
+  /** The source of the line. */
   readonly text: string;
 }
 
@@ -38,7 +38,7 @@ export interface TensorRow {
 }
 
 export interface AccuracyCell {
-  /** Null where results were not compared; `text` says why. */
+  /** Null if results were not compared; `text` says why. */
   readonly passed: boolean | null;
   readonly text: string;
   readonly tensors: readonly TensorRow[];
@@ -49,10 +49,10 @@ export interface AccuracyCell {
 export interface Row {
   readonly name: string;
   readonly failure: string | null;
-  /** Eager's median by this one's, both by `clock`. */
+  /** Eager's median divided by this configuration's, both by `clock`. */
   readonly speedup: number | null;
   readonly us: number | null;
-  /** 0.01 is +- 1 %. */
+  /** 0.01 is ± 1%. */
   readonly spread: number | null;
   readonly unsteady: boolean;
   readonly clock: "wall" | "device" | null;
@@ -72,19 +72,19 @@ export interface Row {
 export interface LineTime {
   readonly place: Place;
   readonly us: number;
-  /** Of all lines, 0 to 1. */
+  /** Share of the time of all lines, 0 to 1. */
   readonly share: number;
   readonly kernels: readonly string[];
 }
 
-/** A part of the wall time: a kernel, or a kind of time in none. */
+/** A part of the wall time: a kernel or a gap. */
 export interface WallPart {
   /**
-   * `kernel`, `kernel_eager`, `kernel_copy`; `kernel_backend` and `backend`, of one that is not Inductor; of time in
-   * none: `launch`, `guards`, `sync` and so on; `unknown`.
+   * Kernels: `kernel`, `kernel_eager`, `kernel_copy`. Gaps: `launch`, `guards`, `sync` and so on. Backends other than
+   * Inductor: `kernel_backend`, `backend`. Otherwise `unknown`.
    */
   readonly kind: string;
-  /** The kind in words. */
+  /** The kind as text. */
   readonly label: string;
   readonly us: number;
   readonly share: number;
@@ -104,7 +104,7 @@ export interface KernelRow {
   readonly isolated_us: number | null;
   readonly bandwidth_gbs: number | null;
   readonly tflops: number | null;
-  /** Of what bounds it, 0 to 1. */
+  /** The achieved share of the device's limit, 0 to 1. */
   readonly of_limit: number | null;
   readonly joined: boolean;
   readonly place: Place | null;
@@ -113,7 +113,7 @@ export interface KernelRow {
 
 export interface RooflinePoint {
   readonly name: string;
-  /** Operations by byte. */
+  /** FLOP per byte. */
   readonly intensity: number;
   readonly tflops: number;
   readonly us: number;
@@ -126,7 +126,7 @@ export interface Roofline {
   readonly peaks: readonly { readonly dtype: string; readonly tflops: number }[];
 }
 
-/** A phase of the cold compile; they nest. */
+/** A phase of the cold compile. Phases are nested. */
 export interface Step {
   readonly name: string;
   readonly start_us: number;
@@ -134,25 +134,25 @@ export interface Step {
   readonly depth: number;
   readonly place: Place | null;
   readonly compile_id: string | null;
-  /** Seen from outside, by samples. */
+  /** Whether sampling measured it. */
   readonly sampled: boolean;
 }
 
 /** The profile of one configuration. */
 export interface Details {
-  /** Of the profile; empty where none was taken, and only `steps` is known. */
+  /** The source of the profile; empty without a profile: only `steps` is known. */
   readonly source: string;
   readonly wall_us: number;
   readonly kernel_us: number;
-  /** Part of the device's time, 0 to 1. */
+  /** The share of the device's time that has a line, 0 to 1. */
   readonly joined: number;
   readonly lines: readonly LineTime[];
-  /** Why kernels cannot be on lines, in words; empty where they can. */
+  /** Why kernels have no lines; empty if they have. */
   readonly no_lines: string;
   /** Adds up to `wall_us`. */
   readonly where: readonly WallPart[];
   readonly kernels: readonly KernelRow[];
-  /** Null where the device's limits are not known. */
+  /** Null if the device's limits are unknown. */
   readonly roofline: Roofline | null;
   readonly steps: readonly Step[];
 }
@@ -168,7 +168,7 @@ export interface ConfigurationChange {
   readonly name: string;
   readonly before_us: number;
   readonly after_us: number;
-  /** 0.12 is +12 %; null where it is within both spreads. */
+  /** 0.12 is +12%; null if the change is within both spreads. */
   readonly change: number | null;
 }
 
@@ -182,7 +182,7 @@ export interface LineChange {
 export interface Comparison {
   readonly id: string;
   readonly label: string;
-  /** What besides the code was not the same for both, in words. */
+  /** Differences between the runs other than the code, as text. */
   readonly differs: readonly string[];
   readonly configurations: readonly ConfigurationChange[];
   readonly lines: readonly LineChange[];
@@ -197,31 +197,31 @@ export interface Statement {
 }
 
 export interface MeasuredPage {
-  /** The id in `history` of what is shown; null where it does not lie there. */
+  /** The id of the shown run in `history`; null if it is not there. */
   readonly run: string | null;
   readonly found: boolean;
   readonly running: boolean;
-  /** The code has changed since. */
+  /** Whether the code has changed since. */
   readonly stale: boolean;
-  /** What is shown is not all that was asked for: the benchmark goes on, or ended early. */
+  /** Whether results are missing: the benchmark is still running, or it ended early. */
   readonly partial: boolean;
   readonly title: string;
-  /** While there is nothing: what to do. While it runs: what it is at. */
+  /** Without results: what to do. While the benchmark runs: its progress. */
   readonly message: string;
   readonly target: string;
-  /** The file as it is shown. */
+  /** The file as the page shows it. */
   readonly path: string;
   readonly uri: string;
   /** UTC, ISO. */
   readonly when: string;
   readonly work: string;
   readonly inputs: readonly string[];
-  /** The headline first. */
+  /** The headline is first. */
   readonly verdict: readonly Statement[];
   readonly machine: readonly { readonly name: string; readonly value: string }[];
   readonly notes: readonly string[];
   readonly configurations: readonly Row[];
-  /** By the name of the configuration. */
+  /** By configuration name. */
   readonly profiles: Readonly<Record<string, Details>>;
   readonly history: readonly PastRun[];
   readonly comparison: Comparison | null;
@@ -231,7 +231,7 @@ export type ExportFormat = "json" | "csv" | "html";
 
 export interface Exported {
   readonly text: string;
-  /** As a file is called that it could be saved to. */
+  /** The suggested file name. */
   readonly name: string;
 }
 
@@ -252,8 +252,8 @@ export type PageMessage =
   /** `data` is a data URL of a PNG. */
   | { readonly type: "picture"; readonly name: string; readonly data: string };
 
-/** What VS Code keeps of the page over a reload. */
+/** The state of the page that VS Code keeps across a reload. */
 export interface PageState extends BenchShown {
-  /** The configuration whose profile is shown; null for the first that has one. */
+  /** The configuration whose profile is shown; null for the default choice. */
   readonly profile: string | null;
 }

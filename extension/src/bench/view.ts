@@ -1,5 +1,5 @@
 /**
- * "Show the Benchmark": a page beside the source with the measurements of a target.
+ * "Show the Benchmark": a page next to the source with the measurements of a target.
  *
  * Invariant: the server makes what is shown, and is asked again whenever it reports a change. Messages of the page are
  * checked before they are acted on.

@@ -1,5 +1,5 @@
 /**
- * "Show Graphs": a page beside the source with the graphs of a target.
+ * "Show Graphs": a page next to the source with the graphs of a target.
  *
  * Invariant: the server makes the picture. It is asked again when the report changes and when an edit moves lines.
  */

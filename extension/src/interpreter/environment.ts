@@ -112,13 +112,13 @@ async function lookInFolder(
   return found;
 }
 
-/** Pythons that a user may mean: environments beside the folder, recent choices, versions of pyenv, conda's list. */
+/** Pythons that a user may mean: environments next to the folder, recent choices, versions of pyenv, conda's list. */
 function offeredIn(
   folder: vscode.WorkspaceFolder | undefined,
   recent: readonly string[],
 ): readonly Candidate[] {
   const parent = folder && path.dirname(folder.uri.fsPath);
-  const beside = parent ? [".venv", "venv"].map((name) => path.join(parent, name, ...pythonInFolder)) : [];
+  const siblings = parent ? [".venv", "venv"].map((name) => path.join(parent, name, ...pythonInFolder)) : [];
   const root =
     process.env["PYENV_ROOT"] ?? path.join(os.homedir(), ".pyenv", ...(windows ? ["pyenv-win"] : []));
   const versions = path.join(root, "versions");
@@ -133,7 +133,7 @@ function offeredIn(
       .map((executable): Candidate => ({ rung: "offered", interpreter: { executable, args: [] }, why }));
   return [
     ...of("chosen recently", recent),
-    ...of("beside the folder", beside),
+    ...of("next to the folder", siblings),
     ...of("pyenv", pyenv),
     ...of("conda", conda),
   ];

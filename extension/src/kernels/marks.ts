@@ -20,7 +20,7 @@ export interface KernelMarks extends vscode.Disposable {
   marked(): readonly Marked[];
 }
 
-/** Longer ranges get only the border, so that a text that is marked as a whole stays readable. */
+/** Longer ranges get only the border, so that a fully marked text stays readable. */
 const mostFilled = 8;
 
 export function createKernelMarks(documents: KernelDocuments): KernelMarks {

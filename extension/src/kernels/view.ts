@@ -1,5 +1,5 @@
 /**
- * "Show Generated Kernel": chooses a kernel, opens it beside the source, and switches between its forms.
+ * "Show Generated Kernel": chooses a kernel, opens it next to the source, and switches between its forms.
  *
  * Invariant: where there is no kernel, a message says what to do.
  */
@@ -54,7 +54,7 @@ export function createKernelView(
     }
     const found = await fetchKernels(at);
     if (found === null) {
-      return; // the server does not run, which the user was told
+      return; // a message has said that the server does not run
     }
     if (found.length === 0) {
       await nothing(at);
@@ -100,7 +100,7 @@ export function createKernelView(
       form,
     }));
     const named = entries.find(({ form }) => form.form === to);
-    const title = beside ? "Open which form beside the kernel?" : "Show which form of the kernel?";
+    const title = beside ? "Open which form next to the kernel?" : "Show which form of the kernel?";
     const chosen = named ?? (await vscode.window.showQuickPick(entries, { title }));
     if (chosen !== undefined) {
       await open(kernelUri({ ...id, form: chosen.form.form }, chosen.form.name), { beside });
@@ -148,7 +148,7 @@ async function pick(found: readonly KernelEntry[]): Promise<KernelEntry | undefi
   return (await vscode.window.showQuickPick(entries, { title, matchOnDescription: true }))?.entry;
 }
 
-/** Opens beside the source, or in place of the shown kernel, or beside that kernel. */
+/** Opens next to the source, in place of the shown kernel, or next to that kernel. */
 async function open(uri: vscode.Uri, where = { beside: false }): Promise<void> {
   const kernels = vscode.window.visibleTextEditors.filter(
     ({ document }) => document.uri.scheme === kernelScheme,

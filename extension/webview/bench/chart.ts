@@ -1,8 +1,8 @@
 /**
- * One chart: drawn by ECharts on a canvas, walked through with the arrow keys, told in words.
+ * One chart: drawn by ECharts on a canvas, navigated with the arrow keys, and described in text.
  *
- * Invariant: what the pointer shows of an item, the keys show too and a line of text says; Enter and a click go to its
- * place. ECharts makes no HTML here (`renderMode: "richText"`), since the page allows no inline style.
+ * Invariant: the keys show the same details of an item as the pointer, in a line of text below the chart; Enter and a
+ * click go to its place. ECharts creates no HTML (`renderMode: "richText"`), since the page allows no inline style.
  */
 
 import { BarChart, CustomChart, LineChart, ScatterChart } from "echarts/charts";
@@ -35,7 +35,7 @@ use([
   TooltipComponent,
 ]);
 
-/** What can be pointed at: `index` within the series `series`. */
+/** An item that can be selected: `index` within the series `series`. */
 export interface ChartItem extends Keyed {
   readonly words: readonly string[];
   readonly place: Place | null;
@@ -44,26 +44,26 @@ export interface ChartItem extends Keyed {
 }
 
 export interface ChartSpec {
-  /** By what it is found again in the next drawing of the page. */
+  /** Identifies the chart across redraws of the page. */
   readonly key: string;
   readonly name: string;
-  /** What it shows, for those who do not see it. */
+  /** A description for screen readers. */
   readonly about: string;
-  /** In pixels, at this width. */
+  /** The height in pixels at a width in pixels. */
   height(width: number, theme: Theme): number;
   readonly items: readonly ChartItem[];
-  /** Whether its colours mean something that nothing else says, so that high contrast adds patterns. */
-  readonly isColoured?: boolean;
-  /** Width in pixels. */
+  /** Whether only colors distinguish its series, so that high contrast adds patterns. */
+  readonly isColored?: boolean;
+  /** The options of ECharts at a width in pixels. */
   option(theme: Theme, width: number): EChartsCoreOption;
-  /** Of keys besides those that all charts have. */
+  /** Keys in addition to those of every chart. */
   keys?(chart: EChartsType): Readonly<Record<string, () => void>>;
 }
 
-/** Where the reader is in a chart. */
+/** The selection and the zoom of a chart. */
 export interface Reading {
   readonly at: Position | null;
-  /** In percent of all, of a chart that can be zoomed. */
+  /** In percent of the full range; null for a chart without zoom. */
   readonly zoom: Zoom | null;
   readonly about: string;
 }
@@ -77,18 +77,18 @@ export interface Chart {
   readonly root: HTMLElement;
   readonly key: string;
   readonly name: string;
-  /** Once it is in the document, and whenever the theme is another. */
+  /** Draws the chart; call it when the chart is in the document and after a change of theme. */
   draw(): void;
   reading(): Reading;
-  /** Go on where the reader was in the last drawing of this chart; to be called before the first `draw`. */
+  /** Restores the selection and the zoom of the previous drawing; call it before the first `draw`. */
   resume(reading: Reading): void;
-  /** On a background of the theme's, at twice the size; null before it was drawn. */
+  /** The chart on the theme's background at twice the size; null before the first `draw`. */
   picture(): HTMLCanvasElement | null;
   dispose(): void;
 }
 
 export function createChart(spec: ChartSpec, open: ((place: Place) => void) | null): Chart {
-  const keys = spec.items.length > 0 ? " Arrow keys go through it" : "";
+  const keys = spec.items.length > 0 ? " Arrow keys move through it" : "";
   const enter =
     open !== null && spec.items.some(({ place }) => place !== null) ? ", Enter goes to the line" : "";
   const canvas = element("div", {
@@ -97,10 +97,10 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
     "aria-roledescription": "chart",
     tabindex: 0,
     "data-key": `chart-${spec.key}`,
-    "aria-label": `Chart: ${spec.about}${keys === "" ? "" : `.${keys}${enter}`}. The table below it says the same.`,
+    "aria-label": `Chart: ${spec.about}${keys === "" ? "" : `.${keys}${enter}`}. The table below has the same data.`,
   });
-  const told = element("p", { class: "told", role: "status" });
-  const root = element("div", { class: "chart" }, canvas, told);
+  const description = element("p", { class: "muted", role: "status" });
+  const root = element("div", { class: "chart" }, canvas, description);
   let chart: EChartsType | null = null;
   let at = -1;
   let zoom: Zoom | null = null;
@@ -147,7 +147,7 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
   }
 
   function tell(): void {
-    told.textContent = spec.items[at]?.words.join(". ") ?? "";
+    description.textContent = spec.items[at]?.words.join(". ") ?? "";
   }
 
   function mark(): void {
@@ -186,7 +186,7 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
     }
   });
   canvas.addEventListener("blur", () => {
-    // The words stay: what is below must not move away under a pointer that is pressed.
+    // The description stays, so that the page below does not move under a pressed pointer.
     chart?.dispatchAction({ type: "downplay" });
     chart?.dispatchAction({ type: "hideTip" });
   });
@@ -227,16 +227,16 @@ export function zoomOf(chart: EChartsType): Zoom {
   return { start, end };
 }
 
-function common(theme: Theme, { items, isColoured = false }: ChartSpec): EChartsCoreOption {
+function common(theme: Theme, { items, isColored = false }: ChartSpec): EChartsCoreOption {
   const byKey = new Map(items.map((item) => [`${item.series} ${item.index}`, item.words]));
   return {
     animation: false,
     backgroundColor: "transparent",
     textStyle: { color: theme.text, fontFamily: theme.font, fontSize: theme.size - 1 },
     aria: {
-      enabled: theme.contrast && isColoured,
+      enabled: theme.contrast && isColored,
       label: { enabled: false },
-      decal: { show: theme.contrast && isColoured },
+      decal: { show: theme.contrast && isColored },
     },
     tooltip: {
       renderMode: "richText",
@@ -270,7 +270,7 @@ export function axis(theme: Theme, name: string): Record<string, unknown> {
   };
 }
 
-/** All of it in sight, in as many lines as `width` asks for. */
+/** A legend without scrolling, with as many lines as `width` requires. */
 export function legend(
   theme: Theme,
   width: number,

@@ -1,4 +1,4 @@
-/** A list to choose one of, with its name beside it. */
+/** A labeled drop-down list. */
 
 import { element } from "../dom";
 

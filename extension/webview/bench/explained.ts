@@ -1,26 +1,26 @@
 /**
- * What the page's terms mean, for those who train models and have never read a compiler's log.
+ * Explanations of the page's terms, for people who train models and have never read a compiler's log.
  *
- * Invariant: plain words that hold on every device; numbers are never said here.
+ * Invariant: the texts hold on every device and contain no numbers.
  */
 
 const modes: Readonly<Record<string, string>> = {
-  eager: "nothing compiled",
-  written: "as your source compiles it",
-  default: "torch.compile as it is",
-  dynamic: "compiled for changing sizes",
-  "reduce-overhead": "on a GPU, launches are replayed as CUDA graphs",
-  "max-autotune-no-cudagraphs": "kernels chosen by timing them",
-  "max-autotune": "kernels chosen by timing them; on a GPU, CUDA graphs as well",
+  eager: "without compilation",
+  written: "the decorators and torch.compile calls of the source",
+  default: "torch.compile with its default mode",
+  dynamic: "compiled for dynamic sizes",
+  "reduce-overhead": "on a GPU, replays kernels as CUDA graphs",
+  "max-autotune-no-cudagraphs": "selects kernels by timing candidates",
+  "max-autotune": "selects kernels by timing candidates; on a GPU, replays them as CUDA graphs",
 };
 
 const flags: Readonly<Record<string, string>> = {
-  dynamic: "for changing sizes",
-  static: "for these sizes alone",
-  fullgraph: "no graph break allowed",
+  dynamic: "for dynamic sizes",
+  static: "for these sizes only",
+  fullgraph: "graph breaks are errors",
 };
 
-/** What a configuration does, of its name; empty where the name alone says it. */
+/** Explains a configuration by its name; empty for an unknown name. */
 export function configurationWords(name: string): string {
   const [head = "", ...added] = name.split("+");
   const backend = head.startsWith("backend:") ? `torch.compile with the backend ${head.slice(8)}` : "";
@@ -28,46 +28,47 @@ export function configurationWords(name: string): string {
   return parts.filter((part) => part !== "").join(", ");
 }
 
-/** Of the kinds of time that a call is made of. */
+/** The kinds of time in one call. */
 const kinds: Readonly<Record<string, string>> = {
-  kernel: "the device computes what torch.compile has made",
-  kernel_eager: "the device computes what was not compiled, as at a graph break",
-  kernel_backend: "the device computes: for this backend, compiled and eager kernels look the same",
+  kernel: "the device runs compiled code",
+  kernel_eager: "the device runs code that was not compiled, such as at a graph break",
+  kernel_backend:
+    "the device runs a kernel; for this backend, compiled and eager kernels cannot be distinguished",
   kernel_copy: "the device copies or fills memory",
-  launch: "a kernel is handed over, and the device has not begun it",
-  guards: "torch looks for compiled code that fits this call, and checks that it is valid",
-  wrapper: "the processor gets memory and launches kernels; the device has nothing to do meanwhile",
-  eager: "the processor prepares an operator that was not compiled",
-  backend: "the processor prepares operators, of this backend or of what was not compiled",
-  sync: "the program waits until the device is done, as .item() does",
-  copy: "the program waits for data on its way between processor and device",
-  host: "your Python code, and whatever else the processor does",
-  unknown: "the profile does not tell",
+  launch: "a kernel is launched, and the device has not started it",
+  guards: "torch looks up compiled code for this call and checks its guards",
+  wrapper: "the host allocates memory and launches kernels while the device is idle",
+  eager: "the host prepares an operator that was not compiled",
+  backend: "the host prepares operators of this backend or of code that was not compiled",
+  sync: "the host waits for the device, as in .item()",
+  copy: "the host waits for a copy between host and device",
+  host: "your Python code, and all other work of the host",
+  unknown: "the profile does not show it",
 };
 
 export function kindWords(kind: string): string {
   return kinds[kind] ?? "";
 }
 
-/** Of the kernels in a profile: who made them. */
+/** Where the kernels in a profile come from. */
 const kernelKinds: Readonly<Record<string, string>> = {
   triton: "generated Triton",
   cpp: "generated C++",
   template: "from a template",
   user_triton: "your own Triton",
-  extern: "a library's",
-  fallback: "PyTorch's own",
+  extern: "library",
+  fallback: "PyTorch (ATen)",
   kernel: "compiled",
   eager: "not compiled",
   copy: "copy or fill",
-  inputs: "makes inputs",
+  inputs: "prepares inputs",
 };
 
 export function kernelKind(kind: string): string {
   return kernelKinds[kind] ?? kind.replaceAll("_", " ");
 }
 
-/** A library's kernel as people call it: C++ that was encoded as a symbol is read as far as its name goes. */
+/** The readable name of a library kernel: a mangled C++ symbol is decoded up to its template arguments. */
 export function kernelName(name: string): string {
   const encoded = /^_ZN?K?(?=\d)/.exec(name);
   if (encoded === null) {

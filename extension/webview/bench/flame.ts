@@ -1,7 +1,7 @@
 /**
- * The flame chart of a compile, without a window: which row a step lies in, and what it belongs to.
+ * The rows and the stages of a compile's flame chart. Does not use the DOM.
  *
- * Invariant: no two steps of one row overlap, and a step lies below every outer one that runs at the same time.
+ * Invariant: steps in one row do not overlap, and a step is below every outer step that runs at the same time.
  */
 
 import type { Step } from "../../src/bench/messages";
@@ -11,7 +11,7 @@ export interface FlameBox {
   readonly row: number;
 }
 
-/** Steps that end and begin at the same time differ by this much when their times were rounded, microseconds. */
+/** Rounding may let adjacent steps overlap by this many microseconds. */
 const rounding = 0.5;
 
 export function flameRows(steps: readonly Step[]): readonly FlameBox[] {
@@ -39,13 +39,13 @@ function ending({ start_us, us }: Step): number {
   return start_us + us;
 }
 
-export const stages = ["Dynamo", "AOTAutograd", "Inductor", "Compilers and their caches", "Other"] as const;
+export const stages = ["Dynamo", "AOTAutograd", "Inductor", "Compilers and caches", "Other"] as const;
 export type Stage = (typeof stages)[number];
 
-/** By torch's own names; the first that fits. */
+/** Patterns of torch's names; the first match counts. */
 const marks: readonly (readonly [Stage, RegExp])[] = [
   [
-    "Compilers and their caches",
+    "Compilers and caches",
     /triton|async_compile|codecache|PyCodeCache|load_by_key|compile_file|cpp_builder|g\+\+/i,
   ],
   ["AOTAutograd", /aot|partition|functionali|autograd/i],
@@ -59,7 +59,7 @@ const marks: readonly (readonly [Stage, RegExp])[] = [
   ],
 ];
 
-/** The time of each stage: of its innermost steps, so that none counts twice. Microseconds. */
+/** The microseconds of each stage. Only the innermost steps count, so that no time counts twice. */
 export function stageTimes(boxes: readonly FlameBox[]): ReadonlyMap<Stage, number> {
   const edges = boxes.flatMap(({ step }) => [step.start_us, ending(step)]);
   const times = [...new Set(edges)].toSorted((left, right) => left - right);

@@ -1,19 +1,19 @@
-/** The phases of a cold compile: time across, what is inside of what downwards. Ctrl and the wheel zoom, as keys do. */
+/** The phases of a cold compile as a flame chart: time to the right, nesting downwards. Ctrl+wheel and keys zoom. */
 
 import type { CustomSeriesRenderItem } from "echarts";
 import type { EChartsType } from "echarts/core";
 import type { Step } from "../../src/bench/messages";
 import { axis, type ChartSpec, legend, zoomOf } from "./chart";
 import { type FlameBox, flameRows, type Stage, stageOf, stages, stageTimes } from "./flame";
-import { colourOf, readableOn, type Theme } from "./theme";
+import { colorOf, readableOn, type Theme } from "./theme";
 import { stepWords, time } from "./words";
 
-/** Which of the theme's. */
-const colours: Readonly<Record<Stage, number>> = {
+/** Indexes into the theme's palette. */
+const colors: Readonly<Record<Stage, number>> = {
   Dynamo: 0,
   AOTAutograd: 1,
   Inductor: 2,
-  "Compilers and their caches": 3,
+  "Compilers and caches": 3,
   Other: 9,
 };
 const rowHeight = 20;
@@ -27,7 +27,7 @@ export function flameChart(steps: readonly Step[]): ChartSpec {
     .map((stage) => boxes.filter(({ step }) => stageOf(step) === stage))
     .map((group, index) => {
       const stage = stages[index] ?? "Other";
-      return { group, name: `${stage} ${time(times.get(stage) ?? 0)}`, colour: colours[stage] };
+      return { group, name: `${stage} ${time(times.get(stage) ?? 0)}`, color: colors[stage] };
     })
     .filter(({ group }) => group.length > 0);
   const rows = Math.max(0, ...boxes.map(({ row }) => row + 1));
@@ -41,7 +41,7 @@ export function flameChart(steps: readonly Step[]): ChartSpec {
     );
   return {
     key: "compile",
-    name: "The compile",
+    name: "Compile phases",
     about: `Phases of the cold compile, ${time(end)} in ${steps.length} steps. Plus and minus zoom, 0 shows all`,
     height: (width, theme) => head(width, theme) + rows * rowHeight + foot,
     items: inOrder.map(({ box: { step }, series, index }) => ({
@@ -68,7 +68,7 @@ export function flameChart(steps: readonly Step[]): ChartSpec {
         type: "value",
         min: 0,
         max: end,
-        ...axis(theme, "time since the first call began"),
+        ...axis(theme, "time since the start of the first call"),
         nameGap: 26,
         axisLabel: {
           color: theme.text,
@@ -79,14 +79,14 @@ export function flameChart(steps: readonly Step[]): ChartSpec {
         },
       },
       yAxis: { type: "value", min: 0, max: Math.max(1, rows), inverse: true, show: false },
-      series: groups.map(({ group, name, colour }) => ({
+      series: groups.map(({ group, name, color }) => ({
         type: "custom",
         name,
         clip: true,
-        itemStyle: { color: colourOf(theme, colour), borderColor: theme.background, borderWidth: 1 },
+        itemStyle: { color: colorOf(theme, color), borderColor: theme.background, borderWidth: 1 },
         encode: { x: [0, 1], y: 2 },
         data: group.map(({ step, row }) => [step.start_us, step.start_us + step.us, row]),
-        renderItem: rectangles(group, colourOf(theme, colour), theme),
+        renderItem: rectangles(group, colorOf(theme, color), theme),
       })),
     }),
     keys: (chart) => ({
@@ -98,7 +98,7 @@ export function flameChart(steps: readonly Step[]): ChartSpec {
   };
 }
 
-function rectangles(group: readonly FlameBox[], colour: string, theme: Theme): CustomSeriesRenderItem {
+function rectangles(group: readonly FlameBox[], color: string, theme: Theme): CustomSeriesRenderItem {
   return (params, api) => {
     const area = params.coordSys as unknown as { readonly x: number; readonly width: number };
     const [start = 0, top = 0] = api.coord([api.value(0), api.value(2)]);
@@ -111,7 +111,7 @@ function rectangles(group: readonly FlameBox[], colour: string, theme: Theme): C
     }
     const text = {
       text: box.step.name,
-      fill: readableOn(colour),
+      fill: readableOn(color),
       width: width - 8,
       overflow: "truncate",
       ellipsis: "\u2026",
@@ -121,7 +121,7 @@ function rectangles(group: readonly FlameBox[], colour: string, theme: Theme): C
     return {
       type: "rect",
       shape: { x: left, y: top + 1, width: Math.max(1, width), height: rowHeight - 2 },
-      style: { fill: colour, stroke: theme.background, lineWidth: 1, ...dashed },
+      style: { fill: color, stroke: theme.background, lineWidth: 1, ...dashed },
       emphasis: { style: { stroke: theme.text, lineWidth: 2 } },
       textContent: width < 32 ? undefined : { style: text },
       textConfig: { position: "insideLeft", distance: 4 },
@@ -145,7 +145,7 @@ function slider(theme: Theme): object {
   };
 }
 
-/** Around the middle of what is in sight. */
+/** Zooms around the middle of the visible range. */
 function zoom(chart: EChartsType, factor: number): void {
   const { start, end } = zoomOf(chart);
   const [middle, half] = [(start + end) / 2, Math.min(50, ((end - start) / 2) * factor)];

@@ -1,14 +1,14 @@
-/** Time by line, as bars: the lines that take the most, in that order. */
+/** Time by line as bars, longest first. */
 
 import type { LineTime, Place } from "../../src/bench/messages";
 import { axis, type ChartSpec } from "./chart";
-import { colourOf, type Theme } from "./theme";
+import { colorOf, type Theme } from "./theme";
 import { lineWords, percent, placeOf, shorten, time } from "./words";
 
 const most = 20;
-/** From this width on the words stand beside the bars; below it, above them. */
+/** From this width on, labels are next to the bars; below it, above them. */
 const wide = 900;
-const [besideHeight, aboveHeight] = [24, 46];
+const [wideHeight, narrowHeight] = [24, 46];
 const foot = 44;
 
 export function linesChart(all: readonly LineTime[]): ChartSpec {
@@ -18,8 +18,8 @@ export function linesChart(all: readonly LineTime[]): ChartSpec {
   return {
     key: "lines",
     name: all.length > most ? `Time by line, the first ${most} of ${all.length}` : "Time by line",
-    about: `Time by line, ${lines.length} bars, the longest first`,
-    height: (width) => lines.length * (width < wide ? aboveHeight : besideHeight) + foot + 12,
+    about: `Time by line, ${lines.length} bars, longest first`,
+    height: (width) => lines.length * (width < wide ? narrowHeight : wideHeight) + foot + 12,
     items: lines.map((line, index) => ({
       key: `${line.place.uri} ${line.place.text}`, // its number moves with edits
       words: lineWords(line),
@@ -49,7 +49,7 @@ export function linesChart(all: readonly LineTime[]): ChartSpec {
           type: "category",
           inverse: true,
           data: labels,
-          triggerEvent: true, // a click on the words goes to the line, too
+          triggerEvent: true, // a click on the label goes to the line, too
           axisTick: { show: false },
           axisLine: { lineStyle: { color: theme.muted } },
           axisLabel: {
@@ -68,7 +68,7 @@ export function linesChart(all: readonly LineTime[]): ChartSpec {
             barWidth: isAbove ? 14 : "64%",
             ...(isAbove ? { barCategoryGap: 0 } : {}),
             cursor: "pointer",
-            itemStyle: { color: colourOf(theme, 0) },
+            itemStyle: { color: colorOf(theme, 0) },
             emphasis: { itemStyle: { borderColor: theme.text, borderWidth: 2 } },
             label: {
               show: true,
@@ -86,16 +86,16 @@ export function linesChart(all: readonly LineTime[]): ChartSpec {
   };
 }
 
-/** Inside of the chart, on the upper edge of the bar. */
+/** Inside the chart, at the upper edge of the bar. */
 const above = { inside: true, align: "left", verticalAlign: "bottom", padding: [0, 0, 11, 0], margin: 2 };
 
-/** The path of all lines, where it is one. */
+/** The path of all lines; null if there are several. */
 function oneFile(lines: readonly { readonly place: Place }[]): string | null {
   const [first, ...others] = new Set(lines.map(({ place }) => place.path));
   return first !== undefined && others.length === 0 ? first : null;
 }
 
-/** Of a monospaced font. */
+/** The width of a character in the monospaced font. */
 function letterWidth(theme: Theme): number {
   return (theme.size - 1) * 0.61;
 }

@@ -1,8 +1,8 @@
 /**
- * A benchmark's page: in VS Code beside the source, or by itself from the data that an exported file carries.
+ * A benchmark's page: in VS Code next to the source, or standalone with the data of an exported file.
  *
- * Invariant: it draws what it is sent and computes no time of its own; what it remembers is in VS Code's state, so that
- * a page that was hidden or reloaded comes back as it was.
+ * Invariant: it draws the data that it receives and computes no times. Its settings are in VS Code's state, so that a
+ * hidden or reloaded page comes back unchanged.
  */
 
 import type {
@@ -30,15 +30,15 @@ import {
   waitingSection,
 } from "./sections";
 import { onThemeChange } from "./theme";
-import { moment, pictureName, summary } from "./words";
+import { configurationName, moment, pictureName, summary } from "./words";
 
-/** In the place of a run's id. */
+/** An option's id in place of a run's id. */
 const anotherFile = "file";
 
 const host = acquireHost<PageMessage, PageState>();
 const open = host === null ? null : (place: Place) => host.postMessage({ type: "open", place });
 let of: BenchShown | null = host?.getState() ?? null;
-/** What the user has chosen; null until then. */
+/** The choice of the user; null without one. */
 let profile: string | null = host?.getState()?.profile ?? null;
 let page: MeasuredPage | null = null;
 let charts: readonly Chart[] = [];
@@ -79,7 +79,7 @@ function drawHead(shown: MeasuredPage): void {
   cancel.hidden = !shown.running;
 }
 
-/** While a benchmark goes on only the words of its progress change, many times. */
+/** While a benchmark runs, often only the text of its progress changes. */
 function sameBody(left: MeasuredPage, right: MeasuredPage): boolean {
   const running = (one: MeasuredPage) => one.running && (!one.found || one.partial);
   const body = (one: MeasuredPage) =>
@@ -119,7 +119,7 @@ function drawBody(shown: MeasuredPage): void {
   remember();
 }
 
-/** What was open and where the focus was, put back into what is drawn anew. */
+/** Remembers open sections, focus and scrolling, and returns a function that restores them after a redraw. */
 function keep(): () => void {
   const isOpen = new Set(
     [...main.querySelectorAll<HTMLDetailsElement>("details[open]")].map(({ dataset }) => dataset["key"]),
@@ -142,7 +142,7 @@ function keep(): () => void {
   };
 }
 
-/** By what an element is found again in the next drawing: its name, and which one of that name it is. */
+/** Identifies an element across redraws: its name, and its index among elements with that name. */
 function focusOf(element: Element | null): readonly [string, number] {
   const name = element === null ? "" : nameOf(element);
   return [name, element === null ? -1 : named(name).indexOf(element as HTMLElement)];
@@ -153,7 +153,7 @@ function named(name: string): readonly HTMLElement[] {
   return name === "" ? [] : all.filter((one) => nameOf(one) === name);
 }
 
-/** What a chart is called has its times in it. */
+/** Charts have a key, because their labels contain times. */
 function nameOf(element: Element): string {
   return element.getAttribute("data-key") ?? element.getAttribute("aria-label") ?? "";
 }
@@ -161,7 +161,7 @@ function nameOf(element: Element): string {
 function chooseProfile(names: readonly string[], current: string | null): Section {
   const root = choice(
     "Details of",
-    names.map((name) => ({ id: name, label: name })),
+    names.map((name) => ({ id: name, label: configurationName(name) })),
     current,
     (name) => {
       profile = name;
@@ -190,7 +190,7 @@ function tools(shown: MeasuredPage): readonly HTMLElement[] {
   }));
   const current = shown.run;
   const others = runs.filter(({ id }) => id !== current);
-  const unkept = current === null ? [{ id: "", label: shown.found ? "the newest, not kept" : "none" }] : [];
+  const unkept = current === null ? [{ id: "", label: shown.found ? "newest, not saved" : "none" }] : [];
   const choose = (run: string | null, other: string | null) =>
     host.postMessage({ type: "choose", run, with: other === run ? null : other });
   return [
@@ -210,7 +210,7 @@ function tools(shown: MeasuredPage): readonly HTMLElement[] {
   ];
 }
 
-/** Another run, or an exported file: one that is chosen has its own place in the list. */
+/** The choice of another run or an exported file. A chosen file is an entry of the list. */
 function compareWith(
   others: readonly { readonly id: string; readonly label: string }[],
   choose: (other: string | null) => void,
@@ -227,7 +227,7 @@ function compareWith(
   return choice("Compare with", options, chosen, (other) => {
     if (other === anotherFile) {
       host?.postMessage({ type: "chooseFile" });
-      redrawTools(); // the list says what is compared until a file is chosen
+      redrawTools(); // show the current choice until a file is chosen
     } else {
       choose(other || null);
     }

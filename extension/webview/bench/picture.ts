@@ -1,4 +1,4 @@
-/** The page's charts, one below the other under their names, as one PNG. */
+/** All charts of the page with their names, as one PNG. */
 
 import type { Chart } from "./chart";
 import { readTheme } from "./theme";
@@ -6,7 +6,7 @@ import { readTheme } from "./theme";
 const scale = 2;
 const [margin, heading] = [16, 28];
 
-/** A data URL, with `about` below the title; empty where there is no chart. */
+/** A data URL, with `about` below the title; empty without charts. */
 export function pictureOf(title: string, about: string, charts: readonly Chart[]): string {
   const drawn = charts.flatMap((chart) => {
     const made = chart.picture();

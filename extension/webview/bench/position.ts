@@ -1,24 +1,24 @@
 /**
- * Where the arrow keys are in a chart, without a window: found again when the same chart is drawn anew.
+ * The selected item of a chart, restored when the chart is redrawn. Does not use the DOM.
  *
- * Invariant: an item is known by its `key` among those of the same key, not by its number: new times put items into
- * another order. Where none has the key, as after an edit of a line, it is the same number in a chart of as many items.
+ * Invariant: an item is identified by its `key` and its rank among items with that key, not by its index, because new
+ * times reorder items. If no item has the key, as after an edit of a line, the index counts in a chart of the same size.
  */
 
 export interface Keyed {
-  /** The same in each drawing, and without a time in it; several items may have one. */
+  /** The same in each drawing, without times; several items may share it. */
   readonly key: string;
 }
 
 export interface Position {
   readonly key: string;
-  /** Which of the items of this key. */
+  /** The rank among the items with this key. */
   readonly nth: number;
   readonly index: number;
   readonly count: number;
 }
 
-/** Null where the keys are at no item. */
+/** Null if no item is selected. */
 export function positionOf(items: readonly Keyed[], index: number): Position | null {
   const item = items[index];
   if (item === undefined) {
@@ -28,7 +28,7 @@ export function positionOf(items: readonly Keyed[], index: number): Position | n
   return { key: item.key, nth, index, count: items.length };
 }
 
-/** The number of that item by now; -1 where it is none of these. */
+/** The current index of that item; -1 if it is gone. */
 export function indexOf(items: readonly Keyed[], position: Position): number {
   const same = items.flatMap(({ key }, index) => (key === position.key ? [index] : []));
   return same[position.nth] ?? same.at(-1) ?? (items.length === position.count ? position.index : -1);

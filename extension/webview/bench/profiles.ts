@@ -1,7 +1,7 @@
 /**
  * Which configuration's profile the page shows.
  *
- * Invariant: where none is chosen it is the one that stands on the lines of the editor, as the server chooses it.
+ * Invariant: without a choice of the user, it is the profile that the server shows on the lines of the editor.
  */
 
 import type { Details } from "../../src/bench/messages";

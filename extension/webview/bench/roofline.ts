@@ -1,7 +1,7 @@
 /**
- * The limits of a roofline, without a window: what memory allows up to the ridge, and what each rate allows from there.
+ * The limits of a roofline: memory bandwidth up to the ridge, and the rate of each dtype after it. Does not use the DOM.
  *
- * Invariant: both axes are logarithmic, so what has no operations is no point of it; it is counted instead.
+ * Invariant: both axes are logarithmic, so a kernel without operations is not a point; it is counted instead.
  */
 
 import type { Roofline, RooflinePoint } from "../../src/bench/messages";
@@ -15,12 +15,12 @@ export function shownPoints({ points }: Roofline): readonly RooflinePoint[] {
   return points.filter(({ intensity, tflops }) => intensity > 0 && tflops > 0);
 }
 
-/** TFLOP/s that the memory's bandwidth allows at `intensity` operations by byte. */
+/** TFLOP/s that the memory bandwidth allows at `intensity` FLOP per byte. */
 export function memoryLimit({ bandwidth_gbs }: Roofline, intensity: number): number {
   return (bandwidth_gbs * intensity) / 1000;
 }
 
-/** Operations by byte from which on `tflops` is the limit. */
+/** FLOP per byte from which `tflops` is the limit. */
 export function ridge({ bandwidth_gbs }: Roofline, tflops: number): number {
   return (tflops * 1000) / bandwidth_gbs;
 }
@@ -30,7 +30,7 @@ export interface Ceiling {
   readonly tflops: number;
 }
 
-/** Data types with the same rate are one limit; the highest first. */
+/** The compute limits, highest first. Dtypes with the same rate share one. */
 export function ceilings({ peaks }: Roofline): readonly Ceiling[] {
   const found = new Map<number, string[]>();
   for (const { dtype, tflops } of peaks) {
@@ -41,7 +41,7 @@ export function ceilings({ peaks }: Roofline): readonly Ceiling[] {
     .toSorted((left, right) => right.tflops - left.tflops);
 }
 
-/** Whole decades around every point and every ridge. */
+/** The range of full decades around all points and ridges. */
 export function intensities(roofline: Roofline): Range {
   const points = shownPoints(roofline).map(({ intensity }) => intensity);
   const ridges = roofline.peaks.map(({ tflops }) => ridge(roofline, tflops));

@@ -1,4 +1,4 @@
-/** The kernels against what the device can do: operations by byte across, TFLOP/s up, both logarithmic. */
+/** The kernels and the device's limits: FLOP per byte to the right, TFLOP/s upwards, both logarithmic. */
 
 import type { Roofline } from "../../src/bench/messages";
 import { axis, type ChartSpec } from "./chart";
@@ -13,7 +13,7 @@ import {
   ridge,
   shownPoints,
 } from "./roofline";
-import { colourOf, type Theme } from "./theme";
+import { colorOf, type Theme } from "./theme";
 import { number, placeOf, shorten, time } from "./words";
 
 const named = 3;
@@ -24,13 +24,13 @@ export function rooflineChart(roofline: Roofline): ChartSpec {
   return {
     key: "roofline",
     name: "Roofline",
-    about: `Roofline, ${points.length} kernels by operations a byte and TFLOP/s`,
+    about: `Roofline, ${points.length} kernels by FLOP per byte and TFLOP/s`,
     height: () => 380,
     items: points.map(({ name, intensity, tflops, us, place }, index) => ({
       key: name,
       words: [
         shorten(kernelName(name), 70),
-        `${number(intensity)} operations a byte, ${number(tflops)} TFLOP/s, ${time(us)}`,
+        `${number(intensity)} FLOP per byte, ${number(tflops)} TFLOP/s, ${time(us)}`,
         ...(place === null ? [] : [placeOf(place)]),
       ],
       place,
@@ -41,7 +41,7 @@ export function rooflineChart(roofline: Roofline): ChartSpec {
       const [across, up] = [intensities(roofline), rates(roofline)];
       return {
         grid: { left: 72, right: 16 + widest(roofline) * theme.size * 0.56, top: 28, bottom: 52 },
-        xAxis: { ...logarithmic(theme, "operations a byte (FLOP/B)", across), nameGap: 30 },
+        xAxis: { ...logarithmic(theme, "FLOP per byte", across), nameGap: 30 },
         yAxis: { ...logarithmic(theme, "TFLOP/s", up), nameGap: 48 },
         series: [
           {
@@ -54,7 +54,7 @@ export function rooflineChart(roofline: Roofline): ChartSpec {
               8 + 20 * Math.sqrt((points[dataIndex]?.us ?? 0) / most),
             cursor: "pointer",
             z: 3,
-            itemStyle: { color: colourOf(theme, 0), opacity: 0.8, borderColor: theme.text, borderWidth: 1 },
+            itemStyle: { color: colorOf(theme, 0), opacity: 0.8, borderColor: theme.text, borderWidth: 1 },
             emphasis: { itemStyle: { borderWidth: 3, opacity: 1 } },
             label: {
               show: true,
@@ -74,7 +74,7 @@ export function rooflineChart(roofline: Roofline): ChartSpec {
   };
 }
 
-/** Memory up to the highest ridge, and each rate from its own on. */
+/** The memory limit up to the highest ridge, and each rate from its ridge. */
 function limits(roofline: Roofline, theme: Theme, across: Range, up: Range): readonly object[] {
   const rows = ceilings(roofline);
   const from = Math.max(across.start, ridge(roofline, up.start));
@@ -96,7 +96,7 @@ function limits(roofline: Roofline, theme: Theme, across: Range, up: Range): rea
   ];
 }
 
-/** A name on the other side would be cut off. */
+/** Whether a label to the right of the point would be cut off. */
 function isRight(intensity: number, { start, end }: Range): boolean {
   return Math.log(intensity / start) > 0.6 * Math.log(end / start);
 }
@@ -107,13 +107,13 @@ function ceilingWords({ dtypes, tflops }: Ceiling): string {
   return `${dtypes.join(", ")} ${number(tflops)} TFLOP/s`;
 }
 
-/** Letters of the longest words beside the chart. */
+/** The length of the longest label next to the chart. */
 function widest(roofline: Roofline): number {
   return Math.max(0, ...ceilings(roofline).map((ceiling) => ceilingWords(ceiling).length));
 }
 
 interface Label {
-  /** Which of the points it stands at. */
+  /** The index of the labeled point. */
   readonly at: number;
   readonly words: string;
   readonly position: string;
@@ -121,7 +121,7 @@ interface Label {
 
 function limit(
   theme: Theme,
-  colour: number,
+  color: number,
   points: readonly Point[],
   { at, words, ...where }: Label,
 ): object {
@@ -134,10 +134,10 @@ function limit(
       ...(index === at ? { label: { ...label, ...halo } } : {}),
     })),
     symbol: "circle",
-    symbolSize: 0.1, // a label needs a symbol to stand at
+    symbolSize: 0.1, // a label needs a symbol
     silent: true,
     tooltip: { show: false },
-    lineStyle: { color: colourOf(theme, colour), width: 2, type: colour === 1 ? "solid" : "dashed" },
+    lineStyle: { color: colorOf(theme, color), width: 2, type: color === 1 ? "solid" : "dashed" },
   };
 }
 

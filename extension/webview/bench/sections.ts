@@ -1,7 +1,7 @@
 /**
- * The sections of the page, each made of one part of what was measured.
+ * The sections of the page, one for each part of the measurement.
  *
- * Invariant: a section says in words what it cannot show, and never draws an empty chart.
+ * Invariant: a section explains in text what it cannot show, and never draws an empty chart.
  */
 
 import type { Details, MeasuredPage, Place } from "../../src/bench/messages";
@@ -16,7 +16,7 @@ import * as tables from "./tables";
 import { whereChart } from "./where_chart";
 import { configurationName, moment, notesOf, percent, sentence, time } from "./words";
 
-/** A section, and the charts in it that have to be drawn once it is in the document. */
+/** A section, and its charts, which are drawn after it is in the document. */
 export interface Section {
   readonly root: HTMLElement;
   readonly charts: readonly Chart[];
@@ -24,7 +24,7 @@ export interface Section {
 
 export function verdictSection({ verdict, configurations }: MeasuredPage, open: Open): Section | null {
   const names = configurations.map(({ name }) => name);
-  const said = (text: string, place: Place | null) =>
+  const statement = (text: string, place: Place | null) =>
     place === null ? [sentence(text, names)] : [`${sentence(text, names)}: `, tables.placeCell(place, open)];
   const [headline, ...others] = verdict;
   if (headline === undefined) {
@@ -32,14 +32,14 @@ export function verdictSection({ verdict, configurations }: MeasuredPage, open: 
   }
   const about = names.length > 2 ? headline.configuration : "";
   const isNamed = ({ configuration }: (typeof others)[number]) => configuration !== "";
-  const item = ({ text, place }: (typeof others)[number]) => element("li", {}, ...said(text, place));
+  const item = ({ text, place }: (typeof others)[number]) => element("li", {}, ...statement(text, place));
   const ofOthers = others.filter(isNamed).map(item);
   const rest = others.filter((one) => !isNamed(one)).map(item);
   return {
     root: element(
       "section",
       { class: "verdict", "aria-label": "Verdict" },
-      element("p", { class: "headline" }, ...said(headline.text, headline.place)),
+      element("p", { class: "headline" }, ...statement(headline.text, headline.place)),
       ...(ofOthers.length > 0 ? [element("ul", {}, ...ofOthers)] : []),
       ...(rest.length > 0 && about !== ""
         ? [element("p", {}, `Details for ${configurationName(about)}:`)]
@@ -50,17 +50,17 @@ export function verdictSection({ verdict, configurations }: MeasuredPage, open: 
   };
 }
 
-/** Until all is there: that what stands here already is not all, and may change. */
+/** Says that the results are incomplete while the benchmark runs. */
 export function waitingSection(page: MeasuredPage): Section | null {
   const { found, running, partial } = page;
   if (!running || (found && !partial)) {
     return null;
   }
   const hasTimes = page.configurations.some(({ us }) => us !== null);
-  const patience =
-    "What is measured stands here as soon as it is there. Each configuration runs in a process of its own; most of the time goes into compiling, with empty caches, and you can go on working meanwhile.";
-  const text = hasTimes ? "Still measuring: what stands here is not all, and may change." : patience;
-  return { root: element("section", {}, element("p", { class: "told" }, text)), charts: [] };
+  const introduction =
+    "Results appear here as they are measured. Each configuration runs in its own process and compiles with empty caches, which takes most of the time. You can continue to work.";
+  const text = hasTimes ? "Still measuring: the results are incomplete and may change." : introduction;
+  return { root: element("section", {}, element("p", { class: "muted" }, text)), charts: [] };
 }
 
 export function configurationsSection(page: MeasuredPage, open: Open): Section | null {
@@ -80,13 +80,13 @@ export function notesSection(page: MeasuredPage): Section | null {
     ...(notes.length > 0
       ? [element("ul", { class: "notes" }, ...notes.map((note) => element("li", {}, note)))]
       : []),
-    ...(facts.length > 0 ? [details("machine", "Where it was measured", element("dl", {}, ...facts))] : []),
+    ...(facts.length > 0 ? [details("machine", "Machine", element("dl", {}, ...facts))] : []),
   ];
-  const title = notes.length > 0 ? "What to know of these numbers" : "The machine";
+  const title = notes.length > 0 ? "Notes" : "Machine";
   return parts.length === 0 ? null : section(title, parts);
 }
 
-/** Of the configuration that was chosen. */
+/** The sections about the selected configuration. */
 export function profileSections(of: Details, open: Open): readonly Section[] {
   if (of.source === "") {
     return compileSection(of, open);
@@ -100,28 +100,28 @@ export function profileSections(of: Details, open: Open): readonly Section[] {
   ];
 }
 
-/** From this part on, all of the kernels' time is on lines. */
+/** From this share on, the page does not mention kernel time without a line. */
 const known = 0.995;
 
 function whereSection(of: Details, open: Open): Section {
-  const without = `The line of ${percent(1 - of.joined)} of that is not known. `;
-  const joined = of.no_lines === "" && of.joined > 0 && of.joined < known;
-  const told = `A call with the profiler on took ${time(of.wall_us)}; kernels, the pieces of work that the device executes, ran for ${time(of.kernel_us)} of it. ${joined ? without : ""}The profiler (${of.source}) takes time of its own: the table above is without it.`;
+  const unattributed = `${percent(1 - of.joined)} of the kernel time has no known line. `;
+  const isPartial = of.no_lines === "" && of.joined > 0 && of.joined < known;
+  const about = `A profiled call took ${time(of.wall_us)}. Kernels (units of work on the device) ran for ${time(of.kernel_us)} of it. ${isPartial ? unattributed : ""}The profiler (${of.source}) adds time, which the times in the table of configurations do not include.`;
   if (of.where.length === 0) {
-    return section("Where the wall time goes", [element("p", {}, told)]);
+    return section("Where the wall time goes", [element("p", {}, about)]);
   }
   const chart = createChart(whereChart(of.where), open);
   const table = details("where", "As a table", tables.whereTable(of.where, open));
-  return section("Where the wall time goes", [element("p", {}, told), chart.root, table], [chart]);
+  return section("Where the wall time goes", [element("p", {}, about), chart.root, table], [chart]);
 }
 
 function linesSection({ lines, no_lines, kernels, kernel_us }: Details, open: Open): Section {
   if (lines.length === 0) {
-    const why = no_lines === "" ? "the line of no kernel is known" : no_lines;
+    const why = no_lines === "" ? "no kernel has a known line" : no_lines;
     return section("Time by line", [element("p", {}, `${sentence(why, [])}.`)]);
   }
   const sum = kernels.reduce((all, { us }) => all + us, 0);
-  const apart = `Times by line and by kernel are medians, ${time(sum)} in all, and the bar above is a mean: some of the profiled calls took far longer than others.`;
+  const apart = `Times by line and by kernel are medians (${time(sum)} in total). The bar above is a mean, because some of the profiled calls took far longer than others.`;
   const chart = createChart(linesChart(lines), open);
   const title = lines.length > 20 ? `As a table, all ${lines.length} lines` : "As a table";
   return section(
@@ -135,20 +135,19 @@ function linesSection({ lines, no_lines, kernels, kernel_us }: Details, open: Op
   );
 }
 
-/** Medians below this part of the mean are of calls that took very different times. */
+/** A sum of medians below this share of the mean shows that the calls took very different times. */
 const steady = 0.75;
 
 function kernelsSection({ kernels }: Details, open: Open): Section {
   const content =
-    kernels.length === 0 ? element("p", {}, "No kernel was seen.") : tables.kernelsTable(kernels, open);
+    kernels.length === 0 ? element("p", {}, "No kernel was recorded.") : tables.kernelsTable(kernels, open);
   return section("Kernels", [content]);
 }
 
 function rooflineSection(of: Details, open: Open): readonly Section[] {
   const { roofline } = of;
   if (roofline === null) {
-    const why =
-      "The limits of this device are not known, so there is no roofline to hold the kernels against.";
+    const why = "There is no roofline because the limits of this device are unknown.";
     return [section("Roofline", [element("p", {}, why)])];
   }
   const shown = shownPoints(roofline).length;
@@ -156,14 +155,20 @@ function rooflineSection(of: Details, open: Open): readonly Section[] {
   const without =
     left === 0
       ? []
-      : [element("p", {}, `${left} more that count no floating-point operations are in the table only.`)];
+      : [
+          element(
+            "p",
+            {},
+            `The table has ${left} more ${left === 1 ? "kernel" : "kernels"} without floating-point operations.`,
+          ),
+        ];
   const table = details("roofline", "As a table", tables.rooflineTable(of, open));
   if (shown === 0) {
     return [section("Roofline", [...without, ...(left > 0 ? [table] : [])])].filter(() => left > 0);
   }
   const chart = createChart(rooflineChart(roofline), open);
   const about =
-    "How fast each kernel computes (up), by how much it computes for each byte that it moves (across). The nearer a kernel is to the lines, the less is left to win in it. Under the slope the memory sets the limit, under a flat line the arithmetic does.";
+    "Each point is a kernel: its compute rate against its FLOP per byte moved. The lines are the limits of the device, so a kernel close to a line cannot get much faster. Kernels under the slope are limited by memory bandwidth, kernels under a flat line by compute.";
   return [section("Roofline", [element("p", {}, about), chart.root, ...without, table], [chart])];
 }
 
@@ -173,13 +178,13 @@ function compileSection({ steps }: Details, open: Open): readonly Section[] {
   }
   const chart = createChart(flameChart(steps), open);
   const about =
-    "The first call: a bar is a part of the bar above it. Dynamo traces your Python, AOTAutograd builds the backward graph, Inductor generates kernels, and compilers build them. The names are those that torch reports.";
+    "The phases of the first call; each bar is part of the bar above it. Dynamo traces your Python, AOTAutograd builds the backward graph, Inductor generates kernels, and compilers build the kernels. The names are those that torch reports.";
   const sampled = steps.some((step) => step.sampled)
-    ? [element("p", {}, "Dashed: measured by sampling, where torch reports no steps.")]
+    ? [element("p", {}, "Dashed bars were measured by sampling, because torch reports no steps there.")]
     : [];
   return [
     section(
-      "The compile",
+      "Compile phases",
       [
         element("p", {}, about),
         chart.root,
@@ -196,12 +201,12 @@ export function comparisonSection({ comparison }: MeasuredPage, open: Open): Sec
     return null;
   }
   const { label, differs, configurations } = comparison;
-  const told = differs.map((text) => element("li", {}, text));
-  const without = element("p", {}, "Not the same for both, so that a change may not be the code's:");
-  const differing = told.length > 0 ? [without, element("ul", { class: "notes" }, ...told)] : [];
-  const none = element("p", {}, "No configuration has a time in both.");
+  const items = differs.map((text) => element("li", {}, text));
+  const caution = element("p", {}, "The two runs also differ in the following, which may explain a change:");
+  const differing = items.length > 0 ? [caution, element("ul", { class: "notes" }, ...items)] : [];
+  const none = element("p", {}, "No configuration was timed in both runs.");
   const shared = configurations.length > 0 ? [] : [none];
-  return section(`Against ${label.replace(/^\d{4}-\d\d-\d\dT[\d:]+Z/, moment)}`, [
+  return section(`Compared with ${label.replace(/^\d{4}-\d\d-\d\dT[\d:]+Z/, moment)}`, [
     ...differing,
     ...shared,
     ...tables.comparisonTables(comparison, open),
@@ -217,7 +222,7 @@ function section(title: string, content: readonly Node[], charts: readonly Chart
   return { root, charts };
 }
 
-/** `key` finds it again in the next drawing, so that what was open stays open. */
+/** `key` identifies the element across redraws, so that it stays open. */
 function details(key: string, title: string, content: Node): HTMLDetailsElement {
   return element("details", { "data-key": key }, element("summary", { "aria-label": title }, title), content);
 }

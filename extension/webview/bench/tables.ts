@@ -1,7 +1,7 @@
 /**
- * The page's tables: everything that a chart shows stands in one of them too, with buttons that go to lines.
+ * The page's tables: they contain everything that the charts show, with buttons that go to lines.
  *
- * Invariant: built of text nodes alone; a number's column is told by its heading, with its unit in each cell.
+ * Invariant: built from text nodes only; a column of numbers has a heading, and each cell has its unit.
  */
 
 import type {
@@ -21,7 +21,7 @@ import { button, element } from "../dom";
 import { configurationWords, kernelKind, kernelName, kindWords } from "./explained";
 import * as words from "./words";
 
-/** Null where there are no lines to go to: a page that stands alone. */
+/** Goes to a line; null in an exported page, which has no editor. */
 export type Open = ((place: Place) => void) | null;
 
 type Cell = string | Node | readonly (string | Node)[];
@@ -29,12 +29,12 @@ type Cell = string | Node | readonly (string | Node)[];
 interface Column<T> {
   readonly title: string;
   readonly isNumber?: boolean;
-  /** Left out where no row has it. */
+  /** The column is omitted if this is false for all rows. */
   readonly isKnown?: (row: T) => boolean;
   readonly cell: (row: T) => Cell;
 }
 
-/** `instead`: what stands in the place of all but the first cell of a row, where that is not null. */
+/** `instead` replaces all but the first cell of a row, unless it is null. */
 function table<T>(
   caption: string,
   all: readonly Column<T>[],
@@ -84,7 +84,7 @@ export function placeCell(place: Place | null, open: Open): Node | string {
 
 export function configurationsTable(page: MeasuredPage, open: Open): HTMLElement {
   const rows = page.configurations;
-  const caption = "Configurations, times of one call";
+  const caption = "Configurations: times of one call";
   return table<Row>(
     caption,
     [
@@ -113,7 +113,10 @@ export function configurationsTable(page: MeasuredPage, open: Open): HTMLElement
 }
 
 function nameCell({ name }: Row): Cell {
-  return [element("span", { class: "place" }, name), sentence(configurationWords(name))];
+  return [
+    element("span", { class: "place" }, words.configurationName(name)),
+    sentence(configurationWords(name)),
+  ];
 }
 
 function timeCell(row: Row, page: MeasuredPage): Cell {
@@ -129,23 +132,27 @@ function timeCell(row: Row, page: MeasuredPage): Cell {
   ];
 }
 
-/** The first one compiles; the second may still, or records a CUDA graph. */
+/** The first call compiles; the second may recompile or record a CUDA graph. */
 function firstCell({ first_us, second_us }: Row): Cell {
   return [words.time(first_us), small(second_us === null ? "" : `second ${words.time(second_us)}`)];
 }
 
 function memoryCell({ peak_bytes, own_bytes }: Row): Cell {
-  return [
-    words.bytes(peak_bytes),
-    small(own_bytes === null ? "" : `${words.bytes(own_bytes)} the call's own`),
-  ];
+  return [words.bytes(peak_bytes), small(own_bytes === null ? "" : `${words.bytes(own_bytes)} by the call`)];
 }
 
 function compilesCell({ compiles, recompiles }: Row): Cell {
-  return [words.number(compiles), small(recompiles ? `${words.number(recompiles)} of them again` : "")];
+  return [
+    words.number(compiles),
+    small(
+      recompiles
+        ? `${words.number(recompiles)} ${recompiles === 1 ? "recompilation" : "recompilations"}`
+        : "",
+    ),
+  ];
 }
 
-/** Below a cell's main words; on one line in a column of numbers. */
+/** A second line of a cell, never wrapped in a column of numbers. */
 function small(text: string): HTMLElement | string {
   return text === "" ? "" : element("div", { class: "small" }, text);
 }
@@ -175,9 +182,9 @@ export function tensorsTable(rows: readonly Row[]): HTMLElement | null {
   return all.length === 0
     ? null
     : table<Entry>(
-        "Results against eager's, the worst tensors first",
+        "Results compared with eager, worst tensors first",
         [
-          { title: "Configuration", cell: ({ name }) => name },
+          { title: "Configuration", cell: ({ name }) => words.configurationName(name) },
           { title: "Tensor", cell: ({ tensor }) => tensor.what },
           { title: "Cosine similarity", isNumber: true, cell: ({ tensor }) => exact(tensor.cosine) },
           { title: "Largest absolute error", isNumber: true, cell: ({ tensor }) => error(tensor.absolute) },
@@ -194,7 +201,7 @@ export function linesTable(lines: readonly LineTime[], open: Open): HTMLElement 
     [
       { title: "Line", cell: ({ place }) => placeCell(place, open) },
       { title: "Time", isNumber: true, cell: ({ us }) => words.time(us) },
-      { title: "Of the kernels' time", isNumber: true, cell: ({ share }) => words.percent(share) },
+      { title: "Share of kernel time", isNumber: true, cell: ({ share }) => words.percent(share) },
       { title: "Kernels", cell: ({ kernels }) => sentence(kernels.map(kernelName).join(", ")) },
     ],
     lines,
@@ -227,18 +234,18 @@ export function whereTable(parts: readonly WallPart[], open: Open): HTMLElement 
 export function kernelsTable(kernels: readonly KernelRow[], open: Open): HTMLElement {
   const estimate = (us: number | null) => (us === null ? words.unknown : `~${words.time(us)}`);
   return table<KernelRow>(
-    "Kernels of one call, the longest first",
+    "Kernels of one call, longest first",
     [
       { title: "Kernel", cell: ({ name }) => kernelCell(name) },
       { title: "Time (quartiles)", isNumber: true, cell: (row) => words.kernelTime(row) },
       { title: "Share", isNumber: true, cell: ({ share }) => words.percent(share) },
-      { title: "Line", cell: ({ place, joined }) => (joined ? placeCell(place, open) : "not known") },
+      { title: "Line", cell: ({ place, joined }) => (joined ? placeCell(place, open) : "unknown") },
       { title: "Launches", isNumber: true, cell: ({ count }) => words.number(count) },
       { title: "Kind", cell: ({ kind }) => kernelKind(kind) },
       { title: "Phase", isKnown: ({ phase }) => phase !== "", cell: ({ phase }) => phase },
       known("Estimate", ({ estimate_us }) => estimate_us, estimate),
-      known("Alone", ({ isolated_us }) => isolated_us, words.time),
-      known("Of the limit", ({ of_limit }) => of_limit, words.percent),
+      known("Isolated", ({ isolated_us }) => isolated_us, words.time),
+      known("Percent of limit", ({ of_limit }) => of_limit, words.percent),
       known("GB/s", ({ bandwidth_gbs }) => bandwidth_gbs, words.number),
       known("TFLOP/s", ({ tflops }) => tflops, words.number),
     ],
@@ -250,7 +257,7 @@ function kernelCell(name: string): Node {
   return element("span", { class: "kernel", title: name }, kernelName(name));
 }
 
-/** A column of numbers that is left out where none is known. */
+/** A column of numbers that is omitted if all are unknown. */
 function known<T>(
   title: string,
   of: (row: T) => number | null,
@@ -264,7 +271,7 @@ export function rooflineTable({ roofline }: Details, open: Open): HTMLElement {
     "Roofline",
     [
       { title: "Kernel", cell: ({ name }) => kernelCell(name) },
-      { title: "Operations a byte", isNumber: true, cell: ({ intensity }) => words.number(intensity) },
+      { title: "FLOP per byte", isNumber: true, cell: ({ intensity }) => words.number(intensity) },
       { title: "TFLOP/s", isNumber: true, cell: ({ tflops }) => words.number(tflops) },
       { title: "Time", isNumber: true, cell: ({ us }) => words.time(us) },
       { title: "Line", cell: ({ place }) => placeCell(place, open) },
@@ -278,11 +285,11 @@ export function stepsTable(steps: readonly Step[], open: Open): HTMLElement {
     "Phases of the cold compile, in order",
     [
       { title: "Phase", cell: ({ name, depth }) => `${"\u00a0\u00a0".repeat(depth)}${name}` },
-      { title: "Since the start", isNumber: true, cell: ({ start_us }) => words.time(start_us) },
+      { title: "Start", isNumber: true, cell: ({ start_us }) => words.time(start_us) },
       { title: "Time", isNumber: true, cell: ({ us }) => words.time(us) },
       { title: "Line", cell: ({ place }) => placeCell(place, open) },
       { title: "Frame", cell: ({ compile_id }) => compile_id ?? "" },
-      { title: "Seen by", cell: ({ sampled }) => (sampled ? "samples" : "torch") },
+      { title: "Source", cell: ({ sampled }) => (sampled ? "sampling" : "torch") },
     ],
     steps.toSorted((left, right) => left.start_us - right.start_us || left.depth - right.depth),
   );
@@ -307,8 +314,11 @@ export function comparisonTables(
       ? []
       : [
           table<Configuration>(
-            `Configurations against ${label}`,
-            [{ title: "Configuration", cell: ({ name }) => name }, ...numbers<Configuration>()],
+            `Configurations compared with ${label}`,
+            [
+              { title: "Configuration", cell: ({ name }) => words.configurationName(name) },
+              ...numbers<Configuration>(),
+            ],
             configurations,
           ),
         ]),
@@ -316,7 +326,7 @@ export function comparisonTables(
       ? []
       : [
           table<Line>(
-            `Lines against ${label}`,
+            `Lines compared with ${label}`,
             [{ title: "Line", cell: ({ place }) => placeCell(place, open) }, ...numbers<Line>()],
             lines,
           ),

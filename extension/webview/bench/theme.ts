@@ -1,8 +1,7 @@
 /**
- * Colours and fonts of the charts, which are drawn on a canvas and so know of no style sheet.
+ * Colors and fonts of the charts, which are drawn on a canvas and therefore cannot use the style sheet.
  *
- * Invariant: everything comes from the variables of bench.css, as they are resolved now; `onThemeChange` says when they
- * are others.
+ * Invariant: everything comes from the current values of the variables of bench.css; `onThemeChange` reports changes.
  */
 
 export interface Theme {
@@ -15,17 +14,17 @@ export interface Theme {
   readonly mono: string;
   readonly size: number;
   readonly palette: readonly string[];
-  /** Patterns besides colours, and outlines: the user has asked for high contrast. */
+  /** High contrast: patterns in addition to colors, and outlines. */
   readonly contrast: boolean;
 }
 
-const colours = 10;
+const colors = 10;
 
 export function readTheme(): Theme {
   const probe = document.createElement("span");
   probe.hidden = true;
   document.body.append(probe);
-  const colour = (name: string) => {
+  const color = (name: string) => {
     probe.style.color = `var(--${name})`; // resolves light-dark() and variables of variables
     return inNumbers(getComputedStyle(probe).color);
   };
@@ -34,15 +33,15 @@ export function readTheme(): Theme {
     return getComputedStyle(probe).fontFamily;
   };
   const theme: Theme = {
-    text: colour("text"),
-    muted: colour("muted"),
-    background: colour("background"),
-    grid: colour("grid"),
-    accent: colour("accent"),
+    text: color("text"),
+    muted: color("muted"),
+    background: color("background"),
+    grid: color("grid"),
+    accent: color("accent"),
     font: font("font"),
     mono: font("mono"),
     size: Number.parseFloat(getComputedStyle(document.body).fontSize) || 13,
-    palette: Array.from({ length: colours }, (_, index) => colour(`chart-${index + 1}`)),
+    palette: Array.from({ length: colors }, (_, index) => color(`chart-${index + 1}`)),
     contrast:
       document.body.classList.contains("vscode-high-contrast") ||
       document.body.classList.contains("vscode-high-contrast-light") ||
@@ -53,23 +52,23 @@ export function readTheme(): Theme {
 }
 
 /**
- * A mixed colour is `color(srgb ...)`, which ECharts cannot read: painted, it is bytes. Some themes' orange is nearly
- * transparent, being made for marks behind text; it is taken as if it were not.
+ * Converts a color to `rgb(...)` by painting it, because ECharts cannot parse `color(srgb ...)`. Drops the transparency,
+ * because some themes define a nearly transparent orange for highlights under text.
  */
-function inNumbers(colour: string): string {
+function inNumbers(color: string): string {
   const pen = new OffscreenCanvas(1, 1).getContext("2d");
   if (pen === null) {
-    return colour;
+    return color;
   }
-  pen.fillStyle = colour;
+  pen.fillStyle = color;
   pen.fillRect(0, 0, 1, 1);
   const [red = 0, green = 0, blue = 0] = pen.getImageData(0, 0, 1, 1).data;
   return `rgb(${red},${green},${blue})`;
 }
 
-/** Black or white, whichever is easier to read on `colour`. */
-export function readableOn(colour: string): string {
-  const [red = 0, green = 0, blue = 0] = (colour.match(/[\d.]+/g) ?? []).map((part) => Number(part) / 255);
+/** Black or white, whichever is easier to read on `color`. */
+export function readableOn(color: string): string {
+  const [red = 0, green = 0, blue = 0] = (color.match(/[\d.]+/g) ?? []).map((part) => Number(part) / 255);
   const linear = (part: number) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
   const luminance = 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
   return luminance > 0.179 ? "#000000" : "#ffffff";
@@ -85,7 +84,7 @@ export function onThemeChange(tell: () => void): void {
   }
 }
 
-/** The same colour for the same name, on every page. */
-export function colourOf(theme: Theme, index: number): string {
+/** The color of an index, the same on every page. */
+export function colorOf(theme: Theme, index: number): string {
   return theme.palette[index % theme.palette.length] ?? theme.accent;
 }

@@ -1,7 +1,7 @@
 /**
- * Where the wall time goes, without a window: parts laid end to end, small ones of a kind as one.
+ * The segments of the wall time: parts end to end, with small parts of one kind combined. Does not use the DOM.
  *
- * Invariant: segments add up to what they are made of, and none overlaps another.
+ * Invariant: the segments add up to the parts and do not overlap.
  */
 
 import type { WallPart } from "../../src/bench/messages";
@@ -10,11 +10,11 @@ export interface Segment {
   readonly kind: string;
   readonly start: number;
   readonly end: number;
-  /** More than one where they are too small to be seen alone. */
+  /** More than one if each is too small to be visible. */
   readonly parts: readonly WallPart[];
 }
 
-/** Below this part of all, a part is drawn together with its like. */
+/** A part below this share of the total is combined with others of its kind. */
 const smallest = 0.004;
 
 export function segmentsOf(parts: readonly WallPart[]): readonly Segment[] {
@@ -40,7 +40,7 @@ export function kindsOf(parts: readonly WallPart[]): readonly string[] {
   return [...new Set(parts.map(({ kind }) => kind))];
 }
 
-/** Of the server's kinds; each has a colour of its own on every page. */
+/** The server's kinds in the order of their colors, which are the same on every page. */
 const known = [
   "kernel",
   "launch",
@@ -55,10 +55,10 @@ const known = [
   "unknown",
 ];
 
-/** Of a backend that is not Inductor; the colours of what Inductor has instead. */
+/** Kinds of backends other than Inductor, with the kinds of Inductor whose colors they use. */
 const instead: Readonly<Record<string, string>> = { kernel_backend: "kernel", backend: "eager" };
 
-export function colourIndex(kind: string): number {
+export function colorIndex(kind: string): number {
   const at = known.indexOf(instead[kind] ?? kind);
   return at === -1 ? known.length - 1 : at;
 }

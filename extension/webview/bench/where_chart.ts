@@ -1,15 +1,15 @@
-/** Where the wall time goes: one bar, a segment for each kind of kernel and of time in none. */
+/** Where the wall time goes: one bar with segments for kernels and for each kind of gap. */
 
 import type { CustomSeriesRenderItem } from "echarts";
 import type { WallPart } from "../../src/bench/messages";
 import { axis, type ChartSpec, legend } from "./chart";
 import { kindWords } from "./explained";
-import { colourOf, readableOn, type Theme } from "./theme";
-import { colourIndex, kindsOf, type Segment, segmentsOf } from "./where";
+import { colorOf, readableOn, type Theme } from "./theme";
+import { colorIndex, kindsOf, type Segment, segmentsOf } from "./where";
 import { partWords, percent, sentence, time } from "./words";
 
 const [barHeight, axisHeight] = [44, 52];
-/** Below this part of all, a kind is not in the legend. */
+/** A kind below this share of the total is not in the legend. */
 const seen = 0.005;
 
 export function whereChart(parts: readonly WallPart[]): ChartSpec {
@@ -20,11 +20,11 @@ export function whereChart(parts: readonly WallPart[]): ChartSpec {
     return {
       name: `${ofKind[0]?.label ?? kind} ${percent(share)}`,
       share,
-      colour: colourIndex(kind),
+      color: colorIndex(kind),
       segments: segments.filter((segment) => segment.kind === kind),
     };
   });
-  // What is too narrow to be seen is named where it is pointed at, and in the table.
+  // The tooltip and the table name the segments that are too narrow for the legend.
   const names = kinds.filter(({ share }) => share >= seen).map(({ name }) => name);
   const total = segments.at(-1)?.end ?? 0;
   return {
@@ -32,7 +32,7 @@ export function whereChart(parts: readonly WallPart[]): ChartSpec {
     name: "Where the wall time goes",
     about: `Where the wall time of ${time(total)} goes, ${segments.length} segments`,
     height: (width, theme) => legend(theme, width, names).height + 8 + barHeight + axisHeight,
-    isColoured: true,
+    isColored: true,
     items: kinds.flatMap((kind, series) =>
       kind.segments.map((segment, index) => ({
         key: keyOf(segment),
@@ -50,22 +50,22 @@ export function whereChart(parts: readonly WallPart[]): ChartSpec {
         xAxis: {
           type: "value",
           max: total,
-          ...axis(theme, "time of one call, the profiler on"),
+          ...axis(theme, "time of one profiled call"),
           nameGap: 28,
           splitLine: { show: false },
           axisLabel: { color: theme.text, hideOverlap: true, showMaxLabel: false, formatter: time },
         },
         yAxis: { type: "category", data: [""], show: false },
         series: kinds.map((kind) => {
-          const colour = colourOf(theme, kind.colour);
+          const color = colorOf(theme, kind.color);
           return {
             type: "custom",
             name: kind.name,
-            itemStyle: { color: colour },
+            itemStyle: { color: color },
             cursor: "pointer",
             encode: { x: [0, 1] },
             data: kind.segments.map(({ start, end }) => [start, end]),
-            renderItem: rectangles(kind.segments, colour, theme),
+            renderItem: rectangles(kind.segments, color, theme),
           };
         }),
       };
@@ -73,7 +73,7 @@ export function whereChart(parts: readonly WallPart[]): ChartSpec {
   };
 }
 
-function rectangles(segments: readonly Segment[], colour: string, theme: Theme): CustomSeriesRenderItem {
+function rectangles(segments: readonly Segment[], color: string, theme: Theme): CustomSeriesRenderItem {
   return (params, api) => {
     const [left = 0, middle = 0] = api.coord([api.value(0), 0]);
     const [right = 0] = api.coord([api.value(1), 0]);
@@ -81,8 +81,8 @@ function rectangles(segments: readonly Segment[], colour: string, theme: Theme):
     const width = Math.max(1, right - left);
     const words = {
       text: segment === undefined ? "" : nameOf(segment),
-      fill: readableOn(colour),
-      ...(theme.contrast ? { backgroundColor: colour, padding: 2 } : {}),
+      fill: readableOn(color),
+      ...(theme.contrast ? { backgroundColor: color, padding: 2 } : {}),
       width: width - 8,
       overflow: "truncate",
       ellipsis: "\u2026",
@@ -91,7 +91,7 @@ function rectangles(segments: readonly Segment[], colour: string, theme: Theme):
     return {
       type: "rect",
       shape: { x: left, y: middle - barHeight / 2, width, height: barHeight },
-      style: { fill: colour, decal: api.visual("decal"), stroke: theme.background, lineWidth: 1 },
+      style: { fill: color, decal: api.visual("decal"), stroke: theme.background, lineWidth: 1 },
       emphasis: { style: { stroke: theme.text, lineWidth: 2 } },
       textContent: width < 40 ? undefined : { style: words },
       textConfig: { position: "inside" },
@@ -101,7 +101,9 @@ function rectangles(segments: readonly Segment[], colour: string, theme: Theme):
 
 function nameOf({ parts }: Segment): string {
   const [first] = parts;
-  return parts.length === 1 && first !== undefined ? first.what || first.label : `${parts.length} small ones`;
+  return parts.length === 1 && first !== undefined
+    ? first.what || first.label
+    : `${parts.length} small parts`;
 }
 
 function wordsOf({ parts, start, end }: Segment, total: number): readonly string[] {

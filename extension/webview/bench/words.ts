@@ -1,7 +1,7 @@
 /**
- * Numbers as the page says them.
+ * Numbers and sentences as the page shows them.
  *
- * Invariant: three significant digits at most, always with a unit, and a dash for what is not known.
+ * Invariant: at most three significant digits, always with a unit, and a dash for an unknown value.
  */
 
 import type { KernelRow, LineTime, MeasuredPage, Place, Row, Step, WallPart } from "../../src/bench/messages";
@@ -26,7 +26,7 @@ export function number(value: number | null): string {
   return value.toLocaleString("en", { maximumSignificantDigits: 3 });
 }
 
-/** Of 0 to 1; what is there is never said to be 0 %. */
+/** Formats a share from 0 to 1; a share above 0 is never shown as 0%. */
 export function percent(share: number | null): string {
   if (share === null) {
     return unknown;
@@ -47,7 +47,7 @@ export function change(part: number | null): string {
   return `${Number(rounded) >= 0 ? "+" : "\u2212"}${rounded.replace("-", "")}%`;
 }
 
-/** Between two times that are known and yet have no change, there is none beyond their spreads. */
+/** Formats a change. Two known times without a change differ by less than their spreads. */
 export function changeOf(pair: {
   readonly before_us: number | null;
   readonly after_us: number | null;
@@ -63,7 +63,7 @@ export function withSpread({ us, spread }: Pick<Row, "us" | "spread">): string {
   return us === null || spread === null ? time(us) : `${time(us)} ± ${around}`;
 }
 
-/** Of a configuration that has no time and has not failed: why; null of any other. */
+/** The reason why a configuration has no time; null if it has one or has failed. */
 export function withoutTime(
   { us, failure, first_us }: Pick<Row, "us" | "failure" | "first_us">,
   { running, partial }: Pick<MeasuredPage, "running" | "partial">,
@@ -71,8 +71,8 @@ export function withoutTime(
   if (us !== null || failure !== null) {
     return null;
   }
-  const going = first_us === null ? "not yet measured" : "still measuring";
-  return running && partial ? going : "not measured";
+  const pending = first_us === null ? "not yet measured" : "still measuring";
+  return running && partial ? pending : "not measured";
 }
 
 /** `1.62×`; a factor below 0.1 keeps two digits, `0.0047×`. */
@@ -83,7 +83,7 @@ export function speedup(factor: number | null): string {
   return `${factor < 0.1 && factor > 0 ? number(Number(factor.toPrecision(2))) : factor.toFixed(2)}×`;
 }
 
-/** `as in source` for the configuration `written`; others as they are named. */
+/** `as in source` for the configuration `written`; other names unchanged. */
 export function configurationName(name: string): string {
   return name === "written" ? "as in source" : name;
 }
@@ -103,13 +103,13 @@ export function moment(iso: string): string {
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 
-/** As the server calls its exports: `Net-2026-01-31.png`. */
+/** A file name like those of the server's exports: `Net-2026-01-31.png`. */
 export function pictureName({ title, when }: MeasuredPage): string {
   const name = title.replaceAll(/[^\p{L}\p{N}_.-]+/gu, "_") || "benchmark";
   return `${[name, when.slice(0, 10)].filter((part) => part !== "").join("-")}.png`;
 }
 
-/** What a configuration's accuracy is in a word, and in a sentence; a table of its own has the details. */
+/** A configuration's accuracy as a word and a sentence; a separate table has the details. */
 export function accuracy({ accuracy: cell }: Row): readonly [string, string] {
   if (cell === null) {
     return [unknown, ""];
@@ -123,26 +123,26 @@ export function summary(page: MeasuredPage): string {
   const inputs = page.inputs.length > 0 ? ` of ${page.inputs.join(", ")}` : "";
   const device = page.machine.find(({ name }) => name === "device")?.value;
   const isMeasured = page.configurations.some(({ us }) => us !== null);
-  const begun = page.running && page.partial ? "begun" : "tried";
-  const tried = isMeasured ? `measured${device === undefined ? "" : ` on ${device}`}` : begun;
+  const unmeasured = page.running && page.partial ? "started" : "attempted";
+  const tried = isMeasured ? `measured${device === undefined ? "" : ` on ${device}`}` : unmeasured;
   const when = page.when === "" ? "" : `${tried}, ${moment(page.when)}`;
   return [page.path, `${page.work}${inputs}`, when].filter((part) => part !== "").join(" \u00b7 ");
 }
 
-/** A statement of the server's as a sentence of the page's; the names of configurations stay as they are. */
+/** A statement of the server as a sentence of the page; a leading configuration name keeps its case. */
 export function sentence(text: string, names: readonly string[]): string {
   const isName = names.some((name) => text.startsWith(`${name} `));
   return isName ? text : text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** What is to know of the numbers, less what a row says already of its failure. */
+/** The notes about the numbers, without those that repeat the failure of a row. */
 export function notesOf({ notes, configurations }: MeasuredPage): readonly string[] {
   const words = (text: string) => text.replaceAll(/[\s.]+/g, " ").trim();
   const failures = configurations.flatMap(({ failure }) => (failure === null ? [] : [words(failure)]));
   return notes.filter((note) => !failures.includes(words(note)));
 }
 
-/** What charts say of one of their items, a line each. */
+/** The description of a chart's item, one string per line. */
 export function lineWords({ place, us, share, kernels }: LineTime): readonly string[] {
   const shown = kernels.slice(0, 4).map((kernel) => shorten(kernel, 60));
   const more = kernels.length > shown.length ? [`and ${kernels.length - shown.length} more`] : [];
@@ -167,7 +167,7 @@ export function partWords({ label, us, share, place, what }: WallPart): readonly
 export function stepWords(step: Step): readonly string[] {
   return [
     shorten(step.name, 70),
-    `${time(step.us)}, from ${time(step.start_us)} on`,
+    `${time(step.us)}, starts at ${time(step.start_us)}`,
     ...(step.compile_id === null ? [] : [`frame ${step.compile_id}`]),
     ...(step.sampled ? ["measured by sampling"] : []),
     ...(step.place === null ? [] : [`${placeOf(step.place)}: ${shorten(step.place.text, 60)}`]),

@@ -59,7 +59,7 @@ export function blocksOf(boxes: readonly GraphBox[]): readonly Block[] {
   return [...found].map(([id, members]) => ({ id, boxes: members }));
 }
 
-/** Arrows between blocks; one within a block is told by its boxes' words and by where they stand. */
+/** Arrows between blocks. Within a block, the texts and the order of the boxes show the relation. */
 export function linesOf(picture: GraphPicture): readonly Line[] {
   const blocks = new Map(picture.boxes.map((box) => [box.id, box.frame ?? box.id]));
   const found = new Map<string, Line>();

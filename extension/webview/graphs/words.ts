@@ -46,7 +46,7 @@ export function lineOf(box: GraphBox): string {
   return `${tagOf(box)}: ${box.title}${where}`;
 }
 
-/** The whole text of a box, for screen readers. */
+/** The complete text of a box, for screen readers. */
 export function spokenOf(box: GraphBox, picture: GraphPicture): string {
   const leads = picture.arrows.filter((arrow) => arrow.start === box.id).length;
   const ways = leads === 0 ? "leads to no box" : `leads to ${leads} ${leads === 1 ? "box" : "boxes"}`;

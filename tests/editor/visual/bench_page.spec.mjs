@@ -129,24 +129,24 @@ const row = (name, known) => {
   return { name, ...times, ...sizes, ...others, ...known };
 };
 
-test("what is known before there are times is shown as no more than that", async ({ page, draw }) => {
+test("without times, the page says that it is still measuring", async ({ page, draw }) => {
   const rows = [row("eager", { first_us: 109e3, second_us: 90e3 }), row("default", {})];
-  const begun = { configurations: rows, partial: true, message: "default: compiling" };
-  await draw(measured({}, { ...begun, running: true }));
+  const started = { configurations: rows, partial: true, message: "default: compiling" };
+  await draw(measured({}, { ...started, running: true }));
   const cells = (name) => page.getByRole("row", { name });
   await expect(cells(/^eager .*still measuring .* 109 ms ?second 90 ms/)).toBeVisible();
   await expect(cells(/^default .*not yet measured/)).toBeVisible();
-  await expect(page.getByText("What is measured stands here as soon as it is there")).toBeVisible();
-  await expect(page.getByText(/begun, 2026-01-31/)).toBeVisible();
+  await expect(page.getByText("Results appear here as they are measured")).toBeVisible();
+  await expect(page.getByText(/started, 2026-01-31/)).toBeVisible();
   const timed = [row("eager", { us: 300, spread: 0.01, first_us: 109e3 }), rows[1]];
-  await draw(measured({}, { ...begun, configurations: timed, running: true }));
-  await expect(page.getByText("Still measuring: what stands here is not all")).toBeVisible();
-  await draw(measured({}, { ...begun, configurations: timed, running: false }));
+  await draw(measured({}, { ...started, configurations: timed, running: true }));
+  await expect(page.getByText("Still measuring: the results are incomplete")).toBeVisible();
+  await draw(measured({}, { ...started, configurations: timed, running: false }));
   await expect(cells(/^default .*not measured/)).toBeVisible();
   await expect(page.getByText("till measuring")).toHaveCount(0);
 });
 
-test("what is said of another configuration does not stand below the name of this one", async ({
+test("a statement about another configuration is not among the details of this one", async ({
   page,
   draw,
 }) => {
@@ -160,7 +160,7 @@ test("what is said of another configuration does not stand below the name of thi
   await expect(said).toHaveText([texts[0], texts[2], about, texts[1]]);
 });
 
-test("a run that is kept can be removed, and no other", async ({ page, draw }) => {
+test("only a saved run can be removed", async ({ page, draw }) => {
   const remove = page.getByRole("button", { name: "Remove this benchmark from the history" });
   await draw(measured({}, { run: "20260131T120000Z" }));
   await remove.click();
@@ -171,7 +171,7 @@ test("a run that is kept can be removed, and no other", async ({ page, draw }) =
   await expect(remove).toHaveCount(0);
 });
 
-test("what was zoomed in on stays in sight", async ({ page, draw }) => {
+test("a redraw keeps the zoom", async ({ page, draw }) => {
   const profiles = { default: details([30, 20, 10]) };
   await draw(measured(profiles));
   const chart = chartOf(page, /^Chart: Phases of the cold compile/);
@@ -182,7 +182,7 @@ test("what was zoomed in on stays in sight", async ({ page, draw }) => {
   await page.keyboard.press("+");
   await expect.poll(picture).not.toBe(whole);
   const zoomed = await picture();
-  await changeTheme(page, "drawn-anew");
+  await changeTheme(page, "redrawn");
   await expect.poll(picture).toBe(zoomed);
   await draw(measured(profiles, { notes: ["something else is known"] }));
   await expect(page.getByText("something else is known")).toBeVisible();
@@ -191,7 +191,7 @@ test("what was zoomed in on stays in sight", async ({ page, draw }) => {
   await expect.poll(picture).toBe(whole);
 });
 
-test("an exported file can be compared with, and is named where it is", async ({ page, draw }) => {
+test("an exported file is an entry of the list of comparisons", async ({ page, draw }) => {
   const of = { uri: "file:///w/net.py", target: "Net", run: null, with: null };
   await draw(measured({ default: details([30, 20, 10]) }));
   const list = page.getByRole("combobox", { name: "Compare with" });

@@ -40,7 +40,7 @@ test("a benchmark, from the lens to its files", async ({ session, page, context 
   const chart = (name) => benchmark.getByRole("application", { name });
 
   await page.keyboard.press("Control+b"); // the page has more room without the side bar
-  await test.step("one click starts it, and the page tells how far it is", async () => {
+  await test.step("one click starts it, and the page shows its progress", async () => {
     await view.pressUntilAsked("Benchmark", "under torch.compile");
     await view.allow();
     await expect(heading).toBeVisible();
@@ -50,22 +50,22 @@ test("a benchmark, from the lens to its files", async ({ session, page, context 
     await view.screenshot("benchmark-begun");
   });
 
-  await test.step("the table has eager and compiled, measured and held against each other", async () => {
+  await test.step("the table compares eager with compiled", async () => {
     await expect(row(/^default .*[\d.]+ [µm]s ±.*[\d.]+× passed/)).toBeVisible(measured);
-    await expect(row(/^eager nothing compiled [\d.]+ [µm]s ±.* 1\.00×/)).toBeVisible();
+    await expect(row(/^eager without compilation [\d.]+ [µm]s ±.* 1\.00×/)).toBeVisible();
     await expect(benchmark.getByRole("button", { name: "Benchmark this target again" })).toBeVisible(
       measured,
     );
     await expect(view.lens(/eager [\d.]+ [µm]s.*, default [\d.]+ [µm]s \(/)).toBeVisible();
   });
 
-  await test.step("charts are drawn, and say the same in words and in tables", async () => {
+  await test.step("charts are drawn, and text and tables have the same data", async () => {
     for (const name of [
       /^Chart: Where the wall time/,
       /^Chart: Time by line/,
       /^Chart: Phases of the cold compile/,
     ]) {
-      await expect.poll(() => colours(chart(name).locator("canvas"))).toBeGreaterThan(3);
+      await expect.poll(() => colors(chart(name).locator("canvas"))).toBeGreaterThan(3);
     }
     await view.screenshot("benchmark");
     await chart(/^Chart: Where/).focus();
@@ -77,7 +77,7 @@ test("a benchmark, from the lens to its files", async ({ session, page, context 
     await view.screenshot("benchmark-lines");
   });
 
-  await test.step("the page runs and loads nothing but its own", async () => {
+  await test.step("the page runs and loads only its own files", async () => {
     const refused = await benchmark.locator("body").evaluate(async (body) => {
       const tried = (name, fields) =>
         new Promise((done) => {
@@ -149,7 +149,7 @@ test("a benchmark, from the lens to its files", async ({ session, page, context 
     await expect(alone.getByRole("heading", { name: "Benchmark of Net" })).toBeVisible();
     await expect(alone.getByRole("row", { name: /^default .*[\d.]+ [um]s/ })).toBeVisible();
     await expect
-      .poll(() => colours(alone.getByRole("application", { name: /^Chart: Time by line/ }).locator("canvas")))
+      .poll(() => colors(alone.getByRole("application", { name: /^Chart: Time by line/ }).locator("canvas")))
       .toBeGreaterThan(3);
     expect(errors).toEqual([]);
     await alone.close();
@@ -218,8 +218,8 @@ test("a benchmark, from the lens to its files", async ({ session, page, context 
   });
 });
 
-/** How many colours are on a canvas: an empty one has one. */
-function colours(canvas) {
+/** How many colors are on a canvas: an empty one has one. */
+function colors(canvas) {
   return canvas.first().evaluate((made) => {
     const { data } = made.getContext("2d").getImageData(0, 0, made.width, made.height);
     return new Set(new Uint32Array(data.buffer)).size;

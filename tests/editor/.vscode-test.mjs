@@ -5,11 +5,11 @@ const here = import.meta.dirname;
 const extension = path.resolve(here, "../..");
 const stubs = ["python", "python-envs"].map((name) => path.resolve(here, "host/stubs", name));
 
-/** One editor each: `host/<label>.test.cjs`, with the results in `editor-<label>.xml`. */
-function suite(label, { workspace = "host/workspace", env = {} } = {}) {
+/** One editor for all its `files`, with the results in `editor-<label>.xml`. */
+function suite(label, { files, workspace, env }) {
   return {
     label,
-    files: `host/${label}.test.cjs`,
+    files: files.map((name) => `host/${name}.test.cjs`),
     extensionDevelopmentPath: extension,
     workspaceFolder: path.resolve(here, workspace),
     useInstallation: { fromPath: path.resolve(here, "harness/code") },
@@ -28,11 +28,14 @@ function suite(label, { workspace = "host/workspace", env = {} } = {}) {
 }
 
 export default defineConfig([
-  suite("runs"),
-  suite("kernels", { workspace: "host/workspace-kernels" }),
-  suite("untrusted", { env: { FUSELIGHT_UNTRUSTED: "1" } }),
-  suite("folders", {
-    workspace: "host/workspace-of-two/two.code-workspace",
-    env: { FUSELIGHT_NO_SETTING: "1", FUSELIGHT_BESIDE: stubs.join(path.delimiter) },
+  suite("trusted", {
+    files: ["folders", "runs", "kernels"],
+    workspace: "host/workspace/two.code-workspace",
+    env: { FUSELIGHT_BESIDE: stubs.join(path.delimiter) },
+  }),
+  suite("untrusted", {
+    files: ["untrusted"],
+    workspace: "host/workspace/first",
+    env: { FUSELIGHT_UNTRUSTED: "1" },
   }),
 ]);

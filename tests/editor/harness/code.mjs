@@ -25,9 +25,8 @@ if (given.includes("--version")) {
   process.exit(0);
 }
 const workspace = copied(path.resolve(given.find((one) => !one.startsWith("-")) ?? "."));
-const settings = process.env.FUSELIGHT_NO_SETTING ? {} : { "fuselight.interpreter": tools.python };
 const beside = (process.env.FUSELIGHT_BESIDE ?? "").split(path.delimiter).filter((one) => one !== "");
-const server = await startCodeServer({ settings, beside, trusted: !process.env.FUSELIGHT_UNTRUSTED });
+const server = await startCodeServer({ beside, trusted: !process.env.FUSELIGHT_UNTRUSTED });
 let code = 1;
 const browser = await chromium.launch({
   executablePath: tools.browser,

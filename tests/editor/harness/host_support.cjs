@@ -1,4 +1,8 @@
-/** Helpers of the tests in the extension host: findings and lenses of a file, and runs that are awaited. */
+/**
+ * Helpers of the tests in the extension host: findings and lenses of a file, and runs that are awaited.
+ *
+ * The suites of a label share an editor, its folders and its server: each sets what it needs, and sets it back.
+ */
 
 const vscode = require("vscode");
 
@@ -39,6 +43,32 @@ async function runFile(api, folder = folders()[0].uri.toString()) {
   return api.until((one) => one.folder === folder && one.state === "idle" && one.generation >= next);
 }
 
+/** Sets `fuselight.interpreter` of a folder, or unsets it, and waits until the server knows. */
+async function setInterpreter(api, folder, executable) {
+  const configuration = vscode.workspace.getConfiguration("fuselight", folder.uri);
+  await configuration.update("interpreter", executable, vscode.ConfigurationTarget.WorkspaceFolder);
+  const uri = folder.uri.toString();
+  const chosen = () => api.resolution().folders.find((one) => one.uri === uri);
+  await until(() => /^set by/.test(chosen().why) === (executable !== undefined));
+  const interpreter = () => chosen().choice?.interpreter.executable ?? null;
+  await until(() => executable === undefined || interpreter() === executable);
+  await api.until((one) => one.folder === uri && one.interpreter === interpreter());
+}
+
+/** For what has no event. */
+async function until(holds) {
+  while (!holds()) {
+    await new Promise((again) => setTimeout(again, 20));
+  }
+}
+
+/** The process id of a folder's worker, or null. */
+async function workerPid(folder) {
+  const report = String(await vscode.commands.executeCommand("fuselight.server.problemReport"));
+  const [, own] = report.split(`## Folder ${folder.uri.fsPath}\n`);
+  return Number(/worker: pid (\d+)/.exec(own.split("## ")[0])?.[1]) || null;
+}
+
 /** Replaces the first `old` of a file by `text` in the editor, as typing would, and saves. */
 async function editAndSave(uri, old, text) {
   const editor = await vscode.window.showTextDocument(uri);
@@ -48,4 +78,4 @@ async function editAndSave(uri, old, text) {
   await editor.document.save();
 }
 
-module.exports = { activate, editAndSave, folders, runFile, support };
+module.exports = { activate, editAndSave, folders, runFile, setInterpreter, support, until, workerPid };

@@ -3,10 +3,17 @@
 const assert = require("node:assert/strict");
 const { spawnSync } = require("node:child_process");
 const vscode = require("vscode");
-const { activate, editAndSave, folders, support } = require("../harness/host_support.cjs");
+const {
+  activate,
+  editAndSave,
+  folders,
+  setInterpreter,
+  support,
+  until,
+} = require("../harness/host_support.cjs");
 
 const folder = () => folders()[0];
-const model = () => vscode.Uri.joinPath(folder().uri, "model.py");
+const model = () => vscode.Uri.joinPath(folder().uri, "gelu.py");
 const [matmul, gelu, double] = [7, 8, 9];
 const hasTriton = () => spawnSync(process.env.FUSELIGHT_PYTHON, ["-c", "import triton"]).status === 0;
 
@@ -20,6 +27,7 @@ describe("Kernels", () => {
     }
     shown = support(model());
     api = await activate(model());
+    await setInterpreter(api, folder(), process.env.FUSELIGHT_PYTHON);
     await vscode.workspace.getConfiguration("fuselight").update("device", "h200", true);
     await api.until((one) => one.device?.key === "h200");
     await api.consent.remember(folder().uri.toString(), "run");
@@ -32,7 +40,11 @@ describe("Kernels", () => {
     }
   });
 
-  after(() => vscode.workspace.getConfiguration("fuselight").update("device", undefined, true));
+  after(async () => {
+    await vscode.workspace.getConfiguration("fuselight").update("device", undefined, true);
+    await setInterpreter(api, folder(), undefined);
+    await vscode.commands.executeCommand("workbench.action.closeAllEditors");
+  });
 
   async function generate() {
     const next = api.generation() + 1;
@@ -50,15 +62,6 @@ describe("Kernels", () => {
   async function marked(wanted) {
     const sorted = (all) => JSON.stringify(all.toSorted((one, other) => one.uri.localeCompare(other.uri)));
     await until(() => sorted(api.marked()) === sorted(wanted));
-  }
-
-  async function until(holds) {
-    while (!holds()) {
-      await new Promise((done) => {
-        const listener = vscode.window.onDidChangeTextEditorSelection(() => done(listener.dispose()));
-        setImmediate(() => done(listener.dispose()));
-      });
-    }
   }
 
   const kernelEditor = () =>
@@ -88,7 +91,7 @@ describe("Kernels", () => {
     assert.equal(document.languageId, "python");
     assert.match(document.uri.path, /triton_poi_fused_gelu_mul_0\.py$/);
     assert.match(document.getText(), /^# triton_poi_fused_gelu_mul_0: launch 2 of 2 of the inference graph/);
-    assert.match(document.getText(), /# From model\.py, lines 9-10\.\n/);
+    assert.match(document.getText(), /# From gelu\.py, lines 9-10\.\n/);
     assert.match(document.getText(), /tl\.load/);
     assert.equal(vscode.window.activeTextEditor.document.uri.toString(), model().toString());
   });
@@ -202,7 +205,7 @@ describe("Kernels", () => {
         check();
       });
     await vscode.commands.executeCommand("fuselight.clearCaches");
-    await text(/To generate them again, open model\.py and press Kernels above f/);
+    await text(/To generate them again, open gelu\.py and press Kernels above f/);
     await moveTo(sourceEditor(), gelu);
     await generate();
     await text(/tl\.load/);

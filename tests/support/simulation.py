@@ -34,7 +34,7 @@ from fuselight_server.session.state import Document, Folder, State
 from fuselight_server.session.ui import Question
 from fuselight_server.settings import ResolvedInterpreter, Settings
 from fuselight_server.static.document import SourceDocument
-from tests.support.face import RecordedUi
+from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import VERSIONS, broken
 
 Seen = tuple[str, int, str, bool]

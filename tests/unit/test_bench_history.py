@@ -17,57 +17,59 @@ from fuselight_server.features.bench.commands import forget as forget_bench
 from fuselight_server.features.protocol import MeasuredParams
 from fuselight_server.measured.history import run_of
 from fuselight_server.measured.planning import history_of
-from tests.support.bench_desk import TEXT, Desk, found, measured
+from tests.support.benchmark_session import TEXT, BenchmarkSession, found, measured
 
 FIRST, SECOND = "20260101T120000Z", "20260102T120000Z"
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def session(tmp_path: Path) -> BenchmarkSession:
+    return BenchmarkSession(tmp_path)
 
 
-def renamed(desk: Desk, name: str) -> tuple[Path, Path]:
+def renamed(session: BenchmarkSession, name: str) -> tuple[Path, Path]:
     """Give the file another name, as the editor does before it tells of it."""
-    old, new = Path(desk.path), Path(desk.path).with_name(name)
+    old, new = Path(session.path), Path(session.path).with_name(name)
     old.rename(new)
     return old, new
 
 
 @pytest.mark.asyncio
-async def test_a_renamed_file_keeps_its_benchmarks_and_says_when_they_are_there(desk: Desk) -> None:
-    await measured(desk, found(desk))
-    assert desk.state.close(desk.uri) is not None
-    old, new = renamed(desk, "renamed.py")
+async def test_a_renamed_file_keeps_its_benchmarks_and_says_when_they_are_there(
+    session: BenchmarkSession,
+) -> None:
+    await measured(session, found(session))
+    assert session.state.close(session.uri) is not None
+    old, new = renamed(session, "renamed.py")
     tasks: list[Any] = []
     server: Any = SimpleNamespace(
-        **vars(desk), uri_of=desk.uri_of, spawn=lambda work, _what: tasks.append(work)
+        **vars(session), uri_of=session.uri_of, spawn=lambda work, _what: tasks.append(work)
     )
     files.renamed(server, types.RenameFilesParams([types.FileRename(old.as_uri(), new.as_uri())]))
-    assert desk.state.measured == {}
+    assert session.state.measured == {}
     await asyncio.gather(*tasks)
-    assert desk.notified == ["f"]
-    desk.path, desk.uri = str(new), new.as_uri()
-    page = await desk.page()
+    assert session.notified == ["f"]
+    session.path, session.uri = str(new), new.as_uri()
+    page = await session.page()
     assert (page["found"], page["run"], page["stale"]) == (True, FIRST, False)
     assert page["profiles"]["default"]["lines"][0]["place"]["uri"] == new.as_uri()
-    await desk.analysis.close()
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
-async def test_a_target_that_was_renamed_is_compared_with_what_it_was(desk: Desk) -> None:
-    await measured(desk, found(desk))
-    document = desk.state.at(desk.path)
+async def test_a_target_that_was_renamed_is_compared_with_what_it_was(session: BenchmarkSession) -> None:
+    await measured(session, found(session))
+    document = session.state.at(session.path)
     assert document is not None
     document.source.replace(TEXT.replace("f(", "g("))
-    desk.state.drop(desk.state.measured)
-    after = replace(found(desk, 50.0, day=2), target=replace(found(desk).target, name="g"))
-    run = run_of(after, str(Path(desk.path).parent), lambda _path, _line: "    return x + 1")
+    session.state.drop(session.state.measured)
+    after = replace(found(session, 50.0, day=2), target=replace(found(session).target, name="g"))
+    run = run_of(after, str(Path(session.path).parent), lambda _path, _line: "    return x + 1")
     assert run is not None
-    assert history_of(desk.path, "g").keep(run) is not None
+    assert history_of(session.path, "g").keep(run) is not None
 
     async def page(**named: str) -> dict[str, Any]:
-        return await bench_page.measured(desk, MeasuredParams(desk.uri, "g", **named))  # type: ignore[arg-type]
+        return await bench_page.measured(session, MeasuredParams(session.uri, "g", **named))  # type: ignore[arg-type]
 
     own, gone = (await page())["history"]
     assert own["id"] == SECOND
@@ -77,15 +79,17 @@ async def test_a_target_that_was_renamed_is_compared_with_what_it_was(desk: Desk
     assert [one["change"] for one in compared["lines"]] == [pytest.approx(-0.5)]
     shown = await page(run=gone["id"])
     assert (shown["found"], shown["run"], shown["title"]) == (True, gone["id"], "f")
-    await desk.analysis.close()
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
-async def test_a_run_that_is_removed_is_gone_from_the_page_and_from_the_lines(desk: Desk) -> None:
-    await measured(desk, found(desk), found(desk, 50.0, day=2))
+async def test_a_run_that_is_removed_is_gone_from_the_page_and_from_the_lines(
+    session: BenchmarkSession,
+) -> None:
+    await measured(session, found(session), found(session, 50.0, day=2))
 
     def forget(**named: Any) -> bool:
-        return forget_bench(desk, ({"uri": desk.uri, "target": "f", **named},))  # type: ignore[arg-type]
+        return forget_bench(session, ({"uri": session.uri, "target": "f", **named},))  # type: ignore[arg-type]
 
     for other in (
         {},
@@ -94,17 +98,19 @@ async def test_a_run_that_is_removed_is_gone_from_the_page_and_from_the_lines(de
         {"run": SECOND, "uri": "untitled:x"},
     ):
         assert not forget(**other)
-    assert [one["id"] for one in (await desk.page())["history"]] == [SECOND, FIRST]
-    desk.ui.drawn.clear()
+    assert [one["id"] for one in (await session.page())["history"]] == [SECOND, FIRST]
+    session.ui.drawn.clear()
     assert forget(run=SECOND)
-    desk.analysis.outcomes.show_changes()
-    assert desk.ui.drawn.is_set()
-    assert desk.state.measured == {}
-    page = await desk.page()
+    session.analysis.outcomes.show_changes()
+    assert session.ui.drawn.is_set()
+    assert session.state.measured == {}
+    page = await session.page()
     assert (page["run"], page["configurations"][1]["us"]) == (FIRST, 100.0)
-    await measured(desk, found(desk, 40.0, day=3))
+    await measured(session, found(session, 40.0, day=3))
     assert forget(run=FIRST)
-    assert (await desk.page())["configurations"][1]["us"] == 40.0, "what stands on the lines is another one"
-    desk.state.trusted = False
+    assert (await session.page())["configurations"][1]["us"] == 40.0, (
+        "what stands on the lines is another one"
+    )
+    session.state.trusted = False
     assert not forget(run="20260103T120000Z")
-    await desk.analysis.close()
+    await session.analysis.close()

@@ -21,7 +21,7 @@ from fuselight_server.measured.history import run_of
 from fuselight_server.measured.page import View, body, places_of
 from fuselight_server.measured.planning import history_of
 from fuselight_server.session.state import Folder
-from tests.support.bench_desk import LINE, TEXT, Desk, found, measured
+from tests.support.benchmark_session import LINE, TEXT, BenchmarkSession, found, measured
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
 from tests.support.reports import FILE, at
 
@@ -29,47 +29,53 @@ FIRST, SECOND = "20260101T120000Z", "20260102T120000Z"
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def session(tmp_path: Path) -> BenchmarkSession:
+    return BenchmarkSession(tmp_path)
 
 
-def write(desk: Desk, text: str | bytes) -> None:
-    Path(desk.path).write_bytes(text if isinstance(text, bytes) else text.encode())
+def write(session: BenchmarkSession, text: str | bytes) -> None:
+    Path(session.path).write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
-async def exported(desk: Desk, ending: str, run: str | None = None, with_: str | None = None) -> Any:
-    params = MeasuredExportParams(desk.uri, "f", ending, run, with_)
-    return (await page.export(desk, params))["text"]  # type: ignore[arg-type]  # the parts of a server that it reads
+async def exported(
+    session: BenchmarkSession, ending: str, run: str | None = None, with_: str | None = None
+) -> Any:
+    params = MeasuredExportParams(session.uri, "f", ending, run, with_)
+    return (await page.export(session, params))["text"]  # type: ignore[arg-type]  # the parts of a server that it reads
 
 
 @pytest.mark.asyncio
-async def test_a_page_says_which_run_it_shows_where_the_terminal_has_made_a_newer_one(desk: Desk) -> None:
-    await measured(desk, found(desk))
-    assert (await desk.page())["run"] == FIRST
-    newer = run_of(found(desk, 50.0, day=2), str(Path(desk.path).parent), lambda _path, _line: "return x + 1")
+async def test_a_page_names_its_run_if_the_terminal_added_a_newer_one(session: BenchmarkSession) -> None:
+    await measured(session, found(session))
+    assert (await session.page())["run"] == FIRST
+    newer = run_of(
+        found(session, 50.0, day=2), str(Path(session.path).parent), lambda _path, _line: "return x + 1"
+    )
     assert newer is not None
-    assert history_of(desk.path, "f").keep(newer) is not None
-    page = await desk.page()
+    assert history_of(session.path, "f").keep(newer) is not None
+    page = await session.page()
     assert (page["run"], page["when"]) == (FIRST, "2026-01-01T12:00:00Z"), "what stands on the lines"
-    page = await desk.page(run=SECOND)
+    page = await session.page(run=SECOND)
     assert (page["run"], page["configurations"][1]["us"]) == (SECOND, 50.0)
-    await desk.analysis.close()
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
 async def test_what_could_not_be_kept_is_not_taken_for_the_run_that_is(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    session: BenchmarkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await measured(desk, found(desk))
-    folder = history_of(desk.path, "f").folder
+    await measured(session, found(session))
+    folder = history_of(session.path, "f").folder
     monkeypatch.setattr("fuselight_server.measured.history.write_whole", _full)
-    await measured(desk, found(desk, 50.0, day=2))
-    page = await desk.page()
+    await measured(session, found(session, 50.0, day=2))
+    page = await session.page()
     assert (page["run"], page["configurations"][1]["us"]) == (None, 50.0)
-    page = await desk.page(run=FIRST)
+    page = await session.page(run=FIRST)
     assert (page["run"], page["configurations"][1]["us"]) == (FIRST, 100.0)
-    assert any(f"benchmarks cannot be kept in {folder}: disk full" in line for line in desk.state.log_lines)
-    await desk.analysis.close()
+    assert any(
+        f"benchmarks cannot be kept in {folder}: disk full" in line for line in session.state.log_lines
+    )
+    await session.analysis.close()
 
 
 def _full(_path: Path, _data: bytes) -> None:
@@ -77,116 +83,120 @@ def _full(_path: Path, _data: bytes) -> None:
 
 
 @pytest.mark.asyncio
-async def test_lines_are_kept_as_they_ran_though_the_file_was_saved_with_others_meanwhile(desk: Desk) -> None:
-    desk.command(target="f")
-    await desk.began()
-    document = desk.state.at(desk.path)
+async def test_a_result_keeps_the_lines_that_ran_after_a_save_during_the_run(
+    session: BenchmarkSession,
+) -> None:
+    session.command(target="f")
+    await session.began()
+    document = session.state.at(session.path)
     assert document is not None
     change = document.source.edit((LINE, 0), (LINE, 16), "    return x - 1")
-    desk.analysis.outcomes.edited(desk.path, change)
-    write(desk, document.source.text)
-    desk.measuring.answer = found(desk)
-    desk.measuring.held.set()
-    await desk.settle()
-    run = history_of(desk.path, "f").newest()
+    session.analysis.outcomes.edited(session.path, change)
+    write(session, document.source.text)
+    session.measuring.answer = found(session)
+    session.measuring.held.set()
+    await session.settle()
+    run = history_of(session.path, "f").newest()
     assert run is not None
-    assert run.line(desk.path, LINE) == "    return x + 1"
-    data = json.loads(await exported(desk, "json"))
-    assert data["run"]["lines"][desk.path][str(LINE)] == "    return x + 1", "the code that was measured"
+    assert run.line(session.path, LINE) == "    return x + 1"
+    data = json.loads(await exported(session, "json"))
+    assert data["run"]["lines"][session.path][str(LINE)] == "    return x + 1", "the code that was measured"
     assert data["page"]["stale"]
-    await desk.analysis.close()
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
-async def test_a_file_that_is_another_one_by_then_gives_no_lines(desk: Desk) -> None:
-    assert desk.state.close(desk.uri) is not None
-    desk.command(target="f")
-    await desk.began()
-    write(desk, TEXT.replace("x + 1", "x - 1"))
-    desk.measuring.answer = found(desk)
-    desk.measuring.held.set()
-    await desk.settle()
-    run = history_of(desk.path, "f").newest()
+async def test_a_file_that_is_another_one_by_then_gives_no_lines(session: BenchmarkSession) -> None:
+    assert session.state.close(session.uri) is not None
+    session.command(target="f")
+    await session.began()
+    write(session, TEXT.replace("x + 1", "x - 1"))
+    session.measuring.answer = found(session)
+    session.measuring.held.set()
+    await session.settle()
+    run = history_of(session.path, "f").newest()
     assert run is not None
-    assert run.line(desk.path, LINE) is None
-    await desk.analysis.close()
+    assert run.line(session.path, LINE) is None
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
 async def test_what_went_on_beside_a_benchmark_is_still_told_after_a_restart(
-    desk: Desk, tmp_path: Path
+    session: BenchmarkSession, tmp_path: Path
 ) -> None:
-    desk.command(target="f")
-    await desk.began()
-    desk.analysis.command(desk.path, "f")
-    while not desk.state.results:
-        desk.ui.drawn.clear()
-        await asyncio.wait_for(desk.ui.drawn.wait(), 10)
-    desk.measuring.answer = found(desk)
-    desk.measuring.held.set()
-    await desk.settle()
+    session.command(target="f")
+    await session.began()
+    session.analysis.command(session.path, "f")
+    while not session.state.results:
+        session.ui.drawn.clear()
+        await asyncio.wait_for(session.ui.drawn.wait(), 10)
+    session.measuring.answer = found(session)
+    session.measuring.held.set()
+    await session.settle()
     note = "another run was active (f): timings may be inflated"
-    assert (await desk.page())["notes"].count(note) == 1
-    again = Desk(tmp_path)
+    assert (await session.page())["notes"].count(note) == 1
+    again = BenchmarkSession(tmp_path)
     assert (await again.page())["notes"].count(note) == 1
-    await desk.analysis.close()
+    await session.analysis.close()
     await again.analysis.close()
 
 
 @pytest.mark.asyncio
-async def test_a_benchmark_that_fails_makes_no_edit_of_the_one_before(desk: Desk) -> None:
-    await measured(desk, found(desk))
-    desk.measuring.answer = None
-    desk.command(target="f")
-    await desk.settle()
-    assert not (await desk.page())["stale"]
-    desk.edit()
-    assert (await desk.page())["stale"]
-    await desk.analysis.close()
+async def test_a_benchmark_that_fails_makes_no_edit_of_the_one_before(session: BenchmarkSession) -> None:
+    await measured(session, found(session))
+    session.measuring.answer = None
+    session.command(target="f")
+    await session.settle()
+    assert not (await session.page())["stale"]
+    session.edit()
+    assert (await session.page())["stale"]
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
-async def test_a_mark_of_the_encoding_is_no_edit(desk: Desk) -> None:
+async def test_a_mark_of_the_encoding_is_no_edit(session: BenchmarkSession) -> None:
     data = b"\xef\xbb\xbf" + TEXT.encode()
-    write(desk, data)
-    ran_as = replace(found(desk), files={desk.path: data_key(data)})
-    await measured(desk, ran_as)
-    desk.state.drop(desk.state.measured)
-    assert not (await desk.page())["stale"], "open in the editor, which leaves the mark out"
-    assert desk.state.close(desk.uri) is not None
-    assert not (await desk.page())["stale"]
-    write(desk, data + b"\n")
-    assert (await desk.page())["stale"]
-    await desk.analysis.close()
+    write(session, data)
+    ran_as = replace(found(session), files={session.path: data_key(data)})
+    await measured(session, ran_as)
+    session.state.drop(session.state.measured)
+    assert not (await session.page())["stale"], "open in the editor, which leaves the mark out"
+    assert session.state.close(session.uri) is not None
+    assert not (await session.page())["stale"]
+    write(session, data + b"\n")
+    assert (await session.page())["stale"]
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
-async def test_a_file_in_another_encoding_is_what_ran_as_long_as_it_is_not_changed(desk: Desk) -> None:
+async def test_a_file_in_another_encoding_is_what_ran_as_long_as_it_is_not_changed(
+    session: BenchmarkSession,
+) -> None:
     data = b"# -*- coding: latin-1 -*- \xe9\n"
-    helper = Path(desk.path).with_name("helper.py")
+    helper = Path(session.path).with_name("helper.py")
     helper.write_bytes(data)
-    await measured(desk, replace(found(desk), files={str(helper): data_key(data)}))
-    desk.state.drop(desk.state.measured)
-    assert not (await desk.page())["stale"]
+    await measured(session, replace(found(session), files={str(helper): data_key(data)}))
+    session.state.drop(session.state.measured)
+    assert not (await session.page())["stale"]
     helper.write_bytes(data + b"\n")
-    assert (await desk.page())["stale"]
-    await desk.analysis.close()
+    assert (await session.page())["stale"]
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
-async def test_an_export_has_the_comparison_that_is_shown(desk: Desk) -> None:
-    await measured(desk, found(desk), found(desk, 112.0, day=2))
+async def test_an_export_has_the_comparison_that_is_shown(session: BenchmarkSession) -> None:
+    await measured(session, found(session), found(session, 112.0, day=2))
     for ending in ("json", "csv"):
-        assert "comparison" in await exported(desk, ending, with_=FIRST)
-    data = json.loads(await exported(desk, "json", with_=FIRST))
+        assert "comparison" in await exported(session, ending, with_=FIRST)
+    data = json.loads(await exported(session, "json", with_=FIRST))
     assert data["page"]["comparison"]["id"] == FIRST
     assert data["page"]["comparison"]["differs"] == []
-    await desk.analysis.close()
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
 async def test_a_page_is_made_off_the_event_loop_and_once_where_no_line_has_moved(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    session: BenchmarkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[threading.Thread] = []
 
@@ -195,27 +205,27 @@ async def test_a_page_is_made_off_the_event_loop_and_once_where_no_line_has_move
         return body(*arguments)
 
     monkeypatch.setattr(page, "body", noted)
-    await measured(desk, found(desk))
-    first, second = await desk.page(), await desk.page()
+    await measured(session, found(session))
+    first, second = await session.page(), await session.page()
     assert first == second
     assert len(made) == 1
     assert made[0] is not threading.main_thread()
-    desk.edit()
-    moved = await desk.page()
+    session.edit()
+    moved = await session.page()
     assert moved["profiles"]["default"]["lines"][0]["place"]["line"] == LINE
     assert len(made) == 2
-    answer = await page.answer(desk, MeasuredParams(desk.uri, "f"))  # type: ignore[arg-type]
+    answer = await page.answer(session, MeasuredParams(session.uri, "f"))  # type: ignore[arg-type]
     assert json.loads(answer.text) == moved
-    await desk.analysis.close()
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
-async def test_a_folder_without_an_interpreter_says_so_at_once(desk: Desk) -> None:
-    desk.analysis._find_interpreter = lambda _folder: None
-    answer = desk.command(target="f")
+async def test_a_folder_without_an_interpreter_says_so_at_once(session: BenchmarkSession) -> None:
+    session.analysis._find_interpreter = lambda _folder: None
+    answer = session.command(target="f")
     assert not answer["started"]
     assert answer["message"] == "No Python interpreter was found to run it: select one that has torch."
-    await desk.analysis.close()
+    await session.analysis.close()
 
 
 def test_every_line_that_a_page_names_is_known_before_it_is_made() -> None:
@@ -255,9 +265,9 @@ async def test_caches_that_are_cleared_take_the_history_of_a_project_within_the_
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    await measured(one := Desk(project), found(one))
+    await measured(one := BenchmarkSession(project), found(one))
     await one.analysis.close()
-    again = Desk(project)
+    again = BenchmarkSession(project)
     again.state.folders = {str(tmp_path): Folder(str(tmp_path), tmp_path.as_uri(), consent="run")}
     assert (await again.page())["run"] == FIRST
     clear_caches(again, ())  # type: ignore[arg-type]
@@ -266,16 +276,18 @@ async def test_caches_that_are_cleared_take_the_history_of_a_project_within_the_
 
 
 @pytest.mark.asyncio
-async def test_what_a_benchmark_found_is_from_before_an_edit_of_any_line_that_ran(desk: Desk) -> None:
-    slow = found(desk, 900.0)
-    await measured(desk, slow)
-    server: Any = desk
-    assert [(one.code, edited) for one, edited in findings_of(server, desk.path)] == [("FL802", False)]
-    document = desk.state.at(desk.path)
+async def test_what_a_benchmark_found_is_from_before_an_edit_of_any_line_that_ran(
+    session: BenchmarkSession,
+) -> None:
+    slow = found(session, 900.0)
+    await measured(session, slow)
+    server: Any = session
+    assert [(one.code, edited) for one, edited in findings_of(server, session.path)] == [("FL802", False)]
+    document = session.state.at(session.path)
     assert document is not None
-    desk.analysis.outcomes.edited(desk.path, document.source.edit((LINE, 11), (LINE, 16), "x"))
-    assert [(one.code, edited) for one, edited in findings_of(server, desk.path)] == [("FL802", True)]
+    session.analysis.outcomes.edited(session.path, document.source.edit((LINE, 11), (LINE, 16), "x"))
+    assert [(one.code, edited) for one, edited in findings_of(server, session.path)] == [("FL802", True)]
     news = BenchNotifications()
-    assert news.update(server) == {desk.path}
+    assert news.update(server) == {session.path}
     assert news.update(server) == frozenset()
-    await desk.analysis.close()
+    await session.analysis.close()

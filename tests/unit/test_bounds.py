@@ -281,7 +281,7 @@ class _Stuck:
 
 
 class _Blind:
-    """A face that shows nothing."""
+    """A user interface that shows nothing."""
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()
@@ -304,7 +304,7 @@ class _Blind:
         raise AssertionError(question)
 
 
-class _Desk:
+class _RunSession:
     """An analysis of one folder, whose workers are stuck, and whose interpreter can be changed."""
 
     def __init__(self) -> None:
@@ -339,44 +339,44 @@ class _Desk:
 
 
 def _failure() -> Failure:
-    return Failure(Culprit.USER, "exception", "it failed", "mend it")
+    return Failure(Culprit.USER, "exception", "it failed", "fix it")
 
 
 @pytest.mark.asyncio
 async def test_a_cancelled_run_collects_no_more_edits_and_has_no_task() -> None:
-    desk = _Desk()
-    desk.open("/w/m.py")
-    await desk.run_and_cancel("/w/m.py")
-    document = desk.state.at("/w/m.py")
+    session = _RunSession()
+    session.open("/w/m.py")
+    await session.run_and_cancel("/w/m.py")
+    document = session.state.at("/w/m.py")
     assert document is not None
     for _ in range(10):
-        desk.analysis.outcomes.edited("/w/m.py", document.source.edit((1, 0), (1, 0), "#\n"))
-    assert desk.analysis.outcomes._changes == {}
-    assert desk.analysis.runs._lanes == {}
-    await desk.analysis.close()
+        session.analysis.outcomes.edited("/w/m.py", document.source.edit((1, 0), (1, 0), "#\n"))
+    assert session.analysis.outcomes._changes == {}
+    assert session.analysis.runs._lanes == {}
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
 async def test_texts_of_runs_are_kept_for_open_files_alone() -> None:
-    desk = _Desk()
+    session = _RunSession()
     for number in range(5):
         path = f"/w/m{number}.py"
-        desk.open(path)
-        await desk.run_and_cancel(path)
-        desk.state.close(f"file://{path}")
-    assert len(desk.analysis._pace._began) <= 1
-    await desk.analysis.close()
+        session.open(path)
+        await session.run_and_cancel(path)
+        session.state.close(f"file://{path}")
+    assert len(session.analysis._pace._began) <= 1
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
 async def test_a_folder_has_one_worker_however_often_another_interpreter_is_found() -> None:
-    desk = _Desk()
-    desk.open("/w/m.py")
+    session = _RunSession()
+    session.open("/w/m.py")
     for number in range(4):
-        desk.python = f"/python{number}"
-        await desk.run_and_cancel("/w/m.py")
-    await asyncio.gather(*(worker.closed.wait() for worker in desk.workers[:-1]))
-    assert len(desk.workers) == 4
-    assert len(desk.analysis._workers) == 1
-    assert not desk.workers[-1].closed.is_set()
-    await desk.analysis.close()
+        session.python = f"/python{number}"
+        await session.run_and_cancel("/w/m.py")
+    await asyncio.gather(*(worker.closed.wait() for worker in session.workers[:-1]))
+    assert len(session.workers) == 4
+    assert len(session.analysis._workers) == 1
+    assert not session.workers[-1].closed.is_set()
+    await session.analysis.close()

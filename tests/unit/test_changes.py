@@ -28,7 +28,7 @@ from fuselight_server.static.document import SourceDocument
 from tests.support.reports import FILE, ROOT, at, broken, report
 
 KEY = Key(FILE, "Net", Tier.KERNELS)
-FAILED = (Failure(Culprit.USER, "exception", "it failed", "mend it"),)
+FAILED = (Failure(Culprit.USER, "exception", "it failed", "fix it"),)
 
 
 def break_at(line: int) -> Break:

@@ -16,7 +16,7 @@ from fuselight_server.session.state import Document, Folder, State
 from fuselight_server.session.ui import Question
 from fuselight_server.settings import ResolvedInterpreter, Settings
 from fuselight_server.static.document import SourceDocument
-from tests.support.face import RecordedUi
+from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import report
 
 PATH = "/w/train.py"
@@ -69,7 +69,7 @@ class AskingUi(RecordedUi):
         return await answer
 
 
-class Desk:
+class ConsentSession:
     """One file in one folder of which nothing has been asked."""
 
     def __init__(self, text: str = TRAINING, *, consent: str = "unknown", **settings: Any) -> None:
@@ -113,122 +113,122 @@ class Desk:
 
 @pytest.mark.asyncio
 async def test_a_program_runs_only_after_a_question_that_says_that_it_may_write_files() -> None:
-    desk = Desk(consent="run")
-    await desk.run()
-    assert desk.started() == []
-    ((question, _),) = desk.ui.questions
+    session = ConsentSession(consent="run")
+    await session.run()
+    assert session.started() == []
+    ((question, _),) = session.ui.questions
     assert question.message == "Run the __main__ block of train.py under torch.compile?"
     assert "to get the inputs of model" in question.detail
     assert "may write files" in question.detail
     assert list(question.answers) == ["Run on Each Save", "Only When I Ask", "Later"]
-    await desk.answer("command")
-    assert desk.started() == [("model", False, True)]
+    await session.answer("command")
+    assert session.started() == [("model", False, True)]
 
 
 @pytest.mark.asyncio
 async def test_a_program_that_runs_only_on_request_is_run_by_no_save() -> None:
-    desk = Desk(consent="run")
-    await desk.run()
-    await desk.answer("command")
-    await desk.save()
-    assert len(desk.started()) == 1
-    await desk.run()
-    assert len(desk.started()) == 2, "it is not asked about again"
-    assert len(desk.ui.questions) == 1
+    session = ConsentSession(consent="run")
+    await session.run()
+    await session.answer("command")
+    await session.save()
+    assert len(session.started()) == 1
+    await session.run()
+    assert len(session.started()) == 2, "it is not asked about again"
+    assert len(session.ui.questions) == 1
 
 
 @pytest.mark.asyncio
 async def test_runs_of_every_tier_have_the_same_inputs_and_one_question() -> None:
-    desk = Desk(consent="run")
+    session = ConsentSession(consent="run")
     plan = MeasurePlan(("eager",))
     for tier, asked in ((Tier.MEASURED, plan), (Tier.KERNELS, None), (Tier.CAPTURE, None)):
-        desk.analysis.command(PATH, "model", tier, asked)
-        await desk.settle()
+        session.analysis.command(PATH, "model", tier, asked)
+        await session.settle()
         if tier is Tier.MEASURED:
-            assert desk.started() == [], "a benchmark runs the program up to its first call: it asks, too"
-            await desk.answer("command")
-    benchmark, *others = desk.worker.requests
-    assert [one.tier for one in desk.worker.requests] == [Tier.MEASURED, Tier.KERNELS, Tier.CAPTURE]
+            assert session.started() == [], "a benchmark runs the program up to its first call: it asks, too"
+            await session.answer("command")
+    benchmark, *others = session.worker.requests
+    assert [one.tier for one in session.worker.requests] == [Tier.MEASURED, Tier.KERNELS, Tier.CAPTURE]
     assert benchmark.inputs.main_line == 5
     assert [(one.target, one.inputs) for one in others] == [(benchmark.target, benchmark.inputs)] * 2
-    assert len(desk.ui.questions) == 1
+    assert len(session.ui.questions) == 1
 
 
 @pytest.mark.asyncio
 async def test_a_save_runs_the_program_where_the_user_has_agreed_to_that() -> None:
-    desk = Desk()
-    await desk.save()
-    await desk.answer("run")
-    assert desk.started() == [("", True, True)]
-    await desk.save()
-    assert desk.started() == [("", True, True)] * 2
-    await desk.run()
-    assert desk.started()[-1] == ("model", False, True), "a run that the user starts writes what it writes"
+    session = ConsentSession()
+    await session.save()
+    await session.answer("run")
+    assert session.started() == [("", True, True)]
+    await session.save()
+    assert session.started() == [("", True, True)] * 2
+    await session.run()
+    assert session.started()[-1] == ("model", False, True), "a run that the user starts writes what it writes"
 
 
 @pytest.mark.asyncio
 async def test_consent_to_a_folder_is_none_to_its_programs() -> None:
-    desk = Desk(TRAINING.replace("model = ", "# fuselight: model(f32[4])\nmodel = "))
-    await desk.save()
-    assert desk.ui.questions[0][0].program is None
-    await desk.answer("run")
-    assert desk.started() == [("model", True, False)], "the worker cannot fall back to the program"
-    desk.analysis.command(PATH, "__main__")
-    await desk.settle()
-    assert desk.ui.questions[-1][0].program == PATH
-    assert len(desk.started()) == 1
+    session = ConsentSession(TRAINING.replace("model = ", "# fuselight: model(f32[4])\nmodel = "))
+    await session.save()
+    assert session.ui.questions[0][0].program is None
+    await session.answer("run")
+    assert session.started() == [("model", True, False)], "the worker cannot fall back to the program"
+    session.analysis.command(PATH, "__main__")
+    await session.settle()
+    assert session.ui.questions[-1][0].program == PATH
+    assert len(session.started()) == 1
 
 
 @pytest.mark.asyncio
 async def test_a_run_that_the_user_starts_puts_a_hidden_question_again() -> None:
-    desk = Desk(DIRECTIVE)
-    await desk.save()
-    await desk.run("f")
-    assert [question.explicit for question, _ in desk.ui.questions] == [False, True]
-    await desk.answer("run")
-    assert desk.started() == [("f", False, False)], "one run, though it was requested twice"
+    session = ConsentSession(DIRECTIVE)
+    await session.save()
+    await session.run("f")
+    assert [question.explicit for question, _ in session.ui.questions] == [False, True]
+    await session.answer("run")
+    assert session.started() == [("f", False, False)], "one run, though it was requested twice"
 
 
 @pytest.mark.asyncio
 async def test_the_first_question_may_be_answered_late_or_closed() -> None:
-    desk = Desk(DIRECTIVE)
-    await desk.save()
-    await desk.run("f")
-    await desk.answer("later", 0)
-    assert desk.folder.consent == "unknown", "the second question still waits"
-    await desk.answer("run", 1)
-    assert len(desk.started()) == 1
-    await desk.run("f")
-    assert len(desk.ui.questions) == 2
+    session = ConsentSession(DIRECTIVE)
+    await session.save()
+    await session.run("f")
+    await session.answer("later", 0)
+    assert session.folder.consent == "unknown", "the second question still waits"
+    await session.answer("run", 1)
+    assert len(session.started()) == 1
+    await session.run("f")
+    assert len(session.ui.questions) == 2
 
 
 @pytest.mark.asyncio
 async def test_a_question_that_is_closed_is_put_again_by_the_next_run_alone() -> None:
-    desk = Desk(consent="run")
-    await desk.run()
-    await desk.answer("later")
-    await desk.save()
-    assert (len(desk.ui.questions), desk.started()) == (1, [])
-    await desk.run()
-    assert len(desk.ui.questions) == 2
-    assert desk.analysis.consent.asked == {Key(PATH, "model")}
+    session = ConsentSession(consent="run")
+    await session.run()
+    await session.answer("later")
+    await session.save()
+    assert (len(session.ui.questions), session.started()) == (1, [])
+    await session.run()
+    assert len(session.ui.questions) == 2
+    assert session.analysis.consent.asked == {Key(PATH, "model")}
 
 
 @pytest.mark.asyncio
 async def test_answers_are_forgotten_with_those_of_the_folder() -> None:
-    desk = Desk(consent="run")
-    await desk.run()
-    await desk.answer("command")
-    desk.analysis.consent.forget(desk.folder)
-    await desk.run()
-    assert len(desk.ui.questions) == 2
-    assert desk.folder.consent == "unknown"
+    session = ConsentSession(consent="run")
+    await session.run()
+    await session.answer("command")
+    session.analysis.consent.forget(session.folder)
+    await session.run()
+    assert len(session.ui.questions) == 2
+    assert session.folder.consent == "unknown"
 
 
 def test_runs_by_hand_offer_no_run_on_save() -> None:
     async def asked() -> list[str]:
-        desk = Desk(consent="run", run="manual")
-        await desk.run()
-        return list(desk.ui.questions[0][0].answers)
+        session = ConsentSession(consent="run", run="manual")
+        await session.run()
+        return list(session.ui.questions[0][0].answers)
 
     assert asyncio.run(asked()) == ["Only When I Ask", "Later"]

@@ -21,41 +21,41 @@ from fuselight_server.results.freshness import keys_of, keys_on_disk
 from fuselight_server.results.kernels import KernelResult, kernel_result_of
 from fuselight_server.results.target_result import TargetResult
 from fuselight_server.runs.keys import Key
-from tests.support.bench_desk import LINE, TEXT, Desk, found, measured
+from tests.support.benchmark_session import LINE, TEXT, BenchmarkSession, found, measured
 from tests.support.measured import GPU
 from tests.support.reports import report
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def session(tmp_path: Path) -> BenchmarkSession:
+    return BenchmarkSession(tmp_path)
 
 
-def server(desk: Desk) -> Any:
+def server(session: BenchmarkSession) -> Any:
     return SimpleNamespace(
-        state=desk.state, analysis=desk.analysis, ui=desk.ui, encoding="utf-8", automatic_saves=set()
+        state=session.state, analysis=session.analysis, ui=session.ui, encoding="utf-8", automatic_saves=set()
     )
 
 
-def put(desk: Desk, text: str) -> None:
+def put(session: BenchmarkSession, text: str) -> None:
     """Have the client send that the document is another text now."""
     whole = types.TextDocumentContentChangeWholeDocument(text)
-    identity = types.VersionedTextDocumentIdentifier(version=2, uri=desk.uri)
-    sync.changed(server(desk), types.DidChangeTextDocumentParams(identity, [whole]))
+    identity = types.VersionedTextDocumentIdentifier(version=2, uri=session.uri)
+    sync.changed(server(session), types.DidChangeTextDocumentParams(identity, [whole]))
 
 
-def captured(desk: Desk) -> CaptureResult:
-    ran = {desk.path: next(iter(keys_on_disk(desk.path)))}
+def captured(session: BenchmarkSession) -> CaptureResult:
+    ran = {session.path: next(iter(keys_on_disk(session.path)))}
     finding = Finding(
         code="GB0059", severity=Severity.WARNING, title="graph break", message="", tier=Tier.CAPTURE, target="f",
-        span=Span(desk.path, LINE, 4, LINE, 16), inputs="", torch="2.13",
+        span=Span(session.path, LINE, 4, LINE, 16), inputs="", torch="2.13",
     )  # fmt: skip
-    frames = (Frame("f", Location(desk.path, 5)),)
-    return capture_result_of(Key(desk.path, "f"), 1, report(files=ran, frames=frames), [finding])
+    frames = (Frame("f", Location(session.path, 5)),)
+    return capture_result_of(Key(session.path, "f"), 1, report(files=ran, frames=frames), [finding])
 
 
-def generated(desk: Desk) -> KernelResult:
-    stack = (Location(desk.path, LINE),)
+def generated(session: BenchmarkSession) -> KernelResult:
+    stack = (Location(session.path, LINE),)
     one = Kernel(
         "triton_0",
         KernelKind.TRITON,
@@ -64,25 +64,25 @@ def generated(desk: Desk) -> KernelResult:
         estimate_us=10.0,
     )
     graphs = (GeneratedGraph("0/0", Phase.INFERENCE, kernels=(one,)),)
-    ran = {desk.path: next(iter(keys_on_disk(desk.path)))}
-    roots = (str(Path(desk.path).parent),)
+    ran = {session.path: next(iter(keys_on_disk(session.path)))}
+    roots = (str(Path(session.path).parent),)
     made = report(tier=Tier.KERNELS, generated=graphs, target_device=GPU, files=ran, roots=roots)
-    return kernel_result_of(Key(desk.path, "f", Tier.KERNELS), 1, made)
+    return kernel_result_of(Key(session.path, "f", Tier.KERNELS), 1, made)
 
 
-async def all_tiers(desk: Desk) -> list[TargetResult]:
-    await measured(desk, found(desk))
-    desk.state.accept(captured(desk))
-    desk.state.accept(generated(desk))
-    return list(desk.state.results.values())
+async def all_tiers(session: BenchmarkSession) -> list[TargetResult]:
+    await measured(session, found(session))
+    session.state.accept(captured(session))
+    session.state.accept(generated(session))
+    return list(session.state.results.values())
 
 
-def lines(desk: Desk, one: TargetResult) -> list[tuple[int, bool]]:
+def lines(session: BenchmarkSession, one: TargetResult) -> list[tuple[int, bool]]:
     """Where it speaks of what it found in the file, and whether that line was touched since."""
     if isinstance(one, CaptureResult):
         return [(live.now().span.line, live.edited) for live in one.findings if not live.place.gone]
     assert isinstance(one, (KernelResult, MeasuredResult))
-    return [(row.place.line, False) for row in one.rows(desk.path)]
+    return [(row.place.line, False) for row in one.rows(session.path)]
 
 
 @pytest.mark.asyncio
@@ -96,116 +96,124 @@ def lines(desk: Desk, one: TargetResult) -> list[tuple[int, bool]]:
         "",
     ],
 )
-async def test_an_edit_that_is_undone_leaves_nothing_marked_as_old(desk: Desk, edited: str) -> None:
-    every = await all_tiers(desk)
-    before = [lines(desk, one) for one in every]
+async def test_an_edit_that_is_undone_leaves_nothing_marked_as_old(
+    session: BenchmarkSession, edited: str
+) -> None:
+    every = await all_tiers(session)
+    before = [lines(session, one) for one in every]
     assert before == [[(LINE, False)]] * 3
-    put(desk, edited)
+    put(session, edited)
     assert [one.stale for one in every] == [True] * 3
-    desk.ui.drawn.clear()
-    put(desk, TEXT)
+    session.ui.drawn.clear()
+    put(session, TEXT)
     assert [one.stale for one in every] == [False] * 3
-    assert [lines(desk, one) for one in every] == before
-    desk.analysis.outcomes.show_changes()
-    assert desk.ui.drawn.is_set(), "lenses and pages are asked for again"
-    assert not (await desk.page())["stale"]
-    put(desk, edited)
+    assert [lines(session, one) for one in every] == before
+    session.analysis.outcomes.show_changes()
+    assert session.ui.drawn.is_set(), "lenses and pages are asked for again"
+    assert not (await session.page())["stale"]
+    put(session, edited)
     assert [one.stale for one in every] == [True] * 3, "the next edit counts anew"
-    await desk.analysis.close()
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
-async def test_a_text_that_is_nearly_what_ran_is_another_one(desk: Desk) -> None:
-    every = await all_tiers(desk)
-    put(desk, TEXT.replace("x + 1", "x - 1") + "\n")
-    put(desk, TEXT + "\n")
+async def test_a_text_that_is_nearly_what_ran_is_another_one(session: BenchmarkSession) -> None:
+    every = await all_tiers(session)
+    put(session, TEXT.replace("x + 1", "x - 1") + "\n")
+    put(session, TEXT + "\n")
     assert [one.stale for one in every] == [True] * 3
-    await desk.analysis.close()
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
-async def test_whatever_was_typed_the_lines_are_where_they_were_once_it_is_undone(desk: Desk) -> None:
-    every = await all_tiers(desk)
+async def test_whatever_was_typed_the_lines_are_where_they_were_once_it_is_undone(
+    session: BenchmarkSession,
+) -> None:
+    every = await all_tiers(session)
     chance = random.Random(4)  # noqa: S311 - nothing is kept secret
     text = TEXT
     for _ in range(200):
         at = chance.randrange(len(text) + 1)
         end = min(len(text), at + chance.choice([0, 0, 1, 30]))
         text = text[:at] + chance.choice(["", "x", "\n", "é\n\n"]) + text[end:]
-        put(desk, text)
-    put(desk, TEXT)
+        put(session, text)
+    put(session, TEXT)
     assert [one.stale for one in every] == [False] * 3
-    assert [lines(desk, one) for one in every] == [[(LINE, False)]] * 3
-    await desk.analysis.close()
+    assert [lines(session, one) for one in every] == [[(LINE, False)]] * 3
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
-async def test_a_buffer_that_is_closed_without_a_save_is_what_ran_again(desk: Desk) -> None:
-    every = await all_tiers(desk)
-    put(desk, "# new\n" + TEXT)
-    sync.closed(server(desk), types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(desk.uri)))
+async def test_a_buffer_that_is_closed_without_a_save_is_what_ran_again(session: BenchmarkSession) -> None:
+    every = await all_tiers(session)
+    put(session, "# new\n" + TEXT)
+    sync.closed(server(session), types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(session.uri)))
     assert [one.stale for one in every] == [False] * 3
-    await desk.analysis.close()
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("last", [TEXT, TEXT + "\n"])
-async def test_what_is_undone_while_it_is_measured_was_no_edit(desk: Desk, last: str) -> None:
-    desk.command(target="f")
-    await desk.began()
-    put(desk, "# new\n" + TEXT)
-    put(desk, last)
-    desk.measuring.answer = found(desk)
-    desk.measuring.held.set()
-    await desk.settle()
-    assert desk.state.measured[desk.key].stale is (last != TEXT)
-    await desk.analysis.close()
+async def test_what_is_undone_while_it_is_measured_was_no_edit(session: BenchmarkSession, last: str) -> None:
+    session.command(target="f")
+    await session.began()
+    put(session, "# new\n" + TEXT)
+    put(session, last)
+    session.measuring.answer = found(session)
+    session.measuring.held.set()
+    await session.settle()
+    assert session.state.measured[session.key].stale is (last != TEXT)
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
-async def test_a_checkout_that_takes_an_imported_file_back_makes_its_times_current(desk: Desk) -> None:
-    helper = Path(desk.path).with_name("helper.py")
+async def test_a_checkout_that_takes_an_imported_file_back_makes_its_times_current(
+    session: BenchmarkSession,
+) -> None:
+    helper = Path(session.path).with_name("helper.py")
     helper.write_text("one = 1\n")
-    ran = {**found(desk).files, str(helper): next(iter(keys_on_disk(str(helper))))}
-    await measured(desk, replace(found(desk), files=ran))
-    now = desk.state.measured[desk.key]
+    ran = {**found(session).files, str(helper): next(iter(keys_on_disk(str(helper))))}
+    await measured(session, replace(found(session), files=ran))
+    now = session.state.measured[session.key]
 
     def told(kind: types.FileChangeType) -> bool:
         events = [types.FileEvent(helper.as_uri(), kind)]
-        files.watched_changed(server(desk), types.DidChangeWatchedFilesParams(events))
+        files.watched_changed(server(session), types.DidChangeWatchedFilesParams(events))
         return now.stale
 
     helper.write_text("two = 2\n")
     assert told(types.FileChangeType.Changed)
-    put(desk, "# new\n" + TEXT)
+    put(session, "# new\n" + TEXT)
     helper.write_text("one = 1\n")
     assert told(types.FileChangeType.Changed), "the other file is still an edited one"
-    put(desk, TEXT)
+    put(session, TEXT)
     assert not now.stale
-    desk.ui.drawn.clear()
+    session.ui.drawn.clear()
     assert not told(types.FileChangeType.Changed), "it was written, and says the same"
-    assert not desk.ui.drawn.is_set()
+    assert not session.ui.drawn.is_set()
     helper.unlink()
     assert told(types.FileChangeType.Deleted)
     helper.write_text("one = 1\n")
     assert not told(types.FileChangeType.Created)
-    await desk.analysis.close()
+    await session.analysis.close()
 
 
 @pytest.mark.asyncio
-async def test_an_imported_file_that_is_written_while_it_is_measured_is_another_one(desk: Desk) -> None:
-    helper = Path(desk.path).with_name("helper.py")
+async def test_an_imported_file_that_is_written_while_it_is_measured_is_another_one(
+    session: BenchmarkSession,
+) -> None:
+    helper = Path(session.path).with_name("helper.py")
     helper.write_text("one = 1\n")
-    ran = {**found(desk).files, str(helper): next(iter(keys_on_disk(str(helper))))}
-    desk.command(target="f")
-    await desk.began()
+    ran = {**found(session).files, str(helper): next(iter(keys_on_disk(str(helper))))}
+    session.command(target="f")
+    await session.began()
     helper.write_text("two = 2\n")
-    desk.analysis.changed_on_disk(str(helper))
-    desk.measuring.answer = replace(found(desk), files=ran)
-    desk.measuring.held.set()
-    await desk.settle()
-    assert desk.state.measured[desk.key].stale
-    await desk.analysis.close()
+    session.analysis.changed_on_disk(str(helper))
+    session.measuring.answer = replace(found(session), files=ran)
+    session.measuring.held.set()
+    await session.settle()
+    assert session.state.measured[session.key].stale
+    await session.analysis.close()
 
 
 @pytest.mark.parametrize("text", ["", "x = 1\n", "x = 'é'\r\n", "\udc80"])

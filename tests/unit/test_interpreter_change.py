@@ -16,7 +16,7 @@ from fuselight_server.runs.keys import Key
 from fuselight_server.worker_client.client import Worker
 from fuselight_server.worker_client.process import Interpreter
 from tests.support.reports import VERSIONS
-from tests.unit.test_consent import DIRECTIVE, PATH, Desk
+from tests.unit.test_consent import DIRECTIVE, PATH, ConsentSession
 from tests.unit.test_kernel_results import generated
 
 if TYPE_CHECKING:
@@ -25,55 +25,55 @@ if TYPE_CHECKING:
 NO_TORCH = Failure(Culprit.ENVIRONMENT, "no_torch", "/python has no torch", "Install torch")
 
 
-async def without_torch(text: str = DIRECTIVE) -> Desk:
+async def without_torch(text: str = DIRECTIVE) -> ConsentSession:
     """A folder with a target that was run before, and that its interpreter cannot run now."""
-    desk = Desk(text, consent="run")
-    await desk.save()
-    answer = desk.worker.run
+    session = ConsentSession(text, consent="run")
+    await session.save()
+    answer = session.worker.run
 
     async def refuse(
         request: RunRequest, _progress: Callable[..., None], _partial: Callable[..., None]
     ) -> Refused:
         return Refused(request.id, "failed", NO_TORCH)
 
-    desk.worker.run = refuse  # type: ignore[method-assign,assignment]
-    desk.ui.said_is_wrong = False
-    await desk.save()
-    assert desk.folder.problem == NO_TORCH.message
-    desk.worker.run = answer  # type: ignore[method-assign]
-    return desk
+    session.worker.run = refuse  # type: ignore[method-assign,assignment]
+    session.ui.messages_fail = False
+    await session.save()
+    assert session.folder.problem == NO_TORCH.message
+    session.worker.run = answer  # type: ignore[method-assign]
+    return session
 
 
 @pytest.mark.asyncio
 async def test_another_interpreter_runs_the_targets_again() -> None:
-    desk = await without_torch()
-    assert len(desk.worker.requests) == 1
-    await desk.analysis.restart("/w")
-    await desk.settle()
-    assert desk.folder.problem is None
-    assert len(desk.worker.requests) == 2
-    assert desk.worker.requests[1].automatic
-    assert desk.state.results[Key(PATH, "f")].report.failures == ()
+    session = await without_torch()
+    assert len(session.worker.requests) == 1
+    await session.analysis.restart("/w")
+    await session.settle()
+    assert session.folder.problem is None
+    assert len(session.worker.requests) == 2
+    assert session.worker.requests[1].automatic
+    assert session.state.results[Key(PATH, "f")].report.failures == ()
 
 
 @pytest.mark.asyncio
 async def test_the_failure_goes_where_nothing_may_run_again() -> None:
-    desk = await without_torch()
-    before = desk.state.results[Key(PATH, "f")].last_complete
+    session = await without_torch()
+    before = session.state.results[Key(PATH, "f")].last_complete
     assert before is not None
-    desk.folder.consent = "never"
-    await desk.analysis.restart("/w")
-    await desk.settle()
-    assert desk.state.results[Key(PATH, "f")] is before
-    assert len(desk.worker.requests) == 1
+    session.folder.consent = "never"
+    await session.analysis.restart("/w")
+    await session.settle()
+    assert session.state.results[Key(PATH, "f")] is before
+    assert len(session.worker.requests) == 1
 
 
 @pytest.mark.asyncio
 async def test_targets_of_another_folder_wait_for_their_own_interpreter() -> None:
-    desk = await without_torch()
-    await desk.analysis.restart("/elsewhere")
-    await desk.settle()
-    assert len(desk.worker.requests) == 1
+    session = await without_torch()
+    await session.analysis.restart("/elsewhere")
+    await session.settle()
+    assert len(session.worker.requests) == 1
 
 
 def without_triton() -> Report:
@@ -82,7 +82,7 @@ def without_triton() -> Report:
 
 @pytest.mark.asyncio
 async def test_a_missing_triton_is_reported_once_with_the_command_and_retry() -> None:
-    desk = Desk(DIRECTIVE, consent="run")
+    session = ConsentSession(DIRECTIVE, consent="run")
     offered: list[str] = []
     answers: asyncio.Queue[str | None] = asyncio.Queue()
 
@@ -94,19 +94,19 @@ async def test_a_missing_triton_is_reported_once_with_the_command_and_retry() ->
     async def generate(
         request: RunRequest, _progress: Callable[..., None], _partial: Callable[..., None]
     ) -> Answer:
-        desk.worker.requests.append(request)
+        session.worker.requests.append(request)
         return Answer(request.id, without_triton())
 
-    desk.ui.offer = offer  # type: ignore[method-assign]
-    desk.worker.run = generate  # type: ignore[method-assign]
+    session.ui.offer = offer  # type: ignore[method-assign]
+    session.worker.run = generate  # type: ignore[method-assign]
     for _ in range(2):
-        desk.analysis.command(PATH, "f", Tier.KERNELS)
-        await desk.settle()
+        session.analysis.command(PATH, "f", Tier.KERNELS)
+        await session.settle()
     assert len(offered) == 1
     assert "Run `'/my python' -m pip install triton`, then press Retry." in offered[0]
     answers.put_nowait("Retry")
-    await desk.settle()
-    assert [request.tier for request in desk.worker.requests] == [Tier.KERNELS] * 3
+    await session.settle()
+    assert [request.tier for request in session.worker.requests] == [Tier.KERNELS] * 3
 
 
 @pytest.mark.asyncio

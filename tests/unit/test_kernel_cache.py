@@ -175,9 +175,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, model: Path) ->
 
 
 def test_a_failed_run_is_not_kept(tmp_path: Path, model: Path) -> None:
-    failed = dataclasses.replace(
-        answered(model), failures=(Failure(Culprit.USER, "exception", "no", "mend"),)
-    )
+    failed = dataclasses.replace(answered(model), failures=(Failure(Culprit.USER, "exception", "no", "fix"),))
     cache = KernelCache(tmp_path / "none")
     assert cache.keep(asked(model), failed) is None
     assert not cache.folder.exists()

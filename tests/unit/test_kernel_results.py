@@ -121,7 +121,7 @@ def test_kernels_for_another_device_are_not_compared() -> None:
 def test_a_run_without_kernels_leaves_those_of_before_standing_as_stale() -> None:
     kept = State()
     kept.accept(result(kernel(3)))
-    failure = Failure(Culprit.USER, "exception", "it failed", "mend it")
+    failure = Failure(Culprit.USER, "exception", "it failed", "fix it")
     for _ in range(3):
         kept.accept(result(of=report(tier=Tier.KERNELS, failures=(failure,))))
     now = kept.kernels[KEY]

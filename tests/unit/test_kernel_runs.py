@@ -45,7 +45,7 @@ from fuselight_server.session.state import Document, Folder, State
 from fuselight_server.settings import ResolvedInterpreter, parse_settings
 from fuselight_server.static.document import SourceDocument
 from fuselight_server.store import Store
-from tests.support.face import RecordedUi
+from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import VERSIONS, report
 
 PATH = "/w/m.py"
@@ -84,7 +84,7 @@ class Worker:
             await self.held.wait()
         listings = {"ptx": Listing("ptx"), **({"sass": Listing("sass")} if _disassembles(request) else {})}
         if self.fails:
-            why = Failure(Culprit.USER, "exit", "it ended", "mend it")
+            why = Failure(Culprit.USER, "exit", "it ended", "fix it")
             return Refused(request.id, "failed", why)
         assembled = {
             text_key(source): Assembled(registers=24, listings=listings) for source in _sources(request)
@@ -101,7 +101,7 @@ class Ui(RecordedUi):
     analysis: Analysis
 
 
-class Desk:
+class KernelSession:
     """One file in one folder."""
 
     def __init__(self, settings: object) -> None:
@@ -129,25 +129,25 @@ class Desk:
 
 @pytest.mark.asyncio
 async def test_a_save_generates_kernels_where_it_is_set_so_behind_the_capture() -> None:
-    desk = Desk({"kernels": {"when": "onSave"}, "device": "h200"})
-    desk.analysis.saved(PATH, automatic=False)
-    await desk.settle()
-    assert desk.tiers() == [Tier.CAPTURE, Tier.KERNELS]
-    device = _device_of(desk.worker.asked[1])
+    session = KernelSession({"kernels": {"when": "onSave"}, "device": "h200"})
+    session.analysis.saved(PATH, automatic=False)
+    await session.settle()
+    assert session.tiers() == [Tier.CAPTURE, Tier.KERNELS]
+    device = _device_of(session.worker.asked[1])
     assert device is not None
     assert device.key == "h200"
-    assert (list(desk.state.captures), list(desk.state.kernels)) == ([CAPTURE], [KERNELS])
+    assert (list(session.state.captures), list(session.state.kernels)) == ([CAPTURE], [KERNELS])
 
 
 @pytest.mark.asyncio
 async def test_kernels_on_demand_take_nothing_from_the_next_automatic_save() -> None:
-    desk = Desk({})
-    desk.analysis.command(PATH, "f", Tier.KERNELS)
-    await desk.settle()
-    desk.analysis.saved(PATH, automatic=True)
-    await desk.settle()
-    assert desk.tiers() == [Tier.KERNELS, Tier.CAPTURE]
-    assert _device_of(desk.worker.asked[0]) is None, "auto: the worker looks for a GPU"
+    session = KernelSession({})
+    session.analysis.command(PATH, "f", Tier.KERNELS)
+    await session.settle()
+    session.analysis.saved(PATH, automatic=True)
+    await session.settle()
+    assert session.tiers() == [Tier.KERNELS, Tier.CAPTURE]
+    assert _device_of(session.worker.asked[0]) is None, "auto: the worker looks for a GPU"
 
 
 def forward_only() -> Report:
@@ -155,117 +155,119 @@ def forward_only() -> Report:
     return replace(whole, generated=(replace(whole.generated[0], phase=Phase.FORWARD),))
 
 
-async def part_shown(desk: Desk) -> str:
+async def part_shown(session: KernelSession) -> str:
     """Ask for kernels and wait until those of the forward are shown; returns what the target says of them."""
-    desk.worker.held.clear()
-    desk.worker.partials = [forward_only()]
-    desk.ui.drawn.clear()
-    desk.analysis.command(PATH, "f", Tier.KERNELS)
-    await asyncio.wait_for(desk.ui.drawn.wait(), 10)
-    return kernel_summary(desk.state.kernels[KERNELS])
+    session.worker.held.clear()
+    session.worker.partials = [forward_only()]
+    session.ui.drawn.clear()
+    session.analysis.command(PATH, "f", Tier.KERNELS)
+    await asyncio.wait_for(session.ui.drawn.wait(), 10)
+    return kernel_summary(session.state.kernels[KERNELS])
 
 
 @pytest.mark.asyncio
 async def test_the_forwards_kernels_are_shown_before_the_backwards_are_made() -> None:
-    desk = Desk({"device": "h200"})
-    assert (await part_shown(desk)).endswith(" (partial: backward still being generated)")
-    assert desk.state.kernels[KERNELS].report.generated[0].phase is Phase.FORWARD
-    desk.worker.held.set()
-    await desk.settle()
-    whole = desk.state.kernels[KERNELS]
+    session = KernelSession({"device": "h200"})
+    assert (await part_shown(session)).endswith(" (partial: backward still being generated)")
+    assert session.state.kernels[KERNELS].report.generated[0].phase is Phase.FORWARD
+    session.worker.held.set()
+    await session.settle()
+    whole = session.state.kernels[KERNELS]
     assert (whole.unfinished, whole.previous) == ("", None)
     assert whole.report.generated[0].phase is Phase.INFERENCE
 
 
 @pytest.mark.asyncio
 async def test_a_part_of_a_cancelled_run_says_so_where_nothing_was_known_before() -> None:
-    desk = Desk({"device": "h200"})
-    await part_shown(desk)
-    desk.analysis.cancel(PATH)
-    await desk.settle()
-    assert kernel_summary(desk.state.kernels[KERNELS]).endswith(" (partial: canceled)")
-    desk.worker.partials, desk.worker.held = [], asyncio.Event()
-    desk.analysis.command(PATH, "f", Tier.KERNELS)
-    await desk.settle()
-    assert "(" not in kernel_summary(desk.state.kernels[KERNELS])
+    session = KernelSession({"device": "h200"})
+    await part_shown(session)
+    session.analysis.cancel(PATH)
+    await session.settle()
+    assert kernel_summary(session.state.kernels[KERNELS]).endswith(" (partial: canceled)")
+    session.worker.partials, session.worker.held = [], asyncio.Event()
+    session.analysis.command(PATH, "f", Tier.KERNELS)
+    await session.settle()
+    assert "(" not in kernel_summary(session.state.kernels[KERNELS])
 
 
 @pytest.mark.asyncio
 async def test_a_cancel_brings_back_the_kernels_of_the_run_before() -> None:
-    desk = Desk({"device": "h200"})
-    desk.analysis.command(PATH, "f", Tier.KERNELS)
-    await desk.settle()
-    before = desk.state.kernels[KERNELS]
-    assert "partial" in await part_shown(desk)
-    document = desk.state.at(PATH)
+    session = KernelSession({"device": "h200"})
+    session.analysis.command(PATH, "f", Tier.KERNELS)
+    await session.settle()
+    before = session.state.kernels[KERNELS]
+    assert "partial" in await part_shown(session)
+    document = session.state.at(PATH)
     assert document is not None
-    desk.analysis.outcomes.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
-    desk.analysis.cancel(PATH)
-    await desk.settle()
-    assert desk.state.kernels[KERNELS] is before
+    session.analysis.outcomes.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
+    session.analysis.cancel(PATH)
+    await session.settle()
+    assert session.state.kernels[KERNELS] is before
     assert before.stale, "what was edited meanwhile counts for it as well"
 
 
 @pytest.mark.asyncio
 async def test_a_run_that_fails_leaves_no_part_of_it_behind() -> None:
-    desk = Desk({"device": "h200"})
-    await part_shown(desk)
-    desk.worker.fails = True
-    desk.worker.held.set()
-    await desk.settle()
-    now = desk.state.kernels[KERNELS]
+    session = KernelSession({"device": "h200"})
+    await part_shown(session)
+    session.worker.fails = True
+    session.worker.held.set()
+    await session.settle()
+    now = session.state.kernels[KERNELS]
     assert (now.previous, now.unfinished, kernel_summary(now)) == (None, "", "no kernels: it ended")
 
 
 @pytest.mark.asyncio
 async def test_an_edit_made_while_a_run_goes_on_moves_what_it_has_told() -> None:
-    desk = Desk({"device": "h200"})
-    await part_shown(desk)
-    document = desk.state.at(PATH)
+    session = KernelSession({"device": "h200"})
+    await part_shown(session)
+    document = session.state.at(PATH)
     assert document is not None
-    desk.analysis.outcomes.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
-    assert kernel_summary(desk.state.kernels[KERNELS]).endswith("still being generated) (before your edit)")
-    desk.worker.held.set()
-    await desk.settle()
-    assert kernel_summary(desk.state.kernels[KERNELS]).endswith(" (before your edit)")
+    session.analysis.outcomes.edited(PATH, document.source.edit((0, 0), (0, 0), "import os\n"))
+    assert kernel_summary(session.state.kernels[KERNELS]).endswith(
+        "still being generated) (before your edit)"
+    )
+    session.worker.held.set()
+    await session.settle()
+    assert kernel_summary(session.state.kernels[KERNELS]).endswith(" (before your edit)")
 
 
 @pytest.mark.asyncio
 async def test_one_kernel_is_compiled_once_for_the_device_of_its_report() -> None:
-    desk = Desk({})
-    desk.analysis.command(PATH, "f", Tier.KERNELS)
-    await desk.settle()
+    session = KernelSession({})
+    session.analysis.command(PATH, "f", Tier.KERNELS)
+    await session.settle()
     key = replace(KERNELS, kernel=text_key(KERNEL))
-    desk.analysis.compile(key)
-    desk.analysis.compile(key)
-    desk.ui.shown.clear()
-    await desk.settle()
-    assert [_sources(request) for request in desk.worker.asked] == [(), (KERNEL,)]
-    assert desk.state.kernels[KERNELS].assembled[text_key(KERNEL)].registers == 24
-    assert desk.ui.shown == [PATH]
+    session.analysis.compile(key)
+    session.analysis.compile(key)
+    session.ui.shown.clear()
+    await session.settle()
+    assert [_sources(request) for request in session.worker.asked] == [(), (KERNEL,)]
+    assert session.state.kernels[KERNELS].assembled[text_key(KERNEL)].registers == 24
+    assert session.ui.shown == [PATH]
 
 
 @pytest.mark.asyncio
 async def test_sass_is_made_when_it_is_asked_for_and_stays() -> None:
-    desk = Desk({})
-    desk.analysis.command(PATH, "f", Tier.KERNELS)
-    await desk.settle()
+    session = KernelSession({})
+    session.analysis.command(PATH, "f", Tier.KERNELS)
+    await session.settle()
     key = replace(KERNELS, kernel=text_key(KERNEL))
     for one in (key, replace(key, disassemble=True), key):
-        desk.analysis.compile(one)
-        await desk.settle()
-    assert [_disassembles(request) for request in desk.worker.asked] == [False, False, True, False]
-    kept = desk.state.kernels[KERNELS].assembled[text_key(KERNEL)]
+        session.analysis.compile(one)
+        await session.settle()
+    assert [_disassembles(request) for request in session.worker.asked] == [False, False, True, False]
+    kept = session.state.kernels[KERNELS].assembled[text_key(KERNEL)]
     assert kept.disassembled
     assert set(kept.listings) == {"ptx", "sass"}
 
 
 @pytest.mark.asyncio
 async def test_a_kernel_that_is_gone_is_not_compiled() -> None:
-    desk = Desk({})
-    desk.analysis.compile(replace(KERNELS, kernel="none"))
-    await desk.settle()
-    assert desk.worker.asked == []
+    session = KernelSession({})
+    session.analysis.compile(replace(KERNELS, kernel="none"))
+    await session.settle()
+    assert session.worker.asked == []
 
 
 def asked(path: Path, **changes: Any) -> GenerateRequest:

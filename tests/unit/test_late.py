@@ -18,7 +18,7 @@ from fuselight_server.session.ui import Question
 from fuselight_server.store import Store
 from tests.support.reports import FILE, at, report
 from tests.unit.test_kernel_results import KEY, edit, generated, kernel, opened, result
-from tests.unit.test_kernel_runs import KERNELS, PATH, Desk, part_shown
+from tests.unit.test_kernel_runs import KERNELS, PATH, KernelSession, part_shown
 
 
 @pytest.mark.asyncio
@@ -26,30 +26,30 @@ from tests.unit.test_kernel_runs import KERNELS, PATH, Desk, part_shown
 async def test_a_file_that_goes_while_its_run_is_taken_in_stays_gone(
     monkeypatch: pytest.MonkeyPatch, tier: Tier
 ) -> None:
-    desk = Desk({"device": "h200"})
+    session = KernelSession({"device": "h200"})
     to_thread, taken_in = asyncio.to_thread, asyncio.Event()
 
     async def goes_meanwhile(*work: Any, **named: Any) -> Any:
         made = await to_thread(*work, **named)
         if not taken_in.is_set() and work[0].__name__ in {"findings", "kernel_result_of"}:
             taken_in.set()
-            desk.analysis.gone(PATH)
+            session.analysis.gone(PATH)
         return made
 
     monkeypatch.setattr(asyncio, "to_thread", goes_meanwhile)
-    desk.analysis.command(PATH, "f", tier)
-    await desk.settle()
+    session.analysis.command(PATH, "f", tier)
+    await session.settle()
     assert taken_in.is_set()
-    assert not desk.state.results
+    assert not session.state.results
 
 
 @pytest.mark.asyncio
 async def test_a_file_that_goes_takes_a_part_of_its_kernels_along() -> None:
-    desk = Desk({"device": "h200"})
-    await part_shown(desk)
-    desk.analysis.gone(PATH)
-    await desk.settle()
-    assert KERNELS not in desk.state.kernels
+    session = KernelSession({"device": "h200"})
+    await part_shown(session)
+    session.analysis.gone(PATH)
+    await session.settle()
+    assert KERNELS not in session.state.kernels
 
 
 def test_files_that_showed_kernels_of_what_is_gone_are_named() -> None:
@@ -64,8 +64,8 @@ def test_files_that_showed_kernels_of_what_is_gone_are_named() -> None:
 
 @pytest.mark.asyncio
 async def test_a_question_that_fails_is_put_again() -> None:
-    desk = Desk({})
-    folder = desk.state.folders["/w"]
+    session = KernelSession({})
+    folder = session.state.folders["/w"]
     asked: list[str] = []
 
     async def confirm(question: Question) -> str:
@@ -74,16 +74,16 @@ async def test_a_question_that_fails_is_put_again() -> None:
             raise ConnectionError("the client could not show it")
         return "run"
 
-    desk.ui.confirm = confirm  # type: ignore[method-assign]
+    session.ui.confirm = confirm  # type: ignore[method-assign]
     folder.consent = "unknown"
     for _ in range(2):
-        desk.ui.moved.clear()
-        desk.analysis.command(PATH, "f")
-        await asyncio.wait_for(desk.ui.moved.wait(), 10)
-    await desk.settle()
+        session.ui.moved.clear()
+        session.analysis.command(PATH, "f")
+        await asyncio.wait_for(session.ui.moved.wait(), 10)
+    await session.settle()
     assert len(asked) == 2
-    assert len(desk.worker.asked) == 1
-    assert any("could not show it" in line for line in desk.state.log_lines)
+    assert len(session.worker.asked) == 1
+    assert any("could not show it" in line for line in session.state.log_lines)
 
 
 def test_what_was_not_fused_is_told_of_lines_that_move() -> None:
@@ -118,7 +118,7 @@ def test_the_report_of_kernels_alone_is_on_lines_that_move() -> None:
 async def test_of_two_readings_of_the_last_run_the_later_one_is_shown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    desk = Desk({})
+    session = KernelSession({})
     store = Store.at(tmp_path)
     read: asyncio.Queue[asyncio.Future[Any]] = asyncio.Queue()
     to_thread = asyncio.to_thread
@@ -131,11 +131,11 @@ async def test_of_two_readings_of_the_last_run_the_later_one_is_shown(
         return await answer
 
     monkeypatch.setattr(asyncio, "to_thread", held)
-    both = [asyncio.create_task(desk.analysis.outcomes.load_program(store)) for _ in range(2)]
+    both = [asyncio.create_task(session.analysis.outcomes.load_program(store)) for _ in range(2)]
     older, newer = await read.get(), await read.get()
     newer.set_result(report(generation=2))
     await both[1]
     older.set_result(report(generation=1))
     await both[0]
-    (shown,) = desk.state.results.values()
+    (shown,) = session.state.results.values()
     assert shown.report.generation == 2

@@ -53,7 +53,7 @@ DEFAULT = row(
     "default", 100.0, generated=(graph(kernel(3, 5), kernel(7, launch=1)),),
     profile=profile([ran(0, 60.0), ran(1, 30.0), ran(None, 10.0, line=9)]),
 )  # fmt: skip
-FAILURE = Failure(Culprit.USER, "exception", "it failed", "mend it")
+FAILURE = Failure(Culprit.USER, "exception", "it failed", "fix it")
 
 
 def made(*rows: MeasuredConfiguration, generation: int = 1, **parts: Any) -> MeasuredResult:
@@ -180,7 +180,7 @@ def test_the_target_tells_eager_beside_what_was_compiled() -> None:
         "eager 300 µs, c0 100 µs (3.0×), c1 100 µs (3.0×), c2 100 µs (3.0×) and 2 more"
     )
     unsteady = row("default", wall=timing(100.0, 0.2, unsteady=True))
-    assert summary(made(row("eager", 130.0), unsteady)).startswith(
+    assert benchmark_summary(made(row("eager", 130.0), unsteady)).startswith(
         "eager 130 µs, default 60–140 µs, measured"
     )
     failed = row("max-autotune", None, failure=FAILURE)

@@ -1,4 +1,4 @@
-"""A benchmark's coordinator, with processes that are played: turns, failures, a lack of memory, an early end."""
+"""A benchmark's coordinator, with fake processes: turns, failures, a lack of memory, an early end."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from fuselight.measure.coordinator import FLOAT64, Measuring
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Accuracy, Measured
-from tests.support.played import TIMED, Played, Processes, alone, failure
+from tests.support.fake_processes import TIMED, FakeProcess, FakeProcesses, failure, without_questions
 
 
 def test_they_import_together_begin_alone_take_turns_and_read_together() -> None:
-    played = Processes()
-    measured = played.measure("default", rounds=3)
-    assert alone(played.log) == [
+    processes = FakeProcesses()
+    measured = processes.measure("default", rounds=3)
+    assert without_questions(processes.log) == [
         "float64 reference?", "eager ready?", "default ready?",
         "float64 reference", "eager ready", "default ready",
         "eager build", "eager first", "eager warm", "default build", "default first", "default warm",
@@ -30,19 +30,22 @@ def test_they_import_together_begin_alone_take_turns_and_read_together() -> None
     assert [row.name for row in measured.configurations] == ["eager", "default"]
     assert measured.configurations[1].accuracy == Accuracy(passed=True)
     assert measured.configurations[0].accuracy is None
-    assert all(process.ended for process in played.processes)
+    assert all(process.ended for process in processes.processes)
     assert measured.counted_seconds == pytest.approx(0.5 * 21)
 
 
 def test_kernels_alone_are_timed_with_nothing_beside_them() -> None:
-    played = Processes()
-    measured = played.measure("default", rounds=3, isolated=True)
-    log = alone(played.log)
+    processes = FakeProcesses()
+    measured = processes.measure("default", rounds=3, isolated=True)
+    log = without_questions(processes.log)
     assert log[log.index("default read") :] == [
         "default read", "default isolate", "eager read", "eager finish", "default finish"
     ]  # fmt: skip
     assert measured.machine.notes == ("read",), "looked at behind the last timed call"
-    assert [details["look"] for what, details in played.told("eager") if what == "read"] == [False, True]
+    assert [details["look"] for what, details in processes.orders_of("eager") if what == "read"] == [
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -55,38 +58,38 @@ def test_kernels_alone_are_timed_with_nothing_beside_them() -> None:
     ],
 )
 def test_only_what_is_done_is_said(plan: dict[str, Any], words: list[str]) -> None:
-    played = Processes()
-    played.measure("default", **plan)
-    behind = [text for text in played.said if "round" not in text and ":" not in text]
+    processes = FakeProcesses()
+    processes.measure("default", **plan)
+    behind = [text for text in processes.said if "round" not in text and ":" not in text]
     assert [text for text in behind if text != "the reference"] == words
 
 
 def test_the_others_start_once_the_reference_has_its_work() -> None:
-    played = Processes()
+    processes = FakeProcesses()
     loaded = []
     Measuring(
-        MeasurePlan(), ("eager", "default"), played.start, played.said.append, played.kept.append,
-        lambda: loaded.append(len(played.started)),
+        MeasurePlan(), ("eager", "default"), processes.start, processes.said.append, processes.kept.append,
+        lambda: loaded.append(len(processes.started)),
     ).run()  # fmt: skip
     asked = ("float64 reference?",)
-    assert played.started == [(FLOAT64, ()), ("eager", asked), ("default", (*asked, "eager ready?"))]
+    assert processes.started == [(FLOAT64, ()), ("eager", asked), ("default", (*asked, "eager ready?"))]
     assert loaded == [1], "what the others need is loaded before they are forked, and behind the reference"
 
 
 def test_what_is_known_is_kept_as_unfinished_on_the_way() -> None:
-    played = Processes()
-    played.measure("default", "max-autotune")
-    assert [len(one.configurations) for one in played.kept][:6] == [1, 1, 2, 2, 3, 3]
-    assert not any(one.finished for one in played.kept)
-    assert all(one.order == ("eager", "default", "max-autotune") for one in played.kept)
+    processes = FakeProcesses()
+    processes.measure("default", "max-autotune")
+    assert [len(one.configurations) for one in processes.kept][:6] == [1, 1, 2, 2, 3, 3]
+    assert not any(one.finished for one in processes.kept)
+    assert all(one.order == ("eager", "default", "max-autotune") for one in processes.kept)
 
 
 @pytest.mark.parametrize(
     "order", ["ready", "build", "first", "warm", "round", "judge", "weigh", "profile", "read", "finish"]
 )
 def test_one_that_fails_is_a_row_that_says_so_and_the_others_go_on(order: str) -> None:
-    played = Processes({"default": [{order: failure()}]})
-    measured = played.measure("default", "max-autotune")
+    processes = FakeProcesses({"default": [{order: failure()}]})
+    measured = processes.measure("default", "max-autotune")
     eager, default, autotuned = measured.configurations
     assert default.failure == failure()
     assert (default.wall is not None) is (order not in {"ready", "build", "first", "warm", "round"})
@@ -94,89 +97,93 @@ def test_one_that_fails_is_a_row_that_says_so_and_the_others_go_on(order: str) -
     assert eager.wall == TIMED
     assert autotuned.failure is None
     assert autotuned.wall == TIMED
-    assert played.log.count(f"default {order}") == 1
-    assert all(process.ended for process in played.processes)
+    assert processes.log.count(f"default {order}") == 1
+    assert all(process.ended for process in processes.processes)
 
 
 @pytest.mark.parametrize("phase", ["import", "build"])
 def test_a_file_or_inputs_that_cannot_be_had_are_told_once(phase: str) -> None:
-    played = Processes({FLOAT64: [{"reference": failure("import", phase)}]})
-    measured = played.measure("default")
-    assert played.log == ["float64 reference?", "eager ready?", "default ready?", "float64 reference"]
+    processes = FakeProcesses({FLOAT64: [{"reference": failure("import", phase)}]})
+    measured = processes.measure("default")
+    assert processes.log == ["float64 reference?", "eager ready?", "default ready?", "float64 reference"]
     assert [(row.name, row.failure) for row in measured.configurations] == [
         ("eager", failure("import", phase))
     ]
 
 
 def test_a_reference_that_fails_in_the_call_leaves_eager_to_compare_with() -> None:
-    played = Processes({FLOAT64: [{"reference": failure()}], "default": [{"judge": failure()}]})
-    measured = played.measure("default", accuracy=True)
-    assert "eager first" in played.log
+    processes = FakeProcesses({FLOAT64: [{"reference": failure()}], "default": [{"judge": failure()}]})
+    measured = processes.measure("default", accuracy=True)
+    assert "eager first" in processes.log
     assert measured.random is None
 
 
 def test_without_accuracy_nothing_is_compared() -> None:
-    played = Processes()
-    played.measure("default", accuracy=False, profile=False)
-    assert not {"float64 reference", "default judge", "default profile"} & set(played.log)
+    processes = FakeProcesses()
+    processes.measure("default", accuracy=False, profile=False)
+    assert not {"float64 reference", "default judge", "default profile"} & set(processes.log)
 
 
 def test_one_without_memory_beside_the_others_is_measured_again_when_they_are_gone() -> None:
-    played = Processes({"default": [{"first": failure("memory")}]})
-    measured = played.measure("default")
+    processes = FakeProcesses({"default": [{"first": failure("memory")}]})
+    measured = processes.measure("default")
     eager, default = measured.configurations
     assert default.alone
     assert default.failure is None
     assert default.wall == TIMED
     assert not eager.alone
-    assert played.log.index("eager finish") < len(played.log) - 1 - played.log[::-1].index("default first")
+    assert processes.log.index("eager finish") < len(processes.log) - 1 - processes.log[::-1].index(
+        "default first"
+    )
 
 
 def test_all_that_had_no_memory_beside_each_other_are_measured_again() -> None:
-    played = Processes({name: [{"read": failure("memory")}] for name in ("eager", "default")})
-    measured = played.measure("default")
+    processes = FakeProcesses({name: [{"read": failure("memory")}] for name in ("eager", "default")})
+    measured = processes.measure("default")
     assert [(row.alone, row.failure) for row in measured.configurations] == [(True, None)] * 2
-    assert all(process.ended for process in played.processes)
+    assert all(process.ended for process in processes.processes)
 
 
 def test_one_without_memory_even_alone_is_not_tried_for_ever() -> None:
-    played = Processes({"default": [{"first": failure("memory")}, {"first": failure("memory")}]})
-    measured = played.measure("default")
-    assert played.log.count("default first") == 2
+    processes = FakeProcesses({"default": [{"first": failure("memory")}, {"first": failure("memory")}]})
+    measured = processes.measure("default")
+    assert processes.log.count("default first") == 2
     assert measured.configurations[1].failure == failure("memory")
 
 
 def test_eager_that_fails_leaves_the_others_rows() -> None:
-    played = Processes({"eager": [{"first": failure()}]})
-    measured = played.measure("default", accuracy=False)
+    processes = FakeProcesses({"eager": [{"first": failure()}]})
+    measured = processes.measure("default", accuracy=False)
     assert measured.configurations[0].failure == failure()
     assert measured.configurations[1].wall == TIMED
 
 
 def test_the_machine_is_that_of_the_first_that_starts() -> None:
-    played = Processes({"eager": [{"first": failure()}]})
-    assert played.measure("default", accuracy=False).machine.notes == ("read",)
-    assert "default read" in played.log
+    processes = FakeProcesses({"eager": [{"first": failure()}]})
+    assert processes.measure("default", accuracy=False).machine.notes == ("read",)
+    assert "default read" in processes.log
 
 
 def test_another_looks_at_the_machine_where_the_first_has_failed_meanwhile() -> None:
-    played = Processes({"eager": [{"round": failure()}]})
-    assert played.measure("default").machine.notes == ("read",)
+    processes = FakeProcesses({"eager": [{"round": failure()}]})
+    assert processes.measure("default").machine.notes == ("read",)
 
 
 def test_a_cold_cache_is_not_claimed_of_a_cpu() -> None:
-    assert not Processes().measure("default", cold_cache=True).cold_cache
+    assert not FakeProcesses().measure("default", cold_cache=True).cold_cache
 
 
 def test_a_process_that_cannot_be_started_is_a_row() -> None:
-    played = Processes()
+    processes = FakeProcesses()
 
-    def start(name: str) -> Played:
+    def start(name: str) -> FakeProcess:
         if name == "default":
             raise OSError("no more processes")
-        return Processes.start(played, name)
+        return FakeProcesses.start(processes, name)
 
-    benchmark = Measuring(MeasurePlan(), ("eager", "default"), start, played.said.append, played.kept.append)
+    benchmark = Measuring(
+        MeasurePlan(), ("eager", "default"), start, processes.said.append, processes.kept.append
+    )
     default = benchmark.run().configurations[1]
     assert default.failure is not None
     assert "no more processes" in default.failure.message
@@ -184,7 +191,7 @@ def test_a_process_that_cannot_be_started_is_a_row() -> None:
 
 
 def test_an_early_end_ends_every_process() -> None:
-    played = Processes()
+    processes = FakeProcesses()
 
     class Stopped(BaseException):
         pass
@@ -192,18 +199,18 @@ def test_an_early_end_ends_every_process() -> None:
     def keep(_: Measured) -> None:
         raise Stopped
 
-    benchmark = Measuring(MeasurePlan(), ("eager", "default"), played.start, played.said.append, keep)
+    benchmark = Measuring(MeasurePlan(), ("eager", "default"), processes.start, processes.said.append, keep)
     with pytest.raises(Stopped):
         benchmark.run()
-    assert all(process.ended for process in played.processes)
+    assert all(process.ended for process in processes.processes)
     assert [row.name for row in benchmark.measured().configurations] == ["eager"]
     assert not benchmark.measured().finished
 
 
 @pytest.mark.parametrize(("unsteady", "rounds"), [(0, 3), (3, 6), (6, 9), (100, 9)])
 def test_all_rounds_are_repeated_while_a_time_is_unsteady(unsteady: int, rounds: int) -> None:
-    played = Processes(unsteady={"default": unsteady})
-    measured = played.measure("default", rounds=3)
+    processes = FakeProcesses(unsteady={"default": unsteady})
+    measured = processes.measure("default", rounds=3)
     assert measured.rounds == rounds
     for name in ("eager", "default"):
-        assert len([what for what, _ in played.told(name) if what == "round"]) == rounds
+        assert len([what for what, _ in processes.orders_of(name) if what == "round"]) == rounds

@@ -10,24 +10,24 @@ from fuselight.measure import remote
 from fuselight.measure.coordinator import FLOAT64, Measuring
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Accuracy, Measured
-from tests.support.played import TIMED, Played, Processes, alone, failure
+from tests.support.fake_processes import TIMED, FakeProcess, FakeProcesses, failure, without_questions
 
 
 @pytest.fixture
-def timed(monkeypatch: pytest.MonkeyPatch) -> Processes:
-    """Processes that take the time which they are said to take."""
-    played = Processes()
-    monkeypatch.setattr(remote, "time", played.clock)
-    return played
+def timed(monkeypatch: pytest.MonkeyPatch) -> FakeProcesses:
+    """FakeProcesses that take the time which they are said to take."""
+    processes = FakeProcesses()
+    monkeypatch.setattr(remote, "time", processes.clock)
+    return processes
 
 
 def test_without_a_limit_answers_are_waited_for_for_ever() -> None:
-    played = Processes()
-    played.measure("default", limit_seconds=0.0)
-    assert {seconds for process in played.processes for _, seconds in process.waited} == {0.0}
+    processes = FakeProcesses()
+    processes.measure("default", limit_seconds=0.0)
+    assert {seconds for process in processes.processes for _, seconds in process.waited} == {0.0}
 
 
-def test_a_configuration_has_its_time_for_itself(timed: Processes) -> None:
+def test_a_configuration_has_its_time_for_itself(timed: FakeProcesses) -> None:
     """What the reference and the others take is no part of it."""
     timed.takes = {FLOAT64: {"reference": 500.0}, "eager": {"first": 300.0}, "default": {"first": 100.0}}
     timed.measure("default", limit_seconds=600.0)
@@ -37,7 +37,7 @@ def test_a_configuration_has_its_time_for_itself(timed: Processes) -> None:
     assert timed.waited("default", "finish") == 500.0
 
 
-def test_those_that_hang_beside_each_other_are_waited_for_at_the_same_time(timed: Processes) -> None:
+def test_those_that_hang_beside_each_other_are_waited_for_at_the_same_time(timed: FakeProcesses) -> None:
     hangs = {"read": 1e6}
     timed.takes = {"eager": hangs, "default": hangs, "max-autotune": {"judge": 50.0, "read": 100.0}}
     measured = timed.measure("default", "max-autotune", limit_seconds=600.0)
@@ -50,9 +50,9 @@ def test_those_that_hang_beside_each_other_are_waited_for_at_the_same_time(timed
 
 
 def test_the_first_line_that_differs_is_looked_for_behind_all_else() -> None:
-    played = Processes(wrong=("default",))
-    measured = played.measure("default", "max-autotune", rounds=3)
-    log = alone(played.log)
+    processes = FakeProcesses(wrong=("default",))
+    measured = processes.measure("default", "max-autotune", rounds=3)
+    log = without_questions(processes.log)
     assert log[log.index("eager finish") :] == [
         "eager finish", "default finish", "max-autotune finish", "default search"
     ]  # fmt: skip
@@ -62,23 +62,23 @@ def test_the_first_line_that_differs_is_looked_for_behind_all_else() -> None:
 
 
 def test_those_with_nothing_to_look_for_leave_their_memory_to_the_search() -> None:
-    played = Processes(wrong=("default",))
+    processes = FakeProcesses(wrong=("default",))
     there: list[str] = []
-    search = Played.judged
+    search = FakeProcess.judged
 
-    def look(self: Played, what: str, details: dict[str, Any]) -> Accuracy:
+    def look(self: FakeProcess, what: str, details: dict[str, Any]) -> Accuracy:
         if what == "search":
-            there.extend(process.name for process in played.processes if not process.ended)
+            there.extend(process.name for process in processes.processes if not process.ended)
         return search(self, what, details)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Played, "judged", look)
-        played.measure("default", "max-autotune")
+        patched.setattr(FakeProcess, "judged", look)
+        processes.measure("default", "max-autotune")
     assert there == ["default"]
 
 
 def test_what_one_search_has_found_is_kept_before_the_next_begins() -> None:
-    played = Processes(wrong=("default", "max-autotune"))
+    processes = FakeProcesses(wrong=("default", "max-autotune"))
     found: list[list[str]] = []
 
     def keep(measured: Measured) -> None:
@@ -86,35 +86,35 @@ def test_what_one_search_has_found_is_kept_before_the_next_begins() -> None:
         found.append([one.first_operator for one in rows if one is not None])
 
     names = ("eager", "default", "max-autotune")
-    Measuring(MeasurePlan(), names, played.start, played.said.append, keep).run()
+    Measuring(MeasurePlan(), names, processes.start, processes.said.append, keep).run()
     assert found[-3:] == [["", ""], ["torch.relu", ""], ["torch.relu", "torch.relu"]]
 
 
-def test_a_search_ends_by_its_own_limit(timed: Processes) -> None:
+def test_a_search_ends_by_its_own_limit(timed: FakeProcesses) -> None:
     """The setting is of all that is measured: where it leaves less, or nothing is said of time."""
     timed.wrong = ("default",)
     timed.takes["default"] = {"first": 400.0}
     timed.measure("default", limit_seconds=600.0)
     assert timed.waited("default", "search") == 230.0
     for limit in (0.0, 1e4):
-        unlimited = Processes(wrong=("default",))
+        unlimited = FakeProcesses(wrong=("default",))
         unlimited.measure("default", limit_seconds=limit)
         assert unlimited.waited("default", "search") == 330.0
 
 
 def test_without_bisection_no_line_is_looked_for() -> None:
-    played = Processes(wrong=("default",))
-    played.measure("default", bisect=False)
-    assert "default search" not in played.log
+    processes = FakeProcesses(wrong=("default",))
+    processes.measure("default", bisect=False)
+    assert "default search" not in processes.log
 
 
 def test_what_was_measured_stays_where_the_search_for_a_line_does_not_end() -> None:
-    played = Processes({"default": [{"search": failure("timeout")}]}, wrong=("default",))
-    default = played.measure("default").configurations[1]
+    processes = FakeProcesses({"default": [{"search": failure("timeout")}]}, wrong=("default",))
+    default = processes.measure("default").configurations[1]
     assert default.failure is None
     assert default.wall == TIMED
     assert default.accuracy == Accuracy(
         passed=False,
         why="it differs; the first line that differs is not known: timeout in measure",
     )
-    assert all(process.ended for process in played.processes)
+    assert all(process.ended for process in processes.processes)

@@ -11,12 +11,12 @@ import pytest
 from pygls.exceptions import JsonRpcInternalError
 
 from fuselight_server.features import configuration
-from fuselight_server.features.lsp_ui import LspUi as RealFace
+from fuselight_server.features.lsp_ui import LspUi
 from fuselight_server.features.server import Server
 from fuselight_server.session.state import Folder, State
 
 
-class Desk:
+class SettingsSession:
     """Two folders, and a worker that takes its time to stop."""
 
     def __init__(self) -> None:
@@ -59,22 +59,22 @@ def answers(environment: str, device: str) -> list[Any]:
 
 @pytest.mark.asyncio
 async def test_what_is_set_last_is_in_force_however_long_a_worker_takes_to_stop() -> None:
-    desk: Any = Desk()
-    first = asyncio.create_task(configuration.pull(desk))
-    (await desk.asked.get()).set_result(answers("1", "t4"))
+    session: Any = SettingsSession()
+    first = asyncio.create_task(configuration.pull(session))
+    (await session.asked.get()).set_result(answers("1", "t4"))
     await asyncio.sleep(0)
-    second = asyncio.create_task(configuration.pull(desk))
+    second = asyncio.create_task(configuration.pull(session))
     for _ in range(10):  # whatever can go on without the worker's end does
         await asyncio.sleep(0)
-        if not desk.asked.empty():
-            (await desk.asked.get()).set_result(answers("1", "h200"))
-    desk.stopped.set()
+        if not session.asked.empty():
+            (await session.asked.get()).set_result(answers("1", "h200"))
+    session.stopped.set()
     await first
     while not second.done():
         await asyncio.sleep(0)
-        if not desk.asked.empty():
-            (await desk.asked.get()).set_result(answers("1", "h200"))
-    assert {folder.settings.device for folder in desk.state.folders.values()} == {"h200"}
+        if not session.asked.empty():
+            (await session.asked.get()).set_result(answers("1", "h200"))
+    assert {folder.settings.device for folder in session.state.folders.values()} == {"h200"}
 
 
 @pytest.mark.asyncio
@@ -88,27 +88,27 @@ async def test_what_is_set_last_is_in_force_however_long_a_worker_takes_to_stop(
     ],
 )
 async def test_findings_are_made_again_where_their_bounds_change(changed: Any, times: int) -> None:
-    desk: Any = Desk()
-    pull = asyncio.create_task(configuration.pull(desk))
-    (await desk.asked.get()).set_result([changed] * 3)
+    session: Any = SettingsSession()
+    pull = asyncio.create_task(configuration.pull(session))
+    (await session.asked.get()).set_result([changed] * 3)
     await pull
-    assert desk.rederived == times
+    assert session.rederived == times
 
 
 @pytest.mark.asyncio
 async def test_runs_begin_with_the_defaults_where_the_client_does_not_tell_its_settings() -> None:
-    desk: Any = Desk()
-    pull = asyncio.create_task(configuration.pull(desk))
-    (await desk.asked.get()).set_exception(RuntimeError("the client has no such request"))
+    session: Any = SettingsSession()
+    pull = asyncio.create_task(configuration.pull(session))
+    (await session.asked.get()).set_exception(RuntimeError("the client has no such request"))
     await pull
-    assert desk.began == 1
-    assert any("no such request" in line for line in desk.state.log_lines)
+    assert session.began == 1
+    assert any("no such request" in line for line in session.state.log_lines)
 
 
 def test_a_notice_has_no_links_of_its_own() -> None:
     told: list[str] = []
     server: Any = SimpleNamespace(window_show_message=lambda params: told.append(params.message))
-    RealFace(server).say("no device [press](command:workbench.action.quit)", error=False)
+    LspUi(server).say("no device [press](command:workbench.action.quit)", error=False)
     assert "](" not in told[0]
     assert "press" in told[0]
 

@@ -16,7 +16,7 @@ from fuselight_server.features.code_lens import result_info, summary
 from fuselight_server.features.lens import benchmark_info
 from fuselight_server.runs import stored_captures
 from fuselight_server.store import Store
-from tests.support.bench_desk import LINE, Desk, found, measured
+from tests.support.benchmark_session import LINE, BenchmarkSession, found, measured
 from tests.support.simulation import Workspace
 
 TRAIN = """\
@@ -196,10 +196,10 @@ async def test_clear_caches_forgets_them(tmp_path: Path) -> None:
 
 @pytest.mark.asyncio
 async def test_measured_times_are_back_on_their_lines(tmp_path: Path) -> None:
-    before = Desk(tmp_path)
+    before = BenchmarkSession(tmp_path)
     await measured(before, found(before))
     await before.analysis.close()
-    after = Desk(tmp_path)
+    after = BenchmarkSession(tmp_path)
     await after.analysis.stored.show(Store.at(tmp_path))
     rows = [(row.place.line, row.us) for row in after.state.measured[after.key].rows(after.path)]
     assert rows == [(row.place.line, row.us) for row in before.state.measured[before.key].rows(before.path)]

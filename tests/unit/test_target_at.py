@@ -10,7 +10,7 @@ import pytest
 from fuselight_server.features.protocol import TargetAtParams
 from fuselight_server.features.target_at import answer, target_at
 from fuselight_server.static.document import read_source
-from tests.support.bench_desk import TEXT
+from tests.support.benchmark_session import TEXT
 
 SOURCE = """\
 import torch

@@ -111,10 +111,10 @@ def test_medians_that_are_far_from_the_mean_are_told_of() -> None:
 
 
 def test_what_ended_all_of_it_is_told_once_on_its_line() -> None:
-    failure = Failure(Culprit.USER, "exception", "shapes differ", "mend the line", stack=(at(14),))
+    failure = Failure(Culprit.USER, "exception", "shapes differ", "fix the line", stack=(at(14),))
     rows = (row("eager", None, failure=failure), row("written", None, failure=failure))
     text = said(benchmark(*rows, failures=(failure,)))
-    assert f"failed: shapes differ. Mend the line ({FILE}:14)" in text
+    assert f"failed: shapes differ. Fix the line ({FILE}:14)" in text
     assert text.count("shapes differ") == 1
     assert "configuration" not in text
     both = said(benchmark(rows[0], row("written", None, failure=FAILURE), failures=(failure,)))

@@ -27,7 +27,7 @@ async def test_a_folder_is_made_for_kernels_and_for_no_failure(
 ) -> None:
     path = tmp_path / "model.py"
     path.write_text("import torch\n")
-    failures = (Failure(Culprit.USER, "exception", "no", "mend"),) if fails else ()
+    failures = (Failure(Culprit.USER, "exception", "no", "fix"),) if fails else ()
 
     async def run(_run: TargetRun) -> Report:
         files = {str(path): data_key(path.read_bytes())}

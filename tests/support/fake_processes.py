@@ -1,4 +1,4 @@
-"""Processes of a benchmark's configurations that are played, for its coordinator."""
+"""FakeFake processes of a benchmark's configurations, for tests of the coordinator."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ TIMED = Timing(Clock.WALL, 100.0, 99.0, 101.0, 10, (100.0,))
 
 
 def failure(kind: str = "exception", phase: str = "measure") -> Failure:
-    return Failure(Culprit.USER, kind, f"{kind} in {phase}", "mend it", phase=phase)
+    return Failure(Culprit.USER, kind, f"{kind} in {phase}", "fix it", phase=phase)
 
 
 @dataclass
-class Ticking:
-    """What time it is, in seconds."""
+class FakeClock:
+    """A clock in seconds that only `wait_until` advances."""
 
     now: float = 0.0
 
@@ -38,7 +38,7 @@ class Ticking:
         return self.now
 
     def wait_until(self, then: float, seconds: float) -> None:
-        """Wait, for so many seconds at the most (0: for ever)."""
+        """Advance to `then`, or by at most `seconds` and raise EndedError; 0 means no limit."""
         if seconds and then > self.now + seconds:
             self.now += seconds
             raise EndedError(failure("timeout"))
@@ -46,24 +46,24 @@ class Ticking:
 
 
 @dataclass
-class Played:
-    """A process of one configuration; `fails` says at which order it ends, and how."""
+class FakeProcess:
+    """The process of one configuration. `fails` maps the orders at which it ends to the failure."""
 
     name: str
     log: list[str]
-    clock: Ticking
+    clock: FakeClock
     fails: dict[str, Failure] = field(default_factory=dict)
     wrong: bool = False
     unsteady: int = 0
     """Rounds until its time is steady."""
     takes: dict[str, float] = field(default_factory=dict)
-    """Seconds for an order, from when it is asked."""
+    """Seconds that each order takes."""
     row: MeasuredConfiguration = field(init=False)
     ended: int = 0
-    told: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    orders: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     asked: list[tuple[str, dict[str, Any], float]] = field(default_factory=list)
     waited: list[tuple[str, float]] = field(default_factory=list)
-    """Orders, and the seconds for which their answers would have been waited for."""
+    """Orders, and the limit in seconds for their answers."""
 
     def __post_init__(self) -> None:
         self.row = MeasuredConfiguration(self.name)
@@ -71,13 +71,13 @@ class Played:
     def ask(self, what: str, /, **details: Any) -> None:
         assert not self.ended
         self.log.append(f"{self.name} {what}?")
-        self.told.append((what, details))
+        self.orders.append((what, details))
         self.asked.append((what, details, self.clock.now))
 
     def answer(self, what: str, seconds: float, /) -> dict[str, Any]:
         self.log.append(f"{self.name} {what}")
         asked, details, began = self.asked.pop(0)
-        assert what == asked, "answers come in the order of the questions"
+        assert what == asked, "answers must come in the order of the questions"
         self.waited.append((what, seconds))
         self.clock.wait_until(began + self.takes.get(what, 0.0), seconds)
         if what in self.fails:
@@ -116,29 +116,29 @@ class Played:
 
 
 @dataclass
-class Processes:
+class FakeProcesses:
     """All processes of one benchmark."""
 
     fails: dict[str, list[dict[str, Failure]]] = field(default_factory=dict)
     unsteady: dict[str, int] = field(default_factory=dict)
     """Rounds until the time of a configuration is steady."""
     wrong: tuple[str, ...] = ()
-    """Names of those whose results differ from eager's."""
+    """Configurations whose results differ from eager's."""
     takes: dict[str, dict[str, float]] = field(default_factory=dict)
-    clock: Ticking = field(default_factory=Ticking)
+    clock: FakeClock = field(default_factory=FakeClock)
     log: list[str] = field(default_factory=list)
-    processes: list[Played] = field(default_factory=list)
+    processes: list[FakeProcess] = field(default_factory=list)
     kept: list[Measured] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     started: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-    """Names, and what had been ordered by then."""
+    """Names of the started processes, with the log at that time."""
 
-    def start(self, name: str) -> Played:
+    def start(self, name: str) -> FakeProcess:
         self.started.append((name, tuple(self.log)))
         waiting = self.fails.get(name, [])
         fails = waiting.pop(0) if waiting else {}
         self.processes.append(
-            Played(
+            FakeProcess(
                 name,
                 self.log,
                 self.clock,
@@ -156,12 +156,12 @@ class Processes:
         )
         return made.run()
 
-    def told(self, name: str) -> list[tuple[str, dict[str, Any]]]:
-        """What a process was told to do."""
-        return [order for process in self.processes if process.name == name for order in process.told]
+    def orders_of(self, name: str) -> list[tuple[str, dict[str, Any]]]:
+        """All orders to the process of a configuration."""
+        return [order for process in self.processes if process.name == name for order in process.orders]
 
     def waited(self, name: str, what: str) -> float:
-        """For how many seconds a process would have been waited for."""
+        """The limit in seconds for an answer of a process."""
         (found,) = [
             seconds
             for process in self.processes
@@ -171,6 +171,6 @@ class Processes:
         return found
 
 
-def alone(log: list[str]) -> list[str]:
-    """The log, without questions that are answered before anything else is asked."""
+def without_questions(log: list[str]) -> list[str]:
+    """The log without questions that are answered immediately."""
     return [line for line, later in zip(log, [*log[1:], ""], strict=True) if line != f"{later}?"]

@@ -1,4 +1,4 @@
-"""What a server's face is told, for tests that draw nothing."""
+"""A user interface that records what the session reports to it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from fuselight_server.session.ui import Question
 
 
 class RecordedUi:
-    """Tells that a run began, moved or ended, and that something is shown; nobody is to be asked or told anything."""
+    """Sets events when runs or results change. A message or a question fails the test."""
 
     def __init__(self) -> None:
         self.shown: list[str] = []
-        self.said_is_wrong = True
+        self.messages_fail = True
         """Whether a message to the user fails the test."""
         self.moved = asyncio.Event()
         self.drawn = asyncio.Event()
@@ -28,7 +28,7 @@ class RecordedUi:
         self.moved.set()
 
     def say(self, text: str, *, error: bool) -> None:
-        assert not self.said_is_wrong, (text, error)
+        assert not self.messages_fail, (text, error)
 
     async def offer(self, text: str, actions: tuple[str, ...]) -> str | None:
         """Nobody presses a button."""

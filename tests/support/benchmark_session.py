@@ -1,4 +1,4 @@
-"""A file with a target to benchmark, in a server of which only the parts that runs need are there."""
+"""A session with one file and a target to benchmark, and only the parts of a server that runs need."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from fuselight_server.session.analysis import Analysis
 from fuselight_server.session.state import Document, Folder, State
 from fuselight_server.settings import ResolvedInterpreter, Settings
 from fuselight_server.static.document import SourceDocument
-from tests.support.face import RecordedUi
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row
+from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import report
 
 TEXT = """\
@@ -48,7 +48,7 @@ LINE = 6
 
 
 class Worker:
-    """Answers captures at once; a benchmark tells its parts and waits until it is `held` no more."""
+    """Answers captures immediately. A benchmark reports its partial results and ends when `held` is set."""
 
     hello: Any = None
 
@@ -74,15 +74,15 @@ class Worker:
             on_partial(partial)
         await self.held.wait()
         if self.answer is None:
-            return Refused(request.id, "failed", Failure(Culprit.USER, "exit", "it ended", "mend it"))
+            return Refused(request.id, "failed", Failure(Culprit.USER, "exit", "it ended", "fix it"))
         return Answer(request.id, self.answer)
 
     async def close(self) -> None:
         self.closed = True
 
 
-class Desk:
-    """One file in one folder, and what a feature needs of a server."""
+class BenchmarkSession:
+    """One file in one folder, with the parts of a server that the features need."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / "m.py")
@@ -139,25 +139,27 @@ class Desk:
             await asyncio.wait_for(self.ui.moved.wait(), 10)
 
 
-def found(desk: Desk, us: float = 100.0, *, day: int = 1, **changes: Any) -> Report:
+def found(session: BenchmarkSession, us: float = 100.0, *, day: int = 1, **changes: Any) -> Report:
     """A benchmark of `f` in which line 6 has one kernel."""
     shown = profile([replace(ran(0, us))])
     line = kernel(LINE)
-    operators = tuple(replace(one, stack=(replace(one.stack[0], path=desk.path),)) for one in line.operators)
+    operators = tuple(
+        replace(one, stack=(replace(one.stack[0], path=session.path),)) for one in line.operators
+    )
     default = row("default", us, generated=(graph(replace(line, operators=operators)),), profile=shown)
     made = benchmark(
         row("eager", 300.0), default,
         of={"started": f"2026-01-{day:02d}T12:00:00Z", **changes},
     )  # fmt: skip
-    target = replace(made.target, path=desk.path, name="f", line=5)
-    files = {desk.path: data_key(TEXT.encode())}
-    return replace(made, target=target, roots=(str(Path(desk.path).parent),), files=files)
+    target = replace(made.target, path=session.path, name="f", line=5)
+    files = {session.path: data_key(TEXT.encode())}
+    return replace(made, target=target, roots=(str(Path(session.path).parent),), files=files)
 
 
-async def measured(desk: Desk, *reports: Report) -> None:
+async def measured(session: BenchmarkSession, *reports: Report) -> None:
     for one in reports:
-        desk.command(target="f")
-        await desk.began()
-        desk.measuring.answer = one
-        desk.measuring.held.set()
-        await desk.settle()
+        session.command(target="f")
+        await session.began()
+        session.measuring.answer = one
+        session.measuring.held.set()
+        await session.settle()

@@ -164,7 +164,7 @@ def _worker(lane: WorkerKey, settings: Settings, log: Callable[[str], None]) -> 
         log=log,
         idle_seconds=settings.idle_minutes * 60,
         # Sampling stops the process, which would falsify the measured times.
-        sample_after=0.0 if lane.measures else settings.sample_after_seconds,
+        sample_after=0.0 if lane.for_benchmarks else settings.sample_after_seconds,
     )
 
 

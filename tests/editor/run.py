@@ -99,7 +99,12 @@ def main() -> int:
     parser.add_argument("python", help="an interpreter with torch")
     parser.add_argument("--pictures", action="store_true", help="make the pictures of the README anew")
     parser.add_argument("--only", choices=KINDS, action="append", default=[], help="one kind of test")
-    parser.add_argument("--name", action="append", default=[], help="one label of the extension host, or one file of visual tests")
+    parser.add_argument(
+        "--name",
+        action="append",
+        default=[],
+        help="one label of the extension host, or one file of visual tests",
+    )
     options = parser.parse_args()
     try:
         # Absolute, links kept: the editors have working directories of their own, and a venv's python is a link.

@@ -110,7 +110,7 @@ class BenchmarkSession:
 
     @property
     def measuring(self) -> Worker:
-        (worker,) = [one for one in self.workers if one.lane.measures]
+        (worker,) = [one for one in self.workers if one.lane.for_benchmarks]
         return worker
 
     def uri_of(self, path: str) -> str:
@@ -129,7 +129,7 @@ class BenchmarkSession:
 
     async def began(self) -> None:
         """Wait until the benchmark is in its worker."""
-        while not (self.workers and any(one.lane.measures and one.asked for one in self.workers)):
+        while not (self.workers and any(one.lane.for_benchmarks and one.asked for one in self.workers)):
             self.ui.moved.clear()
             await asyncio.wait_for(self.ui.moved.wait(), 10)
 

@@ -260,6 +260,6 @@ def test_nothing_is_measured_in_a_folder_that_is_not_trusted(session: BenchmarkS
 
 def test_the_process_that_is_measured_is_not_sampled() -> None:
     for measures, after in ((True, 0.0), (False, 5.0)):
-        lane = WorkerKey("/python", (), "/folder", measures=measures)
+        lane = WorkerKey("/python", (), "/folder", for_benchmarks=measures)
         worker: Any = real_worker(lane, Settings(), lambda _line: None)
         assert worker._watch._sample_after == after

@@ -364,7 +364,7 @@ async def test_texts_of_runs_are_kept_for_open_files_alone() -> None:
         session.open(path)
         await session.run_and_cancel(path)
         session.state.close(f"file://{path}")
-    assert len(session.analysis._pace._began) <= 1
+    assert len(session.analysis._throttle._began) <= 1
     await session.analysis.close()
 
 

@@ -243,7 +243,7 @@ def test_an_outcome_that_cannot_be_taken_in_is_delivered_as_a_failure_of_ours_an
         await until(settled, 2)
         return delivered
 
-    assert asyncio.run(scenario()) == [(1, "Fuselight failed in a run: 'the report'"), (2, "")]
+    assert asyncio.run(scenario()) == [(1, "'the report'"), (2, "")]
 
 
 def test_what_no_outcome_can_be_made_of_is_told_and_the_rest_goes_on() -> None:

@@ -52,15 +52,15 @@ async def _pull(server: Server) -> None:
     if "" not in server.state.folders:
         server.state.folders[""] = Folder(path="", uri=None, consent="unknown")
     folders = [folder for key, folder in server.state.folders.items() if folder.uri is not None or key == ""]
-    told: set[str] = set()
+    shown: set[str] = set()
     bounds = {folder.path: _bounds(folder.settings) for folder in folders}
     for folder, data in zip(folders, await _ask(server, folders), strict=False):
         settings, warnings = parse_settings(data)
         for warning in warnings:
-            if warning not in told:  # the folders share the user's own settings
+            if warning not in shown:  # the folders share the user's own settings
                 server.state.log(f"settings: {warning}")
                 server.ui.say(f"Fuselight: {warning}.", error=False)
-            told.add(warning)
+            shown.add(warning)
         await _apply(server, folder, settings)
     if any(_bounds(folder.settings) != bounds[folder.path] for folder in folders):
         server.analysis.outcomes.rederive()

@@ -28,7 +28,6 @@ def initialize(server: Server, params: types.InitializeParams) -> None:
     options = params.initialization_options if isinstance(params.initialization_options, dict) else {}
     state = server.state
     state.trusted = options.get("trusted") is not False
-    state.storage = options.get("storage")
     state.client_settings = options.get("settings")
     state.client = client_features(params.capabilities, options)
     server.encoding = ServerCapabilitiesBuilder.choose_position_encoding(params.capabilities)

@@ -39,7 +39,6 @@ class LspUi:
         self.benches = BenchNotifications()
         self._statuses: dict[str | None, dict[str, Any]] = {}
         self._lens_timer: asyncio.TimerHandle | None = None
-        self._lens_runs: frozenset[object] = frozenset()
         self._status_due = False
 
     def findings_changed(self, paths: Iterable[str]) -> None:

@@ -133,7 +133,9 @@ def _next_step(context: Context, code: str, failure: Failure) -> str:
     if code == "FL401" and _NEEDS_GRADIENTS in failure.message and _without_gradients(context, failure):
         return _ASK_FOR_GRADIENTS
     if code == "FL405":
-        return _NEXT[code]  # each face has a name of its own for the limit, and the worker knows of none
+        return _NEXT[
+            code
+        ]  # the editor and the terminal name the limit differently, and the worker knows of none
     return plain(failure.next_step) or _NEXT[code]
 
 

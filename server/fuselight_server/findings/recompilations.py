@@ -46,10 +46,10 @@ _MOST_CAUSES = 3
 def recompilation_findings(context: Context) -> Iterator[Finding]:
     """The findings of the report's recompilations."""
     groups: dict[tuple[object, ...], list[Root]] = {}
-    told = (
+    worded = (
         in_the_users_words(context, one) for one in context.report.recompiles if one.compile_id is not None
     )
-    for root in roots(context, told):
+    for root in roots(context, worded):
         home, failure = birthplace(context, root.recompile)
         what = (failure.source, cause_of(failure)) if failure else ("", GuardCause.OTHER)
         groups.setdefault((home.path, home.line, home.column, *what), []).append(root)
@@ -68,7 +68,7 @@ def difference_of(one: Recompile) -> str:
 def birthplace(context: Context, one: Recompile) -> tuple[Location, GuardFailure | None]:
     """Where in the workspace the failing guard was born, and the guard.
 
-    Without such a place: the break that the part lies behind, the `def` line, the caller, the target.
+    Without such a place: the break before the part, the `def` line, the caller, the target.
     """
     failures = nearest(one)
     # A setting of torch that changed fails the guards of tensors with it: those are its consequences.
@@ -177,7 +177,7 @@ def _is_expected(root: Root) -> bool:
 
 
 def _parts(context: Context, group: list[Root]) -> Iterator[str]:
-    """The parts behind breaks that had to follow."""
+    """The parts after breaks that had to follow."""
     lines = sorted(
         {line for root in group for part in root.parts if (line := resumed_at(context, part)) is not None}
     )

@@ -60,7 +60,7 @@ def nearest(one: Recompile) -> tuple[GuardFailure, ...]:
 
 
 def resumed_at(context: Context, one: Recompile) -> int | None:
-    """The line behind whose break the compiled part lies; None for a function from its start."""
+    """The line of the break before the compiled part; None for a function from its start."""
     known = {item.id: item.frame for item in context.report.compiles}
     ids = (one.compile_id, *(entry.compile_id for entry in one.entries))
     frame = next((known[name] for name in ids if name in known), None)
@@ -69,7 +69,7 @@ def resumed_at(context: Context, one: Recompile) -> int | None:
 
 
 def break_at(context: Context, one: Recompile, line: int) -> Location:
-    """Where the break is that the part lies behind: its exact place where the report holds it."""
+    """Where the break before the part is: its exact place where the report holds it."""
     broke = _break(context, one.location, line)
     return broke.stack[0] if broke else Location(one.location.path, line, function=one.location.function)
 
@@ -122,11 +122,11 @@ def roots(context: Context, recompiles: Iterator[Recompile]) -> list[Root]:
     return out
 
 
-def _former(told: list[Root], one: Recompile) -> Root | None:
+def _former(earlier: list[Root], one: Recompile) -> Root | None:
     """The first recompilation of the same function in the same call; without calls, the last of the function."""
     same = [
         root
-        for root in told
+        for root in earlier
         if root.recompile.call == one.call
         and root.recompile.function == one.function
         and root.recompile.location == one.location

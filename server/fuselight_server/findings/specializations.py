@@ -1,7 +1,7 @@
 """FL301 and FL302: a size or a number that was to stay symbolic and was fixed to one value.
 
 Invariant: one finding for each line and source, with all the values; without a line it stands on the target. A size
-of 0 or 1 is torch's own rule: told with the recompilation where there is one, and never a warning.
+of 0 or 1 is torch's own rule: reported with the recompilation where there is one, and never a warning.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def what_holds_it(context: Context, one: Recompile, failure: GuardFailure) -> tu
     named = found is not None and (found["name"] or "").isidentifier()
     if symbols or not named or _compile(context, one) is None:
         return ()
-    # Torch makes a size that varied dynamic by itself, unless it is told not to.
+    # Torch makes a size that varied dynamic by itself, unless a setting forbids it.
     if _SETTING in context.report.environment.config:
         return (f"Set torch._dynamo.config.{_SETTING} back to True: torch then makes a varying size dynamic",)
     return (

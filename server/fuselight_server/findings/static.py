@@ -40,11 +40,11 @@ def static_findings(
     """
     out = [_directive_finding(problem) for problem in reading.directive_problems]
     # Of two definitions of one name, in the branches of an `if`, one alone is there when the file has been imported.
-    told = {target.name for target in reading.targets if target.directives}
-    # What objects of a module hold is called by the module, which is run for it and tells of missing inputs.
+    covered = {target.name for target in reading.targets if target.directives}
+    # What objects of a module hold is called by the module, which is run for it and reports missing inputs.
     modules = {target.name for target in reading.targets if target.kind == "module"}
-    told |= {target.name for target in reading.targets if target.attribute_of in modules}
-    told |= {target.name for target in reading.targets if target.maker in told}
+    covered |= {target.name for target in reading.targets if target.attribute_of in modules}
+    covered |= {target.name for target in reading.targets if target.maker in covered}
     broken = {problem.span.line for problem in reading.directive_problems}
     most = None if hints is None else len(out) + hints
     for target in reading.targets:
@@ -53,14 +53,14 @@ def static_findings(
         given = reading.main_line is not None or (reading.provider is not None and target.maker is None)
         if (
             not target.compiled
-            or target.name in told
+            or target.name in covered
             or target.name in answered
             or given
             or reading.serving(target) is not None
             or _has_directive_above(target.def_line, broken)
         ):
             continue
-        told.add(target.name)
+        covered.add(target.name)
         out.append(_made_inside(reading, target, target.maker) if target.maker else _without_inputs(target))
     return tuple(out)
 

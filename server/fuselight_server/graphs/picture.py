@@ -255,7 +255,7 @@ class _PictureMaker:
         """Box of a break, by its frame, place and code."""
         self.roots: dict[tuple[str, int], str] = {}
         """The newest break whose root frame broke on this line, frames that were skipped for it aside."""
-        self.behind: list[tuple[Location, Location, str]] = []
+        self.broken_lines: list[tuple[Location, Location, str]] = []
         """Of each break: the `def` line of its root frame, the line that broke in it, its box."""
         self.eager: list[tuple[Location, str]] = []
         """Frames that run in eager: `def` line and box."""
@@ -364,7 +364,7 @@ class _PictureMaker:
 
     def break_before(self, function: Location, line: int) -> str | None:
         """Return the newest break in a function that ends on the line where a part of it takes over."""
-        for start, root, box in reversed(self.behind):
+        for start, root, box in reversed(self.broken_lines):
             if _same_line(start, function) and root.line <= line <= (root.end_line or root.line):
                 return box
         return None
@@ -398,7 +398,7 @@ class _PictureMaker:
             root = one.stack[0]
             self.roots[root.path, root.line] = box
             if frame is not None:
-                self.behind.append((self.report.frames[frame].location, root, box))
+                self.broken_lines.append((self.report.frames[frame].location, root, box))
 
     def break_box(self, one: Break, code: str, owner: str) -> str:
         home = self.context.innermost_user_frame(one.stack, one.above) or (

@@ -144,7 +144,7 @@ def compiled(
 
 
 def _source_links(origins: tuple[int, ...], *, after: int, shift: int) -> Iterator[SourceLink]:
-    """Make one link for each stretch of lines behind line `after` that come from the same line of the source."""
+    """Make one link for each stretch of lines after line `after` that come from the same line of the source."""
     numbered = enumerate(origins, after + 1)
     for origin, stretch in itertools.groupby(numbered, key=lambda item: item[1]):
         lines = [number for number, _ in stretch]

@@ -79,8 +79,8 @@ def why(report: Report, first: SourceLine, second: SourceLine) -> Fusion:
     if shared:
         return Fusion("fused", kernels=tuple(shared))
     if reasons:
-        told = tuple((plain(reason), reason, count) for reason, count in reasons.most_common())
-        return Fusion("refused", reasons=told)
+        words = tuple((plain(reason), reason, count) for reason, count in reasons.most_common())
+        return Fusion("refused", reasons=words)
     if without := tuple(place for place, found in graphs.items() if not found):
         return Fusion("no kernel", without=without)
     return Fusion("not considered" if graphs[first] & graphs[second] else "apart")
@@ -107,8 +107,8 @@ def sentence(found: Fusion, first: SourceLine, second: SourceLine) -> str:
     if found.verdict == "fused":
         return f"{lines} are fused in {', '.join(found.kernels)}."
     if found.verdict == "refused":
-        told = "; ".join(dict.fromkeys(words for words, _, _ in found.reasons))
-        return f"{lines} are not fused: {told}."
+        words = "; ".join(dict.fromkeys(words for words, _, _ in found.reasons))
+        return f"{lines} are not fused: {words}."
     if found.verdict == "apart":
         return f"{lines} are in different graphs: what lies between them, as a graph break, keeps them apart."
     if found.verdict == "no kernel":

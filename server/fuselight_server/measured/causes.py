@@ -1,6 +1,6 @@
 """What a compiled call's time goes into that could be won, each as a sentence with its line: shares of its profile.
 
-Invariant: a share is of the wall time of the profiled call and was measured; what is below `SHARE` is not told. Kernels
+Invariant: a share is of the wall time of the profiled call and was measured; what is below `SHARE` is left out. Kernels
 are called slower than eager's only where the quartiles of both do not meet.
 """
 
@@ -118,7 +118,7 @@ def _recompilations(report: Report, one: MeasuredConfiguration) -> Iterator[Stat
 def _gaps(report: Report, one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
     roots = report.roots
 
-    def told(cause: Cause, text: str, *kinds: GapKind) -> Iterator[Statement]:
+    def share_of(cause: Cause, text: str, *kinds: GapKind) -> Iterator[Statement]:
         us = of_kind(profile, *kinds)
         if us < SHARE * profile.wall_us:
             return
@@ -130,15 +130,15 @@ def _gaps(report: Report, one: MeasuredConfiguration, profile: Profile) -> Itera
         share = format_percent(us / profile.wall_us)
         yield Statement(cause, f"{share} of a call is {text}{call}: {format_time(us)}", place)
 
-    yield from told(Cause.GUARDS, "checking guards", GapKind.GUARDS)
+    yield from share_of(Cause.GUARDS, "checking guards", GapKind.GUARDS)
     yield from _launches(one, profile)
     if is_foreign(one):
-        yield from told(Cause.HOST, f"calls of {FOREIGN}", GapKind.EAGER)
+        yield from share_of(Cause.HOST, f"calls of {FOREIGN}", GapKind.EAGER)
     else:
-        yield from told(Cause.BREAKS, "calls that were not compiled", GapKind.EAGER)
-    yield from told(Cause.WAITING, "waiting for the device", GapKind.SYNC)
-    yield from told(Cause.COPIES, "copies between host and device", GapKind.COPY)
-    yield from told(Cause.HOST, "Python and other work on the host", GapKind.HOST)
+        yield from share_of(Cause.BREAKS, "calls that were not compiled", GapKind.EAGER)
+    yield from share_of(Cause.WAITING, "waiting for the device", GapKind.SYNC)
+    yield from share_of(Cause.COPIES, "copies between host and device", GapKind.COPY)
+    yield from share_of(Cause.HOST, "Python and other work on the host", GapKind.HOST)
 
 
 def _launches(one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:

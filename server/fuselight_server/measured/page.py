@@ -403,8 +403,8 @@ def notes(report: Report, measured: Measured) -> list[str]:
         "each call got copies of its inputs, as the target changes them": measured.fresh_inputs,
         "eager is nondeterministic: its results differ from run to run": measured.random is True,
     }
-    told = [text for text, is_so in said.items() if is_so]
-    return [*told, *_profiled_otherwise(measured), *measured.machine.notes, *_lost(report)]
+    true = [text for text, is_so in said.items() if is_so]
+    return [*true, *_profiled_otherwise(measured), *measured.machine.notes, *_lost(report)]
 
 
 def _profiled_otherwise(measured: Measured) -> Iterator[str]:

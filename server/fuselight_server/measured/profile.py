@@ -128,11 +128,6 @@ def main_place(launch: MeasuredLaunch, kernel: Kernel | None, roots: Sequence[st
     return lines[0][1] if lines else None
 
 
-def exact(us: float) -> Fraction:
-    """Return a time as it is counted."""
-    return Fraction(_ticks(us), _TICKS)
-
-
 def _ticks(us: float) -> int:
     """Count a time in whole ticks, which add up exactly; what is no number counts as none."""
     return round(us * _TICKS) if math.isfinite(us) else 0
@@ -188,7 +183,6 @@ def _times(launch: MeasuredLaunch, kernel: Kernel | None) -> float | None:
     return max(launch.count, 1.0)
 
 
-UNKNOWN = "unknown"
 _NEGLIGIBLE = 0.001
 """Of the wall time: what is less is rounding."""
 
@@ -234,7 +228,7 @@ def parts(profile: Profile, roots: Sequence[str], *, foreign: bool = False) -> t
     found = [*_kernels(profile, foreign=foreign), *_gaps(profile.gaps, roots, foreign=foreign)]
     rest = profile.wall_us - sum(part.us for part in found)
     if rest > _NEGLIGIBLE * profile.wall_us:
-        found.append(Part(UNKNOWN, "unattributed", rest))
+        found.append(Part("unknown", "unattributed", rest))
     return tuple(found)
 
 

@@ -119,7 +119,7 @@ def speedup(measured: Measured, one: MeasuredConfiguration) -> float | None:
 def shown_of(measured: Measured) -> MeasuredConfiguration | None:
     """Return the row whose profile stands on the lines: as the source compiles it, else `default`, else the first.
 
-    One whose results are wrong stands behind all others: what it takes is no time of the same function.
+    One whose results are wrong comes after all others: what it takes is no time of the same function.
     """
     rows = [one for one in compiled_of(measured) if one.profile is not None]
     right = [one for one in rows if one.accuracy is None or one.accuracy.passed is not False]

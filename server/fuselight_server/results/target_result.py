@@ -6,6 +6,7 @@ data, was canceled or is still going on, the last complete result of the target 
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
@@ -31,7 +32,7 @@ ENDED_EARLY = "partial: ended early"
 
 
 @dataclass
-class TargetResult:
+class TargetResult(abc.ABC):
     """What the newest run of a target found. Each tier adds its data in a subclass."""
 
     MOST: ClassVar[int]
@@ -63,9 +64,9 @@ class TargetResult:
     """How many edits have moved lines."""
 
     @property
+    @abc.abstractmethod
     def has_data(self) -> bool:
         """Whether the run got far enough to say anything about the code."""
-        raise NotImplementedError
 
     @property
     def shown(self: R) -> R:  # noqa: PYI019 - typing.Self needs Python 3.11
@@ -144,7 +145,7 @@ class TargetResult:
         self.moves += 1
         self._moved()
 
-    def _moved(self) -> None:
+    def _moved(self) -> None:  # noqa: B027 - a tier without lines has nothing to drop
         """Drop what was computed from where lines are."""
 
 

@@ -13,13 +13,12 @@ import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from fuselight.codec import encode
 from fuselight.protocol import Answer, GenerateRequest, Progress, Refused, RunRequest
 from fuselight.report import VARIABLES, data_key
 from fuselight.version import code_key
-from fuselight_server.runs.queue import Runner
 from fuselight_server.runs.stored_captures import stored_captures
 from fuselight_server.runs.stored_reports import UNREADABLE, StoredReports
 from fuselight_server.store import Store
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fuselight.report import Report, Versions
+    from fuselight_server.runs.queue import OwnedWorker
 
 
 _KEPT = 64
@@ -119,19 +119,10 @@ def keep(store: Store, request: RunRequest, report: Report) -> str | None:
     return cache_of(store).keep(request, report)
 
 
-class WorkerHello(Runner, Protocol):
-    """A worker that says hello."""
-
-    @property
-    def hello(self) -> Any:
-        """What it said first; None before."""
-        ...
-
-
 class CachedRunner:
     """A worker and the cache before it."""
 
-    def __init__(self, worker: WorkerHello, log: Callable[[str], None]) -> None:
+    def __init__(self, worker: OwnedWorker, log: Callable[[str], None]) -> None:
         """Run in `worker` what is not kept."""
         self._worker = worker
         self._log = log

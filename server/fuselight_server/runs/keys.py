@@ -45,5 +45,5 @@ class WorkerKey:
     args: tuple[str, ...]
     folder: str
     environment: tuple[tuple[str, str], ...] = ()
-    measures: bool = False
+    for_benchmarks: bool = False
     """Whether benchmarks run in it: they take minutes, and what a save finds does not wait for them."""

@@ -89,14 +89,14 @@ def _callable_targets(reading: Reading, options: RunOptions) -> tuple[StaticTarg
     """What is compiled or has directives, each once; for what only an object of a class has, that class.
 
     A name may be defined twice, in the branches of an `if`: the file has one of the two once it is imported, so that a
-    definition without directives tells nothing that another of its name does not.
+    definition without directives adds nothing to another of its name.
     """
     wanted = [_called_for(reading, one, options) for one in reading.targets if one.compiled or one.directives]
-    told = {one.name for one in wanted if one.directives}
+    directed = {one.name for one in wanted if one.directives}
     first = {one.name: one for one in reversed(wanted)}
     return tuple(
         dict.fromkeys(
-            one for one in wanted if one.directives or (one.name not in told and one is first[one.name])
+            one for one in wanted if one.directives or (one.name not in directed and one is first[one.name])
         )
     )
 

@@ -31,9 +31,9 @@ _REST = 9
 class PartialReports:
     """Those of one run."""
 
-    def __init__(self, take_in: Callable[[Report], Awaitable[None]], log: Callable[[str], None]) -> None:
-        """Hand reports to `take_in`; what it raises costs that report and is logged."""
-        self._take_in = take_in
+    def __init__(self, accept: Callable[[Report], Awaitable[None]], log: Callable[[str], None]) -> None:
+        """Hand reports to `accept`; what it raises costs that report and is logged."""
+        self._accept = accept
         self._log = log
         self._next: Report | None = None
         self._task: asyncio.Task[None] | None = None
@@ -57,7 +57,7 @@ class PartialReports:
             report, self._next, start = self._next, None, time.monotonic()
             self.began = True
             try:
-                await self._take_in(report)
+                await self._accept(report)
             except Exception:  # noqa: BLE001 - any defect of ours; the run goes on, and its end is shown
                 self._log(f"the partial results of a run could not be shown:\n{traceback.format_exc()}")
             await asyncio.sleep(_REST * (time.monotonic() - start))
@@ -236,7 +236,7 @@ class Runs:
         while (job := self.queue.start(lane)) is not None:
             try:
                 await self._run(job)
-            except Exception as error:  # noqa: BLE001 - any defect of ours; the jobs behind this one go on
+            except Exception as error:  # noqa: BLE001 - any defect of ours; the later jobs go on
                 name = f"run {job.generation} of {job.key.words}"
                 self._log(f"{name} failed:\n{traceback.format_exc()}")
                 self._tell(
@@ -308,7 +308,7 @@ def _refused(request: RunRequest, error: BaseException) -> Refused:
     failure = Failure(
         culprit=Culprit.FUSELIGHT,
         kind="internal",
-        message=f"Fuselight failed in a run: {error or type(error).__name__}",
+        message=str(error) or type(error).__name__,
         next_step="See Fuselight's log, and run again.",
         exception=type(error).__name__,
         traceback="".join(traceback.format_exception(error)),

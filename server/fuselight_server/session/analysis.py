@@ -65,14 +65,14 @@ class Analysis:
     def __init__(
         self,
         state: State,
-        face: Ui,
+        ui: Ui,
         *,
         make_worker: Callable[[WorkerKey, Settings, Callable[[str], None]], OwnedWorker],
         find_interpreter: Callable[[Folder], ResolvedInterpreter | None],
     ) -> None:
         """Start with no worker: the first run starts one."""
         self._state = state
-        self._face = face
+        self._ui = ui
         self._make_worker = make_worker
         self._find_interpreter = find_interpreter
         self._workers: dict[WorkerKey, OwnedWorker] = {}
@@ -80,14 +80,14 @@ class Analysis:
         """Runs that the interpreter of their folder could not make."""
         self._told_of_triton: set[str] = set()
         """Interpreters for which a message about missing Triton was already shown."""
-        self._pace = RunThrottle(state)
+        self._throttle = RunThrottle(state)
         self._saved_meanwhile: dict[Key, dict[str, bool]] = {}
         """Files that were saved during each run in flight, and whether by the editor itself."""
-        self.consent = Consent(state, face)
+        self.consent = Consent(state, ui)
         self._tasks: set[asyncio.Task[None]] = set()
         self.early = PendingUntilConfigured()
         self._identity = 0
-        self.outcomes = ResultIntake(state, face, generation=lambda: self.runs.generation)
+        self.outcomes = ResultIntake(state, ui, generation=lambda: self.runs.generation)
         self.benches = BenchmarkSession(state, self.outcomes)
         self.stored = StoredResults(state)
         self.runs = Runs(
@@ -95,7 +95,7 @@ class Analysis:
             deliver=self._deliver,
             changed=self._runs_changed,
             log=state.log,
-            tell=lambda text: face.say(text, error=True),
+            tell=lambda text: ui.say(text, error=True),
             partly=self._accept_part,
         )
 
@@ -124,7 +124,7 @@ class Analysis:
         if self._state.folder_of(path).settings.run != "save":
             return
         self._note_save(path, automatic=automatic)
-        if automatic and not self._pace.is_due(path, lambda: self.saved(path, automatic=True)):
+        if automatic and not self._throttle.is_due(path, lambda: self.saved(path, automatic=True)):
             return
         self._run_after_save(
             path, self._planned(path), Trigger("saved", automatic=True, supersede=not automatic)
@@ -140,11 +140,9 @@ class Analysis:
         planned = self._planned(path) if target is None else (Key(path, "" if target == MAIN else target),)
         keys = tuple(dataclasses.replace(key, tier=tier) for key in planned)
         if not self._state.trusted:
-            self._face.say("Fuselight runs no code in a workspace that is not trusted.", error=False)
+            self._ui.say("Fuselight runs no code in a workspace that is not trusted.", error=False)
         elif not keys:
-            self._face.say(
-                "Nothing here is compiled or has inputs: point at a target to run it.", error=False
-            )
+            self._ui.say("Nothing here is compiled or has inputs: point at a target to run it.", error=False)
         else:
             self.consent.reopen(folder, path)
             self._request(keys, Trigger("command", explicit=True, supersede=True), plan)
@@ -207,7 +205,7 @@ class Analysis:
             if folder is None or one.path == folder:
                 one.problem = one.torch = None
         self._run_unrunnable(folder)
-        self._face.runs_changed()
+        self._ui.runs_changed()
 
     def _run_unrunnable(self, folder: str | None) -> None:
         """Drop the failures of an interpreter that could run nothing, and run their targets again."""
@@ -226,7 +224,7 @@ class Analysis:
 
     async def close(self) -> None:
         """Cancel every run and end every worker."""
-        self._pace.close()
+        self._throttle.close()
         await self.runs.close()
         await asyncio.gather(*(worker.close() for worker in self._workers.values()), return_exceptions=True)
         self._workers.clear()
@@ -266,7 +264,7 @@ class Analysis:
         settings = self._state.folder_of(file).settings
         if settings.run != "save" or not keys:
             return
-        self._pace.began(path)
+        self._throttle.began(path)
         tiers = (Tier.CAPTURE, Tier.KERNELS) if settings.kernels.when == "onSave" else (Tier.CAPTURE,)
         name = "" if file == path else f"{os.path.basename(path)} "  # noqa: PTH119 - paths stay text
         self._request(
@@ -298,7 +296,7 @@ class Analysis:
                 (key,),
                 Trigger("saved during the run", automatic=True),
             )
-            if not automatic or self._pace.is_due(path, again):
+            if not automatic or self._throttle.is_due(path, again):
                 again()
 
     def _used_by_last_run(self, path: str) -> list[Key]:
@@ -337,7 +335,7 @@ class Analysis:
         interpreter = self.interpreter(folder)
         if interpreter is None:
             folder.problem = "no Python interpreter was found"
-            self._face.runs_changed()
+            self._ui.runs_changed()
             return
         allowed = self._allowed(folder, keys, trigger, interpreter.executable, plan)
         if not allowed:
@@ -347,12 +345,12 @@ class Analysis:
             args=interpreter.args,
             folder=folder.path,
             environment=tuple(sorted(folder.settings.environment.items())),
-            measures=plan is not None,
+            for_benchmarks=plan is not None,
         )
         generation = self.runs.next_generation()
         for key in allowed:
             if key.tier is Tier.CAPTURE:
-                self._pace.began(key.path)
+                self._throttle.began(key.path)
             make = self._maker(key, folder, generation, plan, automatic=trigger.automatic)
             self.runs.request(Job(key, lane, generation, trigger.cause, make), supersede=trigger.supersede)
 
@@ -440,14 +438,14 @@ class Analysis:
             self._end_idle_workers(lane)
             worker = self._workers[lane] = self._make_worker(lane, settings, self._state.log)
         runner = CachedRunner(worker, self._state.log)
-        return SerializedRunner(runner, self.benches.turn) if lane.measures else runner
+        return SerializedRunner(runner, self.benches.turn) if lane.for_benchmarks else runner
 
     def _end_idle_workers(self, lane: WorkerKey) -> None:
         """End the workers that `lane` replaces, as another interpreter was found, where they have nothing to do."""
         queue = self.runs.queue
         busy = {job.lane for job in (*queue.waiting.values(), *queue.running.values())}
         for one in [one for one in self._workers if one not in busy]:
-            if (one.folder, one.measures) == (lane.folder, lane.measures):
+            if (one.folder, one.for_benchmarks) == (lane.folder, lane.for_benchmarks):
                 self._spawn(self._workers.pop(one).close())
 
     # Answers
@@ -458,7 +456,7 @@ class Analysis:
             key: saved for key, saved in self._saved_meanwhile.items() if key in self.runs.in_flight
         }
         self.benches.watch(self.runs.in_flight)
-        self._face.runs_changed()
+        self._ui.runs_changed()
 
     async def _accept_part(self, job: Job, report: Report | None) -> None:
         intake = self.benches if job.key.tier is Tier.MEASURED else self.outcomes
@@ -487,7 +485,7 @@ class Analysis:
     def _tell(self, text: str) -> None:
         """Say that an interpreter runs nothing; a client that can offer another one says it with the offer."""
         if SELECT_INTERPRETER not in self._state.client.commands:
-            self._face.say(text, error=True)
+            self._ui.say(text, error=True)
 
     async def _offer_triton(self, key: Key, executable: str) -> None:
         """Say once how to install Triton, and generate the kernels again when the user has done that."""
@@ -499,7 +497,7 @@ class Analysis:
             "Kernels are shown without registers, occupancy and assembly, because Triton is not installed. "
             f"Run `{command}`, then press Retry."
         )
-        if await self._face.offer(text, ("Retry",)) == "Retry":
+        if await self._ui.offer(text, ("Retry",)) == "Retry":
             self._told_of_triton.discard(executable)  # the next report shows whether Triton is installed
             self._request((key,), Trigger("command", explicit=True, supersede=True))
 

@@ -1,4 +1,4 @@
-"""Runs of tier measured: what is asked of them, what they find, and what went on beside them.
+"""Runs of tier measured: what is asked of them, what they find, and what ran at the same time.
 
 Invariant: a benchmark supersedes no other run, and only another benchmark waits for it. It has its own worker, so that
 a save shows its findings without delay. A note on the result names the runs that were active during the benchmark.
@@ -86,7 +86,7 @@ class BenchmarkSession:
         self._outcomes = outcomes
         self.turn = asyncio.Lock()
         self._beside: dict[Key, dict[str, None]] = {}
-        """In words, what ran beside each benchmark in flight."""
+        """In words, what ran at the same time as each benchmark in flight."""
         self._texts: dict[Key, dict[str, str]] = {}
         """Of the files that were open when it began: they may be saved with other texts before its end."""
 

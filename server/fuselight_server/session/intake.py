@@ -48,10 +48,10 @@ PROGRAM = "fuselight run"
 class ResultIntake:
     """Makes results of reports."""
 
-    def __init__(self, state: State, face: Ui, *, generation: Callable[[], int]) -> None:
+    def __init__(self, state: State, ui: Ui, *, generation: Callable[[], int]) -> None:
         """Start without results; `generation` returns the generation that a run requested now would have."""
         self._state = state
-        self._face = face
+        self._ui = ui
         self._generation = generation
         self._changes: dict[Key, list[tuple[str, Change | None]]] = {}
         """Edits since each run began; None for a change on the disk of a file that is not open."""
@@ -74,9 +74,9 @@ class ResultIntake:
         self._is_scheduled = False
         changes = self._state.take_changes()
         if changes.findings:
-            self._face.findings_changed(changes.findings)
+            self._ui.findings_changed(changes.findings)
         if changes.results:
-            self._face.results_changed(changes.results)
+            self._ui.results_changed(changes.results)
 
     def begin(self, key: Key) -> None:
         """Collect edits from now on: the run of `key` sees the text of this moment."""

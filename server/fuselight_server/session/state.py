@@ -96,8 +96,29 @@ class ClientFeatures:
     commands: frozenset[str] = frozenset()
 
 
+class ResultsByTier:
+    """What has results, each tier's by itself."""
+
+    results: Results
+
+    @property
+    def captures(self) -> dict[Key, CaptureResult]:
+        """Results of tier capture."""
+        return self.results.of(CaptureResult)
+
+    @property
+    def kernels(self) -> dict[Key, KernelResult]:
+        """Results of tier kernels."""
+        return self.results.of(KernelResult)
+
+    @property
+    def measured(self) -> dict[Key, MeasuredResult]:
+        """Benchmarks."""
+        return self.results.of(MeasuredResult)
+
+
 @dataclass(frozen=True)
-class Snapshot:
+class Snapshot(ResultsByTier):
     """One document and everything that features may say about it."""
 
     document: Document
@@ -121,23 +142,8 @@ class Snapshot:
         """Text of the 1-based line."""
         return self.document.line(number)
 
-    @property
-    def captures(self) -> dict[Key, CaptureResult]:
-        """Results of tier capture."""
-        return self.results.of(CaptureResult)
 
-    @property
-    def kernels(self) -> dict[Key, KernelResult]:
-        """Results of tier kernels."""
-        return self.results.of(KernelResult)
-
-    @property
-    def measured(self) -> dict[Key, MeasuredResult]:
-        """Benchmarks."""
-        return self.results.of(MeasuredResult)
-
-
-class State:
+class State(ResultsByTier):
     """Documents, folders, results and the log."""
 
     def __init__(self) -> None:
@@ -147,7 +153,6 @@ class State:
         self.results = Results()
         self.client = ClientFeatures()
         self.trusted = True
-        self.storage: str | None = None
         self.client_settings: object = None
         """The settings that came with the start, for a client that cannot be asked."""
         self.log_lines: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
@@ -162,21 +167,6 @@ class State:
         """Keep a line for a problem report and show it in the client's log."""
         self.log_lines.append(f"{time.strftime('%H:%M:%S')} {line}")
         self.on_log(line)
-
-    @property
-    def captures(self) -> dict[Key, CaptureResult]:
-        """Results of tier capture."""
-        return self.results.of(CaptureResult)
-
-    @property
-    def kernels(self) -> dict[Key, KernelResult]:
-        """Results of tier kernels."""
-        return self.results.of(KernelResult)
-
-    @property
-    def measured(self) -> dict[Key, MeasuredResult]:
-        """Benchmarks."""
-        return self.results.of(MeasuredResult)
 
     # Changes
 

@@ -45,7 +45,7 @@ class ChunkCache:
     used: dict[tuple[bytes, _State], _State] = field(default_factory=dict)
 
     def after(self, piece: bytes, state: _State) -> _State:
-        """The state behind `piece` when it is entered in `state`."""
+        """The state after `piece` when it is entered in `state`."""
         key = (piece, state)
         found = self.used.get(key) or self.known.get(key) or _lex(piece, state)
         self.used[key] = found

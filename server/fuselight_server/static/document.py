@@ -83,7 +83,7 @@ class SourceDocument:
         replaced = sum(map(len, self._lines[first : last + 1]))
         made = split_lines(before + new + after)
         if last + 1 < len(self._lines) and len(made) > 1 and not made[-1]:
-            made.pop()  # the line behind is there already
+            made.pop()  # the next line is there already
         self._lines[first : last + 1] = made
         self._size += len(before) + len(new) + len(after) - replaced
         self._changed()

@@ -56,8 +56,6 @@ class Definition:
     """All of them by name, the first of a method included; starred ones left out."""
     annotations: tuple[tuple[str, str], ...] = ()
     """Parameters whose annotation is a plain dotted name."""
-    is_async: bool = False
-    is_generator: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +87,6 @@ class Import:
 
     name: str
     full: str
-    module: str
-    """What is imported, as it stands after `import` or `from`."""
     scope: Scope
 
 

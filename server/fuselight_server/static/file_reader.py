@@ -88,7 +88,6 @@ def read_lines(path: str, lines: list[bytes], cache: ReadingCache) -> Reading:
         ignores=comments.ignores,
         directive_problems=tuple(sorted(problems, key=_place)),
         main_line=next((c.line + c.facts.main_row for c in chunks if c.facts.main_row is not None), None),
-        imports=_imports(chunks),
         syntax_error=error,
         broken=tuple(_lines_of(path, chunk) for chunk in chunks if chunk.facts.error) if error else (),
         provider=PROVIDER if provider_line is not None else None,
@@ -220,16 +219,6 @@ def _provider_line(chunks: list[_Chunk]) -> int | None:
             if item.name == PROVIDER and not item.scope and not item.is_class:
                 return chunk.line + item.def_row
     return None
-
-
-def _imports(chunks: list[_Chunk]) -> tuple[str, ...]:
-    modules = (
-        item.module.partition(".")[0]
-        for chunk in chunks
-        for item in chunk.facts.imports
-        if not item.scope and not item.module.startswith(".")
-    )
-    return tuple(dict.fromkeys(modules))
 
 
 def _line(directive: DirectiveLine) -> int:

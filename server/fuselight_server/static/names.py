@@ -51,8 +51,6 @@ class Signature:
 
     parameters: tuple[str, ...]
     """Without `self` for a method."""
-    is_async: bool
-    is_generator: bool
     takes_self: bool
 
 
@@ -355,7 +353,7 @@ def outline(facts: Facts) -> Outline:
     """All of `facts` that `collect` reads: while the outlines of a file stay equal, so do its names."""
     return (
         *((one.name, one.scope, one.is_class, one.decorators, one.bases) for one in facts.definitions),
-        *((one.parameters, one.annotations, one.is_async, one.is_generator) for one in facts.definitions),
+        *((one.parameters, one.annotations) for one in facts.definitions),
         *((one.target, one.scope, one.value) for one in facts.bindings),
         *((one.name, one.full, one.scope) for one in facts.imports),
     )
@@ -406,8 +404,6 @@ def signature(definition: Definition, *, in_class: bool) -> Signature:
     takes_self = in_class and not static and bool(definition.parameters)
     return Signature(
         parameters=definition.parameters[1:] if takes_self else definition.parameters,
-        is_async=definition.is_async,
-        is_generator=definition.is_generator,
         takes_self=takes_self,
     )
 

@@ -36,10 +36,6 @@ class StaticTarget:
     """Names of the parameters of the call (`forward` for a module), self excluded."""
     wraps: str | None = None
     """For a variable: the expression that is compiled, as `Net()`; for `.compile()`: the object's name."""
-    is_async: bool = False
-    is_generator: bool = False
-    reachable: bool = True
-    """Whether importing the file is enough to get at it: not inside a function, nor an attribute of an instance."""
     holds: str | None = None
     """For a variable that holds a module: the name of its class, if that is in the file."""
     attribute_of: str | None = None
@@ -81,8 +77,6 @@ class Reading:
     provider: str | None = None
     provider_line: int | None = None
     main_line: int | None = None
-    imports: tuple[str, ...] = ()
-    """Top-level names of the modules that the file imports."""
     syntax_error: Span | None = None
     """First place that does not parse; targets then come from what does."""
     broken: tuple[Span, ...] = ()

@@ -71,7 +71,7 @@ class _Sizes:
 
 
 def directive_for(target: StaticTarget, chunks: Iterable[str]) -> str:
-    """The text behind `# fuselight: `. `chunks` are the top-level statements of the file."""
+    """The text after `# fuselight: `. `chunks` are the top-level statements of the file."""
     definitions = _definitions(target, chunks)
     sizes = _Sizes({})
     name = target.name.rpartition("<locals>.")[2]

@@ -43,7 +43,6 @@ _QUERY = Query(
     (assignment right: (_)) @binding
     (named_expression) @binding
     (call function: (attribute attribute: (identifier) @method (#eq? @method "compile"))) @compile
-    (yield) @yield
     (block) @block
     """,
 )
@@ -77,7 +76,7 @@ def read_chunk(data: bytes) -> Facts:
         collector.add(kind, node)
     suspect = root.has_error or collector.empty_block
     return Facts(
-        definitions=tuple(collector.definitions()),
+        definitions=tuple(collector.definitions),
         bindings=tuple(collector.bindings),
         compile_calls=tuple(collector.compile_calls),
         imports=tuple(collector.imports),
@@ -127,19 +126,18 @@ class _Collector:
     """Turns nodes, in the order of the source, into facts, knowing which definition each stands in."""
 
     def __init__(self) -> None:
+        self.definitions: list[Definition] = []
         self.bindings: list[Binding] = []
         self.compile_calls: list[CompileExpression] = []
         self.imports: list[Import] = []
         self.empty_block = False
-        self._definitions: list[tuple[Node, Scope]] = []
-        self._generators: set[int] = set()
-        self._open: list[tuple[int, str, int, bool]] = []
-        """End, name, index and whether it is a class, of each definition around the current node."""
+        self._open: list[tuple[int, str]] = []
+        """End and name of each definition around the current node."""
 
     def add(self, kind: str, node: Node) -> None:
         while self._open and self._open[-1][0] <= node.start_byte:
             self._open.pop()
-        scope = tuple(name for _, name, _, _ in self._open)
+        scope = tuple(name for _, name in self._open)
         if kind == "definition":
             self._add_definition(node, scope)
         elif kind == "binding":
@@ -148,23 +146,15 @@ class _Collector:
             self.imports.extend(_imports(node, scope))
         elif kind == "compile":
             self._add_compile(node, scope)
-        elif kind == "yield" and self._open and not self._open[-1][3] and not _in_lambda(node):
-            self._generators.add(self._open[-1][2])
         elif kind == "block" and node.named_child_count == 0:
             self.empty_block = True
-
-    def definitions(self) -> Iterator[Definition]:
-        for index, (node, scope) in enumerate(self._definitions):
-            yield _definition(node, scope, is_generator=index in self._generators)
 
     def _add_definition(self, node: Node, scope: Scope) -> None:
         name = node.child_by_field_name("name")
         if name is None or name.is_missing:
             return
-        self._open.append(
-            (node.end_byte, text_of(name), len(self._definitions), node.type == "class_definition")
-        )
-        self._definitions.append((node, scope))
+        self._open.append((node.end_byte, text_of(name)))
+        self.definitions.append(_definition(node, name, scope))
 
     def _add_binding(self, node: Node, scope: Scope) -> None:
         walrus = node.type == "named_expression"
@@ -201,10 +191,8 @@ class _Collector:
             )
 
 
-def _definition(node: Node, scope: Scope, *, is_generator: bool) -> Definition:
+def _definition(node: Node, name: Node, scope: Scope) -> Definition:
     outer = node.parent if node.parent and node.parent.type == "decorated_definition" else node
-    name = node.child_by_field_name("name")
-    assert name is not None  # noqa: S101 - the collector keeps only definitions that have a name
     decorators = (
         [child.named_child(0) for child in outer.children if child.type == "decorator"]
         if outer is not node
@@ -213,7 +201,6 @@ def _definition(node: Node, scope: Scope, *, is_generator: bool) -> Definition:
     is_class = node.type == "class_definition"
     superclasses = node.child_by_field_name("superclasses") if is_class else None
     parameters, annotations = ([], []) if is_class else _parameters(node.child_by_field_name("parameters"))
-    first = node.child(0)
     return Definition(
         name=text_of(name),
         scope=scope,
@@ -229,8 +216,6 @@ def _definition(node: Node, scope: Scope, *, is_generator: bool) -> Definition:
         else (),
         parameters=tuple(parameters),
         annotations=tuple(annotations),
-        is_async=first is not None and first.type == "async",
-        is_generator=is_generator,
     )
 
 
@@ -255,7 +240,7 @@ def _imports(node: Node, scope: Scope) -> Iterator[Import]:
     origin = node.child_by_field_name("module_name")
     module = flat(origin) if origin else ""
     if any(child.type == "wildcard_import" for child in node.children):
-        yield Import("*", module, module, scope)
+        yield Import("*", module, scope)
     for child in node.children_by_field_name("name"):
         aliased = child.type == "aliased_import"
         imported = child.child_by_field_name("name") if aliased else child
@@ -265,12 +250,12 @@ def _imports(node: Node, scope: Scope) -> Iterator[Import]:
         name = flat(imported)
         if origin:
             full = module + name if module.endswith(".") else f"{module}.{name}"
-            yield Import(text_of(alias) if alias else name, full, module, scope)
+            yield Import(text_of(alias) if alias else name, full, scope)
         elif alias:
-            yield Import(text_of(alias), name, name, scope)
+            yield Import(text_of(alias), name, scope)
         else:
             head = name.partition(".")[0]
-            yield Import(head, head, name, scope)
+            yield Import(head, head, scope)
 
 
 def _comments(data: bytes, root: Node) -> Iterator[Comment]:
@@ -311,15 +296,6 @@ def _takes_torch_keywords(arguments: Node | None) -> bool:
             continue
         return False
     return True
-
-
-def _in_lambda(node: Node) -> bool:
-    parent = node.parent
-    while parent is not None and parent.type not in {"function_definition", "class_definition"}:
-        if parent.type == "lambda":
-            return True
-        parent = parent.parent
-    return False
 
 
 def _error(data: bytes, root: Node) -> Extent | None:

@@ -78,7 +78,6 @@ class _Maker:
             parameters = signature(item, in_class=kind == "method").parameters
         if item.name == PROVIDER and kind == "function":
             return None
-        reachable = self._reachable(item.scope, item.extent)
         target = StaticTarget(
             name=self._name(own),
             kind=kind,
@@ -87,11 +86,10 @@ class _Maker:
             name_span=self._span(item.name_extent),
             def_line=self.line + item.def_row,
             parameters=parameters,
-            is_async=item.is_async,
-            is_generator=item.is_generator,
-            reachable=reachable,
         )
-        listed = reachable and (is_module if item.is_class else kind == "function")
+        listed = self._reachable(item.scope, item.extent) and (
+            is_module if item.is_class else kind == "function"
+        )
         return Candidate(target, listed=compiled or listed)
 
     def binding(self, item: Binding) -> Iterator[Candidate]:
@@ -134,9 +132,6 @@ class _Maker:
             def_line=self.line + name_extent.row,
             parameters=called.parameters if called else (),
             wraps=wraps.text,
-            is_async=called is not None and called.is_async,
-            is_generator=called is not None and called.is_generator,
-            reachable=not of_instance and self._reachable(scope, extent),
             holds=self._name(held) if held else None,
             attribute_of=self._name(owner) if of_instance and owner in self.names.classes else None,
         )
@@ -158,7 +153,7 @@ class _Maker:
         return any(call.owner == "self" and call.scope[: len(own)] == own for call in facts.compile_calls)
 
     def _name(self, path: Scope) -> str:
-        """Python's `__qualname__`: `<locals>` behind every function."""
+        """Python's `__qualname__`: `<locals>` after every function."""
         parts = []
         for end, part in enumerate(path, start=1):
             parts.append(part)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from fuselight_server.finding import Span
 
 Position = tuple[int, int]
@@ -28,7 +26,7 @@ class Change:
     end: Position
     new_end: Position
     start_at_line_end: bool
-    """Whether nothing but the line's end stood behind `start`: the Return key there leaves the line as it was."""
+    """Whether nothing but the line's end followed `start`: the Return key there leaves the line as it was."""
     adds_line_first: bool
     """Whether the new text begins with a line end."""
 
@@ -61,17 +59,6 @@ def moved(span: Span, change: Change) -> Moved | None:
         end_column=None if span.end_column is None else end[1],
     )
     return Moved(place, edited=True)
-
-
-def moved_through(span: Span, changes: Iterable[Change]) -> Moved | None:
-    """`span` after all of `changes`, in order."""
-    edited = False
-    for change in changes:
-        result = moved(span, change)
-        if result is None:
-            return None
-        span, edited = result.span, edited or result.edited
-    return Moved(span, edited)
 
 
 def _opens_below(change: Change) -> bool:

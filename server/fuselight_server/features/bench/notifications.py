@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class BenchNotifications:
-    """Tells the client of benchmarks that began, moved on, ended, or are of another text now: once each."""
+    """Notifies the client of benchmarks that began, moved on, ended, or are of another text now: once each."""
 
     def __init__(self) -> None:
-        """Start with nothing told."""
-        self._told: dict[Key, tuple[object, ...]] = {}
+        """Start with nothing sent."""
+        self._sent: dict[Key, tuple[object, ...]] = {}
 
     def update(self, server: Server) -> frozenset[str]:
         """Send what differs from what was sent last; return the files whose findings of benchmarks may differ, too."""
@@ -38,23 +38,23 @@ class BenchNotifications:
             )
             for key, one in server.state.measured.items()
         }
-        told: dict[Key, tuple[object, ...]] = {}
+        now: dict[Key, tuple[object, ...]] = {}
         asked = server.analysis.consent.asked
         in_flight = [
             key for key in (*runs.in_flight, *runs.queue.waiting, *asked) if key.tier is Tier.MEASURED
         ]
         for key in (*known, *in_flight):
             running = runs.in_flight.get(key)
-            told[key] = (
+            now[key] = (
                 *known.get(key, ()),
                 key in in_flight,
                 key in asked,
                 describe(running) if running else "",
             )
-        changed = [key for key in told.keys() | self._told.keys() if told.get(key) != self._told.get(key)]
+        changed = [key for key in now.keys() | self._sent.keys() if now.get(key) != self._sent.get(key)]
         for key in changed:
             where = {"uri": server.uri_of(key.path), "target": key.name}
             server.protocol.notify(MEASURED_CHANGED, where)
-        self._told = told
+        self._sent = now
         there = [server.state.measured[key] for key in changed if key in server.state.measured]
         return frozenset(path for one in there for path in one.paths())

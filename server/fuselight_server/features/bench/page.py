@@ -199,7 +199,7 @@ async def _drawn(
 ) -> dict[str, Any]:
     """Make a page off the event loop, which only says where lines are now: one of a thousand kernels takes seconds."""
     report, live = found.report, found.live
-    told = live.covered if live is not None else await asyncio.to_thread(_told, report)
+    lines = live.covered if live is not None else await asyncio.to_thread(_places, report)
     compared = (
         await asyncio.to_thread(compare, against, found.run)
         if against is not None and found.run is not None
@@ -207,9 +207,9 @@ async def _drawn(
     )
     paths = {report.target.path}
     if compared is not None:
-        told |= {line.place for line in compared.lines if not line.gone}
+        lines |= {line.place for line in compared.lines if not line.gone}
         paths |= {line.place.path for line in compared.lines}
-    still = _view(server, live, found.run).still(told, paths)
+    still = _view(server, live, found.run).still(lines, paths)
     if live is not None and live.drawn is not None and live.drawn.still.places == still.places:
         drawn = live.drawn
     else:
@@ -221,7 +221,7 @@ async def _drawn(
     return of_body(drawn.body, report, still, around)
 
 
-def _told(report: Report) -> frozenset[SourceLine]:
+def _places(report: Report) -> frozenset[SourceLine]:
     return frozenset(places_of(report))
 
 

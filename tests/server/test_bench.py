@@ -131,6 +131,38 @@ def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path
     assert not page_of(client, uri)["found"]
 
 
+PROGRAM = """\
+import torch
+
+
+@torch.compile
+def f(x):
+    return x.exp() + 1
+
+
+if __name__ == "__main__":
+    f(torch.ones(16, 8))
+"""
+
+
+def test_inputs_of_the_main_block_serve_every_tier(connect: Start, tmp_path: Path) -> None:
+    client = connect(settings=settings(bench=QUICK, run="manual"), confirm="command")
+    client.start(tmp_path, options=CLIENT)
+    uri = client.open(write(tmp_path, PROGRAM))
+    client.command("fuselight.server.run", {"uri": uri, "target": "f"})
+    client.idle(1)
+    assert by_line(client, uri)[4][-1] == "inputs from the __main__ block"
+    client.command("fuselight.server.kernels", {"uri": uri, "target": "f"})
+    client.idle(2)
+    assert any(text.startswith("1 kernel, ") for text in by_line(client, uri)[4]), client.lenses(uri)
+    client.command("fuselight.server.bench", {"uri": uri, "target": "f", "configurations": ["eager"]})
+    client.idle(3, deadline=280)
+    page = page_of(client, uri)
+    assert page["inputs"] == ["f(f32[16, 8])"], page
+    (eager,) = page["configurations"]
+    assert eager["failure"] is None
+
+
 def test_a_cancel_ends_a_benchmark_at_once(connect: Start, tmp_path: Path) -> None:
     client = connect(settings=settings(bench=QUICK))
     client.start(tmp_path, options=CLIENT)

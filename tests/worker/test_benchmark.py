@@ -357,8 +357,23 @@ class Net(torch.nn.Module):
     assert "eager's random numbers" in compiled.why
     assert any(one.what == "gradient of linear.weight" for one in compiled.tensors)
     assert wrong is not None
-    assert wrong.passed is None
-    assert "eager is nondeterministic (dropout)" in wrong.why
+    assert wrong.passed is False, wrong.why
+    assert "the masks of dropout held fixed" in wrong.why
+    assert wrong.first_operator == "torch.sin"
+    assert wrong.first[-1].line == 1 + source.splitlines().index(source.splitlines()[-1])
+
+
+def test_random_numbers_that_are_no_dropout_are_not_compared(live: LiveWorker) -> None:
+    source = (
+        f"import torch\nfrom torch._dynamo import register_backend\n{WRONG}\n"
+        "# fuselight: f(f32[64])\ndef f(x):\n    return torch.sin(x + torch.rand_like(x))\n"
+    )
+    wrong = rows(measure(live, source, "f", configurations=("backend:wrong",), profile=False))[
+        "backend:wrong"
+    ]
+    assert wrong.accuracy is not None
+    assert wrong.accuracy.passed is None
+    assert "eager is nondeterministic (random numbers)" in wrong.accuracy.why
 
 
 def test_nothing_to_compare_says_so(live: LiveWorker) -> None:

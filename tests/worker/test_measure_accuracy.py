@@ -11,8 +11,13 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+import torch._inductor.compile_fx
+from torch.nn import functional
 
+from fuselight.inputs import Options
 from fuselight.measure.accuracy import RANDOM, STATE, reference, results, rules
+from fuselight.measure.accuracy.held_numbers import as_captured, hold_numbers
+from fuselight.measure.accuracy.results import CallResults
 from fuselight.report import Work
 from fuselight.target.calls import Prepared
 from tests.support.compared_calls import TRAINING, builder, eager, judged, returned, verdict
@@ -279,6 +284,42 @@ def test_random_numbers_are_noticed_and_state_is_not_taken_for_them() -> None:
     assert found.passed is None
     assert "call .eval()" in found.why
     assert "set the dropout to 0" in rules.varying(RANDOM, training=True).why
+
+
+class Dropping(torch.nn.Module):
+    """Drops elements out in every way whose numbers can be held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(16, 16), torch.nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = functional.dropout(self.first(x).relu(), 0.25)
+        x = functional.scaled_dot_product_attention(x, x, x, dropout_p=0.3)
+        x = functional.scaled_dot_product_attention(x, x, x, None, 0.3, *[True])
+        return functional.dropout(self.last(x) * 2, p=0.5, inplace=True)
+
+
+def test_numbers_that_are_held_are_the_same_in_eager_and_compiled_code() -> None:
+    def call(backend: Callable[..., Any], seed: int = 0) -> CallResults:
+        def held(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+            hold_numbers(gm)
+            made: Callable[..., Any] = backend(gm, inputs)
+            return made
+
+        torch.compiler.reset()
+        torch.manual_seed(7)
+        module = torch.compile(Dropping(), backend=held)
+        return results.of_call(
+            Prepared(module, (torch.rand(2, 8, 16),), {}, Options(train=True)), module, seed=seed
+        )
+
+    eager, other_seed = call(as_captured), call(as_captured, seed=1)
+    assert any(bool((one.tensor == 0).any()) for one in eager.values if one.name == "output")
+    assert not rules.is_random(eager, other_seed)
+    verdict = rules.judge(call(torch._inductor.compile_fx.compile_fx), eager, None, training=True)
+    assert verdict.passed, verdict.why
+    assert verdict.compared == 5, "the output and four gradients"
 
 
 def test_what_is_kept_between_calls_is_told_from_random_numbers() -> None:

@@ -149,7 +149,7 @@ class MeasureCalls:
                 lambda text: state.tell("measure", f"{self.name}: {text}", None, None),
                 lambda: state.frame_count,
             )
-            check = AccuracyCheck(session, lambda: _results_of(build, compiled, plan.work))
+            check = AccuracyCheck(session, lambda seed: _results_of(build, compiled, plan.work, seed))
             entered.enter_context(unit.mode())
             entered.enter_context(state.recorder.call(0))
             orders.update(
@@ -292,9 +292,10 @@ def _results_of(
     build: Callable[[], Prepared],
     compiled: Callable[[Prepared], Callable[..., Any]],
     work: Work | None,
+    seed: int,
 ) -> CallResults:
     prepared = build()
-    return results.of_call(prepared, compiled(prepared), work)
+    return results.of_call(prepared, compiled(prepared), work, seed=seed)
 
 
 def _results(state: RunState) -> str:

@@ -13,9 +13,11 @@ import torch
 
 from fuselight import torch_api
 from fuselight.measure.accuracy import bisection, results, rules
+from fuselight.measure.accuracy.held_numbers import as_captured, hold_numbers
 from fuselight.measure.accuracy.results import CallResults
 from fuselight.measure.session import ConfigurationSession
 from fuselight.report import Accuracy
+from fuselight.target.tensors import SEED
 
 Judge = Callable[[CallResults], Accuracy]
 
@@ -25,10 +27,12 @@ class AccuracyCheck:
     """Judges the results of one configuration."""
 
     session: ConfigurationSession
-    again: Callable[[], CallResults]
-    """Builds the target again and makes a first call."""
+    again: Callable[[int], CallResults]
+    """Builds the target again and makes a first call with this seed."""
     _judge: Judge | None = field(default=None, init=False)
     """Judge of the last comparison, if the first call was what differed."""
+    _holds: bool = field(default=False, init=False)
+    """Whether that comparison held random numbers fixed."""
 
     def judge(
         self, *, eager: str | None = None, float64: str | None = None, why: str = "", varies: str = ""
@@ -65,24 +69,45 @@ class AccuracyCheck:
     def judge_random(self, *, eager: str | None = None, float64: str | None = None, why: str = "") -> None:
         """Compile again with eager's random numbers and compare the results.
 
-        Nothing is measured afterwards. A failure gives no error values: the numbers may be drawn in another order.
+        Nothing is measured afterwards. Results that differ may come of numbers that were drawn in another order: then
+        eager and compiled code are compared with the same fixed numbers.
         """
         session = self.session
         if eager is None or session.compiled.suspect is None:
             return
-        with torch_api.eager_random_numbers(), session.compiled.replaced_by(_unchanged):
-            torch.compiler.reset()  # otherwise Dynamo reuses the code that draws other numbers
-            try:
-                found = self.again()
-            except Exception:  # noqa: BLE001 - whatever it is, the results stay not compared
-                return
-            finally:
-                torch.compiler.reset()
         training = session.unit.prepared.options.train
         reference = results.load(float64) if float64 else None
-        verdict = rules.judge(found, results.load(eager), reference, training=training, no_float64=why)
-        if verdict.passed:
-            session.judged(rules.with_eagers_numbers(verdict))
+        expected = results.load(eager)
+
+        def is_eager(found: CallResults) -> Accuracy:
+            return rules.judge(found, expected, reference, training=training, no_float64=why)
+
+        try:
+            with torch_api.eager_random_numbers():
+                verdict = is_eager(self._tried(_unchanged))
+            if verdict.passed:
+                session.judged(rules.with_eagers_numbers(verdict))
+            elif is_eager(self._tried(as_captured)).passed:  # the capture is right, and draws as eager does
+                self._judge_held(training=training)
+        except Exception:  # noqa: BLE001 - whatever it is, the results stay not compared
+            return
+        finally:
+            torch.compiler.reset()
+
+    def _judge_held(self, *, training: bool) -> None:
+        """Compare eager and compiled code with fixed masks; nothing is judged where other numbers are drawn, too."""
+        self._holds = True
+        held = [self._tried(as_captured, seed) for seed in (SEED, SEED + 1)]
+        if rules.is_random(*held):
+            return
+
+        def judge(found: CallResults) -> Accuracy:
+            return rules.judge(found, held[0], None, training=training)
+
+        verdict = judge(self._tried(_unchanged))
+        if verdict.passed is False:
+            self._judge = judge
+        self.session.judged(rules.with_held_numbers(verdict))
 
     def search(self, seconds: float) -> None:
         """Search for the first line that differs for up to `seconds`. Nothing is measured afterwards."""
@@ -100,9 +125,15 @@ class AccuracyCheck:
         )
         session.judged(bisection.with_first(verdict, first, generated))
 
-    def _tried(self, backend: Callable[..., Any]) -> CallResults:
-        with self.session.compiled.replaced_by(backend):
-            return self.again()
+    def _tried(self, backend: Callable[..., Any], seed: int = SEED) -> CallResults:
+        def held(gm: Any, inputs: Any, **options: Any) -> Callable[..., Any]:
+            hold_numbers(gm)
+            made: Callable[..., Any] = backend(gm, inputs, **options)
+            return made
+
+        torch.compiler.reset()  # otherwise Dynamo reuses the code of the call before
+        with self.session.compiled.replaced_by(held if self._holds else backend):
+            return self.again(seed)
 
 
 def _unchanged(gm: Any, inputs: Any, *, suspect: Callable[..., Any], **options: Any) -> Callable[..., Any]:

@@ -158,14 +158,25 @@ class Client:
         )
 
     def begin_anew(self) -> None:
-        """Forget what has come, for a server that another test had; no run may be on."""
-        self.request("fuselight/reportTree", {"uri": None})  # what is answered before it has come then
+        """Forget earlier messages, for a server that another test had: its runs end first.
+
+        Closing a file with unsaved text starts a run of the text on disk.
+        """
+        self.until(self._no_run, "the end of an earlier test's runs")
         with self._seen:
-            told = [one["params"] for one in self.messages if one.get("method") == "fuselight/status"]
-            if told:
-                assert told[-1]["state"] != "running", self.transcript()
-                self.before = max(self.before, told[-1]["generation"])
+            states = self._states()
+            if states:
+                self.before = max(self.before, states[-1]["generation"])
             self.messages.clear()
+
+    def _no_run(self) -> bool:
+        self.request("fuselight/reportTree", {"uri": None})  # earlier messages arrive before its answer
+        with self._seen:
+            states = self._states()
+        return not states or states[-1]["state"] != "running"
+
+    def _states(self) -> list[Json]:
+        return [one["params"] for one in self.messages if one.get("method") == "fuselight/status"]
 
     def until(self, happened: Callable[[], bool], what: str, *, deadline: float = DEADLINE) -> None:
         """Ask until it is so; each asking is a round trip to the server."""

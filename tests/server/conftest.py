@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +26,7 @@ def settings(**changes: Any) -> Json:
     return {"resolvedInterpreter": interpreter(), **changes}
 
 
+_NUMBERS = itertools.count()
 SHARED = settings(device="h200")
 """Of the server that tests share."""
 
@@ -57,12 +60,18 @@ def client(one_server: tuple[Client, Path]) -> Iterator[Client]:
 
 
 @pytest.fixture
-def folder(one_server: tuple[Client, Path]) -> Path:
-    """A project of the test's own in the workspace of the shared server."""
-    made = one_server[1] / f"{len(list(one_server[1].iterdir()))}"
+def folder(one_server: tuple[Client, Path], client: Client) -> Iterator[Path]:
+    """A project of the test's own in the workspace of the shared server, deleted when the test ends.
+
+    A save elsewhere in the workspace runs a target again whose import failed.
+    """
+    made = one_server[1] / f"project{next(_NUMBERS)}"
     made.mkdir()
     (made / "pyproject.toml").touch()
-    return made
+    yield made
+    shutil.rmtree(made)
+    deleted = {"uri": made.as_uri(), "type": 3}
+    client.notify("workspace/didChangeWatchedFiles", {"changes": [deleted]})
 
 
 @pytest.fixture

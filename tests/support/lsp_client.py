@@ -5,6 +5,7 @@ Invariant: every message of the server is kept in order, so that a failed wait c
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -344,7 +345,10 @@ class Client:
         elif message["method"] == "window/showMessageRequest":
             title = {"run": "Run", "never": "Not in This Folder"}.get(self.confirm)
             result = {"title": title} if title else None
-        self.send({"id": message["id"], "result": result})
+        with contextlib.suppress(
+            BrokenPipeError
+        ):  # a server that has exited may leave a last request unanswered
+            self.send({"id": message["id"], "result": result})
 
     def _read_stderr(self) -> None:
         assert self.process.stderr is not None

@@ -17,6 +17,7 @@ from fuselight import configurations, report
 from fuselight.measure import steady_state
 from fuselight.measure.machine import nvidia_smi
 from fuselight.protocol import MeasurePlan
+from fuselight.version import TESTED_TORCH, list_tested_torch
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -30,6 +31,18 @@ def _script(name: str) -> ModuleType:
     sys.modules[name] = module  # dataclasses look themselves up there
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_tested_torch_releases_are_stated_everywhere_and_recorded() -> None:
+    for page in (
+        ROOT / "README.md",
+        ROOT / "docs" / "doctor.md",
+        ROOT / "compiler/fuselight/torch_api/__init__.py",
+    ):
+        text = re.sub(r"\s+", " ", page.read_text(encoding="utf-8"))
+        assert list_tested_torch() in text, page
+    recordings = {path.name for path in (ROOT / "tests" / "recordings").glob("torch-*")}
+    assert recordings == {f"torch-{major}.{minor}" for major, minor in TESTED_TORCH}
 
 
 def test_the_report_page_is_the_module() -> None:

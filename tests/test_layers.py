@@ -110,6 +110,7 @@ ROOMS = (
             "fuselight.environment",
             "fuselight.torch_api",
             "fuselight.triton_api",
+            "fuselight.version",
         ),
         ("torch",),
     ),

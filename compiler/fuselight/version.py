@@ -1,6 +1,6 @@
-"""Fuselight's version, which package.json states, and a hash of the source that is running.
+"""Fuselight's version, which package.json states, a hash of the source that is running, and the tested torch releases.
 
-Invariant: no second file states the version. A checkout and the extension read package.json; an installed wheel reads
+Invariant: no second file states any of them. A checkout and the extension read package.json; an installed wheel reads
 its metadata.
 """
 
@@ -10,7 +10,40 @@ import functools
 import hashlib
 import importlib.metadata
 import json
+import re
 from pathlib import Path
+
+OLDEST_TORCH = (2, 6)
+"""The oldest release of torch that works at all."""
+TESTED_TORCH = ((2, 11), (2, 13), (2, 14))
+"""The releases of torch that the tests run on."""
+_STABLE = re.compile(r"[\d.]+(?:\.post\d+)?(?:\+.*)?")
+
+
+def release(version: str) -> tuple[int, ...]:
+    """`2.13.0+cpu` as (2, 13); empty if it is no version."""
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else ()
+
+
+def list_tested_torch() -> str:
+    """`2.11, 2.13 and 2.14`."""
+    *first, last = (".".join(map(str, one)) for one in TESTED_TORCH)
+    return f"{', '.join(first)} and {last}"
+
+
+def untested_torch(version: str) -> str | None:
+    """Say that the tests do not run on this torch; None if they do, or if nothing works with it."""
+    number = release(version)
+    if number < OLDEST_TORCH or (number in TESTED_TORCH and _STABLE.fullmatch(version)):
+        return None
+    order = "not one of"
+    if not min(TESTED_TORCH) <= number <= max(TESTED_TORCH):
+        order = "newer than" if number > max(TESTED_TORCH) else "older than"
+    return (
+        f"torch {version.partition('+')[0]} is {order} the versions Fuselight was tested with ({list_tested_torch()}). "
+        "Graphs and kernels may be incomplete."
+    )
 
 
 @functools.cache

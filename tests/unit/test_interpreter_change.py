@@ -12,10 +12,11 @@ import pytest
 
 from fuselight.protocol import Answer, Hello, Refused, RunRequest
 from fuselight.report import Culprit, Failure, Report, Tier
+from fuselight.version import untested_torch
 from fuselight_server.runs.keys import Key
 from fuselight_server.worker_client.client import Worker
 from fuselight_server.worker_client.process import Interpreter
-from tests.support.reports import VERSIONS
+from tests.support.reports import VERSIONS, report
 from tests.unit.test_consent import DIRECTIVE, PATH, ConsentSession
 from tests.unit.test_kernel_results import generated
 
@@ -107,6 +108,25 @@ async def test_a_missing_triton_is_reported_once_with_the_command_and_retry() ->
     answers.put_nowait("Retry")
     await session.settle()
     assert [request.tier for request in session.worker.requests] == [Tier.KERNELS] * 3
+
+
+@pytest.mark.asyncio
+async def test_an_untested_torch_is_reported_once_and_its_runs_go_on() -> None:
+    session = ConsentSession(DIRECTIVE, consent="run")
+    said: list[str] = []
+
+    async def capture(
+        request: RunRequest, _progress: Callable[..., None], _partial: Callable[..., None]
+    ) -> Answer:
+        return Answer(request.id, report(versions=replace(VERSIONS, torch="2.16.0+cpu")))
+
+    session.worker.run = capture  # type: ignore[method-assign]
+    session.ui.say = lambda text, *, error: said.append(f"{error}: {text}")  # type: ignore[method-assign]
+    for _ in range(2):
+        session.analysis.command(PATH, "f", Tier.CAPTURE)
+        await session.settle()
+    assert said == [f"False: {untested_torch('2.16.0')}"]
+    assert session.state.results[Key(PATH, "f")].report.failures == ()
 
 
 @pytest.mark.asyncio

@@ -10,11 +10,9 @@ import sys
 from typing import Any
 
 from fuselight.doctor.check import Check, Status
-from fuselight.doctor.numbers import release, span_of
 from fuselight.environment import versions
+from fuselight.version import OLDEST_TORCH, release, untested_torch
 
-OLDEST_TORCH, TESTED_TORCH = (2, 6), ((2, 11), (2, 13), (2, 14))
-"""The oldest release that works at all, and those with which the tests run."""
 TESTED_PYTHON = ((3, 10), (3, 14))
 _COMPILES = "it is what compiles"
 
@@ -33,7 +31,8 @@ def python() -> Check:
             meaning,
             "torch.compile needs CPython: use one that has torch",
         )
-    if TESTED_PYTHON[0] <= here <= TESTED_PYTHON[1]:
+    oldest, newest = TESTED_PYTHON
+    if oldest <= here <= newest:
         return Check("python", "Python", Status.OK, found, meaning)
     return Check(
         "python",
@@ -41,7 +40,8 @@ def python() -> Check:
         Status.WARNING,
         found,
         meaning,
-        f"Fuselight is tested with Python {span_of(TESTED_PYTHON)}: what it reports here may lack columns",
+        f"Fuselight is tested with Python {oldest[0]}.{oldest[1]} to {newest[0]}.{newest[1]}: "
+        "what it reports here may lack columns",
     )
 
 
@@ -82,10 +82,9 @@ def _this_torch(torch: Any) -> Check:
     if number < OLDEST_TORCH:
         fix = f"Fuselight needs torch {'.'.join(map(str, OLDEST_TORCH))} or newer: pip install -U torch"
         return Check("torch", "torch", Status.FAILED, found, meaning, fix)
-    if number not in TESTED_TORCH or ".dev" in version:
-        tested = ", ".join(".".join(map(str, one)) for one in TESTED_TORCH)
-        fix = f"Fuselight is tested with torch {tested}. With another torch, a report lists what it lacks"
-        return Check("torch", "torch", Status.WARNING, found, meaning, fix)
+    untested = untested_torch(version)
+    if untested is not None:
+        return Check("torch", "torch", Status.WARNING, found, meaning, untested)
     return Check("torch", "torch", Status.OK, found, meaning)
 
 

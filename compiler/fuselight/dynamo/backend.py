@@ -38,6 +38,8 @@ class CompileCalls:
     """Every `torch.compile` that was made inside `capture_only`, in order."""
 
     calls: list[CompileCall] = field(default_factory=list)
+    precompiled: list[Location] = field(default_factory=list)
+    """The lines that call torch.compiler.precompile, which captures without TorchDynamo."""
 
 
 def capture_backend(
@@ -53,8 +55,13 @@ def capture_backend(
 def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[CompileCalls]:
     """Inside, every torch.compile uses `backend`, whatever backend, mode and options it was given."""
     made = CompileCalls()
+
+    def heard() -> None:
+        made.precompiled.extend(stacks.calling_frames(limit=1))
+
     optimize = functools.partial(_optimize, backend)
-    with torch_api.replaced_compile(functools.partial(_compile, made, backend), optimize):
+    compile_ = functools.partial(_compile, made, backend)
+    with torch_api.replaced_compile(compile_, optimize), torch_api.heard_precompile(heard):
         yield made
 
 

@@ -156,6 +156,8 @@ _CLEAR_BY_TYPE = (
 
 
 def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
+    if isinstance(exc, torch_api.UnknownArgumentError):
+        return _Verdict(Culprit.USER, "exception", exc.next_step)
     for kind, verdict in _BY_TYPE:
         if isinstance(exc, kind):
             return verdict

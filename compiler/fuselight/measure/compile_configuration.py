@@ -152,6 +152,8 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
     else:
         if configuration.dynamic is not None:
             kept["dynamic"] = configuration.dynamic
+            for name in torch_api.SHAPES:  # torch takes either, never both
+                kept.pop(name, None)
         kept["fullgraph"] = bool(kept.get("fullgraph")) or configuration.fullgraph
     options.pop(_GUARDS, None)
     for_torch = (

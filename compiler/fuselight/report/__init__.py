@@ -177,7 +177,8 @@ class Environment:
     """TORCH_*, TORCHINDUCTOR_*, TORCHDYNAMO_*, TRITON_*, CUDA_VISIBLE_DEVICES, PYTORCH_* in the worker's
     environment."""
     config: dict[str, str] = field(default_factory=dict)
-    """Dynamo settings that differed from torch's default when the run ended: name to repr."""
+    """Settings of `torch._dynamo.config`, and of `torch.compiler.config` as `compiler.NAME`, that differed from torch's
+    default when the run ended: name to repr."""
 
 
 class Rung(str, enum.Enum):

@@ -102,6 +102,10 @@ def asked_notes(asked: CompileCalls, roots: Sequence[str]) -> tuple[Note, ...]:
         if words and place is not None and is_user_file(place.path, roots):
             text = f"torch.compile asks for {' and '.join(words)}: captured without it, as no kernels are made here"
             notes.append(Note("compile_options", text, place))
+    text = "torch.compiler.precompile captures without TorchDynamo: its graph and kernels are not shown"
+    notes += [
+        Note("precompile", text, place) for place in asked.precompiled if is_user_file(place.path, roots)
+    ]
     return tuple(dict.fromkeys(notes))
 
 

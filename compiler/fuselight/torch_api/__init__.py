@@ -55,11 +55,14 @@ from fuselight.torch_api.hooks import LINE_EVERY, Listener, listen
 from fuselight.torch_api.preparation import compile_with_all_workers, fake_tensors, warm_up
 from fuselight.torch_api.settings import changed_config, eager_random_numbers, set_dynamo_config, setting
 from fuselight.torch_api.targets import (
+    SHAPES,
+    UnknownArgumentError,
     backend_named,
     backend_within,
     code_of,
     compiled_parts,
     disabled_reason,
+    heard_precompile,
     is_compiled,
     replaced_compile,
     skip_frames,
@@ -75,9 +78,11 @@ from fuselight.torch_api.toolchain import (
 __all__ = [
     "LINE_EVERY",
     "RESUME",
+    "SHAPES",
     "Listener",
     "OpOverload",
     "Positions",
+    "UnknownArgumentError",
     "accelerator",
     "backend_named",
     "backend_within",
@@ -101,6 +106,7 @@ __all__ = [
     "guard_on_data",
     "guard_scope",
     "guards_of",
+    "heard_precompile",
     "is_compiled",
     "is_deleted",
     "is_empty_result",

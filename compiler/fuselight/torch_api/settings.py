@@ -1,5 +1,5 @@
 # ruff: noqa: SLF001 - private names are this package's business
-"""Dynamo's settings.
+"""The settings of Dynamo and of `torch.compiler`.
 
 Invariant: reading a setting prints nothing into the user's program.
 """
@@ -21,8 +21,15 @@ def setting(name: str) -> object:
 
 
 def changed_config() -> dict[str, str]:
-    """Dynamo's settings that are not at their default: name to repr."""
-    config = torch._dynamo.config
+    """Settings that are not at their default: name to repr. Those of `torch.compiler.config` begin with `compiler.`."""
+    shared = getattr(torch.compiler, "config", None)  # of 2.7 and newer
+    return {
+        **_changed(torch._dynamo.config),
+        **{f"compiler.{name}": value for name, value in _changed(shared).items()},
+    }
+
+
+def _changed(config: Any) -> dict[str, str]:
     out: dict[str, str] = {}
     entries: Mapping[str, Any] = getattr(config, "_config", {})
     for name, entry in entries.items():

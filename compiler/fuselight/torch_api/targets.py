@@ -8,13 +8,36 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator
+import inspect
+from collections.abc import Callable, Collection, Iterable, Iterator
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import torch
 import torch._dynamo
 import torch._dynamo.eval_frame
+
+from fuselight.torch_api.patching import wrapped
+
+
+class UnknownArgumentError(TypeError):
+    """torch.compile of this torch lacks an argument. A TypeError, as torch's own: programs catch it to fall back."""
+
+    next_step: str
+
+    def __init__(self, name: str, known: Collection[str]) -> None:
+        super().__init__(f"torch.compile has no argument `{name}` in torch {torch.__version__}")
+        same = next((one for one in SHAPES if name in SHAPES and one in known), None)
+        self.next_step = (
+            f"This torch names it `{same}`."
+            if same is not None
+            else "Remove the argument, or install a torch that has it."
+        )
+
+
+UnknownArgumentError.__name__ = TypeError.__name__  # which the program would have seen
+SHAPES = ("dynamic_shapes", "shapes_spec")
+"""One argument by its name from 2.14 on, and in 2.13."""
 
 
 def disabled_reason(target: object) -> str | None:
@@ -120,11 +143,18 @@ def replaced_compile(compile_: Callable[..., Any], optimize_: Callable[..., Any]
 
     `wanted` is the backend that `optimize` was given: a function, a name, or None. `nn.Module.compile` calls
     `torch.compile` by that name, and so is covered; so is `optimize` by `torch.compile`, which goes through it.
+    Raises UnknownArgumentError in a call of `torch.compile` with an argument that this torch lacks.
     """
     real, real_optimize = torch.compile, torch._dynamo.optimize
 
+    parameters = inspect.signature(real).parameters
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+
     @functools.wraps(real)
     def compile(*args: Any, **kwargs: Any) -> Any:  # noqa: A001 - stands in for torch.compile
+        unknown = next((name for name in kwargs if name not in parameters), None)
+        if unknown is not None and not takes_any:
+            raise UnknownArgumentError(unknown, parameters)
         return compile_(real, *args, **kwargs)
 
     @functools.wraps(real_optimize)
@@ -141,6 +171,23 @@ def replaced_compile(compile_: Callable[..., Any], optimize_: Callable[..., Any]
         for owner, name, before, mine in patched:
             if getattr(owner, name) is mine:
                 setattr(owner, name, before)
+
+
+def heard_precompile(heard: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
+    """Inside, `heard` is called before each `torch.compiler.precompile(...)`; before 2.14 there is none."""
+    precompile = getattr(torch.compiler, "precompile", None)
+    if precompile is None:
+        return contextlib.nullcontext()
+
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(real)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            heard()
+            return real(*args, **kwargs)
+
+        return call
+
+    return wrapped(type(precompile), "__call__", wrap)
 
 
 def backend_within(wanted: Any) -> Any:

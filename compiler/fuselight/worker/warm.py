@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING
 from fuselight.environment import versions
 from fuselight.protocol import RunRequest
 from fuselight.report import Culprit, Failure, Versions
+from fuselight.version import OLDEST_TORCH, release
 from fuselight.worker import children, fork_rules
 
 if TYPE_CHECKING:
     from fuselight.worker.children import RunningChild
     from fuselight.worker.folders import HostFolder
     from fuselight.worker.state import ChildJob
-
-OLDEST_TORCH = (2, 6)
 
 
 class Unusable(Exception):  # noqa: N818 - an answer: this interpreter cannot run anything
@@ -87,7 +86,7 @@ def _warm_up(*, forks: bool) -> Warm:
         for name in fork_rules.HOST_UNSET:
             os.environ.pop(name, None)
     version = _import_torch()
-    if _release(version) < OLDEST_TORCH:
+    if release(version) < OLDEST_TORCH:
         raise Unusable(
             Failure(
                 Culprit.ENVIRONMENT,
@@ -154,8 +153,3 @@ def _load(*, forks: bool) -> None:
         importlib.import_module("fuselight.torch_api").leave_driver_alone()
     jobs = importlib.import_module("fuselight.worker.jobs")
     jobs.warm_up()
-
-
-def _release(version: str) -> tuple[int, ...]:
-    digits = [part for part in version.split("+", maxsplit=1)[0].split(".")[:2] if part.isdigit()]
-    return tuple(map(int, digits))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import fuselight
 from fuselight_server.cli.options import CommandError, add_python_option
-from fuselight_server.cli.terminal import print_error, standard_error
+from fuselight_server.cli.terminal import print_error, print_untested, standard_error
 from fuselight_server.interpreters import choose
 from fuselight_server.store import Store, project_root, read_report
 
@@ -126,6 +126,7 @@ def _show(report: Report) -> None:
     # One run need not reach every line, so no ignore comment counts as unused.
     outcome.findings = list(apply_ignores(found, readings, known=lambda _code: False))
     print_findings(outcome, standard_error())
+    print_untested(report.versions.torch)
     report_problems(outcome, "analyze")
 
 

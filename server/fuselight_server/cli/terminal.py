@@ -108,6 +108,15 @@ def print_error(message: str) -> None:
     standard_error().print(f"fuselight: {message}")
 
 
+def print_untested(torch: str | None) -> None:
+    """Say on stderr that the tests do not run on this torch, if they do not."""
+    from fuselight.version import untested_torch  # noqa: PLC0415 - not for --help
+
+    text = untested_torch(torch or "")
+    if text is not None:
+        print_error(text)
+
+
 @contextlib.contextmanager
 def progress_line(*, is_quiet: bool = False) -> Iterator[Callable[[str], None]]:
     """A function that shows its text on one line of stderr until the next text; does nothing without a terminal."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fuselight.protocol import Answer
 from fuselight.report import Culprit, Failure
-from fuselight_server.cli.terminal import standard_error
+from fuselight_server.cli.terminal import print_untested, standard_error
 from fuselight_server.findings.failures import failure_report
 from fuselight_server.interpreters import InterpreterChoice, NoInterpreterError, choose
 from fuselight_server.measured.timing_stats import has_times
@@ -50,10 +50,15 @@ class StartedWorker:
         self._start = asyncio.create_task(self._worker.start())
 
     async def ready(self) -> Worker:
-        """The worker, once it has started; a worker that cannot start refuses its runs with the reason."""
+        """The worker, once it has started: one that cannot start refuses its runs with the reason.
+
+        Prints a notice if its torch is untested.
+        """
         if self._worker is None:
             raise self._problem or NoInterpreterError("no Python was found")
         await asyncio.wait({self._start})
+        if self._worker.hello is not None:
+            print_untested(self._worker.hello.versions.torch)
         return self._worker
 
     async def close(self) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuselight.protocol import Answer, Refused, RunRequest
 from fuselight.report import Tier
+from fuselight.version import untested_torch
 from fuselight_server.files import disk_text, within
 from fuselight_server.findings.failures import failure_report
 from fuselight_server.measured.planning import measure_request
@@ -79,6 +80,7 @@ class Analysis:
         self._unrunnable: set[Key] = set()
         """Runs that the interpreter of their folder could not make."""
         self._told_of_triton: set[str] = set()
+        self._untested_shown: set[str] = set()
         """Interpreters for which a message about missing Triton was already shown."""
         self._throttle = RunThrottle(state)
         self._saved_meanwhile: dict[Key, dict[str, bool]] = {}
@@ -487,6 +489,14 @@ class Analysis:
         if SELECT_INTERPRETER not in self._state.client.commands:
             self._ui.say(text, error=True)
 
+    def _show_untested(self, torch: str) -> None:
+        """Say once that the tests do not run on this torch."""
+        text = untested_torch(torch)
+        if text is not None and torch not in self._untested_shown:
+            self._untested_shown.add(torch)
+            self._state.log(text)
+            self._ui.say(text, error=False)
+
     async def _offer_triton(self, key: Key, executable: str) -> None:
         """Say once how to install Triton, and generate the kernels again when the user has done that."""
         if executable in self._told_of_triton:
@@ -508,6 +518,7 @@ class Analysis:
             folder.problem = None
             folder.torch = report.versions.torch or folder.torch
             self._unrunnable.discard(job.key)
+            self._show_untested(folder.torch or "")
             device = report.target_device
             if report.generated and report.versions.triton is None and device and device.backend == "cuda":
                 self._spawn(self._offer_triton(job.key, report.versions.executable))

@@ -63,7 +63,11 @@ _VALUES = frozenset(
 _COMMENTS = Query(_PYTHON, "(comment) @comment")
 _EMPTY_CONTINUATIONS = re.compile(rb"(?:^[ \t]*\\\r?\n){64,}", re.MULTILINE)
 """Lines with a backslash alone. tree-sitter reads a run of them once for each line of it: long runs are blanked."""
-_COMPILE_KEYWORDS = frozenset({"fullgraph", "dynamic", "backend", "mode", "options", "disable"})
+_COMPILE_KEYWORDS = frozenset(
+    {"fullgraph", "dynamic", "backend", "mode", "options", "disable", "name"}
+    | {"recompile_limit", "isolate_recompiles", "shapes_spec", "dynamic_shapes"}
+)
+"""Arguments of torch.compile in any release."""
 
 
 def read_chunk(data: bytes) -> Facts:

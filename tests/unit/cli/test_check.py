@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
+from fuselight.version import untested_torch
 from fuselight_server.cli.check import CheckOptions, analyze
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.interpreters import NoInterpreterError
+from fuselight_server.worker_client.process import launch_path
 
+HELLO = """\
+import os, sys
+sys.path.insert(0, {compiler!r})
+from fuselight.protocol import PROTOCOL, Hello, to_json
+from fuselight.report import Versions
+from fuselight.worker import wire
+versions = Versions("3.11.7", "2.16.0+cpu", None, "0.1.0", "linux", sys.executable)
+os.write(1, wire.frame(wire.dump(to_json(Hello(PROTOCOL, versions, os.getpid(), True)))))
+os.read(0, 1 << 20)
+"""
 TARGET = "import torch\n\n@torch.compile\ndef f(x):\n    return x\n"
 WITH_INPUTS = TARGET.replace("@torch", "# fuselight: f(f32[4])\n@torch")
 
@@ -53,3 +66,12 @@ def test_a_worker_that_cannot_start_is_told_of_with_why_it_was_chosen(tmp_path: 
     assert [one.code for one in outcome.findings] == ["FL504"]
     assert "comes from --python" in outcome.findings[0].title
     assert outcome.exit_code == 2
+
+
+def test_an_untested_torch_is_reported_once_on_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "hello.py"
+    script.write_text(HELLO.format(compiler=str(launch_path().parents[2])))
+    checked(tmp_path, WITH_INPUTS * 2, interpreter(tmp_path, f"exec {sys.executable} {script}"))
+    assert capsys.readouterr().err == f"fuselight: {untested_torch('2.16.0')}\n"

@@ -38,6 +38,20 @@ CASES = {
         quick = torch.compile(dynamic=True)
         d = quick(a)  #! d variable compiled (x) wraps=a
         """,
+    "arguments and functions of newer releases": """
+        import torch
+        from torch.fx.experimental.dynamic_spec import ShapeVar, TensorSpec, dynamic_spec
+        @torch.compile(dynamic_shapes={"x": TensorSpec([ShapeVar("batch"), None])}, isolate_recompiles=True)
+        def a(x): ...  #! a function compiled (x)
+        @torch.compile(shapes_spec={"x": None})
+        @dynamic_spec({"x": None})
+        def b(x): ...  #! b function compiled (x)
+        torch.compiler.config.compile_on_one_rank = True
+        def c(model, x): ...  #! c function (model,x)
+        code, cache = torch.compiler.precompile(c, a, 1)
+        d = torch.compiler.precompile.load(code, cache)
+        e = torch.compile(d)  #! e variable compiled wraps=d
+        """,
     "aliased imports": """
         import torch as t
         from torch import compile as c, nn as N
@@ -171,6 +185,8 @@ CASES = {
         from blocks import Blk, make
         model = Blk(8).eval()
         model.compile(dynamic=True)  #! model variable compiled wraps=model
+        newer = Blk(8)
+        newer.compile(dynamic_shapes={"x": None}, recompile_limit=2)  #! newer variable compiled wraps=newer
         other = make(8)
         other.compile()
         query = Blk(9)

@@ -1,0 +1,35 @@
+"""Which torch is tested, and what is said of any other."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.version import untested_torch
+
+
+@pytest.mark.parametrize(
+    ("version", "order"),
+    [
+        ("2.11.0", None),
+        ("2.13.0+cpu", None),
+        ("2.14.1+cu130", None),
+        ("2.14.0.post1", None),
+        ("2.12.1", "not one of"),
+        ("2.14.0.dev20260701+cpu", "not one of"),
+        ("2.13.0a0+git5c48869", "not one of"),
+        ("2.14.0rc3", "not one of"),
+        ("2.9.1", "older than"),
+        ("2.16.0", "newer than"),
+        ("3.0.0.dev1", "newer than"),
+        ("2.5.1", None),  # nothing works with it: its failure says so
+        ("unknown", None),
+        ("", None),
+    ],
+)
+def test_any_other_torch_is_named_with_the_tested_ones(version: str, order: str | None) -> None:
+    shown = version.partition("+")[0]
+    assert untested_torch(version) == (
+        order
+        and f"torch {shown} is {order} the versions Fuselight was tested with (2.11, 2.13 and 2.14). "
+        "Graphs and kernels may be incomplete."
+    )

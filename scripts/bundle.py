@@ -114,13 +114,15 @@ def _stage(stage: Path) -> None:
             shutil.copy2(source, target)
         elif name != "docs/images":  # pictures are made by the editor tests, which need the package first
             raise Unavailable(f"{name} is missing, and the extension is not packaged without it")
-    _drop_pictures(stage / "README.md")
+    readme = stage / "README.md"
+    readme.write_text(_without_repository(readme.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def _drop_pictures(readme: Path) -> None:
-    """Remove the pictures: the extension's page shows those of web sites alone, and we have none."""
-    text = readme.read_text(encoding="utf-8")
-    readme.write_text(re.sub(r"^!\[[^]]*]\([^)]*\)\n+", "", text, flags=re.MULTILINE), encoding="utf-8")
+def _without_repository(readme: str) -> str:
+    """Remove what leads into the repository: the extension's page shows pictures and opens links of web sites only."""
+    pictures, last_section = r"^!\[[^]]*]\([^)]*\)\n+", r"^## Read on\n(?:(?!## ).*\n)*"
+    text = re.sub(f"{pictures}|{last_section}", "", readme, flags=re.MULTILINE)
+    return re.sub(r"\[([^]]+)]\((?!https?:)[^)]*\)", r"\1", text).rstrip() + "\n"
 
 
 def _install(uv: list[str], target: Path, *, python: str, platform: str | None) -> None:

@@ -110,10 +110,14 @@ def test_the_package_has_the_pages_and_the_licenses_of_bundled_packages(extensio
         assert words in licenses
 
 
-def test_the_extension_page_has_no_picture_that_it_could_not_show(extension: Path) -> None:
+def test_the_extension_page_has_no_picture_and_no_link_into_the_repository(extension: Path) -> None:
     text = (extension / "readme.md").read_text(encoding="utf-8")
     assert "torch.compile" in text
     assert re.findall(r"!\[|<img", text) == []
+    assert re.findall(r"\]\((?!https?:)[^)]*", text) == []
+    assert "there are\nother ways. To silence a finding" in text
+    assert "## Tested with" in text
+    assert "CONTRIBUTING" not in text
 
 
 def test_the_package_has_nothing_else(extension: Path) -> None:

@@ -203,3 +203,36 @@ test("an exported file is an entry of the list of comparisons", async ({ page, d
   await page.evaluate((one) => window.postMessage(one, "*"), message);
   await expect(list.locator("option:checked")).toHaveText("net-json.json");
 });
+
+test("a narrow window keeps most of its height for the benchmark", async ({ page, draw }, info) => {
+  await page.setViewportSize({ width: 800, height: 600 });
+  const configurations = ["eager", "default", "reduce-overhead", "max-autotune"].map((name) =>
+    row(name, { us: 300 }),
+  );
+  const said = "another run was active (Net (kernels) in models/unet.py): timings may be inflated";
+  const machine = ["device", "driver", "torch", "threads"].map((name) => ({ name, value: "as measured" }));
+  const kept = Array.from({ length: 9 }, (_, number) => ({
+    ...{ id: `${number}`, when: "2026-01-31T12:00:00Z", device: "NVIDIA H200", label: "main, torch 2.13" },
+  }));
+  const message = "The last benchmark failed: CUDA out of memory. ".repeat(8);
+  const about = {
+    configurations,
+    machine,
+    notes: [said, said],
+    history: kept,
+    run: "1",
+    stale: true,
+    message,
+  };
+  await draw(measured({ default: details([30, 20, 10]), dynamic: details([1, 2, 3]) }, about));
+  const header = page.locator("header");
+  await expect(header.getByRole("combobox", { name: "Compare with" })).toBeAttached();
+  await page.screenshot({ path: info.outputPath("narrow.png") });
+  const height = async () => (await header.boundingBox()).height;
+  expect(await height()).toBeLessThanOrEqual(180);
+  await page.getByRole("heading", { name: "Notes" }).scrollIntoViewIfNeeded();
+  expect(await height()).toBeLessThanOrEqual(180);
+  await expect(page.getByRole("heading", { name: "Notes" })).toBeInViewport();
+  await header.getByRole("button").last().scrollIntoViewIfNeeded();
+  await expect(header.getByRole("button").last()).toBeInViewport();
+});

@@ -6,10 +6,10 @@
 
 import { execFile } from "node:child_process";
 import * as fs from "node:fs";
-import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { readPath } from "../settings";
+import { offeredIn, pythonInFolder, windows } from "./offered";
 import {
   type Candidate,
   candidates,
@@ -21,8 +21,6 @@ import {
 } from "./resolve";
 
 const probeMilliseconds = 5000;
-const windows = process.platform === "win32";
-const pythonInFolder = windows ? ["Scripts", "python.exe"] : ["bin", "python"];
 
 /** The part of `ms-python.python`'s interface that is used. */
 interface PythonExtension {
@@ -63,7 +61,7 @@ export async function look(settings: Settings, { trust, bundled, log, offer }: S
     scopes.map(async (folder): Promise<FolderFacts> => {
       const uri = folder?.uri.toString() ?? "";
       const found = trust ? await lookInFolder(folder, log) : [];
-      return { uri, found, offered: trust && offer ? offeredIn(folder, offer.recent) : [] };
+      return { uri, found, offered: trust && offer ? offeredIn(folder?.uri.fsPath, offer.recent) : [] };
     }),
   );
   const unprobed: Environment = {
@@ -110,52 +108,6 @@ async function lookInFolder(
     }
   }
   return found;
-}
-
-/** Pythons that a user may mean: environments next to the folder, recent choices, versions of pyenv, conda's list. */
-function offeredIn(
-  folder: vscode.WorkspaceFolder | undefined,
-  recent: readonly string[],
-): readonly Candidate[] {
-  const parent = folder && path.dirname(folder.uri.fsPath);
-  const siblings = parent ? [".venv", "venv"].map((name) => path.join(parent, name, ...pythonInFolder)) : [];
-  const root =
-    process.env["PYENV_ROOT"] ?? path.join(os.homedir(), ".pyenv", ...(windows ? ["pyenv-win"] : []));
-  const versions = path.join(root, "versions");
-  const inVersion = windows ? ["python.exe"] : pythonInFolder;
-  const pyenv = list(versions).map((name) => path.join(versions, name, ...inVersion));
-  const conda = read(path.join(os.homedir(), ".conda", "environments.txt"))
-    .split(/\r?\n/)
-    .map((prefix) => path.join(prefix.trim(), ...inVersion));
-  const of = (why: string, executables: readonly string[]) =>
-    executables
-      .filter((executable) => path.isAbsolute(executable) && fs.existsSync(executable))
-      .map((executable): Candidate => ({ rung: "offered", interpreter: { executable, args: [] }, why }));
-  return [
-    ...of("chosen recently", recent),
-    ...of("next to the folder", siblings),
-    ...of("pyenv", pyenv),
-    ...of("conda", conda),
-  ];
-}
-
-function newestFirst(left: string, right: string): number {
-  return right.localeCompare(left, "en", { numeric: true });
-}
-
-function list(folder: string): readonly string[] {
-  return fs.existsSync(folder) ? fs.readdirSync(folder).toSorted(newestFirst) : [];
-}
-
-function read(file: string): string {
-  return fs.existsSync(file) ? fs.readFileSync(file, "utf8") : "";
-}
-
-/** The interpreter at a path that the user typed: an executable, or the folder of an environment. */
-export function pythonAt(typed: string): string {
-  const names = [["bin", "python"], ["Scripts", "python.exe"], ["python.exe"]];
-  const inside = names.map((name) => path.join(typed, ...name)).find((file) => fs.existsSync(file));
-  return inside ?? typed;
 }
 
 /** Why a path that the user chose cannot be used; null when it can. */

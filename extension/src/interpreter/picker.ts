@@ -9,7 +9,8 @@
 import * as vscode from "vscode";
 import { fail } from "../say";
 import { expandPath, readSettings, section } from "../settings";
-import { look, problemAt, pythonAt } from "./environment";
+import { look, problemAt } from "./environment";
+import { pythonAt } from "./offered";
 import { offers } from "./resolve";
 
 interface Entry extends vscode.QuickPickItem {

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
-from fuselight.report import Frame, GuardFailure, Mismatch, Recompile, Symbol
+from fuselight.report import Frame, GuardCause, GuardFailure, Mismatch, Recompile, SizeChange, Symbol
 from tests.support.reports import at
 
 DEF = at(20, function="forward")
 READ = at(22, (8, 14), function="forward")
 
 
+_SIZE = re.compile(r"([^\s()]+)\.size\((\d+)\) was (\d+), now (\d+)")
+
+
 def failed(difference: str, kind: str = "TENSOR_MATCH", source: str = "x", **changes: Any) -> GuardFailure:
     """A guard that failed, in the words of `difference`; it was made where `x` is read."""
-    was, _, now = difference.partition(" was ")[2].partition(", now ")
+    parts = difference.split("; ")
+    was, _, now = parts[0].partition(" was ")[2].partition(", now ")
+    sizes = [
+        SizeChange(size[1], int(size[2]), int(size[3]), int(size[4]))
+        for size in map(_SIZE.match, parts)
+        if size
+    ]
+    number = GuardCause.NUMBER if now.replace(".", "").isdecimal() else GuardCause.OTHER
     base = GuardFailure(
         kind=kind,
         source=source,
@@ -23,6 +34,9 @@ def failed(difference: str, kind: str = "TENSOR_MATCH", source: str = "x", **cha
         was=was or None,
         now=now or None,
         born=(READ,),
+        cause=GuardCause.DIMENSION if sizes else number,
+        sizes=tuple(sizes),
+        count=len(parts),
     )
     return dataclasses.replace(base, **changes)
 

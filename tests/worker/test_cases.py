@@ -17,7 +17,6 @@ import pytest
 from fuselight_server.cli.check import CheckOptions, analyze
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.outcome import CheckOutcome
-from fuselight_server.findings.guard_causes import cause_of
 from tests.support.case_files import copied, selected, torch_release
 from tests.support.cases import disagreements, expectations, rewritten
 
@@ -84,7 +83,7 @@ def test_there_are_enough_cases_graph_breaks_and_kinds_of_recompilation(outcome:
     cases = sum(_cases(CASES / name) for name in FILES)
     breaks = {one.code for one in outcome.findings if one.code.startswith("GB")}
     kinds = {
-        (cause_of(entry.failures[0]), entry.failures[0].kind)
+        (entry.failures[0].cause, entry.failures[0].kind)
         for report in outcome.reports
         for one in report.recompiles
         for entry in one.entries[:1]

@@ -7,41 +7,49 @@ from pathlib import Path
 
 import pytest
 
+from fuselight.report import GuardCause
 from tests.support.recording import record
 
 pytestmark = pytest.mark.torch
 
-# what the test is about, the function, two calls, the difference, and text on the line that made the guard
+# what the test is about, its cause, the function, two calls, the difference, and text on the line that made the guard
 CASES = (
-    ("size", "return x + 1", "f(ones(4, 2))", "f(ones(7, 2))", "x.size(0) was 4, now 7", "return x"),
-    ("rank", "return x + 1", "f(ones(4, 2))", "f(ones(4))", "x.dim() was 2, now 1", "return x"),
-    ("dtype", "return x + 1", "f(ones(4))", "f(ones(4).double())", "x.dtype was float32, now float64", "return x"),
-    ("stride", "return x + 1", "f(ones(4, 2))", "f(ones(2, 4).t())", "x.stride(0) was 2, now 1; x.stride(1) was 1, now 4", "return x"),
-    ("grad", "return x + 1", "f(ones(4))", "f(ones(4).requires_grad_())", "x.requires_grad was False, now True", "return x"),
-    ("parameter", "return x + 1", "f(ones(4))", "f(nn.Parameter(ones(4)))", "the type of x was Tensor, now Parameter; x.requires_grad was False, now True", "return x"),
-    ("int", "return x + (1 if a > 2 else 0)", "f(ones(4), 1)", "f(ones(4), 5)", "a was 1, now 5", "if a > 2"),
-    ("string", "return x + len(a)", "f(ones(4), 'a')", "f(ones(4), 'bc')", "a was 'a', now 'bc'", "len(a)"),
-    ("none", "return x + 1 if a is None else x + a", "f(ones(4))", "f(ones(4), ones(4))", "a was None, now a float32 tensor of shape [4]", "a is None"),
-    ("bool", "return x + 1 if a else x - 1", "f(ones(4), True)", "f(ones(4), False)", "a was True, now False", "if a"),
-    ("list length", "return x + sum(a)", "f(ones(4), [1, 2])", "f(ones(4), [1, 2, 3])", "len(a) was 2, now 3", "sum(a)"),
-    ("type", "return x + sum(a)", "f(ones(4), [1, 2])", "f(ones(4), (1, 2))", "the type of a was list, now tuple", "sum(a)"),
-    ("key", "return x + (1 if 'k' in a else 0)", "f(ones(4), {'k': 1})", "f(ones(4), {'j': 1})", "'k' was in a, now it is not", "in a"),
-    ("value", "return x * (1 if a['k'] > 2 else 3)", "f(ones(4), {'k': 1})", "f(ones(4), {'k': 8})", "a['k'] was 1, now 8", "a['k']"),
-    ("function", "return a(x)", "f(ones(4), torch.sin)", "f(ones(4), torch.cos)", "a was torch.sin, now torch.cos", "a(x)"),
-    ("enum", "return x + 1 if a is Way.UP else x - 1", "f(ones(4), Way.UP)", "f(ones(4), Way.DOWN)", "a was Way.UP, now Way.DOWN", "a is Way.UP"),
-    ("grad mode", "return x + 1", "f(ones(4))", "no_grad(f, ones(4))", "grad mode was on, now off", None),
-    ("default dtype", "return x + torch.ones(4)", "f(ones(4))", "in_double(f, ones(4))", "the default dtype changed", None),
-    ("attribute", "return x + (1 if hasattr(a, 'b') else 0)", "f(ones(4), box)", "f(ones(4), box.with_b())", "a.b was absent, now set", "hasattr"),
-    ("global", "return x * FLAG", "f(ones(4))", "flagged(f, ones(4))", "FLAG was 1, now 2", "FLAG"),
-    ("aliasing", "return x + a", "f(ones(4), ones(4))", "f(*[ones(4)] * 2)", "a and x are the same tensor now, which they were not", None),
+    ("size", GuardCause.DIMENSION, "return x + 1", "f(ones(4, 2))", "f(ones(7, 2))", "x.size(0) was 4, now 7", "return x"),
+    ("rank", GuardCause.RANK, "return x + 1", "f(ones(4, 2))", "f(ones(4))", "x.dim() was 2, now 1", "return x"),
+    ("dtype", GuardCause.DTYPE, "return x + 1", "f(ones(4))", "f(ones(4).double())", "x.dtype was float32, now float64", "return x"),
+    ("stride", GuardCause.STRIDE, "return x + 1", "f(ones(4, 2))", "f(ones(2, 4).t())", "x.stride(0) was 2, now 1; x.stride(1) was 1, now 4", "return x"),
+    ("grad", GuardCause.REQUIRES_GRAD, "return x + 1", "f(ones(4))", "f(ones(4).requires_grad_())", "x.requires_grad was False, now True", "return x"),
+    ("parameter", GuardCause.TYPE, "return x + 1", "f(ones(4))", "f(nn.Parameter(ones(4)))", "the type of x was Tensor, now Parameter; x.requires_grad was False, now True", "return x"),
+    ("int", GuardCause.NUMBER, "return x + (1 if a > 2 else 0)", "f(ones(4), 1)", "f(ones(4), 5)", "a was 1, now 5", "if a > 2"),
+    ("string", GuardCause.VALUE, "return x + len(a)", "f(ones(4), 'a')", "f(ones(4), 'bc')", "a was 'a', now 'bc'", "len(a)"),
+    ("none", GuardCause.NONE, "return x + 1 if a is None else x + a", "f(ones(4))", "f(ones(4), ones(4))", "a was None, now a float32 tensor of shape [4]", "a is None"),
+    ("bool", GuardCause.VALUE, "return x + 1 if a else x - 1", "f(ones(4), True)", "f(ones(4), False)", "a was True, now False", "if a"),
+    ("list length", GuardCause.LENGTH, "return x + sum(a)", "f(ones(4), [1, 2])", "f(ones(4), [1, 2, 3])", "len(a) was 2, now 3", "sum(a)"),
+    ("type", GuardCause.TYPE, "return x + sum(a)", "f(ones(4), [1, 2])", "f(ones(4), (1, 2))", "the type of a was list, now tuple", "sum(a)"),
+    ("key", GuardCause.KEYS, "return x + (1 if 'k' in a else 0)", "f(ones(4), {'k': 1})", "f(ones(4), {'j': 1})", "'k' was in a, now it is not", "in a"),
+    ("value", GuardCause.NUMBER, "return x * (1 if a['k'] > 2 else 3)", "f(ones(4), {'k': 1})", "f(ones(4), {'k': 8})", "a['k'] was 1, now 8", "a['k']"),
+    ("function", GuardCause.VALUE, "return a(x)", "f(ones(4), torch.sin)", "f(ones(4), torch.cos)", "a was torch.sin, now torch.cos", "a(x)"),
+    ("enum", GuardCause.VALUE, "return x + 1 if a is Way.UP else x - 1", "f(ones(4), Way.UP)", "f(ones(4), Way.DOWN)", "a was Way.UP, now Way.DOWN", "a is Way.UP"),
+    ("grad mode", GuardCause.GLOBAL_STATE, "return x + 1", "f(ones(4))", "no_grad(f, ones(4))", "grad mode was on, now off", None),
+    ("default dtype", GuardCause.GLOBAL_STATE, "return x + torch.ones(4)", "f(ones(4))", "in_double(f, ones(4))", "the default dtype changed", None),
+    ("attribute", GuardCause.MISSING, "return x + (1 if hasattr(a, 'b') else 0)", "f(ones(4), box)", "f(ones(4), box.with_b())", "a.b was absent, now set", "hasattr"),
+    ("global", GuardCause.NUMBER, "return x * FLAG", "f(ones(4))", "flagged(f, ones(4))", "FLAG was 1, now 2", "FLAG"),
+    ("aliasing", GuardCause.ALIASING, "return x + a", "f(ones(4), ones(4))", "f(*[ones(4)] * 2)", "a and x are the same tensor now, which they were not", None),
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("what", "body", "first", "second", "difference", "born"), CASES, ids=[case[0] for case in CASES]
+    ("what", "cause", "body", "first", "second", "difference", "born"), CASES, ids=[case[0] for case in CASES]
 )
 def test_the_difference(
-    tmp_path: Path, what: str, body: str, first: str, second: str, difference: str, born: str | None
+    tmp_path: Path,
+    what: str,
+    cause: GuardCause,
+    body: str,
+    first: str,
+    second: str,
+    difference: str,
+    born: str | None,
 ) -> None:
     del what
     got = record(
@@ -96,6 +104,7 @@ def test_the_difference(
     (entry,) = again.entries
     assert [failure.difference for failure in entry.failures] == [difference]
     (failure,) = entry.failures
+    assert failure.cause is cause
     if born is None:
         assert not failure.born
     else:

@@ -11,13 +11,14 @@ import enum
 import functools
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from fuselight import torch_api
+from fuselight.report import GuardCause, SizeChange
 from fuselight.trace.sources import in_user_words
 
 _SHORT = 80
@@ -46,6 +47,15 @@ _STATE_WORDS = {
     "deterministic_algorithms": "the setting for deterministic algorithms",
     "deterministic_algorithms_warn_only": "the setting to only warn of what is not deterministic",
 }
+_BY_NAME = {
+    "dtype": GuardCause.DTYPE,
+    "device": GuardCause.DEVICE,
+    "requires_grad": GuardCause.REQUIRES_GRAD,
+    "training": GuardCause.TRAINING,
+    "backend": GuardCause.BACKEND,
+}
+"""Attributes whose guards check a value, by what the value decides."""
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 _LAZY = {"Conjugate": "a lazily conjugated view", "Negative": "a lazily negated view"}
 
 
@@ -56,11 +66,15 @@ class Difference:
     text: str
     was: str | None = None
     now: str | None = None
+    cause: GuardCause = GuardCause.OTHER
+    sizes: tuple[SizeChange, ...] = ()
+    count: int = 1
 
 
-def changed(what: str, was: str, now: str) -> Difference:
+def changed(what: str, was: str, now: str, cause: GuardCause) -> Difference:
     """`what` had one value when it was compiled and has another now."""
-    return Difference(f"{what} was {was}, now {now}", was, now)
+    cause = GuardCause.NONE if "None" in {was, now} else cause
+    return Difference(f"{what} was {was}, now {now}", was, now, cause)
 
 
 def short(value: object) -> str:
@@ -119,15 +133,14 @@ def explain(  # noqa: PLR0911 - one return a form of guard
         return _explain_identity(found, value, objects)
     if found := _CONTAINS.match(part) or _SET_CONTAINS.match(part):
         where, key = in_user_words(found["source"]), found["key"]
-        return Difference(
-            f"{key} was {'not ' if found['absent'] else ''}in {where}, now it is{' not' if not found['absent'] else ''}"
-        )
+        was, now = ("not ", "") if found["absent"] else ("", " not")
+        return Difference(f"{key} was {was}in {where}, now it is{now}", cause=GuardCause.KEYS)
     if found := _HAS.match(part):
         return _explain_attribute(found)
     if part.startswith("___check_global_state()"):
         return explain_global_state(part)
     if part.startswith("___check_torch_function_mode_stack"):
-        return Difference("the stack of torch function modes is another one")
+        return Difference("the stack of torch function modes is another one", cause=GuardCause.GLOBAL_STATE)
     return _explain_expression(part, evaluate)
 
 
@@ -135,7 +148,7 @@ def _explain_tensor(part: str, value: object) -> Difference:
     found = _TENSOR.match(part)
     where = in_user_words(_first_argument(part))
     if not isinstance(value, torch.Tensor):
-        return changed(where, "a tensor", short(value))
+        return changed(where, "a tensor", short(value), GuardCause.TYPE)
     if found is None:
         return Difference(f"{where} is a tensor of another kind, now {short(value)}", now=short(value))
     sizes, strides = ast.literal_eval(found["size"]), ast.literal_eval(found["stride"])
@@ -143,44 +156,65 @@ def _explain_tensor(part: str, value: object) -> Difference:
     device = _device_of(found["keys"], found["device"])
     differences = []
     if found["kind"] != type(value).__name__:
-        differences.append(changed(f"the type of {where}", found["kind"], type(value).__name__))
+        differences.append(
+            changed(f"the type of {where}", found["kind"], type(value).__name__, GuardCause.TYPE)
+        )
     if found["dtype"] != dtype:
-        differences.append(changed(f"{where}.dtype", found["dtype"], dtype))
+        differences.append(changed(f"{where}.dtype", found["dtype"], dtype, GuardCause.DTYPE))
     if device is not None and device != _device_text(value.device, device):
-        differences.append(changed(f"{where}.device", device, _device_text(value.device, device)))
+        on = _device_text(value.device, device)
+        differences.append(changed(f"{where}.device", device, on, GuardCause.DEVICE))
     if found["grad"] != grad:
-        differences.append(changed(f"{where}.requires_grad", found["grad"], grad))
+        differences.append(changed(f"{where}.requires_grad", found["grad"], grad, GuardCause.REQUIRES_GRAD))
     if len(sizes) != value.dim():
-        differences.append(changed(f"{where}.dim()", str(len(sizes)), str(value.dim())))
+        rank = changed(f"{where}.dim()", str(len(sizes)), str(value.dim()), GuardCause.RANK)
+        differences.append(rank)
     else:
-        moved = [(i, was) for i, was in enumerate(sizes) if was is not None and was != value.size(i)]
-        differences += [changed(f"{where}.size({i})", str(was), str(value.size(i))) for i, was in moved]
+        moved = [
+            SizeChange(where, i, was, value.size(i))
+            for i, was in enumerate(sizes)
+            if was is not None and was != value.size(i)
+        ]
+        differences += map(_size_changed, moved)
         if not moved and value.layout is torch.strided:
             now = value.stride()
             differences += [
-                changed(f"{where}.stride({i})", str(was), str(now[i]))
+                changed(f"{where}.stride({i})", str(was), str(now[i]), GuardCause.STRIDE)
                 for i, was in enumerate(strides)
                 if was is not None and was != now[i]
             ]
     if not differences:
         return _explain_keys(where, found["keys"], value)
-    return Difference("; ".join(d.text for d in differences[:4]), differences[0].was, differences[0].now)
+    return _joined(differences[:4], tuple(size for one in differences for size in one.sizes))
+
+
+def _size_changed(size: SizeChange) -> Difference:
+    what = f"{size.name}.size({size.dimension})"
+    return replace(changed(what, str(size.was), str(size.now), GuardCause.DIMENSION), sizes=(size,))
+
+
+def _joined(differences: Sequence[Difference], sizes: tuple[SizeChange, ...] = ()) -> Difference:
+    """Several differences as one, with the values and the cause of the first."""
+    text = "; ".join(one.text for one in differences)
+    return replace(differences[0], text=text, sizes=sizes, count=len(differences))
 
 
 def _explain_keys(where: str, keys: str, value: torch.Tensor) -> Difference:
     was, now = set(keys.split(", ")), torch_api.dispatch_keys(value)
     gone, new = sorted(was - now), sorted(now - was)
     if value.is_inference():
-        return Difference(f"{where} is an inference tensor now, which it was not")
+        return Difference(f"{where} is an inference tensor now, which it was not", cause=GuardCause.DISPATCH)
     if len(gone) + len(new) == 1 and (key := (gone + new)[0]) in _LAZY:
         return Difference(
             f"{where} is {_LAZY[key]} now, which it was not"
             if new
-            else f"{where} was {_LAZY[key]}, now it is not"
+            else f"{where} was {_LAZY[key]}, now it is not",
+            cause=GuardCause.DISPATCH,
         )
     words = [f"no longer {key}" for key in gone] + [f"now {key}" for key in new]
     return Difference(
-        f"the dispatch keys of {where} differ: {', '.join(words) or 'by the modes that are on'}"
+        f"the dispatch keys of {where} differ: {', '.join(words) or 'by the modes that are on'}",
+        cause=GuardCause.DISPATCH,
     )
 
 
@@ -200,14 +234,22 @@ def _explain_identity(found: re.Match[str], value: object, objects: Mapping[int,
     kind = (found["kind"] or "").removeprefix("builtins.").removeprefix("__main__.") or None
     if found["what"] == "type":
         if kind is None:
-            return Difference(f"the type of {where} changed, now {kind_name(value)}", now=kind_name(value))
-        return changed(f"the type of {where}", kind, kind_name(value))
+            text = f"the type of {where} changed, now {kind_name(value)}"
+            return Difference(text, now=kind_name(value), cause=GuardCause.TYPE)
+        return changed(f"the type of {where}", kind, kind_name(value), GuardCause.TYPE)
     singletons = {id(value): repr(value) for value in (None, True, False, ...)}
     was, now = singletons.get(int(found["id"])) or objects.get(int(found["id"])), short(value)
     if was is None or was == now:
         kind = "function" if kind == "code" else kind  # functions are compared by their code
-        return Difference(f"{where} is another {kind or 'object'} than before: {now}", now=now)
-    return changed(where, was, now)
+        text = f"{where} is another {kind or 'object'} than before: {now}"
+        return Difference(text, now=now, cause=GuardCause.OBJECT)
+    # Two objects with names, as members of an enum, are a choice between values.
+    return changed(where, was, now, _cause_of_name(where) or GuardCause.VALUE)
+
+
+def _cause_of_name(where: str) -> GuardCause | None:
+    """The cause that the name of a guarded attribute decides."""
+    return next((cause for name, cause in _BY_NAME.items() if re.search(rf"\b{name}\b", where)), None)
 
 
 def _explain_attribute(found: re.Match[str]) -> Difference:
@@ -218,8 +260,8 @@ def _explain_attribute(found: re.Match[str]) -> Difference:
             f"{where} was {'' if was_there else 'not '}{_MARKS[name]}, now it is{' not' if was_there else ''}"
         )
     if was_there:
-        return changed(f"{where}.{name}", "set", "absent")
-    return changed(f"{where}.{name}", "absent", "set")
+        return changed(f"{where}.{name}", "set", "absent", GuardCause.MISSING)
+    return changed(f"{where}.{name}", "absent", "set", GuardCause.MISSING)
 
 
 def explain_global_state(part: str) -> Difference:
@@ -231,7 +273,8 @@ def explain_global_state(part: str) -> Difference:
     except ValueError:
         before = None
     if not isinstance(before, dict) or now is None:
-        return Difference("torch's global state changed (grad mode, autocast, default dtype, threads, ...)")
+        text = "torch's global state changed (grad mode, autocast, default dtype, threads, ...)"
+        return Difference(text, cause=GuardCause.GLOBAL_STATE)
     differences = []
     for key in sorted(before.keys() & now.keys()):
         if before[key] == now[key]:
@@ -239,20 +282,21 @@ def explain_global_state(part: str) -> Difference:
         if key == "autocast_state":
             differences.append(_explain_autocast(before[key], now[key]))
         elif key == "default_dtype":
-            differences.append(Difference("the default dtype changed"))
+            differences.append(Difference("the default dtype changed", cause=GuardCause.GLOBAL_STATE))
         else:
             words = _STATE_WORDS.get(key) or key.replace("_", " ")
-            differences.append(changed(words, _state_text(before[key]), _state_text(now[key])))
+            was, is_now = _state_text(before[key]), _state_text(now[key])
+            differences.append(changed(words, was, is_now, GuardCause.GLOBAL_STATE))
     if not differences:
-        return Difference("torch's global state changed")
-    return Difference("; ".join(d.text for d in differences), differences[0].was, differences[0].now)
+        return Difference("torch's global state changed", cause=GuardCause.GLOBAL_STATE)
+    return _joined(differences)
 
 
 def _explain_autocast(before: Any, now: Any) -> Difference:
     was_on, is_on = any(before.get("enabled", ())), any(now.get("enabled", ()))
     if was_on != is_on:
-        return changed("autocast", _state_text(was_on), _state_text(is_on))
-    return Difference("autocast changed its dtypes or devices")
+        return changed("autocast", _state_text(was_on), _state_text(is_on), GuardCause.GLOBAL_STATE)
+    return Difference("autocast changed its dtypes or devices", cause=GuardCause.GLOBAL_STATE)
 
 
 def _state_text(value: object) -> str:
@@ -266,7 +310,7 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
     try:
         tree = ast.parse(part, mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
-        return Difference(f"{words} no longer holds")
+        return Difference(f"{words} no longer holds", cause=GuardCause.RELATION)
     if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
         left, right, operator = tree.left, tree.comparators[0], tree.ops[0]
         if isinstance(operator, (ast.Eq, ast.Is)):
@@ -274,31 +318,58 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
                 return _explain_value(left, right, evaluate)
             if isinstance(operator, ast.Is):
                 names = " and ".join(in_user_words(ast.unparse(side)) for side in (left, right))
-                return Difference(f"{names} were the same object, now they are not")
+                return Difference(
+                    f"{names} were the same object, now they are not", cause=GuardCause.ALIASING
+                )
         if isinstance(operator, ast.NotEq) and _is_length(left) and _is_value(right):
             # the root words a check that failed as what is true now: `len(L['d']) != 1`
             return _explain_value(left, right, evaluate)
         if not _is_value(right) and not _is_value(left):
             values = ", ".join(_evaluated(side, evaluate) or "?" for side in (left, right))
-            return Difference(f"{words} no longer holds: {values}")
+            return Difference(f"{words} no longer holds: {values}", cause=GuardCause.RELATION)
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not) and not _is_value(tree.operand):
         now = _evaluated(tree.operand, evaluate)
-        return changed(in_user_words(ast.unparse(tree.operand)), "empty", now if now is not None else "not")
+        what = in_user_words(ast.unparse(tree.operand))
+        return changed(what, "empty", now if now is not None else "not", GuardCause.LENGTH)
     facts = [(name, _evaluated_text(name, evaluate)) for name in _sources_in(tree)]
     known = ", ".join(f"{in_user_words(name)} is {value}" for name, value in facts if value is not None)
     now = facts[0][1] if len(facts) == 1 else None
-    return Difference(f"{words} no longer holds{': ' + known if known else ''}", now=now)
+    text = f"{words} no longer holds{': ' + known if known else ''}"
+    return Difference(text, now=now, cause=GuardCause.RELATION)
 
 
 def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], object]) -> Difference:
     where, was = in_user_words(ast.unparse(left)), ast.unparse(right)
-    where = {"utils_device.CURRENT_DEVICE": "the default device"}.get(where, where)
-    if found := _KEY.match(where):
-        where = f"key {found['number']} of {found['of']}"
     now = _evaluated(left, evaluate)
+    size = _size_of(left)
+    if size is not None:
+        cause = GuardCause.DIMENSION
+    elif ".size()[" in ast.unparse(left):
+        cause = GuardCause.RELATION
+    elif _is_length(left):
+        cause = GuardCause.LENGTH
+    elif where == "utils_device.CURRENT_DEVICE":
+        where, cause = "the default device", GuardCause.GLOBAL_STATE
+    elif found := _KEY.match(where):
+        where, cause = f"key {found['number']} of {found['of']}", GuardCause.KEYS
+    else:
+        is_number = _NUMBER.fullmatch(was) and now is not None and _NUMBER.fullmatch(now)
+        cause = _cause_of_name(where) or (GuardCause.NUMBER if is_number else GuardCause.VALUE)
     if now is None:
-        return Difference(f"{where} was {was}", was)
-    return changed(where, was, now)
+        return Difference(f"{where} was {was}", was, cause=GuardCause.NONE if was == "None" else cause)
+    if size is not None and was.isdecimal() and now.isdecimal():
+        return _size_changed(SizeChange(*size, int(was), int(now)))
+    return changed(where, was, now, cause)
+
+
+def _size_of(node: ast.expr) -> tuple[str, int] | None:
+    """`L['x'].size()[0]` as `x` and 0; None for anything else."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Constant):
+        return None
+    owner = node.value.func if isinstance(node.value, ast.Call) else node.value
+    if not isinstance(owner, ast.Attribute) or owner.attr not in {"size", "shape"}:
+        return None
+    return in_user_words(ast.unparse(owner.value)), int(str(node.slice.value))
 
 
 def _is_length(node: ast.expr) -> bool:

@@ -15,12 +15,15 @@ from typing import Any
 from fuselight import torch_api
 from fuselight.dynamo import guard_differences, stacks
 from fuselight.dynamo.guards import Births
-from fuselight.report import GuardFailure, Location, Mismatch, Stack
+from fuselight.report import GuardCause, GuardFailure, Location, Mismatch, Stack
 from fuselight.trace import sources
 
 _COMMENT = re.compile(r"\s+#\s(.*)$", re.DOTALL)
 _BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n:]+?):(?P<line>\d+) in (?P<function>\w+)")
 _MISSING = "MISSING"
+_SETTINGS = ("GLOBAL_STATE", "GRAD_MODE", "DETERMINISTIC", "TORCH_FUNCTION", "DEFAULT_DEVICE")
+"""How the kinds of guards begin that check a setting of torch; one may have the name of a tensor's property."""
+_VALUES = frozenset({GuardCause.NUMBER, GuardCause.VALUE})
 _FAILURES = 50
 """Maximum number of failing guards kept per cache entry: a different model in the same code fails hundreds."""
 
@@ -37,7 +40,7 @@ def read_mismatches(
 def _weight(mismatch: Mismatch) -> tuple[int, int]:
     """Failing guards, then differences: one guard checks dtype, device, sizes and strides of a tensor."""
     failures = mismatch.failures
-    return (len(failures) or _FAILURES + 1, sum(one.difference.count("; ") for one in failures))
+    return (len(failures) or _FAILURES + 1, sum(one.count for one in failures))
 
 
 def _age(compile_id: str) -> int:
@@ -51,7 +54,8 @@ def _read_entry(
     manager = entry.guard_manager
     deleted = torch_api.is_deleted(manager)
     if deleted is not None:
-        return (GuardFailure("DELETED", "", "", f"the compiled code was dropped: {deleted}"),)
+        why = f"the compiled code was dropped: {deleted}"
+        return (GuardFailure("DELETED", "", "", why, cause=GuardCause.DELETED),)
     table = births.get(manager) or Births({}, {}, {}, set())
     failures = list(_failures(manager, frame.f_locals, table))
     # what cannot be read any more mostly lies under something whose own guard failed, which says it better
@@ -70,6 +74,7 @@ def _read_entry(
                 "",
                 "",
                 "compiled before with another backend, mode or options of torch.compile",
+                cause=GuardCause.BACKEND,
             ),
         )
     return ()
@@ -134,9 +139,10 @@ def _leaf_failures(
     if len(parts) > 1:
         parts = [(part, text) for part, text in parts if reader.is_false(part)] or parts
     for part, text in parts:
+        kind = type(leaf).__name__
         found = guard_differences.explain(part, value=value, evaluate=reader.read, objects=table.objects)
         yield GuardFailure(
-            kind=type(leaf).__name__,
+            kind=kind,
             source="" if sources.is_global_state(source) else sources.in_user_words(source),
             code=part[:2000],
             difference=_with_cause(found.text, text),
@@ -146,7 +152,18 @@ def _leaf_failures(
             born=table.by_code.get(part)
             or table.by_source.get(source.removesuffix(".__code__"))
             or _born_in_comment(text, table.paths),
+            cause=_cause(kind, found.cause),
+            sizes=found.sizes,
+            count=found.count,
         )
+
+
+def _cause(kind: str, cause: GuardCause) -> GuardCause:
+    """The cause of a difference, where the kind of the guard does not decide it."""
+    if kind.startswith(_SETTINGS):
+        return GuardCause.GLOBAL_STATE
+    is_symbolic = kind in {"SHAPE_ENV", "LAMBDA_GUARD"}
+    return GuardCause.RELATION if is_symbolic and cause in _VALUES else cause
 
 
 def _with_cause(difference: str, text: str) -> str:
@@ -187,12 +204,22 @@ def _root_failure(
     """The failures that only the root guard finds: aliasing, or a guard that cannot run alone."""
     text = "; ".join(parts)
     if "Duplicate tensor" in text:
-        return GuardFailure("NO_TENSOR_ALIASING", "", text, _explain_aliasing(manager, f_locals))
+        why = _explain_aliasing(manager, f_locals)
+        return GuardFailure("NO_TENSOR_ALIASING", "", text, why, cause=GuardCause.ALIASING)
     part = _COMMENT.sub("", text).strip()
     reader = _GuardReader(manager, f_locals)
     found = guard_differences.explain(part, value=None, evaluate=reader.read, objects=table.objects)
     return GuardFailure(
-        "ROOT", "", text[:2000], found.text, found.was, found.now, table.by_code.get(part, ())
+        "ROOT",
+        "",
+        text[:2000],
+        found.text,
+        found.was,
+        found.now,
+        table.by_code.get(part, ()),
+        found.cause,
+        found.sizes,
+        found.count,
     )
 
 

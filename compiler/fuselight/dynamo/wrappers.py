@@ -17,7 +17,7 @@ import torch
 
 from fuselight import torch_api
 from fuselight.dynamo import stacks
-from fuselight.report import Guard, GuardFailure, Location, Mismatch, Symbol
+from fuselight.report import Guard, GuardCause, GuardFailure, Location, Mismatch, Symbol
 
 _ANYTHING = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _POSITION = re.compile(r"(?<![\w.])args\[(\d+)\]")
@@ -70,8 +70,13 @@ class Callee:
         )
 
     def _failure(self, one: GuardFailure) -> GuardFailure:
-        source, difference = self.in_its_words(one.source), self.in_its_words(one.difference)
-        return replace(one, source=source, difference=difference)
+        return replace(
+            one,
+            source=self.in_its_words(one.source),
+            difference=self.in_its_words(one.difference),
+            cause=GuardCause.ARGUMENTS if one.source in {"args", "kwargs"} else one.cause,
+            sizes=tuple(replace(size, name=self.in_its_words(size.name)) for size in one.sizes),
+        )
 
     def guards(self, found: tuple[Guard, ...]) -> tuple[Guard, ...]:
         """Guards with the callee's argument names."""

@@ -18,6 +18,7 @@ from fuselight.report.capture import (
     Frame,
     Graph,
     Guard,
+    GuardCause,
     GuardFailure,
     GuardPlace,
     Mismatch,
@@ -25,6 +26,7 @@ from fuselight.report.capture import (
     NotCompiledKind,
     Outcome,
     Recompile,
+    SizeChange,
     Symbol,
 )
 from fuselight.report.device import Device
@@ -83,6 +85,7 @@ __all__ = [
     "GeneratedGraph",
     "Graph",
     "Guard",
+    "GuardCause",
     "GuardFailure",
     "GuardPlace",
     "Handed",
@@ -116,6 +119,7 @@ __all__ = [
     "Report",
     "Rung",
     "SavedTensor",
+    "SizeChange",
     "Stack",
     "Symbol",
     "TargetRef",

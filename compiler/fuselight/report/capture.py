@@ -151,6 +151,46 @@ class Break:
     """Operators traced into the frame's graph before it broke; they run in eager mode if the frame was skipped."""
 
 
+class GuardCause(str, enum.Enum):
+    """What differed between the call and the cache entry."""
+
+    DIMENSION = "dimension"
+    RANK = "rank"
+    DTYPE = "dtype"
+    DEVICE = "device"
+    REQUIRES_GRAD = "requires_grad"
+    STRIDE = "stride"
+    DISPATCH = "dispatch"
+    NUMBER = "number"
+    VALUE = "value"
+    NONE = "none"
+    TYPE = "type"
+    LENGTH = "length"
+    KEYS = "keys"
+    OBJECT = "object"
+    TRAINING = "training"
+    GLOBAL_STATE = "global_state"
+    ALIASING = "aliasing"
+    RELATION = "relation"
+    MISSING = "missing"
+    ARGUMENTS = "arguments"
+    """The `*args` or `**kwargs` of a library's wrapper around the function."""
+    BACKEND = "backend"
+    DELETED = "deleted"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class SizeChange:
+    """A size of a tensor that differs between the call and the cache entry."""
+
+    name: str
+    """The tensor, in source terms."""
+    dimension: int
+    was: int
+    now: int
+
+
 @dataclass(frozen=True)
 class GuardFailure:
     """One guard of a cache entry that the new call did not pass."""
@@ -164,7 +204,14 @@ class GuardFailure:
     """`x.size(0) was 4, now 7`; if the values are unknown, the checked condition."""
     was: str | None = None
     now: str | None = None
+    """Both are those of the first difference."""
     born: Stack = ()
+    cause: GuardCause = GuardCause.OTHER
+    """Of the first difference."""
+    sizes: tuple[SizeChange, ...] = ()
+    """All sizes that differ, if both values are known."""
+    count: int = 1
+    """Differences: one guard checks the dtype, device, sizes and strides of a tensor."""
 
 
 @dataclass(frozen=True)

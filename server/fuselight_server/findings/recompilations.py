@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight.report import GuardCause
 from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.context import span_of
 from fuselight_server.findings.guard_causes import (
-    GuardCause,
     advice,
     advice_after_break,
-    cause_of,
     fixed_by_torch,
     varying_sizes,
 )
@@ -51,7 +50,7 @@ def recompilation_findings(context: Context) -> Iterator[Finding]:
     )
     for root in roots(context, worded):
         home, failure = birthplace(context, root.recompile)
-        what = (failure.source, cause_of(failure)) if failure else ("", GuardCause.OTHER)
+        what = (failure.source, failure.cause) if failure else ("", GuardCause.OTHER)
         groups.setdefault((home.path, home.line, home.column, *what), []).append(root)
     for group in groups.values():
         yield _finding(context, group)
@@ -72,7 +71,7 @@ def birthplace(context: Context, one: Recompile) -> tuple[Location, GuardFailure
     """
     failures = nearest(one)
     # A setting of torch that changed fails the guards of tensors with it: those are its consequences.
-    settings = [failure for failure in failures if cause_of(failure) is GuardCause.GLOBAL_STATE]
+    settings = [failure for failure in failures if failure.cause is GuardCause.GLOBAL_STATE]
     for failure in settings or failures:
         home = context.innermost_user_frame(failure.born)
         if home is not None:
@@ -124,7 +123,7 @@ def _hints(context: Context, root: Root, failure: GuardFailure | None) -> tuple[
     out: list[str] = []
     causes: list[GuardCause] = []
     for item in (failure, *(other for other in nearest(one) if other not in (failure, *root.explained))):
-        cause = cause_of(item)
+        cause = item.cause
         if cause in causes or len(causes) == _MOST_CAUSES or GuardCause.GLOBAL_STATE in causes:
             continue
         causes.append(cause)
@@ -151,7 +150,7 @@ def _other_sizes(context: Context, one: Recompile, shown: GuardFailure) -> tuple
         other
         for other in nearest(one)
         if other is not shown
-        and cause_of(other) is GuardCause.DIMENSION
+        and other.cause is GuardCause.DIMENSION
         and not what_holds_it(context, one, other)
     )
 
@@ -171,9 +170,7 @@ def _parameters(context: Context, one: Recompile) -> tuple[str, ...]:
 def _is_expected(root: Root) -> bool:
     """Whether nothing but sizes of 0 or 1 differs, which torch compiles by themselves whatever the code does."""
     failures = [failure for failure in nearest(root.recompile) if failure not in root.explained]
-    return bool(failures) and all(
-        fixed_by_torch(failure) and "; " not in failure.difference for failure in failures
-    )
+    return bool(failures) and all(fixed_by_torch(failure) and failure.count == 1 for failure in failures)
 
 
 def _parts(context: Context, group: list[Root]) -> Iterator[str]:
@@ -236,7 +233,7 @@ def _fix(
 
     It is for all sizes that varied together or for none: torch refuses to mark one that has to equal a fixed one.
     """
-    if failure is None or cause_of(failure) is not GuardCause.DIMENSION or fixed_by_torch(failure):
+    if failure is None or failure.cause is not GuardCause.DIMENSION or fixed_by_torch(failure):
         return (), ()
     if resumed_at(context, one) is not None or what_holds_it(context, one, failure):
         return (), ()
@@ -245,7 +242,7 @@ def _fix(
     sizes = varying_sizes(failure, *_other_sizes(context, one, failure))
     if not sizes or not all(name.isidentifier() for name, _ in sizes):
         return (), ()
-    data = [pair for name, size in sizes for pair in (("parameter", name), ("dimension", size))]
+    data = [pair for name, size in sizes for pair in (("parameter", name), ("dimension", str(size)))]
     return ("mark_dynamic",), tuple(data)
 
 

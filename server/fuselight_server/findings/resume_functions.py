@@ -13,8 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fuselight.report import Location
-from fuselight_server.findings.guard_causes import GuardCause, cause_of
+from fuselight.report import GuardCause, Location
 from fuselight_server.findings.text import rounded
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def in_the_users_words(context: Context, one: Recompile) -> Recompile:
         return one
 
     def worded(failure: GuardFailure) -> GuardFailure:
-        difference, source, born = rounded(failure.difference), failure.source, failure.born
+        difference, source, born = rounded(failure), failure.source, failure.born
         if line is not None and _CARRIED.search(f"{source} {difference}"):
             difference = carried_in_words(context, one.location, line, difference)
             source = carried_in_words(context, one.location, line, source)
@@ -138,7 +137,7 @@ def _former(earlier: list[Root], one: Recompile) -> Root | None:
 
 def _change(failure: GuardFailure) -> tuple[object, ...]:
     """What two failures have in common that one change made."""
-    cause = cause_of(failure)
+    cause = failure.cause
     if cause in _OF_TENSORS and failure.was is not None:
         return (cause, failure.was, failure.now)
     return (cause, failure.source, failure.difference)

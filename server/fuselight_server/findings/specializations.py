@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight.report import GuardCause
 from fuselight_server.finding import Severity
 from fuselight_server.findings.context import trail
-from fuselight_server.findings.guard_causes import DIMENSION, GuardCause, cause_of, fixed_by_torch
-from fuselight_server.findings.resume_functions import carried_in_words
+from fuselight_server.findings.guard_causes import CARRIED, fixed_by_torch
+from fuselight_server.findings.resume_functions import carried_in_words, resumed_at
 from fuselight_server.findings.text import plain, quoted, sentence
 from fuselight_server.formatting import format_list
 
@@ -82,9 +83,7 @@ def _hints(symbol: Symbol, name: str) -> tuple[str, ...]:
 
 
 def _is_size(symbol: Symbol) -> bool:
-    return (
-        DIMENSION.match(symbol.source) is not None or ".size(" in symbol.source or ".shape[" in symbol.source
-    )
+    return ".size(" in symbol.source or ".shape[" in symbol.source
 
 
 def _is_torchs_rule(symbol: Symbol) -> bool:
@@ -103,10 +102,15 @@ def in_words(context: Context, compiled: Compile, symbol: Symbol) -> str:
 
 def what_holds_it(context: Context, one: Recompile, failure: GuardFailure) -> tuple[str, ...]:
     """What to do about a size or number that is not free to be dynamic; empty for one that is, and for all else."""
-    cause = cause_of(failure)
+    cause = failure.cause
     if cause not in {GuardCause.DIMENSION, GuardCause.NUMBER} or fixed_by_torch(failure):
         return ()
-    source = failure.difference.partition(" was ")[0] if cause is GuardCause.DIMENSION else failure.source
+    size = failure.sizes[0] if failure.sizes else None
+    source = failure.source
+    if cause is GuardCause.DIMENSION:
+        source = f"{size.name}.size({size.dimension})" if size is not None else ""
+        line = resumed_at(context, one)
+        source = source if line is None else carried_in_words(context, one.location, line, source)
     symbols = [
         symbol
         for compiled in _of_the_function(context, one)
@@ -126,9 +130,8 @@ def what_holds_it(context: Context, one: Recompile, failure: GuardFailure) -> tu
                 "does not keep it symbolic there"
             ),
         )
-    found = DIMENSION.match(failure.difference) if cause is GuardCause.DIMENSION else None
-    named = found is not None and (found["name"] or "").isidentifier()
-    if symbols or not named or _compile(context, one) is None:
+    is_plain = size is not None and size.name.isidentifier() and not size.name.startswith(CARRIED)
+    if symbols or not is_plain or _compile(context, one) is None:
         return ()
     # Torch makes a size that varied dynamic by itself, unless a setting forbids it.
     if _SETTING in context.report.environment.config:

@@ -14,7 +14,7 @@ from fuselight.report import Rung
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.report import Inputs, Location
+    from fuselight.report import GuardFailure, Inputs, Location
 
 _RESUME = re.compile(r"(?:torch_dynamo_resume_in_)+(.+?)(?:_at_\d+)+")
 _OBJECT = re.compile(
@@ -23,7 +23,6 @@ _OBJECT = re.compile(
 _PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*# File )")
 _BLANKS = re.compile(r"[ \t]*\n[ \t]*")
 _LONG_FLOAT = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e[-+]?\d+)?(?![\w.])")
-_VALUES = re.compile(r" was (.*), now (.*)$", re.DOTALL)
 _DIGITS = 6
 _LONGEST_INPUTS = 160
 
@@ -38,12 +37,11 @@ def paragraphs(text: str) -> str:
     return "\n\n".join(part for part in map(plain, _PARAGRAPH.split(text)) if part)
 
 
-def rounded(text: str) -> str:
-    """`text` with its floats at six significant digits, unless that is where the values in it differ."""
-    short = _LONG_FLOAT.sub(_short_float, text)
-    was, now = _VALUES.search(text), _VALUES.search(short)
-    differed = was is not None and was[1] != was[2]
-    return text if differed and now is not None and now[1] == now[2] else short
+def rounded(failure: GuardFailure) -> str:
+    """The difference with its floats at six significant digits, unless that is where the values differ."""
+    was, now = (value and _LONG_FLOAT.sub(_short_float, value) for value in (failure.was, failure.now))
+    is_small = was == now and failure.was != failure.now
+    return failure.difference if is_small else _LONG_FLOAT.sub(_short_float, failure.difference)
 
 
 def _short_float(found: re.Match[str]) -> str:

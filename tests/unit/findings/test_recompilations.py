@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuselight.report import Compile, Location, NotCompiled, NotCompiledKind, Outcome, Symbol
+from fuselight.report import Compile, GuardCause, Location, NotCompiled, NotCompiledKind, Outcome, Symbol
 from fuselight_server.findings import findings
 from fuselight_server.findings.text import rounded
 from tests.support.golden import expect
@@ -21,7 +21,7 @@ def test_it_stands_on_the_read_that_made_the_guard() -> None:
 
 
 def test_a_guard_that_no_line_made_puts_it_on_the_def() -> None:
-    grad = failed("grad mode was on, now off", kind="GLOBAL_STATE", source="", born=())
+    grad = failed("grad mode was on, now off", source="", born=(), cause=GuardCause.GLOBAL_STATE)
     (one,) = findings(report(recompiles=(again(grad),)))
     assert one.span.line == 20
 
@@ -77,7 +77,7 @@ def test_all_failing_guards_of_the_nearest_entry_are_shown() -> None:
 
 
 def test_a_setting_of_torch_comes_before_its_consequences() -> None:
-    setting = failed("grad mode was on, now off", kind="GLOBAL_STATE", source="", born=())
+    setting = failed("grad mode was on, now off", source="", born=(), cause=GuardCause.GLOBAL_STATE)
     (one,) = findings(report(recompiles=(again(SIZE, setting),)))
     assert (one.title, one.span.line) == ("recompiled: grad mode was on, now off", 20)
 
@@ -135,7 +135,7 @@ def test_wording() -> None:
     ],
 )
 def test_floats_are_rounded_unless_that_hides_the_difference(text: str, shown: str) -> None:
-    assert rounded(text) == shown
+    assert rounded(failed(text)) == shown
 
 
 def test_one_line_that_fixes_a_size_again_and_again_is_one_finding_with_all_sizes() -> None:

@@ -29,6 +29,7 @@ export const tools = {
 const quiet = {
   "chat.disableAIFeatures": true,
   "editor.accessibilitySupport": "off",
+  "editor.cursorBlinking": "solid",
   "editor.hover.delay": 100,
   "editor.minimap.enabled": false,
   "extensions.autoUpdate": "off",
@@ -40,6 +41,7 @@ const quiet = {
   "window.menuBarVisibility": "compact",
   "workbench.colorTheme": "Default Dark Modern",
   "workbench.editor.useModal": "off",
+  "workbench.reduceMotion": "on",
   "workbench.secondarySideBar.defaultVisibility": "hidden",
   "workbench.startupEditor": "none",
   "workbench.tips.enabled": false,
@@ -107,13 +109,6 @@ export async function startCodeServer({
       const what = folder.endsWith(".code-workspace") ? "workspace" : "folder";
       const tail = payload.length > 0 ? `&payload=${encodeURIComponent(JSON.stringify(payload))}` : "";
       return `${base}/?${what}=${encodeURIComponent(folder)}${tail}`;
-    },
-    /** The same with files open in it. Without files the tabs of the last time come back. */
-    url(folder, files = []) {
-      return this.at(
-        folder,
-        files.map((file) => ["openFile", this.remote(file)]),
-      );
     },
     log: () => fs.readFileSync(logFile, "utf8"),
     async stop() {

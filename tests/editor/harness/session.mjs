@@ -1,7 +1,8 @@
 /**
- * The editor of one test: a new workspace and a new profile, with the packaged extension.
+ * The editor of the visual tests: the packaged extension in one window, which the tests of a process share.
  *
- * Invariant: a failure keeps a screenshot and the server's log in `artifacts/editor`; nothing else outlives a test.
+ * Invariant: a test starts without files, tabs, messages, settings and answers of the test before it. A failure keeps a
+ * screenshot and the server's log in `artifacts/editor`, and the next test gets a new editor (a new process).
  */
 
 import fs from "node:fs";
@@ -12,6 +13,17 @@ import { install, startCodeServer, tools } from "./code_server.mjs";
 import { workbench } from "./workbench.mjs";
 
 export const root = path.resolve(import.meta.dirname, "../../..");
+
+/** A link in the workspace, by which Fuselight finds the Python with torch. */
+const environment = ".venv";
+const viewport = { width: 1400, height: 900 };
+/** Each is of one test, and none changes what another test sees: a start with them needs no wait for a change. */
+const settings = {
+  "fuselight.bench.device": "cpu",
+  "fuselight.devices": { "lab card": { like: "h100", memoryGb: 94 } },
+  // The README's picture is of a benchmark as long as most are.
+  ...(process.env.FUSELIGHT_PICTURES ? {} : { "fuselight.bench.seconds": 0.2, "fuselight.bench.rounds": 3 }),
+};
 
 export const test = base.extend({
   /** The folder of extensions of all editors of a process; the package is installed there once. */
@@ -24,35 +36,82 @@ export const test = base.extend({
     },
     { scope: "worker" },
   ],
-  /** `session({ files, links, settings, trusted })` opens the first of `files` in a workspace that holds them all. */
-  session: async ({ page, extensions }, use, info) => {
-    const undo = [];
-    await use(async ({ files, links = {}, settings = {}, trusted = true }) => {
-      const folder = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-workspace-"));
-      undo.push(() => fs.rmSync(folder, { recursive: true, force: true }));
-      for (const [name, text] of Object.entries(files)) {
-        fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
-        fs.writeFileSync(path.join(folder, name), text);
-      }
-      for (const [name, target] of Object.entries(links)) {
-        fs.symlinkSync(target, path.join(folder, name));
-      }
-      const all = { "fuselight.interpreter": tools.python, ...settings };
-      const server = await startCodeServer({ extensions, settings: all, trusted });
-      undo.push(() => server.stop());
-      const file = path.join(folder, Object.keys(files)[0]);
-      const view = workbench(page);
-      await view.open(server.url(folder, [file]));
-      undo.push(() => (info.errors.length > 0 ? keep(info, server, page) : undefined));
-      return { view, folder, file, server };
+  /** The window that the tests share, on a folder with nothing but the environment. */
+  shared: [
+    async ({ browser, extensions }, use) => {
+      const editor = await startEditor(browser, extensions, { trusted: true });
+      await use(editor);
+      await editor.stop();
+    },
+    { scope: "worker" },
+  ],
+  /** `session({ files })` opens the first of `files` in the shared window, in a folder that holds them all. */
+  session: async ({ shared }, use, info) => {
+    await use(async ({ files }) => {
+      await reset(shared);
+      return begin(shared, files);
     });
-    for (const step of undo.reverse()) {
-      await step();
-    }
+    await keepFailure(info, shared);
+  },
+  /** The same in a new window on a folder that is not trusted. */
+  stranger: async ({ browser, extensions }, use, info) => {
+    const editor = await startEditor(browser, extensions, { trusted: false });
+    await use(({ files }) => begin(editor, files));
+    await keepFailure(info, editor);
+    await editor.stop();
   },
 });
 
-async function keep(info, server, page) {
+async function startEditor(browser, extensions, { trusted }) {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "fuselight-workspace-"));
+  fs.symlinkSync(path.dirname(path.dirname(tools.python)), path.join(folder, environment));
+  const server = await startCodeServer({ extensions, settings, trusted });
+  const context = await browser.newContext({ viewport });
+  context.setDefaultTimeout(60_000);
+  const page = await context.newPage();
+  await page.goto(server.at(folder));
+  const view = workbench(page);
+  await view.ready();
+  return {
+    folder,
+    page,
+    server,
+    view,
+    async stop() {
+      await context.close();
+      await server.stop();
+      fs.rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Everything that a test can leave, but the width of the side bar. */
+async function reset({ folder, page, view }) {
+  await page.keyboard.press("Escape");
+  await view.command("View: Close All Editors");
+  await view.command("Notifications: Clear All Notifications");
+  await view.command("View: Show Explorer");
+  for (const name of fs.readdirSync(folder)) {
+    if (name !== environment) {
+      fs.rmSync(path.join(folder, name), { recursive: true });
+    }
+  }
+}
+
+async function begin({ folder, page, view }, files) {
+  for (const [name, text] of Object.entries(files)) {
+    fs.writeFileSync(path.join(folder, name), text);
+  }
+  const [first] = Object.keys(files);
+  await view.openFile(first);
+  await view.command("Fuselight: Ask Again Before Running Code in This Folder");
+  return { view, page, folder, file: path.join(folder, first) };
+}
+
+async function keepFailure(info, { page, server }) {
+  if (info.errors.length === 0) {
+    return;
+  }
   const name = info.titlePath
     .slice(1)
     .join(" ")

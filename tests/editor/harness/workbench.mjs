@@ -91,10 +91,14 @@ export function workbench(page) {
     async allow(button = "Run") {
       await page.getByRole("dialog").getByRole("button", { name: button, exact: true }).click();
     },
-    async open(url) {
-      await page.goto(url);
-      await page.locator(".monaco-workbench").waitFor();
-      await editor.waitFor();
+    /** The window takes keys. */
+    async ready() {
+      await page.locator(".monaco-workbench .statusbar-item").first().waitFor();
+    },
+    /** Loads the window again, with its tabs: the command saves them first, which the end of a page does not. */
+    async reload() {
+      await Promise.all([page.waitForEvent("load"), this.command("Developer: Reload Window")]);
+      await this.ready();
     },
     /** A command of the palette, by its title. */
     async command(title) {
@@ -114,12 +118,9 @@ export function workbench(page) {
       await list.locator(".monaco-list-row", { hasText: text }).first().click();
       await list.waitFor({ state: "hidden" });
     },
-    /** A file of the workspace, into the group that has the focus. */
+    /** A file of the explorer, into the group that has the focus: a search may miss a file that is new. */
     async openFile(name) {
-      await editor.click();
-      await page.keyboard.press("Control+p");
-      await page.locator(".quick-input-widget input.input").fill(name);
-      await page.locator(".quick-input-widget .monaco-list-row", { hasText: name }).first().click();
+      await page.getByRole("treeitem", { name }).dblclick();
       await page.locator(".tab.active", { hasText: name }).waitFor();
     },
     async goToLine(line) {

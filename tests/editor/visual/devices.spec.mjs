@@ -5,13 +5,8 @@ import path from "node:path";
 import { expect } from "@playwright/test";
 import { test } from "../harness/session.mjs";
 
-const own = { like: "h100", memoryGb: 94 };
-
 test("the target device is shown and chosen, and a wrong name offers the nearest", async ({ session }) => {
-  const { view, folder } = await session({
-    files: { "model.py": "import torch\n" },
-    settings: { "fuselight.devices": { "lab card": own } },
-  });
+  const { view, folder } = await session({ files: { "devices.py": "import torch\n" } });
   const settings = path.join(folder, ".vscode", "settings.json");
   const pick = async (name) => {
     await view.page.keyboard.type(name);

@@ -60,6 +60,7 @@ test("a save shows the findings on their lines, and an edit changes them", async
     await expect(view.report.filter({ hasText: "GB0059" }).first()).toBeVisible();
     await view.widenSideBar(200);
     await view.screenshot("report");
+    await view.widenSideBar(-200);
   });
 
   await test.step("quick fix", async () => {

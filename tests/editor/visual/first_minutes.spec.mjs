@@ -3,7 +3,6 @@
 import fs from "node:fs";
 import path from "node:path";
 import { expect } from "@playwright/test";
-import { tools } from "../harness/code_server.mjs";
 import { test } from "../harness/session.mjs";
 
 const model = `import torch
@@ -23,11 +22,7 @@ const pages = [
 ];
 
 test("from an empty profile to findings, and still there after a reload", async ({ session }) => {
-  const { view, folder, server } = await session({
-    files: { "model.py": model },
-    links: { ".venv": path.dirname(path.dirname(tools.python)) },
-    settings: { "fuselight.interpreter": "" },
-  });
+  const { view, folder } = await session({ files: { "step.py": model } });
 
   await test.step("the interpreter is found, and the menu says why", async () => {
     await expect(view.lensAction("Run").first()).toBeVisible();
@@ -64,18 +59,9 @@ test("from an empty profile to findings, and still there after a reload", async 
     await view.page.keyboard.press("Escape");
   });
 
-  await test.step("a reload asks nothing again", async () => {
-    await view.open(server.at(folder));
-    await expect(view.status(/Fuselight, ready/)).toBeVisible();
-    await expect(view.lensAction("Run").first()).toBeVisible();
-    await view.save();
-    await expect(view.lens(found)).toBeVisible();
-    await expect(view.warnings.first()).toBeVisible();
-    await view.screenshot("reloaded");
-    expect(fs.existsSync(path.join(folder, ".vscode"))).toBe(false);
-  });
-
-  await test.step("the walkthrough", async () => {
+  await test.step("the walkthrough, opened while the extension starts", async () => {
+    await view.reload();
+    await expect(view.status(/Fuselight, /)).toBeVisible();
     await view.command("Fuselight: Get Started");
     await expect(view.page.getByText("Select the interpreter that has torch").first()).toBeVisible();
     await expect(view.walkthrough.getByText("It uses the first that works")).toBeVisible();
@@ -87,10 +73,29 @@ test("from an empty profile to findings, and still there after a reload", async 
       await view.screenshot(picture);
     }
   });
+
+  await test.step("the file that it covered has its lenses, and a run asks nothing again", async () => {
+    await view.tab("step.py").click();
+    await expect(view.lensAction("Run").first()).toBeVisible();
+    await expect(view.status(/Fuselight, ready/)).toBeVisible();
+    await view.save();
+    await expect(view.lens(found)).toBeVisible();
+    await expect(view.warnings.first()).toBeVisible();
+    await view.screenshot("reloaded");
+    expect(fs.existsSync(path.join(folder, ".vscode"))).toBe(false);
+  });
+
+  await test.step("the extension's page", async () => {
+    await view.command("Extensions: Show Installed Extensions");
+    await view.page.locator(".extension-list-item", { hasText: "Fuselight" }).first().click();
+    await expect(view.preview.getByRole("heading", { name: "Fuselight" }).first()).toBeVisible();
+    await expect(view.preview.locator("img")).toHaveCount(0); // that page loads no file of the package
+    await view.screenshot("extension-page");
+  });
 });
 
-test("a stranger's folder runs nothing until it is trusted", async ({ session }) => {
-  const { view } = await session({ files: { "model.py": model }, trusted: false });
+test("a stranger's folder runs nothing until it is trusted", async ({ stranger }) => {
+  const { view } = await stranger({ files: { "step.py": model } });
   await expect(view.status(/Fuselight, not trusted/)).toBeVisible();
   await expect(view.lens("inputs from line 4")).toBeVisible();
   await expect(view.lensAction("Run")).toHaveCount(0);

@@ -1,6 +1,8 @@
 /** Generated kernels as a user sees them: the lens, the source of a kernel beside the line, marks on both sides. */
 
 import { spawnSync } from "node:child_process";
+import fs from "node:fs";
+import path from "node:path";
 import { expect } from "@playwright/test";
 import { tools } from "../harness/code_server.mjs";
 import { test } from "../harness/session.mjs";
@@ -39,10 +41,10 @@ const hasTriton = () => spawnSync(tools.python, ["-c", "import triton"]).status 
 
 test("kernels stand on their lines, and a kernel is read beside its line", async ({ session }) => {
   test.skip(!hasTriton(), "this environment has no Triton");
-  const { view, folder, server } = await session({
-    files: { "model.py": model },
-    settings: { "fuselight.device": "h200" },
-  });
+  const { view, folder } = await session({ files: { "block.py": model } });
+  fs.mkdirSync(path.join(folder, ".vscode"));
+  fs.writeFileSync(path.join(folder, ".vscode/settings.json"), '{ "fuselight.device": "h200" }');
+  await expect(view.status(/Fuselight target device, h200/)).toBeVisible();
 
   await test.step("the lens generates them", async () => {
     await view.goToLine(lineOf("class Net"));
@@ -111,7 +113,7 @@ test("kernels stand on their lines, and a kernel is read beside its line", async
     await view.command("View: Toggle Primary Side Bar Visibility");
     await view.group(1).locator(".view-line", { hasText: "tl.load" }).first().click();
     await view.titleAction("Open Another Kernel Form to the Side").click();
-    await view.choose("Open which form beside the kernel?", "PTX");
+    await view.choose("Open which form next to the kernel?", "PTX");
     await expect(view.marks(2).first()).toBeVisible(); // the cursor is on a load already
     await view.group(2).locator(".view-line", { hasText: "ld.global" }).first().click();
     await expect(view.marks(0).first()).toBeVisible();
@@ -126,10 +128,11 @@ test("kernels stand on their lines, and a kernel is read beside its line", async
     await expect(view.report.filter({ hasText: /^Kernels\d+ kernels/ }).first()).toBeVisible();
     await view.widenSideBar(300);
     await view.screenshot("kernel-report");
+    await view.widenSideBar(-300);
   });
 
   await test.step("the text outlives the window", async () => {
-    await view.page.goto(server.url(folder)); // without files: the tabs of the last time come back
+    await view.reload();
     await expect(view.group(1)).toContainText("To generate them again");
     await view.screenshot("kernel-gone");
     await view.lensAction("Kernels").first().click();

@@ -248,7 +248,7 @@ def _allowed(imported: str, room: Room) -> bool:
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if name not in FACADES])
-def test_imports_stay_in_their_room(module: str) -> None:
+def test_imports_obey_the_table(module: str) -> None:
     room = _room(module)
     assert room is not None, f"{module} is in no room: give it one here and in docs/architecture.md"
     wrong = [
@@ -289,7 +289,7 @@ PRIVATE_NAMES = ("fuselight.torch_api", "fuselight.virtual_gpu")
 """The adapter to torch, and the compiler for a GPU that is not there, which is made of Inductor's own parts."""
 
 
-def test_two_rooms_know_torchs_private_names() -> None:
+def test_two_packages_use_torchs_private_names() -> None:
     wrong = []
     for module, path in MODULES.items():
         if _within(module, PRIVATE_NAMES):
@@ -317,7 +317,7 @@ def test_the_table_in_the_docs_names_every_room() -> None:
     assert not missing, f"docs/architecture.md does not name {missing}"
 
 
-def test_every_room_has_someone_in_it() -> None:
+def test_every_package_rule_matches_a_module() -> None:
     empty = [
         module
         for room in ROOMS

@@ -120,7 +120,7 @@ def test_the_extension_page_has_no_picture_and_no_link_into_the_repository(exten
     assert "CONTRIBUTING" not in text
 
 
-def test_the_package_has_nothing_else(extension: Path) -> None:
+def test_the_package_has_no_other_files(extension: Path) -> None:
     present = {file.relative_to(extension).parts[0] for file in extension.rglob("*") if file.is_file()}
     assert present == {
         "LICENSE.txt", "bundled", "compiler", "docs", "extension", "package.json", "readme.md", "server",

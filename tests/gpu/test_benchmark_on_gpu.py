@@ -101,7 +101,7 @@ def test_the_gpu_is_stated_and_times_are_the_devices(measured: Measured) -> None
         assert one.peak_bytes > 4096 * 1024 * 4, "the input alone is more"
 
 
-def test_kernels_are_joined_and_the_wait_stands_on_its_line(measured: Measured) -> None:
+def test_kernels_are_joined_and_the_wait_is_on_its_line(measured: Measured) -> None:
     for name in ("eager", "default", "reduce-overhead"):
         profile = row(measured, name).profile
         assert profile is not None
@@ -120,7 +120,7 @@ def test_kernels_are_joined_and_the_wait_stands_on_its_line(measured: Measured) 
             assert (one.isolated_us is not None) is (kernel.text_key is not None)
 
 
-def test_results_are_right_and_a_wrong_one_is_found_on_its_line(measured: Measured) -> None:
+def test_correct_results_pass_and_a_wrong_one_is_found_on_its_line(measured: Measured) -> None:
     for name in ("default", "reduce-overhead"):
         accuracy = row(measured, name).accuracy
         assert accuracy is not None
@@ -131,7 +131,7 @@ def test_results_are_right_and_a_wrong_one_is_found_on_its_line(measured: Measur
     assert wrong.first[-1].line == WRONG_LINE
 
 
-def test_what_kills_the_device_for_one_leaves_it_to_the_others(measured: Measured) -> None:
+def test_a_device_error_of_one_configuration_does_not_affect_the_others(measured: Measured) -> None:
     failure = row(measured, "backend:asserts").failure
     assert failure is not None
     assert "device-side assert" in failure.message
@@ -139,7 +139,7 @@ def test_what_kills_the_device_for_one_leaves_it_to_the_others(measured: Measure
     assert row(measured, "default").wall is not None
 
 
-def test_what_finds_no_memory_says_so_and_was_tried_alone(measured: Measured) -> None:
+def test_a_lack_of_memory_is_reported_after_a_separate_try(measured: Measured) -> None:
     one = row(measured, "backend:fills")
     assert one.failure is not None
     assert one.failure.kind == "memory"
@@ -157,7 +157,7 @@ def test_a_training_step(live: LiveWorker) -> None:
     assert {launch.graph for launch in one.profile.launches if launch.graph is not None} == {0, 1, 2, 3}
 
 
-def test_a_gpu_that_is_not_there(live: LiveWorker) -> None:
+def test_a_gpu_that_is_missing(live: LiveWorker) -> None:
     plan = MeasurePlan(("default",), device="cuda:99")
     request = live.request(MODEL, "Net").of_kind(MeasureRequest, plan=plan)
     outcome = live.do(live.worker.run(request, live.progress.append), DEADLINE)

@@ -38,7 +38,7 @@ def test_nvidia_smi_knows_the_gpu_by_torchs_uuid() -> None:
     assert seen.gpu.reasons is not None or seen.gpu.slowed_us
 
 
-def test_the_machine_is_told_and_this_process_is_no_stranger() -> None:
+def test_the_machine_is_reported_and_this_process_is_not_another() -> None:
     device = choose("")
     before = look(device)
     torch.ones(8, device=device).sum().item()  # from here on this process is on the GPU
@@ -56,4 +56,4 @@ if __name__ == "__main__":
     test_the_gpu_is_chosen_and_no_other()
     test_nvidia_smi_knows_the_gpu_by_torchs_uuid()
     print(machine_of(look(choose("")), look(choose(""))))  # noqa: T201 - as a script it has no other voice
-    test_the_machine_is_told_and_this_process_is_no_stranger()
+    test_the_machine_is_reported_and_this_process_is_not_another()

@@ -96,7 +96,7 @@ def _waits(profile: Profile, kind: GapKind) -> None:
     assert lines == {_item_line()}, profile.gaps
 
 
-def test_kernels_are_joined_to_their_launches_and_the_wait_stands_on_its_line() -> None:
+def test_kernels_are_joined_to_their_launches_and_the_wait_is_on_its_line() -> None:
     profile = _profile(None, train=False)
     assert {row.graph for row in profile.launches if row.graph is not None} == {0, 1}
     _waits(profile, GapKind.SYNC if DEVICE.type == "cuda" else GapKind.EAGER)
@@ -120,7 +120,7 @@ def test_eager_kernels_have_the_lines_of_their_operators() -> None:
 
 if __name__ == "__main__":
     test_eager_kernels_have_the_lines_of_their_operators()
-    test_kernels_are_joined_to_their_launches_and_the_wait_stands_on_its_line()
+    test_kernels_are_joined_to_their_launches_and_the_wait_is_on_its_line()
     test_a_backward_is_joined_in_the_engines_thread()
     test_replays_of_cuda_graphs_are_joined_kernel_by_kernel()
     print("joined on", DEVICE)  # noqa: T201 - as a script it has no other voice

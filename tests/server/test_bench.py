@@ -163,7 +163,7 @@ def test_inputs_of_the_main_block_serve_every_tier(connect: Start, tmp_path: Pat
     assert eager["failure"] is None
 
 
-def test_a_cancel_ends_a_benchmark_at_once(connect: Start, tmp_path: Path) -> None:
+def test_a_cancel_ends_a_benchmark_immediately(connect: Start, tmp_path: Path) -> None:
     client = connect(settings=settings(bench=QUICK))
     client.start(tmp_path, options=CLIENT)
     path = write(tmp_path, WAITING)
@@ -182,7 +182,7 @@ def test_a_cancel_ends_a_benchmark_at_once(connect: Start, tmp_path: Path) -> No
     assert "did you mean 'max-autotune'?" in unknown["message"]
 
 
-def test_a_server_that_is_shut_down_takes_its_benchmark_with_it(connect: Start, tmp_path: Path) -> None:
+def test_a_server_shutdown_ends_its_benchmark(connect: Start, tmp_path: Path) -> None:
     client = connect(settings=settings(bench=QUICK))
     client.start(tmp_path, options=CLIENT)
     uri = client.open(write(tmp_path, WAITING))
@@ -198,9 +198,7 @@ def test_a_server_that_is_shut_down_takes_its_benchmark_with_it(connect: Start, 
     assert not alive
 
 
-def test_what_a_client_may_ask_for_is_answered_though_it_makes_no_sense(
-    connect: Start, tmp_path: Path
-) -> None:
+def test_nonsensical_requests_are_answered(connect: Start, tmp_path: Path) -> None:
     client = connect(settings=settings(bench=QUICK))
     client.start(tmp_path, options=CLIENT)
     uri = client.open(write(tmp_path, SOURCE, name="a b, \u00fc.py"))

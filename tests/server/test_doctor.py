@@ -47,7 +47,7 @@ def fake_python(folder: Path, program: str) -> str:
     return str(path)
 
 
-def test_what_is_to_be_mended_comes_first(connect: Start, tmp_path: Path) -> None:
+def test_failures_come_first(connect: Start, tmp_path: Path) -> None:
     lines = "\n".join(json.dumps(check) for check in CHECKS)
     python = fake_python(tmp_path, f"cat <<'END'\n{lines}\nEND")
     client = connect(settings=settings(resolvedInterpreter=interpreter(executable=python)))
@@ -87,7 +87,7 @@ def test_nothing_is_started_where_the_user_refused(connect: Start, tmp_path: Pat
     assert not (tmp_path / "started").exists()
 
 
-def test_a_cancel_ends_what_was_started(connect: Start, tmp_path: Path) -> None:
+def test_a_cancel_ends_the_started_processes(connect: Start, tmp_path: Path) -> None:
     python = fake_python(
         tmp_path, f"echo $$ > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/pid\nexec sleep 600"
     )

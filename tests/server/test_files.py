@@ -78,7 +78,7 @@ def wait_for(client: Client, uri: str, code: str, since: int) -> None:
     )
 
 
-def test_what_a_run_in_the_terminal_found_shows_in_the_editor(connect: Start, tmp_path: Path) -> None:
+def test_findings_of_a_terminal_run_appear_in_the_editor(connect: Start, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "pyproject.toml").touch()
@@ -109,9 +109,7 @@ def test_what_a_run_in_the_terminal_found_shows_in_the_editor(connect: Start, tm
     assert client.request("fuselight/reportTree", {"uri": None})["nodes"] == []
 
 
-def test_the_last_run_is_there_at_the_start_and_damage_in_its_place_is_nothing(
-    connect: Start, tmp_path: Path
-) -> None:
+def test_the_last_run_is_loaded_at_the_start_unless_damaged(connect: Start, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").touch()
     path = write(tmp_path, PROGRAM)
     run_program(path)
@@ -130,7 +128,7 @@ def test_the_last_run_is_there_at_the_start_and_damage_in_its_place_is_nothing(
     )
 
 
-def test_a_renamed_file_takes_its_findings_along(client: Client, folder: Path) -> None:
+def test_a_renamed_file_keeps_its_findings(client: Client, folder: Path) -> None:
     old = write(folder)
     uri = client.open(old)
     client.save(uri)
@@ -146,7 +144,7 @@ def test_a_renamed_file_takes_its_findings_along(client: Client, folder: Path) -
     assert len(breaks(client, new_uri)) == 1
 
 
-def test_a_renamed_folder_takes_the_findings_of_its_files_along(client: Client, folder: Path) -> None:
+def test_a_renamed_folder_keeps_the_findings_of_its_files(client: Client, folder: Path) -> None:
     filters = client.capabilities["workspace"]["fileOperations"]["didRename"]["filters"]
     assert {one["pattern"]["matches"] for one in filters} == {"file", "folder"}
     old, new = folder / "old", folder / "new"
@@ -165,7 +163,7 @@ def test_a_renamed_folder_takes_the_findings_of_its_files_along(client: Client, 
     assert len(breaks(client, new_uri)) == 1
 
 
-def test_a_deleted_module_takes_the_findings_in_it_along(client: Client, folder: Path) -> None:
+def test_deleting_a_module_removes_its_findings(client: Client, folder: Path) -> None:
     part = write(folder, PART, "part.py")
     uri = client.open(write(folder, IMPORTED))
     client.save(uri)
@@ -225,9 +223,7 @@ def test_a_report_that_came_with_a_folder_waits_for_trust_and_is_shown_as_text(
         assert active not in shown.replace("\\" + active[0], ""), shown
 
 
-def test_findings_of_a_buffer_that_is_thrown_away_go_back_to_the_lines_of_the_file(
-    client: Client, folder: Path
-) -> None:
+def test_findings_of_a_discarded_buffer_return_to_the_lines_of_the_file(client: Client, folder: Path) -> None:
     uri = client.open(write(folder))
     client.save(uri)
     client.idle(1)
@@ -240,7 +236,7 @@ def test_findings_of_a_buffer_that_is_thrown_away_go_back_to_the_lines_of_the_fi
     assert [one["range"] for one in breaks(client, uri)] == [before["range"]]
 
 
-def test_what_the_program_prints_is_left_out_of_a_problem_report(client: Client, folder: Path) -> None:
+def test_a_problem_report_omits_the_programs_output(client: Client, folder: Path) -> None:
     uri = client.open(write(folder, "import os\nos.write(2, b'password 1234\\n')\n" + SOURCE))
     client.save(uri)
     client.idle(1)

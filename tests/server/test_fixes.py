@@ -68,7 +68,9 @@ def test_marking_a_dimension_dynamic_ends_the_recompilation(client: Client, fold
     assert (inputs["label"], inputs["description"]) == ("Inputs", "inputs from the __main__ block")
 
 
-def test_an_ignored_finding_is_gone_and_an_idle_ignore_can_be_removed(client: Client, folder: Path) -> None:
+def test_an_ignored_finding_disappears_and_an_unused_ignore_can_be_removed(
+    client: Client, folder: Path
+) -> None:
     uri = run_in(client, folder)
     client.idle(1)
     (found,) = breaks(client, uri)

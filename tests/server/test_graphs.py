@@ -88,7 +88,7 @@ def test_the_picture_of_a_target(client: Client, folder: Path) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="this environment has no Triton")
-def test_kernels_are_told_in_their_graphs(client: Client, folder: Path) -> None:
+def test_kernels_are_listed_in_their_graphs(client: Client, folder: Path) -> None:
     uri = client.open(write(folder, SOURCE))
     client.command("fuselight.server.kernels", {"uri": uri, "target": "f"})
     client.idle(1)
@@ -116,7 +116,7 @@ def test_targets_to_choose_from(client: Client, folder: Path) -> None:
     assert [node["target"] for node in nodes] == [{"uri": uri, "target": name} for name in ("f", "g")]
 
 
-def test_what_was_not_run_says_what_to_do(client: Client, folder: Path) -> None:
+def test_a_target_that_did_not_run_reports_the_next_step(client: Client, folder: Path) -> None:
     uri = client.open(write(folder, SOURCE))
     for target, name in (("f", "f"), ("__main__", "__main__"), (None, "any target")):
         made = graphs(client, uri, target)

@@ -187,7 +187,7 @@ TARGET, FIRST, SECOND = 14, 15, 17
 """0-based lines of the function and of its two graphs; the second is captured when the awaited file is there."""
 
 
-def test_what_is_generated_already_is_shown_while_the_run_goes_on(client: Client, folder: Path) -> None:
+def test_generated_kernels_are_shown_during_the_run(client: Client, folder: Path) -> None:
     uri = client.open(write(folder, TWO_GRAPHS))
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.notified("fuselight/reportChanged", lambda told: told["uri"] == uri)
@@ -263,7 +263,7 @@ def test_lenses_as_set(client: Client, folder: Path) -> None:
         set_to(SHARED, everywhere)
 
 
-def test_a_target_that_fails_says_so_and_the_kernels_of_before_stand(client: Client, folder: Path) -> None:
+def test_a_failed_target_is_reported_and_keeps_the_previous_kernels(client: Client, folder: Path) -> None:
     uri = client.open(write(folder, SOURCE))
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.idle(1)

@@ -78,7 +78,7 @@ head = torch.compile(Net().head)
 """
 
 
-def test_what_the_inputs_of_another_target_serve_has_their_lens_and_no_hint(
+def test_a_target_with_inputs_of_another_target_has_a_lens_and_no_hint(
     connect: Start, tmp_path: Path
 ) -> None:
     client = connect()
@@ -162,7 +162,7 @@ def test_a_client_without_push_pulls(connect: Start, tmp_path: Path) -> None:
     assert not [one for one in client.messages if one.get("method") == "textDocument/publishDiagnostics"]
 
 
-def test_what_cannot_be_read_is_answered_and_ends_nothing(connect: Start, tmp_path: Path) -> None:
+def test_an_unreadable_request_is_answered_and_ends_nothing(connect: Start, tmp_path: Path) -> None:
     client = connect()
     client.start(tmp_path)
     unknown = client.answer(client.ask("textDocument/nonsense", {}))

@@ -82,7 +82,7 @@ def f(x):
 """
 
 
-def test_a_hover_and_the_report_tell_the_parts_of_a_function(client: Client, folder: Path) -> None:
+def test_the_hover_and_the_report_list_the_parts_of_a_function(client: Client, folder: Path) -> None:
     uri = run_in(client, folder, TWICE)
     client.idle(1)
     assert client.lenses(uri)[-2:] == ["2 graphs, 1 break, 2 recompilations", "inputs from lines 4-5"]
@@ -116,7 +116,7 @@ def f(x):
 """
 
 
-def test_the_report_tells_a_recompilation_as_its_finding_does(client: Client, folder: Path) -> None:
+def test_the_report_describes_a_recompilation_like_its_finding(client: Client, folder: Path) -> None:
     uri = run_in(client, folder, CARRIED)
     client.idle(1)
     found = [one for one in client.diagnostics(uri) if one["code"] == "FL201"]
@@ -161,7 +161,7 @@ def test_progress_is_begun_moved_on_and_ended(client: Client, folder: Path) -> N
     assert not [one for one in (begin, *reports) if "percentage" in one], "nobody knows how much is left"
 
 
-def test_what_is_fixed_is_cleared_by_the_next_run(client: Client, folder: Path) -> None:
+def test_the_next_run_clears_fixed_findings(client: Client, folder: Path) -> None:
     uri = run_in(client, folder)
     client.idle(1)
     assert breaks(client, uri)
@@ -210,7 +210,7 @@ def test_findings_of_a_run_land_where_edits_have_moved_their_lines(client: Clien
     assert client.lenses(uri)[-2].endswith("(before your edit)")
 
 
-def test_a_cancelled_run_ends_and_the_next_one_works(client: Client, folder: Path) -> None:
+def test_a_canceled_run_ends_and_the_next_one_works(client: Client, folder: Path) -> None:
     path, uri = caught_in(client, folder)
     assert "Cancel" in client.lenses(uri)
     client.command("fuselight.server.cancel", {"uri": uri})
@@ -230,7 +230,7 @@ def test_progress_has_a_cancel_button_that_cancels(client: Client, folder: Path)
     assert [one["kind"] for one in progress(client)].count("end") == 1
 
 
-def test_saves_during_a_run_leave_one_run_behind(client: Client, folder: Path) -> None:
+def test_saves_during_a_run_leave_one_queued_run(client: Client, folder: Path) -> None:
     path, uri = caught_in(client, folder)
     for number in range(4):
         client.edit(uri, (13, 16), (13, 16), f" + {number}")
@@ -268,7 +268,7 @@ def test_a_killed_worker_is_a_finding_and_the_next_run_works(connect: Start, tmp
     assert not any(code.startswith("FL4") for code in codes(client, uri))
 
 
-def test_a_failed_run_lets_earlier_findings_stand(client: Client, folder: Path) -> None:
+def test_a_failed_run_keeps_earlier_findings(client: Client, folder: Path) -> None:
     uri = run_in(client, folder)
     client.idle(1)
     client.edit(uri, (0, 0), (0, 0), "1 / 0\n")
@@ -303,7 +303,7 @@ def test_each_folder_has_its_own_worker(connect: Start, tmp_path: Path) -> None:
     assert len(set(re.findall(r"worker: pid (\d+)", report))) == 2
 
 
-def test_a_file_outside_every_folder_is_run_too(connect: Start, tmp_path: Path) -> None:
+def test_a_file_outside_all_folders_runs_too(connect: Start, tmp_path: Path) -> None:
     client = connect()
     client.start()
     uri = client.open(write(tmp_path))
@@ -403,9 +403,7 @@ def test_a_broken_interpreter_is_named_and_another_one_works(
     assert "FL504" not in codes(client, uri)
 
 
-def test_a_worker_that_answers_nonsense_ends_the_run_and_not_the_server(
-    connect: Start, tmp_path: Path
-) -> None:
+def test_an_invalid_answer_of_a_worker_ends_only_the_run(connect: Start, tmp_path: Path) -> None:
     babble = tmp_path / "babble.py"
     babble.write_text("import os\nos.write(1, b'\\xff' * 64)\n", encoding="utf-8")
     client = connect(settings=settings(resolvedInterpreter=interpreter(str(babble))))
@@ -415,7 +413,7 @@ def test_a_worker_that_answers_nonsense_ends_the_run_and_not_the_server(
     assert client.lenses(uri)[3] == "Details"
 
 
-def test_a_deleted_file_takes_its_findings_along(client: Client, folder: Path) -> None:
+def test_deleting_a_file_removes_its_findings(client: Client, folder: Path) -> None:
     path = write(folder)
     uri = client.open(path)
     client.save(uri)

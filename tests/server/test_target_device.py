@@ -38,7 +38,7 @@ def test_each_folder_has_its_device_and_a_change_is_shown(connect: Start, tmp_pa
     shown(two, "t4")
 
 
-def test_the_list_has_the_users_own_and_marks_the_current_one(connect: Start, tmp_path: Path) -> None:
+def test_the_list_has_user_devices_and_marks_the_current_one(connect: Start, tmp_path: Path) -> None:
     client = connect(settings=settings(device="lab", devices={"lab": {"like": "h100", "memoryGb": 94}}))
     client.start(tmp_path)
     client.notified("fuselight/status", lambda status: status["device"]["key"] == "lab")
@@ -50,7 +50,7 @@ def test_the_list_has_the_users_own_and_marks_the_current_one(connect: Start, tm
     assert len(outside) == len(entries)
 
 
-def test_a_wrong_name_is_told_once_with_the_nearest(connect: Start, tmp_path: Path) -> None:
+def test_a_wrong_name_is_reported_once_with_the_nearest(connect: Start, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()
@@ -64,7 +64,7 @@ def test_a_wrong_name_is_told_once_with_the_nearest(connect: Start, tmp_path: Pa
     assert told[0].startswith(f"Fuselight: {WRONG}")
 
 
-def test_a_client_that_lets_choose_tells_of_a_wrong_name_itself(connect: Start, tmp_path: Path) -> None:
+def test_a_client_with_a_device_picker_reports_a_wrong_name_itself(connect: Start, tmp_path: Path) -> None:
     client = connect(settings=settings(device="h1000"))
     client.start(tmp_path, options={"clientCommands": ["fuselight.chooseDevice"]})
     status = client.notified("fuselight/status")
@@ -72,7 +72,7 @@ def test_a_client_that_lets_choose_tells_of_a_wrong_name_itself(connect: Start, 
     assert [one for one in client.messages if one.get("method") == "window/showMessage"] == []
 
 
-def test_a_device_that_does_not_fit_is_named_and_the_rest_stands(connect: Start, tmp_path: Path) -> None:
+def test_an_invalid_device_is_named_and_the_others_stay(connect: Start, tmp_path: Path) -> None:
     client = connect(settings=settings(devices={"bad": {"like": "h100", "sms": 3}, "good": {"like": "t4"}}))
     client.start(tmp_path)
     client.notified("fuselight/status")

@@ -35,7 +35,7 @@ def renamed(session: BenchmarkSession, name: str) -> tuple[Path, Path]:
 
 
 @pytest.mark.asyncio
-async def test_a_renamed_file_keeps_its_benchmarks_and_says_when_they_are_there(
+async def test_a_renamed_file_keeps_its_benchmarks_and_notifies(
     session: BenchmarkSession,
 ) -> None:
     await measured(session, found(session))
@@ -57,7 +57,7 @@ async def test_a_renamed_file_keeps_its_benchmarks_and_says_when_they_are_there(
 
 
 @pytest.mark.asyncio
-async def test_a_target_that_was_renamed_is_compared_with_what_it_was(session: BenchmarkSession) -> None:
+async def test_a_renamed_target_is_compared_with_its_old_runs(session: BenchmarkSession) -> None:
     await measured(session, found(session))
     document = session.state.at(session.path)
     assert document is not None
@@ -83,7 +83,7 @@ async def test_a_target_that_was_renamed_is_compared_with_what_it_was(session: B
 
 
 @pytest.mark.asyncio
-async def test_a_run_that_is_removed_is_gone_from_the_page_and_from_the_lines(
+async def test_a_removed_run_disappears_from_the_page_and_the_lines(
     session: BenchmarkSession,
 ) -> None:
     await measured(session, found(session), found(session, 50.0, day=2))

@@ -61,7 +61,7 @@ async def test_a_page_names_its_run_if_the_terminal_added_a_newer_one(session: B
 
 
 @pytest.mark.asyncio
-async def test_what_could_not_be_kept_is_not_taken_for_the_run_that_is(
+async def test_a_run_that_was_not_saved_is_not_the_saved_run(
     session: BenchmarkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await measured(session, found(session))
@@ -106,7 +106,7 @@ async def test_a_result_keeps_the_lines_that_ran_after_a_save_during_the_run(
 
 
 @pytest.mark.asyncio
-async def test_a_file_that_is_another_one_by_then_gives_no_lines(session: BenchmarkSession) -> None:
+async def test_a_file_that_changed_since_gives_no_lines(session: BenchmarkSession) -> None:
     assert session.state.close(session.uri) is not None
     session.command(target="f")
     await session.began()
@@ -121,7 +121,7 @@ async def test_a_file_that_is_another_one_by_then_gives_no_lines(session: Benchm
 
 
 @pytest.mark.asyncio
-async def test_what_went_on_beside_a_benchmark_is_still_told_after_a_restart(
+async def test_other_runs_during_a_benchmark_are_reported_after_a_restart(
     session: BenchmarkSession, tmp_path: Path
 ) -> None:
     session.command(target="f")
@@ -142,7 +142,7 @@ async def test_what_went_on_beside_a_benchmark_is_still_told_after_a_restart(
 
 
 @pytest.mark.asyncio
-async def test_a_benchmark_that_fails_makes_no_edit_of_the_one_before(session: BenchmarkSession) -> None:
+async def test_a_failed_benchmark_does_not_mark_the_previous_one_as_edited(session: BenchmarkSession) -> None:
     await measured(session, found(session))
     session.measuring.answer = None
     session.command(target="f")
@@ -154,7 +154,7 @@ async def test_a_benchmark_that_fails_makes_no_edit_of_the_one_before(session: B
 
 
 @pytest.mark.asyncio
-async def test_a_mark_of_the_encoding_is_no_edit(session: BenchmarkSession) -> None:
+async def test_a_byte_order_mark_is_not_an_edit(session: BenchmarkSession) -> None:
     data = b"\xef\xbb\xbf" + TEXT.encode()
     write(session, data)
     ran_as = replace(found(session), files={session.path: data_key(data)})
@@ -169,7 +169,7 @@ async def test_a_mark_of_the_encoding_is_no_edit(session: BenchmarkSession) -> N
 
 
 @pytest.mark.asyncio
-async def test_a_file_in_another_encoding_is_what_ran_as_long_as_it_is_not_changed(
+async def test_an_unchanged_file_in_another_encoding_is_current(
     session: BenchmarkSession,
 ) -> None:
     data = b"# -*- coding: latin-1 -*- \xe9\n"
@@ -195,7 +195,7 @@ async def test_an_export_has_the_comparison_that_is_shown(session: BenchmarkSess
 
 
 @pytest.mark.asyncio
-async def test_a_page_is_made_off_the_event_loop_and_once_where_no_line_has_moved(
+async def test_a_page_is_built_off_the_event_loop_and_once_without_moved_lines(
     session: BenchmarkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[threading.Thread] = []
@@ -220,7 +220,7 @@ async def test_a_page_is_made_off_the_event_loop_and_once_where_no_line_has_move
 
 
 @pytest.mark.asyncio
-async def test_a_folder_without_an_interpreter_says_so_at_once(session: BenchmarkSession) -> None:
+async def test_a_folder_without_an_interpreter_is_reported_immediately(session: BenchmarkSession) -> None:
     session.analysis._find_interpreter = lambda _folder: None
     answer = session.command(target="f")
     assert not answer["started"]
@@ -248,7 +248,7 @@ def test_every_line_that_a_page_names_is_known_before_it_is_made() -> None:
     assert all(place.path == FILE for place in asked)
 
 
-def test_what_is_no_number_is_not_known() -> None:
+def test_a_value_that_is_not_a_number_is_unknown() -> None:
     wild = profile([ran(0, 30.0, isolated_us=float("inf")), ran(None, float("nan"), line=12)])
     made = benchmark(row("eager", 100.0), row("default", 50.0, generated=(graph(kernel(3)),), profile=wild))
     shown = body(made, View(uri_of=str, read_line=lambda _path, _line: ""))
@@ -260,7 +260,7 @@ def test_what_is_no_number_is_not_known() -> None:
 
 
 @pytest.mark.asyncio
-async def test_caches_that_are_cleared_take_the_history_of_a_project_within_the_folder(
+async def test_clearing_caches_clears_the_history_of_nested_projects(
     tmp_path: Path,
 ) -> None:
     project = tmp_path / "project"
@@ -276,7 +276,7 @@ async def test_caches_that_are_cleared_take_the_history_of_a_project_within_the_
 
 
 @pytest.mark.asyncio
-async def test_what_a_benchmark_found_is_from_before_an_edit_of_any_line_that_ran(
+async def test_benchmark_results_are_stale_after_an_edit_of_any_line_that_ran(
     session: BenchmarkSession,
 ) -> None:
     slow = found(session, 900.0)

@@ -77,7 +77,7 @@ async def test_first_calls_are_shown_as_soon_as_they_are_known(session: Benchmar
 
 
 @pytest.mark.asyncio
-async def test_nothing_is_shown_where_not_even_a_first_call_is_known(session: BenchmarkSession) -> None:
+async def test_nothing_is_shown_without_a_first_call(session: BenchmarkSession) -> None:
     await so_far(session, begun(session, MeasuredConfiguration("eager")))
     assert not (await session.page())["found"]
     assert session.state.measured == {}
@@ -85,7 +85,7 @@ async def test_nothing_is_shown_where_not_even_a_first_call_is_known(session: Be
 
 
 @pytest.mark.asyncio
-async def test_a_configuration_that_failed_is_told_at_once(session: BenchmarkSession) -> None:
+async def test_a_configuration_that_failed_is_reported_immediately(session: BenchmarkSession) -> None:
     failure = Failure(Culprit.USER, "exception", "it failed", "fix it")
     await so_far(session, begun(session, BEGUN[0], MeasuredConfiguration("default", failure=failure)))
     said = benchmark_summary(session.state.measured[session.key])
@@ -94,7 +94,7 @@ async def test_a_configuration_that_failed_is_told_at_once(session: BenchmarkSes
 
 
 @pytest.mark.asyncio
-async def test_of_a_benchmark_that_is_cancelled_among_first_calls_nothing_is_left(
+async def test_a_benchmark_canceled_in_its_first_calls_leaves_nothing(
     session: BenchmarkSession,
 ) -> None:
     await so_far(session, begun(session))
@@ -107,7 +107,7 @@ async def test_of_a_benchmark_that_is_cancelled_among_first_calls_nothing_is_lef
 
 
 @pytest.mark.asyncio
-async def test_one_that_ends_among_first_calls_is_a_failure_and_no_part(session: BenchmarkSession) -> None:
+async def test_a_benchmark_that_ends_in_its_first_calls_failed(session: BenchmarkSession) -> None:
     await so_far(session, begun(session))
     session.measuring.held.set()  # without an answer
     await session.settle()
@@ -142,7 +142,7 @@ async def test_the_benchmark_before_stays_until_there_are_times(
 
 
 @pytest.mark.asyncio
-async def test_the_last_whole_benchmark_of_the_history_stays_until_there_are_times(
+async def test_the_last_complete_benchmark_stays_until_there_are_times(
     session: BenchmarkSession,
 ) -> None:
     await measured(session, found(session))
@@ -158,7 +158,7 @@ async def test_the_last_whole_benchmark_of_the_history_stays_until_there_are_tim
 
 
 @pytest.mark.asyncio
-async def test_each_part_is_news_though_nothing_else_moves(session: BenchmarkSession) -> None:
+async def test_each_partial_result_notifies(session: BenchmarkSession) -> None:
     news = BenchNotifications()
     await so_far(session, begun(session, BEGUN[0]))
     news.update(session)  # type: ignore[arg-type]  # the parts of a server that it reads
@@ -173,7 +173,7 @@ async def test_each_part_is_news_though_nothing_else_moves(session: BenchmarkSes
 
 
 @pytest.mark.asyncio
-async def test_of_an_early_end_all_that_was_asked_for_is_named(session: BenchmarkSession) -> None:
+async def test_an_early_end_names_everything_requested(session: BenchmarkSession) -> None:
     rows = (row("eager", 300.0),)
     await measured(session, found(session, configurations=rows, order=("eager", "default"), finished=False))
     page = await session.page()

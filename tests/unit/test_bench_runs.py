@@ -28,7 +28,7 @@ def session(tmp_path: Path) -> BenchmarkSession:
 
 
 @pytest.mark.asyncio
-async def test_a_save_meanwhile_shows_its_findings_and_the_benchmark_says_so(
+async def test_a_save_during_a_benchmark_shows_findings_and_is_noted(
     session: BenchmarkSession,
 ) -> None:
     assert session.command(target="f")["started"]
@@ -52,7 +52,7 @@ async def test_a_save_meanwhile_shows_its_findings_and_the_benchmark_says_so(
 
 
 @pytest.mark.asyncio
-async def test_while_it_runs_the_page_says_what_it_is_at(session: BenchmarkSession) -> None:
+async def test_the_page_shows_the_progress_of_a_run(session: BenchmarkSession) -> None:
     session.command(target="f")
     await session.began()
     page = await session.page()
@@ -67,7 +67,7 @@ async def test_while_it_runs_the_page_says_what_it_is_at(session: BenchmarkSessi
 
 
 @pytest.mark.asyncio
-async def test_a_cancel_ends_it_and_brings_back_the_benchmark_of_before(session: BenchmarkSession) -> None:
+async def test_a_cancel_restores_the_previous_benchmark(session: BenchmarkSession) -> None:
     session.command(target="f")
     await session.began()
     worker = session.measuring
@@ -111,7 +111,7 @@ async def test_a_canceled_first_benchmark_leaves_a_marked_partial_result(session
 
 
 @pytest.mark.asyncio
-async def test_what_came_to_its_time_limit_is_not_shown_as_whole(session: BenchmarkSession) -> None:
+async def test_a_result_that_reached_its_time_limit_is_partial(session: BenchmarkSession) -> None:
     limit = Failure(Culprit.USER, "timeout", "stopped after 60 s", "give it longer")
     await measured(session, replace(found(session, finished=False), failures=(limit,)))
     assert benchmark_summary(session.state.measured[session.key]).endswith(", failed (partial: ended early)")
@@ -123,7 +123,7 @@ async def test_what_came_to_its_time_limit_is_not_shown_as_whole(session: Benchm
 
 
 @pytest.mark.asyncio
-async def test_an_edit_makes_it_stale_and_runs_are_compared_where_lines_are_now(
+async def test_an_edit_makes_results_stale_and_comparisons_use_current_lines(
     session: BenchmarkSession,
 ) -> None:
     await measured(session, found(session), found(session, 112.0, day=2))
@@ -181,7 +181,7 @@ async def test_exports_are_of_the_page_that_is_shown(session: BenchmarkSession) 
 
 
 @pytest.mark.asyncio
-async def test_a_benchmark_that_fails_says_so_on_the_page(session: BenchmarkSession) -> None:
+async def test_the_page_reports_a_failed_benchmark(session: BenchmarkSession) -> None:
     session.command(target="f")
     await session.began()
     session.measuring.held.set()
@@ -200,7 +200,7 @@ async def test_a_benchmark_that_fails_says_so_on_the_page(session: BenchmarkSess
 
 
 @pytest.mark.asyncio
-async def test_the_client_hears_of_each_change_once(session: BenchmarkSession) -> None:
+async def test_the_client_is_notified_of_each_change_once(session: BenchmarkSession) -> None:
     news = BenchNotifications()
     server: Any = session
     news.update(server)

@@ -42,7 +42,7 @@ def titles(session: BenchmarkSession, target: str) -> list[str]:
 
 
 @pytest.mark.asyncio
-async def test_a_target_that_waits_for_another_says_so_and_can_be_taken_back(
+async def test_a_queued_benchmark_is_shown_and_can_be_canceled(
     session: BenchmarkSession,
 ) -> None:
     session.command(target="f")
@@ -61,7 +61,7 @@ async def test_a_target_that_waits_for_another_says_so_and_can_be_taken_back(
 
 
 @pytest.mark.asyncio
-async def test_no_two_folders_are_measured_at_a_time(session: BenchmarkSession, tmp_path: Path) -> None:
+async def test_only_one_folder_is_benchmarked_at_a_time(session: BenchmarkSession, tmp_path: Path) -> None:
     other = tmp_path.parent / f"{tmp_path.name}-other"
     path = str(other / "m.py")
     session.state.folders[str(other)] = Folder(str(other), other.as_uri(), consent="run")
@@ -91,7 +91,7 @@ async def test_no_two_folders_are_measured_at_a_time(session: BenchmarkSession, 
 
 
 @pytest.mark.asyncio
-async def test_what_waits_for_its_turn_can_be_cancelled(session: BenchmarkSession) -> None:
+async def test_a_queued_benchmark_can_be_canceled(session: BenchmarkSession) -> None:
     async with session.analysis.benches.turn:
         session.command(target="f")
         while session.key not in session.analysis.runs.in_flight:
@@ -165,7 +165,7 @@ async def test_a_page_says_that_consent_is_pending(
 
 
 @pytest.mark.asyncio
-async def test_a_page_is_told_of_lines_that_move_and_not_of_each_letter(session: BenchmarkSession) -> None:
+async def test_a_page_is_notified_of_moved_lines_but_not_of_each_keystroke(session: BenchmarkSession) -> None:
     news = BenchNotifications()
     server: Any = session
     await measured(session, found(session))
@@ -189,7 +189,7 @@ async def test_a_page_is_told_of_lines_that_move_and_not_of_each_letter(session:
 
 
 @pytest.mark.asyncio
-async def test_a_file_that_goes_ends_its_benchmark_and_leaves_nothing(session: BenchmarkSession) -> None:
+async def test_deleting_a_file_ends_its_benchmark_and_leaves_nothing(session: BenchmarkSession) -> None:
     session.command(target="f")
     await session.began()
     session.measuring.answer = found(session)
@@ -202,7 +202,7 @@ async def test_a_file_that_goes_ends_its_benchmark_and_leaves_nothing(session: B
 
 
 @pytest.mark.asyncio
-async def test_a_file_of_another_that_changes_on_the_disk_is_told_on_the_lines(
+async def test_a_change_of_an_imported_file_on_disk_marks_the_lines(
     session: BenchmarkSession, tmp_path: Path
 ) -> None:
     helper = str(tmp_path / "helper.py")
@@ -236,7 +236,7 @@ async def test_a_worker_restart_ends_a_benchmark_and_the_next_gets_a_worker(
 
 
 @pytest.mark.asyncio
-async def test_a_cancel_before_anything_is_shown_leaves_what_came_to_its_limit(
+async def test_a_cancel_before_any_result_keeps_a_result_that_reached_its_limit(
     session: BenchmarkSession,
 ) -> None:
     await measured(session, found(session, finished=False))
@@ -250,7 +250,7 @@ async def test_a_cancel_before_anything_is_shown_leaves_what_came_to_its_limit(
 
 
 @pytest.mark.asyncio
-async def test_times_that_were_shown_outlive_the_process_that_measured_them(
+async def test_shown_times_outlive_the_measuring_process(
     session: BenchmarkSession,
 ) -> None:
     await measured(session, found(session, 300.0))

@@ -112,7 +112,7 @@ def test_each_cache_has_a_size_or_something_that_bounds_it() -> None:
     assert {(place, name) for place, name, sized in found if not sized} <= FINITE.keys()
 
 
-def test_a_module_keeps_nothing_that_grows_but_what_is_known_to_be_bounded() -> None:
+def test_module_state_is_bounded() -> None:
     found = {
         (_place(path), name) for path in SOURCES for name in _empty_containers(ast.parse(path.read_bytes()))
     }
@@ -120,14 +120,14 @@ def test_a_module_keeps_nothing_that_grows_but_what_is_known_to_be_bounded() -> 
     assert found <= GROWING.keys()
 
 
-def test_links_are_kept_for_so_many_codes_as_there_can_be_in_a_report_that_is_sound() -> None:
+def test_the_link_cache_holds_all_codes_of_a_valid_report() -> None:
     for number in range(3000):
         catalogue.link(f"FL9{number}")
     assert catalogue.link.cache_info().currsize <= 1024
     assert catalogue.page_path.cache_info().currsize <= 1024
 
 
-def test_the_oldest_results_go_and_their_files_are_named() -> None:
+def test_the_oldest_results_are_deleted_and_their_files_are_named() -> None:
     kept = State()
     for number in range(CaptureResult.MOST + 3):
         if number == CaptureResult.MOST:
@@ -140,7 +140,7 @@ def test_the_oldest_results_go_and_their_files_are_named() -> None:
     assert kept.take_changes() == state.Changes(frozenset(), frozenset()), "each is named once"
 
 
-def test_of_results_that_learnt_nothing_one_earlier_stands() -> None:
+def test_only_one_earlier_result_is_kept_before_empty_results() -> None:
     kept = State()
     key = Key("/m.py", "f")
     failed = report(failures=(_failure(),))
@@ -152,7 +152,7 @@ def test_of_results_that_learnt_nothing_one_earlier_stands() -> None:
     assert earlier.previous is None
 
 
-def test_lines_of_so_many_files_are_kept(tmp_path: Path) -> None:
+def test_the_number_of_files_with_lines_is_bounded(tmp_path: Path) -> None:
     for number in range(100):
         path = tmp_path / f"m{number}.py"
         path.write_text("x = 1\n")
@@ -167,7 +167,7 @@ def test_the_log_keeps_its_last_lines() -> None:
     assert len(kept.log_lines) == state.LOG_LINES
 
 
-def test_what_a_document_remembers_is_as_large_as_its_text() -> None:
+def test_the_state_of_a_document_is_as_large_as_its_text() -> None:
     document = SourceDocument("/m.py", TEXT)
     sizes = set()
     for number in range(50):
@@ -185,7 +185,7 @@ def test_what_a_document_remembers_is_as_large_as_its_text() -> None:
     assert len(sizes) <= 2, sizes  # the first reading has none before it
 
 
-def test_edits_that_do_not_parse_do_not_pile_up() -> None:
+def test_unparsable_edits_do_not_accumulate() -> None:
     document = SourceDocument("/m.py", TEXT)
     document.reading()
     for _ in range(50):
@@ -202,7 +202,9 @@ def test_a_tail_keeps_the_end_of_what_was_printed() -> None:
     assert (tail.total, tail.text()) == (70_000, "x" * 1000)
 
 
-def test_the_host_hears_of_so_many_modules_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_host_gets_a_bounded_number_of_modules_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(preload, "_MOST", 10)
     ahead = preload.Preload(HostFolder())
     path = tmp_path / "ahead.json"
@@ -226,7 +228,7 @@ def test_a_report_that_grows_forgets_what_it_no_longer_has() -> None:
     assert len(growing._known) < 10
 
 
-def test_a_report_that_cannot_be_written_leaves_no_file_and_says_so_once(
+def test_a_report_that_cannot_be_written_leaves_no_file_and_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_old: str, _new: str) -> None:
@@ -241,7 +243,7 @@ def test_a_report_that_cannot_be_written_leaves_no_file_and_says_so_once(
     assert [one.stage for one in session._problems] == ["dynamo", "report"]
 
 
-def test_what_a_killed_writer_left_goes_with_the_next_report(tmp_path: Path) -> None:
+def test_files_of_a_killed_writer_are_removed_with_the_next_report(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     store.prepare()
     old, young = (store.folder / f"last-run.json{name}.new" for name in ("old", "young"))
@@ -343,7 +345,7 @@ def _failure() -> Failure:
 
 
 @pytest.mark.asyncio
-async def test_a_cancelled_run_collects_no_more_edits_and_has_no_task() -> None:
+async def test_a_canceled_run_leaves_no_edits_and_no_task() -> None:
     session = _RunSession()
     session.open("/w/m.py")
     await session.run_and_cancel("/w/m.py")
@@ -357,7 +359,7 @@ async def test_a_cancelled_run_collects_no_more_edits_and_has_no_task() -> None:
 
 
 @pytest.mark.asyncio
-async def test_texts_of_runs_are_kept_for_open_files_alone() -> None:
+async def test_texts_of_runs_are_kept_only_for_open_files() -> None:
     session = _RunSession()
     for number in range(5):
         path = f"/w/m{number}.py"
@@ -369,7 +371,7 @@ async def test_texts_of_runs_are_kept_for_open_files_alone() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_folder_has_one_worker_however_often_another_interpreter_is_found() -> None:
+async def test_a_folder_has_one_worker_after_changes_of_the_interpreter() -> None:
     session = _RunSession()
     session.open("/w/m.py")
     for number in range(4):

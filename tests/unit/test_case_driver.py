@@ -33,7 +33,7 @@ def finding(line: int = 2, **changes: object) -> Finding:
     return Finding(**values)  # type: ignore[arg-type] # a test's own keywords
 
 
-def test_a_case_that_agrees_has_nothing_to_say() -> None:
+def test_a_matching_case_has_no_differences() -> None:
     assert disagreements(PATH, SOURCE, [finding()]) == []
 
 
@@ -64,12 +64,12 @@ def test_each_difference_fails_on_both_sides(wrong: Finding) -> None:
     )
 
 
-def test_a_second_finding_needs_an_expectation_of_its_own() -> None:
+def test_a_second_finding_needs_its_own_expectation() -> None:
     (said,) = disagreements(PATH, SOURCE, [finding(), finding()])
     assert said.startswith("unexpected: 2:8-2:16 warning: [GB0124]")
 
 
-def test_a_finding_that_did_not_come_is_missed() -> None:
+def test_a_missing_finding_is_a_disagreement() -> None:
     assert disagreements(PATH, SOURCE, []) == ['missing: 2: warning: [GB0124] "python number"']
 
 
@@ -81,12 +81,12 @@ def test_several_expectations_on_one_line_each_have_their_carets() -> None:
     assert (one.code, one.columns, two.code, two.columns) == ("A1", (1, 2), "B2", (3, 4))
 
 
-def test_an_expectation_that_is_written_wrongly_is_no_comment() -> None:
+def test_a_malformed_expectation_is_an_error() -> None:
     with pytest.raises(CaseError, match="line 1"):
         expectations("x = 1  # warning [GB0124] 'quotes'\n")
 
 
-def test_lines_of_their_own_speak_of_the_line_above_them() -> None:
+def test_a_comment_line_refers_to_the_line_above() -> None:
     source = '# directive\n# error: [FL501] "a"\n# hint: [FL106] "b"\n#^ ^\ndef f(): pass\n'
     assert [(one.line, one.code, one.columns) for one in expectations(source)] == [
         (1, "FL501", (1, 2)),
@@ -94,7 +94,7 @@ def test_lines_of_their_own_speak_of_the_line_above_them() -> None:
     ]
 
 
-def test_what_does_not_fit_on_the_line_goes_beneath_it() -> None:
+def test_an_expectation_that_does_not_fit_is_on_the_next_line() -> None:
     found = [finding(title="t" * 110, span=Span(PATH, 1))]
     text = rewritten(PATH, "    x = 1\n", found)
     assert text == f'    x = 1\n    # warning: [GB0124] "{"t" * 110}"\n'

@@ -61,7 +61,7 @@ def kernels(*us: float, breaks: tuple[int, ...] = (), device: str = "h200") -> K
     return kernel_result_of(KEY, 1, of)
 
 
-def test_a_break_that_is_gone_and_one_that_is_new_are_told_by_line() -> None:
+def test_removed_and_new_breaks_are_reported_by_line() -> None:
     assert capture_changes(captured(12, 14), captured(14, 30)) == (
         "line 12: break gone",
         "line 30: new break",
@@ -69,7 +69,7 @@ def test_a_break_that_is_gone_and_one_that_is_new_are_told_by_line() -> None:
     assert capture_changes(captured(12), captured(12)) == ()
 
 
-def test_a_break_is_the_same_where_an_edit_has_moved_it_and_gone_with_its_line() -> None:
+def test_a_break_moves_with_its_line_and_disappears_with_it() -> None:
     before = captured(12)
     document = SourceDocument(FILE, "x\n" * 40)
     before.change(FILE, document.edit((3, 0), (3, 0), "new\n"))
@@ -79,13 +79,13 @@ def test_a_break_is_the_same_where_an_edit_has_moved_it_and_gone_with_its_line()
 
 
 @pytest.mark.parametrize("failed", [0, 1])
-def test_what_a_failed_run_did_not_reach_is_not_called_gone(failed: int) -> None:
+def test_findings_that_a_failed_run_did_not_reach_are_not_removed(failed: int) -> None:
     runs = [captured(12), captured()]
     runs[failed] = captured(failures=FAILED)
     assert capture_changes(*runs) == ()
 
 
-def test_findings_and_costs_are_told_in_one_line_and_then_line_by_line() -> None:
+def test_findings_and_costs_are_reported_in_one_line_and_then_line_by_line() -> None:
     before, after = kernels(400.0, 200.0, 212.0, breaks=(12,)), kernels(430.0)
     headline, every = kernel_changes(before, after)
     assert headline == "line 12: break gone; 3 -> 1 kernels; ~812 µs -> ~430 µs"
@@ -113,7 +113,7 @@ def test_kernels_are_not_compared_with_a_run_that_generated_none() -> None:
         assert kernel_changes(after, before) == ("", ())
 
 
-def test_what_only_moves_between_lines_is_told_by_the_first_line() -> None:
+def test_a_change_that_moves_between_lines_is_on_the_first_line() -> None:
     assert (
         kernel_changes(kernels(2.0, 1.0), kernels(1.0, 2.0))[0]
         == "line 20: 1 kernels, ~2 µs -> ~1 µs and 1 more"

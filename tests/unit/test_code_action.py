@@ -68,7 +68,7 @@ async def test_captured_calls_become_directives_above_their_target() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_target_with_a_directive_or_without_a_captured_call_is_offered_none() -> None:
+async def test_no_directive_is_offered_with_a_directive_or_without_a_captured_call() -> None:
     directed = TEXT.replace("class Net", "# fuselight: Net()(f32[1])\nclass Net")
     for state, line in ((opened(directed), 4), (opened(), 9)):
         assert not [one for one in await actions(state, line) if one.title.startswith("Write")]

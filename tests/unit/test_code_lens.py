@@ -126,7 +126,7 @@ async def test_actions_come_first_then_the_two_most_important_results() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_state_stands_once_on_the_target() -> None:
+async def test_a_state_is_on_the_target_once() -> None:
     state = opened(
         captured("step", 11),
         kernel_result_of(Key(FILE, "step", Tier.KERNELS), 1, generated("0/0")),
@@ -142,7 +142,7 @@ async def test_a_state_stands_once_on_the_target() -> None:
 
 
 @pytest.mark.asyncio
-async def test_while_a_run_goes_on_the_lens_says_where_it_is_and_what_is_partial() -> None:
+async def test_the_lens_of_a_running_target_shows_progress_and_partial_results() -> None:
     part = kernel_result_of(Key(FILE, "step", Tier.KERNELS), 1, generated("0/0"))
     part.unfinished = STILL_RUNNING
     state = opened(captured("step", 11), part)
@@ -156,14 +156,14 @@ async def test_while_a_run_goes_on_the_lens_says_where_it_is_and_what_is_partial
 
 
 @pytest.mark.asyncio
-async def test_kernels_of_recompiled_graphs_are_apart() -> None:
+async def test_kernels_of_recompiled_graphs_are_separate() -> None:
     found = kernel_result_of(Key(FILE, "step", Tier.KERNELS), 1, generated("0/0", "0/1", "0/2"))
     titles = (await lenses(opened(found)))[STEP]
     assert titles[-2:] == ["3 kernels, ~30 µs on cpu, 6 more in recompiles", "inputs from line 9"]
 
 
 @pytest.mark.asyncio
-async def test_a_class_says_what_a_run_of_main_compiled_of_it() -> None:
+async def test_a_class_shows_its_parts_that_a_run_of_main_compiled() -> None:
     assert NET not in (await lenses(opened())) or "graph" not in str((await lenses(opened()))[NET])
     found = await lenses(opened(captured("", 5)))
     assert found[NET][-1] == "1 graph, 0 breaks, 0 recompilations"

@@ -37,7 +37,7 @@ JSON = st.recursive(
 
 
 @given(MESSAGES)
-def test_every_message_comes_back_as_it_went(message: Message) -> None:
+def test_every_message_round_trips(message: Message) -> None:
     assert from_json(json.loads(json.dumps(to_json(message)))) == message
 
 
@@ -45,7 +45,7 @@ def test_every_message_comes_back_as_it_went(message: Message) -> None:
     suppress_health_check=[HealthCheck.too_slow], deadline=None
 )  # a report is large, and a machine can be busy
 @given(st.from_type(Report))
-def test_a_report_comes_back_as_it_was_stored(report: Report) -> None:
+def test_a_stored_report_round_trips(report: Report) -> None:
     assert decode(Report, json.loads(json.dumps(encode(report)))) == report
 
 
@@ -71,7 +71,7 @@ def test_a_key_of_a_newer_writer_is_skipped() -> None:
     assert from_json({"type": "Cancel", "id": 3, "because": ["new"]}) == Cancel(3)
 
 
-def test_a_type_of_a_newer_writer_is_none() -> None:
+def test_an_unknown_type_of_a_newer_writer_is_ignored() -> None:
     assert from_json({"type": "Rename", "id": 3}) is None
 
 
@@ -88,13 +88,13 @@ def test_a_key_that_an_older_writer_lacks_takes_its_default() -> None:
         (["a.py", 1], "the value should be an object (Location)"),
     ],
 )
-def test_a_misfit_names_its_place(data: Any, words: str) -> None:
+def test_a_mismatch_names_its_location(data: Any, words: str) -> None:
     with pytest.raises(DecodeError) as error:
         decode(Location, data)
     assert words in str(error.value)
 
 
-def test_a_misfit_deep_inside_names_the_way_to_it() -> None:
+def test_a_nested_mismatch_names_its_path() -> None:
     data = {"type": "Refused", "id": 1, "reason": "failed", "failure": {"culprit": "nobody"}}
     with pytest.raises(DecodeError, match=r"failure\.culprit should be one of"):
         from_json(data)

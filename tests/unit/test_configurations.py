@@ -47,7 +47,7 @@ def _same(found: Configuration, wanted: Configuration) -> bool:
 
 
 @given(compiled)
-def test_what_is_written_is_read(one: Configuration) -> None:
+def test_written_values_are_read(one: Configuration) -> None:
     found = parse_configuration(_written(one))
     assert _same(found, one)
     assert found.name == _written(one)
@@ -103,7 +103,7 @@ def test_options_are_pythons_literals_else_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["{[]: 1}", "[1", "(" * 300, "1 2"])
-def test_what_is_no_literal_is_text(text: str) -> None:
+def test_a_value_that_is_not_a_literal_is_text(text: str) -> None:
     assert parse_configuration(f"default+a={text}").options == {"a": text}
 
 
@@ -124,14 +124,14 @@ def test_what_is_no_literal_is_text(text: str) -> None:
         ("written+a=1", ["'written'", "nothing can be added"]),
     ],
 )
-def test_what_is_wrong_is_named(text: str, words: list[str]) -> None:
+def test_errors_are_named(text: str, words: list[str]) -> None:
     with pytest.raises(ConfigurationError) as raised:
         parse_configuration(text)
     assert all(word in str(raised.value) for word in words), str(raised.value)
 
 
 @given(st.lists(compiled, max_size=5))
-def test_a_list_is_taken_apart_at_its_commas(asked: list[Configuration]) -> None:
+def test_a_list_is_split_at_its_commas(asked: list[Configuration]) -> None:
     written = [_written(one) for one in asked]
     assert names_in(", ".join(written)) == tuple(written)
 
@@ -148,7 +148,7 @@ def test_a_list_is_taken_apart_at_its_commas(asked: list[Configuration]) -> None
         ("'[',", "["),
     ],
 )
-def test_a_value_in_quotes_or_brackets_is_not_taken_apart(value: str, read: Any) -> None:
+def test_a_value_in_quotes_or_brackets_is_not_split(value: str, read: Any) -> None:
     found = names_in(f"eager,max-autotune+backends={value},default")
     assert (found[0], found[-1], len(found)) == ("eager", "default", 3)
     one = parse_configuration(found[1])
@@ -161,7 +161,7 @@ def test_blank_parts_of_a_list_are_none() -> None:
 
 
 @pytest.mark.parametrize(("text", "opening"), [("default+a='x,eager", "'"), ("default+a=[1,2,eager", "[")])
-def test_a_list_that_leaves_something_open_says_what(text: str, opening: str) -> None:
+def test_an_incomplete_list_says_what_is_missing(text: str, opening: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         names_in(text)
     assert str(raised.value).startswith(f"{opening!r} is not closed in ")

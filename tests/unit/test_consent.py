@@ -126,7 +126,7 @@ async def test_a_program_runs_only_after_a_question_that_says_that_it_may_write_
 
 
 @pytest.mark.asyncio
-async def test_a_program_that_runs_only_on_request_is_run_by_no_save() -> None:
+async def test_a_save_does_not_run_a_program_that_runs_only_on_request() -> None:
     session = ConsentSession(consent="run")
     await session.run()
     await session.answer("command")
@@ -155,7 +155,7 @@ async def test_runs_of_every_tier_have_the_same_inputs_and_one_question() -> Non
 
 
 @pytest.mark.asyncio
-async def test_a_save_runs_the_program_where_the_user_has_agreed_to_that() -> None:
+async def test_a_save_runs_the_program_with_consent() -> None:
     session = ConsentSession()
     await session.save()
     await session.answer("run")
@@ -167,7 +167,7 @@ async def test_a_save_runs_the_program_where_the_user_has_agreed_to_that() -> No
 
 
 @pytest.mark.asyncio
-async def test_consent_to_a_folder_is_none_to_its_programs() -> None:
+async def test_consent_to_a_folder_does_not_cover_its_programs() -> None:
     session = ConsentSession(TRAINING.replace("model = ", "# fuselight: model(f32[4])\nmodel = "))
     await session.save()
     assert session.ui.questions[0][0].program is None
@@ -180,7 +180,7 @@ async def test_consent_to_a_folder_is_none_to_its_programs() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_run_that_the_user_starts_puts_a_hidden_question_again() -> None:
+async def test_a_run_that_the_user_starts_repeats_a_hidden_question() -> None:
     session = ConsentSession(DIRECTIVE)
     await session.save()
     await session.run("f")
@@ -203,7 +203,7 @@ async def test_the_first_question_may_be_answered_late_or_closed() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_question_that_is_closed_is_put_again_by_the_next_run_alone() -> None:
+async def test_only_the_next_run_asks_a_closed_question_again() -> None:
     session = ConsentSession(consent="run")
     await session.run()
     await session.answer("later")

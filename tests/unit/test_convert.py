@@ -71,7 +71,7 @@ def test_ranges(span: Span, expected: tuple[int, int, int, int]) -> None:
     assert (made.start.line, made.start.character, made.end.line, made.end.character) == expected
 
 
-def test_an_edited_finding_is_information_and_says_so() -> None:
+def test_an_edited_finding_is_information_and_marked() -> None:
     finding = Finding(
         code="GB0059", severity=Severity.WARNING, title="graph break", message="why", span=Span("/a.py", 1),
         tier=Tier.CAPTURE, target="f", inputs="directive on line 3", torch="2.13.0", link="https://x",
@@ -88,7 +88,7 @@ def test_an_edited_finding_is_information_and_says_so() -> None:
     assert fresh.tags is None
 
 
-def test_a_diagnostic_is_one_line_and_leaves_the_explanation_to_the_hover() -> None:
+def test_a_diagnostic_is_one_line_and_the_hover_explains_it() -> None:
     finding = Finding(
         code="GB0059", severity=Severity.WARNING, title="graph break", message="a long explanation",
         span=Span("/a.py", 1), tier=Tier.CAPTURE, target="f", inputs="directive on line 3", torch="2.13.0",
@@ -113,7 +113,7 @@ def test_a_diagnostic_is_one_line_and_leaves_the_explanation_to_the_hover() -> N
     assert explanation(longer, edited=False, alone=True).startswith("And what it means.")
 
 
-def test_a_trace_through_a_library_is_folded_to_its_innermost_frame_and_the_users() -> None:
+def test_a_trace_through_a_library_is_folded_to_its_innermost_and_the_user_frame() -> None:
     library = [Related(Span(f"/env/site-packages/{name}.py", 1), name) for name in ("broke", "b", "c", "d")]
     users = [Related(Span("/a.py", line), "called from") for line in (2, 3)]
     kept = list(convert.folded([*library, *users], lambda path: "site-packages" not in path))
@@ -138,7 +138,7 @@ def test_a_damaged_uri_names_no_file(uri: str) -> None:
         ("5", None), (True, None), (None, None), ([], None),
     ],
 )  # fmt: skip
-def test_a_line_of_a_client_is_a_number_or_none(sent: object, line: int | None) -> None:
+def test_an_invalid_line_of_a_client_is_ignored(sent: object, line: int | None) -> None:
     assert convert.line_of(sent) == line
 
 
@@ -153,7 +153,7 @@ def test_a_line_of_a_client_is_a_number_or_none(sent: object, line: int | None) 
         (None, None),
     ],
 )
-def test_a_link_leads_to_a_page_and_nowhere_else(link: str | None, address: str | None) -> None:
+def test_a_link_leads_only_to_a_page(link: str | None, address: str | None) -> None:
     finding = Finding(
         code="GB0059", severity=Severity.WARNING, title="", message="", span=Span("/a.py", 1), tier=Tier.CAPTURE,
         target="f", inputs="", torch="", link=link,

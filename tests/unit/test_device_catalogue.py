@@ -52,7 +52,7 @@ def test_keys_and_names_are_those_of_one_device_each() -> None:
 
 
 @pytest.mark.parametrize("device", [*DEVICES, OWN], ids=lambda device: device.key)
-def test_a_device_travels(device: Device) -> None:
+def test_a_device_round_trips(device: Device) -> None:
     assert decode(Device, encode(device)) == device
 
 
@@ -74,7 +74,7 @@ def test_a_device_travels(device: Device) -> None:
         ("Lab Card", "lab card"),
     ],
 )
-def test_names(name: str, key: str) -> None:
+def test_names_are_checked(name: str, key: str) -> None:
     assert find(name, [OWN]).key == key
 
 
@@ -84,7 +84,7 @@ def test_every_device_is_found_in_any_spelling(device: Device, case: Any, space:
         assert find(case(name).replace("-", space).replace(" ", space)) == device
 
 
-def test_the_users_own_goes_before_the_catalogues() -> None:
+def test_user_devices_precede_the_catalog() -> None:
     own = from_settings("h100-sxm", {"like": "h100", "bandwidthGbs": 3000})
     assert find("h100-sxm", [own]).bandwidth_gbs == 3000
     assert find("h100", [own]).bandwidth_gbs == 3000
@@ -100,14 +100,14 @@ def test_the_users_own_goes_before_the_catalogues() -> None:
         ("labcrad", "lab card"),
     ],
 )
-def test_a_wrong_name_is_offered_the_nearest(name: str, near: str) -> None:
+def test_a_wrong_name_lists_the_nearest_names(name: str, near: str) -> None:
     with pytest.raises(UnknownDevice, match="There is no device") as caught:
         find(name, [OWN])
     assert near in caught.value.near
     assert near in str(caught.value)
 
 
-def test_a_name_like_no_other_is_shown_all() -> None:
+def test_an_unknown_name_lists_all_devices() -> None:
     with pytest.raises(UnknownDevice, match=r"Known: t4, a10, .*, cpu\."):
         find("quantum")
 
@@ -122,14 +122,14 @@ def test_any_text_is_a_device_or_an_error_with_names_that_exist(name: str) -> No
     assert len(near) <= 3
 
 
-def test_a_device_of_settings_starts_from_another() -> None:
+def test_a_device_in_settings_can_inherit_figures() -> None:
     base = find("h100")
     assert (OWN.multiprocessors, OWN.memory_gb, OWN.origin) == (66, 94.0, "settings")
     assert (OWN.tflops, OWN.arch, OWN.name) == (base.tflops, base.arch, "lab card")
     assert "h100-sxm" in OWN.source
 
 
-def test_a_device_of_settings_can_stand_alone() -> None:
+def test_a_device_in_settings_needs_no_base() -> None:
     device = from_settings(
         "x1",
         {
@@ -165,7 +165,7 @@ def test_a_device_of_settings_can_stand_alone() -> None:
         ("x", {"like": "h100", "tflops": {"f8": 0}}, "x.tflops.f8 should be a number above 0"),
     ],
 )
-def test_what_a_device_of_settings_gets_wrong_is_named(key: str, data: Any, says: str) -> None:
+def test_an_error_in_a_device_of_the_settings_is_named(key: str, data: Any, says: str) -> None:
     with pytest.raises(UnfitDevice) as caught:
         from_settings(key, data)
     assert str(caught.value).startswith(says)

@@ -57,7 +57,7 @@ def test_kernels_reach_a_part_of_the_published_rates() -> None:
 
 
 @given(GPUS, COUNTS, COUNTS)
-def test_together_they_take_longer_than_the_longer_one_and_less_than_one_behind_the_other(
+def test_together_they_take_longer_than_the_longer_one_and_less_than_one_after_the_other(
     device: Device, bytes_: int, flops: int
 ) -> None:
     memory, compute = estimate(device, bytes_, None, "f32"), estimate(device, None, flops, "f32")
@@ -85,7 +85,7 @@ def test_it_grows_with_bytes_and_flops_and_is_never_zero(
 
 
 @given(GPUS, st.none() | COUNTS, st.none() | COUNTS, DTYPE_NAMES)
-def test_what_is_not_known_makes_it_no_larger(
+def test_unknown_values_do_not_increase_the_estimate(
     device: Device, bytes_: int | None, flops: int | None, dtype: str | None
 ) -> None:
     found = estimate(device, bytes_, flops, dtype)
@@ -99,7 +99,7 @@ def test_what_is_not_known_makes_it_no_larger(
 
 
 @given(GPUS, COUNTS, DTYPE_NAMES)
-def test_the_bound_is_what_takes_the_time(device: Device, bytes_: int, dtype: str | None) -> None:
+def test_the_bound_is_the_dominant_cost(device: Device, bytes_: int, dtype: str | None) -> None:
     found = estimate(device, bytes_, None, dtype)
     assert found is not None
     assert found[1] == (
@@ -136,7 +136,7 @@ def test_a_dtype_without_a_unit_runs_in_a_wider_one() -> None:
         ("h100", "float8_e5m2fnuz", "has no float8_e5m2fnuz, only float8_e5m2."),
     ],
 )
-def test_what_a_device_lacks_is_said_with_what_to_do(device: str, dtype: str, says: str) -> None:
+def test_a_missing_device_feature_is_reported_with_the_next_step(device: str, dtype: str, says: str) -> None:
     words = lacks(find(device), dtype)
     assert words is not None
     assert says in words
@@ -157,7 +157,7 @@ def test_what_a_device_lacks_is_said_with_what_to_do(device: str, dtype: str, sa
         ("b200", "float4_e2m1fn_x2"),
     ],
 )
-def test_nothing_is_said_of_what_it_has_or_where_nothing_is_known(device: str, dtype: str) -> None:
+def test_supported_operators_and_unknown_sets_are_not_reported(device: str, dtype: str) -> None:
     assert lacks(find(device), dtype) is None
 
 

@@ -33,7 +33,7 @@ def redirect(source: str) -> tuple[str, list[tuple[int, str]]]:
         ("if x.device.type == 'cuda':\n    x = x.cuda()", "if x.device.type == 'cuda':\n    x = x.cpu()"),
     ],
 )
-def test_a_device_that_the_program_itself_chooses_has_no_note(source: str, changed: str) -> None:
+def test_a_device_chosen_by_the_program_has_no_note(source: str, changed: str) -> None:
     """The code of the branch still runs here where it is taken; where it is not, the device was the CPU all along."""
     assert redirect(source) == (changed, [])
     assert redirect(f"{source}\ny = 'cuda'")[1] == [(source.count("\n") + 2, "'cuda'")]
@@ -71,7 +71,7 @@ def test_a_device_that_the_program_itself_chooses_has_no_note(source: str, chang
         ),
     ],
 )
-def test_what_is_changed(source: str, changed: str, subject: str | None) -> None:
+def test_changed_values(source: str, changed: str, subject: str | None) -> None:
     now, subjects = redirect(source)
     assert now == changed
     assert len(subjects) == 1
@@ -97,7 +97,7 @@ def test_what_is_changed(source: str, changed: str, subject: str | None) -> None
         "from torch.cuda import get_device_name, Stream",
     ],
 )
-def test_what_is_left_alone(source: str) -> None:
+def test_unchanged_values(source: str) -> None:
     now, subjects = redirect(source)
     assert now == ast.unparse(ast.parse(source))
     assert subjects == []

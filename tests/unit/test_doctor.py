@@ -106,7 +106,7 @@ def test_a_triton_that_is_missing_or_of_another_release(
     assert (check.status, words in check.fix) == (status, True)
 
 
-def test_a_compiler_that_is_not_there(
+def test_a_compiler_that_is_missing(
     toolchain: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Named, with what to install."""
@@ -163,7 +163,7 @@ def test_drivers(
     assert driver in check.found
 
 
-def test_a_gpu_that_triton_does_not_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_triton_does_not_support(monkeypatch: pytest.MonkeyPatch) -> None:
     """A P100 is there, and gives no kernels."""
     p100 = types.SimpleNamespace(name="Tesla P100", total_memory=16 * 2**30, major=6, minor=0)
     cuda = types.SimpleNamespace(
@@ -184,7 +184,7 @@ def _gpu(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int]) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an assembler is played by a script of the shell")
-def test_two_assemblers_are_told_with_the_variable_that_makes_them_one(
+def test_two_assemblers_are_reported_with_the_variable_that_makes_them_one(
     toolchain: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """What is told is their versions: two copies of the same are one to Triton."""
@@ -261,7 +261,7 @@ def test_an_interpreter_that_gives_no_answer(program: str, words: str, tmp_path:
     assert words in check.found
 
 
-def test_an_interpreter_that_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_interpreter_without_output(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It is ended after a while."""
     monkeypatch.setattr(doctor, "SILENCE", 0.2)
     (check,) = _examined("exec sleep 600", tmp_path)

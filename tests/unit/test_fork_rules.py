@@ -59,7 +59,7 @@ def test_a_thread_that_stays_breaks_one() -> None:
     assert run(body) == ["('1 new threads',)"]
 
 
-def test_a_thread_that_its_library_does_without_in_a_fork_breaks_no_rule() -> None:
+def test_a_thread_that_a_fork_does_not_need_breaks_no_rule() -> None:
     body = (
         "thread.start()\n"
         "with open(f'/proc/self/task/{thread.native_id}/comm', 'w') as file:\n"
@@ -79,7 +79,7 @@ def test_nothing_is_forked_where_there_is_no_new_thread() -> None:
     assert run(body) == ["()"]
 
 
-def test_settling_collects_its_own_child_and_no_other() -> None:
+def test_preparing_to_fork_reaps_only_its_own_child() -> None:
     body = """\
 other = os.posix_spawn(sys.executable, [sys.executable, "-c", "raise SystemExit(7)"], os.environ)
 os.waitid(os.P_PID, other, os.WEXITED | os.WNOWAIT)
@@ -93,7 +93,7 @@ except ChildProcessError:
     assert run(body) == ["7", "no child is left"]
 
 
-def test_a_library_that_never_ends_in_a_fresh_child_holds_nothing_up() -> None:
+def test_a_library_that_hangs_in_a_fresh_child_blocks_nothing() -> None:
     body = """\
 os.register_at_fork(after_in_child=threading.Event().wait)
 fork_rules.prepare_to_fork()
@@ -102,7 +102,7 @@ print('settled')
     assert run(body) == ["settled"]
 
 
-def test_settling_goes_on_where_warnings_are_errors() -> None:
+def test_preparing_to_fork_continues_with_warnings_as_errors() -> None:
     body = """\
 plain = os.fork
 
@@ -119,7 +119,7 @@ print(fork_rules.violations(baseline))
     assert run(body) == ["('1 new threads',)"]
 
 
-def test_settling_goes_on_where_no_process_can_be_started() -> None:
+def test_preparing_to_fork_continues_without_processes() -> None:
     body = """\
 def refuse():
     raise BlockingIOError(11, "Resource temporarily unavailable")

@@ -96,9 +96,7 @@ def lines(session: BenchmarkSession, one: TargetResult) -> list[tuple[int, bool]
         "",
     ],
 )
-async def test_an_edit_that_is_undone_leaves_nothing_marked_as_old(
-    session: BenchmarkSession, edited: str
-) -> None:
+async def test_an_undone_edit_leaves_no_stale_marks(session: BenchmarkSession, edited: str) -> None:
     every = await all_tiers(session)
     before = [lines(session, one) for one in every]
     assert before == [[(LINE, False)]] * 3
@@ -117,7 +115,7 @@ async def test_an_edit_that_is_undone_leaves_nothing_marked_as_old(
 
 
 @pytest.mark.asyncio
-async def test_a_text_that_is_nearly_what_ran_is_another_one(session: BenchmarkSession) -> None:
+async def test_a_nearly_equal_text_differs(session: BenchmarkSession) -> None:
     every = await all_tiers(session)
     put(session, TEXT.replace("x + 1", "x - 1") + "\n")
     put(session, TEXT + "\n")
@@ -126,7 +124,7 @@ async def test_a_text_that_is_nearly_what_ran_is_another_one(session: BenchmarkS
 
 
 @pytest.mark.asyncio
-async def test_whatever_was_typed_the_lines_are_where_they_were_once_it_is_undone(
+async def test_an_undo_restores_all_lines(
     session: BenchmarkSession,
 ) -> None:
     every = await all_tiers(session)
@@ -144,7 +142,7 @@ async def test_whatever_was_typed_the_lines_are_where_they_were_once_it_is_undon
 
 
 @pytest.mark.asyncio
-async def test_a_buffer_that_is_closed_without_a_save_is_what_ran_again(session: BenchmarkSession) -> None:
+async def test_closing_without_a_save_restores_the_text_that_ran(session: BenchmarkSession) -> None:
     every = await all_tiers(session)
     put(session, "# new\n" + TEXT)
     sync.closed(server(session), types.DidCloseTextDocumentParams(types.TextDocumentIdentifier(session.uri)))
@@ -154,7 +152,7 @@ async def test_a_buffer_that_is_closed_without_a_save_is_what_ran_again(session:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("last", [TEXT, TEXT + "\n"])
-async def test_what_is_undone_while_it_is_measured_was_no_edit(session: BenchmarkSession, last: str) -> None:
+async def test_an_edit_undone_during_a_benchmark_does_not_count(session: BenchmarkSession, last: str) -> None:
     session.command(target="f")
     await session.began()
     put(session, "# new\n" + TEXT)
@@ -167,7 +165,7 @@ async def test_what_is_undone_while_it_is_measured_was_no_edit(session: Benchmar
 
 
 @pytest.mark.asyncio
-async def test_a_checkout_that_takes_an_imported_file_back_makes_its_times_current(
+async def test_a_checkout_that_restores_an_imported_file_makes_its_times_current(
     session: BenchmarkSession,
 ) -> None:
     helper = Path(session.path).with_name("helper.py")
@@ -199,7 +197,7 @@ async def test_a_checkout_that_takes_an_imported_file_back_makes_its_times_curre
 
 
 @pytest.mark.asyncio
-async def test_an_imported_file_that_is_written_while_it_is_measured_is_another_one(
+async def test_an_imported_file_written_during_a_benchmark_has_changed(
     session: BenchmarkSession,
 ) -> None:
     helper = Path(session.path).with_name("helper.py")
@@ -226,5 +224,5 @@ def test_a_text_has_the_hash_of_its_file(tmp_path: Path, text: str, mark: bytes)
     assert key not in keys_of(text + "\n")
 
 
-def test_a_file_that_cannot_be_read_has_none(tmp_path: Path) -> None:
+def test_an_unreadable_file_has_no_targets(tmp_path: Path) -> None:
     assert keys_on_disk(str(tmp_path / "none.py")) == frozenset()

@@ -58,7 +58,7 @@ SPLIT = report(
 )
 
 
-def test_a_break_stands_between_two_graphs() -> None:
+def test_a_break_is_between_two_graphs() -> None:
     made = picture(SPLIT)
     assert arrows(made) == [
         ("Net", "calls", "0/0 Net.forward"),
@@ -76,7 +76,7 @@ def test_a_break_stands_between_two_graphs() -> None:
     assert made.boxes[1].frame != made.boxes[3].frame
 
 
-def test_lines_are_where_they_are_now_and_gone_ones_lead_nowhere() -> None:
+def test_links_use_current_lines_and_removed_lines_have_none() -> None:
     def two_further(there: Location) -> Span | None:
         return Span(there.path, there.line + 2) if there.line != NET.line else None
 
@@ -85,7 +85,7 @@ def test_lines_are_where_they_are_now_and_gone_ones_lead_nowhere() -> None:
     assert made.boxes[3].facts[0] == "from line 26 on"
 
 
-def test_a_call_from_the_broken_line_hangs_on_the_break_and_so_does_what_follows_it() -> None:
+def test_a_call_on_the_broken_line_and_later_graphs_follow_the_break() -> None:
     there = at(24, function="forward")
     inner = at(5, function="helper")
     made = picture(
@@ -166,7 +166,7 @@ def test_a_skipped_frame_runs_in_eager_because_of_a_break_and_calls_others() -> 
     assert [box.facts for box in eager] == [("skipped: a loop is in it",), ("generator",)]
 
 
-def test_what_the_limit_stopped_follows_the_entry_that_came_nearest() -> None:
+def test_a_call_stopped_by_the_limit_follows_the_nearest_entry() -> None:
     made = picture(
         report(
             frames=(frame(),),
@@ -184,7 +184,7 @@ def test_what_the_limit_stopped_follows_the_entry_that_came_nearest() -> None:
     assert made.boxes[-1].facts == ("recompile limit: the limit (2) is reached",)
 
 
-def test_nothing_of_the_report_is_lost_where_its_parts_do_not_meet() -> None:
+def test_inconsistent_parts_of_a_report_are_not_lost() -> None:
     made = picture(
         report(
             frames=(frame(), frame(resumes_at=99)),
@@ -270,13 +270,13 @@ def test_recompilations_of_folded_frames_are_folded_too() -> None:
     assert arrows(made)[-1] == ("0/0 to 99/0 f0", "compiled again", "0/1 to 99/1 f0")
 
 
-def test_neighbours_that_differ_are_folded_by_their_kind_when_there_are_too_many() -> None:
+def test_neighbors_that_differ_are_folded_by_their_kind_when_there_are_too_many() -> None:
     made = fold(picture(chain(200, titles=7)))
     assert [box.title for box in made.boxes] == ["Net", "f2 and 6 more", BRANCH.partition(" ")[2]]
     assert len(made.boxes[1].members) == 200
 
 
-def test_one_that_differs_is_not_folded_into_its_neighbours() -> None:
+def test_a_different_box_is_not_folded() -> None:
     whole = chain(100)
     odd = dataclasses.replace(whole.compiles[50], graph=Graph(9, targets=("torch.cos",) * 9))
     made = fold(
@@ -297,7 +297,7 @@ def test_one_that_differs_is_not_folded_into_its_neighbours() -> None:
     ]
 
 
-def test_what_cannot_be_folded_is_cut_with_its_number() -> None:
+def test_boxes_that_cannot_be_folded_are_cut_with_their_count() -> None:
     # Each part has one break more than the one before it, round and round, so that no two neighbours are alike.
     whole = chain(4 * MOST)
     odd = tuple(broken(at(900 + index), compile_id=f"{index}/0") for index in range(1, 4 * MOST, 2))

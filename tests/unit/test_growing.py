@@ -30,7 +30,7 @@ EMPTY = Report(
 )
 
 
-def test_it_says_what_encode_says_at_each_size() -> None:
+def test_the_output_equals_encode_at_each_size() -> None:
     growing = GrowingJson()
     frames: list[Frame] = []
     calls: list[Call] = []
@@ -52,7 +52,7 @@ def test_it_says_what_encode_says_at_each_size() -> None:
         assert decode(Report, data) == report
 
 
-def test_an_entry_that_was_replaced_is_written_anew() -> None:
+def test_an_entry_that_was_replaced_is_written_again() -> None:
     growing = GrowingJson()
     for note in (Note("rung", "before"), Note("rung", "after")):
         report = replace(EMPTY, notes=(note,))

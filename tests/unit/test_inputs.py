@@ -91,20 +91,20 @@ def test_stars_spread() -> None:
         ("f(f'{1}')", "f'{1}'", "an f-string"),
     ],
 )
-def test_errors_stand_on_their_columns(text: str, part: str, word: str) -> None:
+def test_errors_are_on_their_columns(text: str, part: str, word: str) -> None:
     message, covered = error(text, n="three")
     assert word in message
     assert covered == part
 
 
-def test_an_exception_of_the_users_is_kept_apart() -> None:
+def test_a_user_exception_is_separate() -> None:
     with pytest.raises(UserCallError) as raised:
         arguments("f(1, broken(2))", broken=lambda _: 1 / 0)
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
     assert (raised.value.start, raised.value.end) == (5, 14)
 
 
-def test_options_are_parted_from_arguments() -> None:
+def test_options_are_separated_from_arguments() -> None:
     directive = parse_directive("f(1, train=True, device='cpu', scale=2)")
     options, rest = split_options(directive)
     assert (options.train, options.device, [keyword.arg for keyword in rest]) == (True, "cpu", ["scale"])
@@ -122,7 +122,7 @@ def test_options_of_a_wrong_kind(text: str) -> None:
         split_options(parse_directive(text))
 
 
-def test_callees_written_alike_share_a_key() -> None:
+def test_callees_with_equal_text_share_a_key() -> None:
     keys = {parse_directive(text).callee_key for text in ("Net(dim=4)(f32[1])", "Net( dim = 4 )(f32[2])")}
     assert len(keys) == 1
     assert parse_directive("Net(dim=5)(f32[1])").callee_key not in keys
@@ -159,7 +159,7 @@ LITERALS = st.recursive(
 
 
 @given(LITERALS)
-def test_what_is_described_reads_back(value: object) -> None:
+def test_descriptions_round_trip(value: object) -> None:
     text = describe_call("f", [value], {}, limit=10_000)
     assert arguments(text) == ([value], {})
 

@@ -58,7 +58,7 @@ async def test_another_interpreter_runs_the_targets_again() -> None:
 
 
 @pytest.mark.asyncio
-async def test_the_failure_goes_where_nothing_may_run_again() -> None:
+async def test_the_failure_is_cleared_if_nothing_may_run_again() -> None:
     session = await without_torch()
     before = session.state.results[Key(PATH, "f")].last_complete
     assert before is not None

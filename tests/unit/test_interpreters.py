@@ -25,7 +25,7 @@ def test_the_one_named_wins(tmp_path: Path) -> None:
     assert choose(named, tmp_path, {"VIRTUAL_ENV": other}).executable == named
 
 
-def test_a_name_that_is_no_program_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_name_that_is_not_a_program_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NoInterpreterError, match=r"--python .*missing"):
         choose(str(tmp_path / "missing"), tmp_path, {})
 
@@ -63,7 +63,7 @@ def test_then_python3_on_path_else_an_error(tmp_path: Path, monkeypatch: pytest.
         choose(None, tmp_path, {})
 
 
-def test_an_editors_own_environment_comes_after_the_folders(tmp_path: Path) -> None:
+def test_the_editors_environment_comes_after_the_folders(tmp_path: Path) -> None:
     environment_at(tmp_path / "active")
     own = environment_at(tmp_path / ".venv")
     choice = first(tmp_path, {"VIRTUAL_ENV": str(tmp_path / "active")}, active_first=False)

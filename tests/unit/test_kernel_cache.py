@@ -83,7 +83,7 @@ def test_another_torch_is_not(cache: KernelCache, model: Path) -> None:
     assert cache.find(asked(model), dataclasses.replace(VERSIONS, torch="2.14")).report is None
 
 
-def test_a_library_that_was_installed_anew_is_not(cache: KernelCache, model: Path, tmp_path: Path) -> None:
+def test_a_reinstalled_library_is_not_in_the_cache(cache: KernelCache, model: Path, tmp_path: Path) -> None:
     frame, operator = tmp_path / "layers.py", tmp_path / "functions.py"
     for path in (frame, operator):
         path.write_text("def f(): ...\n")
@@ -116,7 +116,7 @@ def test_another_variable_that_the_compiler_reads_is_not(
     assert cache.find(asked(model), VERSIONS).report is None
 
 
-def test_other_code_of_ours_makes_other_numbers(
+def test_other_code_of_fuselight_makes_other_numbers(
     cache: KernelCache, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel_cache, "code_key", lambda: "0" * 32)
@@ -124,7 +124,7 @@ def test_other_code_of_ours_makes_other_numbers(
     assert (found.report, found.why) == (None, "not generated before with these inputs, device and versions")
 
 
-def test_the_code_is_known_by_every_byte_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_is_identified_by_all_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert version.code_key() == version.code_key()
     (tmp_path / "devices").mkdir()
     place, estimate = tmp_path / "version.py", tmp_path / "devices" / "estimate.py"
@@ -152,7 +152,7 @@ def test_changed_text_on_disk_or_in_a_buffer_is_a_miss_that_names_the_file(
 
 
 @pytest.mark.parametrize("damage", ["no archive", "cut off", "a byte in the middle", "other data"])
-def test_a_damaged_file_is_a_miss_and_goes(cache: KernelCache, model: Path, damage: str) -> None:
+def test_a_damaged_file_is_a_miss_and_is_deleted(cache: KernelCache, model: Path, damage: str) -> None:
     (kept,) = cache.folder.iterdir()
     whole = kept.read_bytes()
     kept.write_bytes(
@@ -167,21 +167,23 @@ def test_a_damaged_file_is_a_miss_and_goes(cache: KernelCache, model: Path, dama
     assert not kept.exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, model: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path, model: Path) -> None:
     (tmp_path / "file").write_text("")
     said = KernelCache(tmp_path / "file" / "kept").keep(asked(model), answered(model))
     assert said is not None
     assert "cannot be kept" in said
 
 
-def test_a_failed_run_is_not_kept(tmp_path: Path, model: Path) -> None:
+def test_a_failed_run_is_not_cached(tmp_path: Path, model: Path) -> None:
     failed = dataclasses.replace(answered(model), failures=(Failure(Culprit.USER, "exception", "no", "fix"),))
     cache = KernelCache(tmp_path / "none")
     assert cache.keep(asked(model), failed) is None
     assert not cache.folder.exists()
 
 
-def test_the_oldest_go(cache: KernelCache, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_entries_are_deleted(
+    cache: KernelCache, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kernel_cache, "_KEPT", 2)
     os.utime(next(cache.folder.iterdir()), (1, 1))
     for number in range(3):

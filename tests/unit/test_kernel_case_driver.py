@@ -35,16 +35,16 @@ FACTS = Counter({
 })  # fmt: skip
 
 
-def test_comments_are_read_behind_a_line_and_beneath_it() -> None:
+def test_comments_are_read_after_a_line_and_beneath_it() -> None:
     assert expectations(SOURCE) == FACTS
 
 
-def test_what_agrees_says_nothing() -> None:
+def test_agreement_is_silent() -> None:
     assert disagreements(SOURCE, FACTS) == []
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=str)
-def test_a_fact_that_is_missing_or_too_many_is_a_disagreement(fact: Fact) -> None:
+def test_a_missing_or_extra_fact_is_a_disagreement(fact: Fact) -> None:
     for count in (-1, 1):
         changed = FACTS.copy()
         changed[fact] += count
@@ -56,7 +56,7 @@ def test_an_expectation_on_another_line_or_of_another_kind_is_two_disagreements(
         assert len(disagreements(moved, FACTS)) >= 2
 
 
-def test_a_case_is_made_anew_from_its_facts() -> None:
+def test_a_case_is_rewritten_from_its_facts() -> None:
     bare = "".join(line.partition("  #")[0].rstrip() + "\n" for line in SOURCE.splitlines()[:3])
     made = rewritten(bare, FACTS)
     assert disagreements(made, FACTS) == []

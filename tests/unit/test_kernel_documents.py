@@ -76,7 +76,7 @@ def made(*graphs: GeneratedGraph) -> Report:
     )
 
 
-def test_a_kernel_says_where_it_comes_from_and_is_of_all_its_lines() -> None:
+def test_a_kernel_lists_all_lines_that_it_comes_from() -> None:
     shown = document(made(GRAPH), key_of(GRAPH, GELU))
     assert shown is not None
     assert shown.name == "triton_poi_fused_gelu_0.py"
@@ -98,7 +98,7 @@ def test_a_kernel_says_where_it_comes_from_and_is_of_all_its_lines() -> None:
     ]  # fmt: skip
 
 
-def test_a_librarys_kernel_is_told_by_its_call() -> None:
+def test_a_librarys_kernel_is_reported_by_its_call() -> None:
     shown = document(made(GRAPH), key_of(GRAPH, MM))
     assert shown is not None
     assert "It is called as: extern_kernels.mm(a, b)" in shown.text
@@ -131,7 +131,7 @@ def test_a_graph_without_texts_has_none(form: str) -> None:
     assert document(made(graph), key_of(graph), form) is None
 
 
-def test_a_kernel_is_found_again_where_an_edit_has_moved_it() -> None:
+def test_a_kernel_is_found_after_an_edit_moved_it() -> None:
     key = key_of(GRAPH, GELU)
     moved = replace(GRAPH, compile_id="0/1", kernels=(replace(GELU, launch=4), MM))
     found = find(made(moved), key)
@@ -143,7 +143,7 @@ def test_a_kernel_is_found_again_where_an_edit_has_moved_it() -> None:
     assert find(made(), "no such key") is None
 
 
-def test_a_compiled_kernel_tells_its_registers_and_every_stage_has_comments() -> None:
+def test_a_compiled_kernel_shows_its_registers_and_every_stage_has_comments() -> None:
     listings = {stage: Listing(f"text of {stage}\n") for stage in STAGES}
     assembled = Assembled(registers=24, spills=0, num_warps=4, listings=listings)
     for stage, mark in STAGES.items():
@@ -186,7 +186,7 @@ def test_each_line_of_a_compiled_text_belongs_to_the_line_of_the_source_as_it_is
     ]
 
 
-def test_the_joint_graph_is_shown_of_both_graphs_that_it_was_cut_into() -> None:
+def test_both_partitions_show_their_joint_graph() -> None:
     forward, backward = replace(GRAPH, joint_key="j"), replace(GRAPH, phase=Phase.BACKWARD)
     of = replace(made(forward, backward), texts={**TEXTS, "j": "def forward(self, primals, tangents): []"})
     for graph in (forward, backward):
@@ -200,7 +200,7 @@ def test_the_joint_graph_is_shown_of_both_graphs_that_it_was_cut_into() -> None:
     assert document(made(GRAPH), key_of(GRAPH), JOINT) is None
 
 
-def test_launches_of_a_librarys_kernel_are_told_together_only_where_they_take_as_long() -> None:
+def test_launches_of_a_librarys_kernel_are_reported_together_only_where_they_take_as_long() -> None:
     short, long = (replace(MM, estimate_us=us) for us in (0.7, 12.0))
     launches = [
         (GRAPH, replace(one, launch=index)) for index, one in enumerate((short, long, short, GELU, short))

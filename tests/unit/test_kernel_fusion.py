@@ -53,7 +53,7 @@ def test_two_lines_in_one_kernel_are_fused() -> None:
     assert (found.verdict, found.kernels) == ("fused", ("triton_a",))
 
 
-def test_a_refusal_has_its_reasons_most_first_in_either_order() -> None:
+def test_a_refusal_lists_reasons_by_frequency_in_either_order() -> None:
     for pair in ((2, 3), (3, 2)):
         found = why(ONE, line(pair[0]), line(pair[1]))
         assert found.verdict == "refused"
@@ -65,7 +65,7 @@ def test_a_refusal_has_its_reasons_most_first_in_either_order() -> None:
     assert "a reason of tomorrow" in sentence(found, line(2), line(3))
 
 
-def test_a_pair_without_a_reason_was_not_considered_or_is_apart() -> None:
+def test_a_pair_without_a_reason_was_not_considered_or_is_in_other_graphs() -> None:
     assert why(ONE, line(1), line(5)).verdict == "not considered"
     assert why(ONE, line(1), line(9)).verdict == "apart"
     missing = why(ONE, line(1), line(77))
@@ -77,7 +77,7 @@ def test_a_pair_without_a_reason_was_not_considered_or_is_apart() -> None:
     assert neither.endswith(": lines 76 and 77 have no part in any kernel.")
 
 
-def test_words_that_are_not_known_stay_torchs() -> None:
+def test_unknown_reasons_are_quoted() -> None:
     assert plain("numel/rnumel mismatch (reduce) (%s, %s), (%s, %s)") == (
         "both reduce, but over tensors of different sizes"
     )

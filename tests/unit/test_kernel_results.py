@@ -94,7 +94,7 @@ def test_a_change_of_another_file_moves_nothing() -> None:
     assert not found.stale
 
 
-def test_what_changed_is_told_by_line_the_largest_first() -> None:
+def test_changes_are_reported_by_line_largest_first() -> None:
     before = result(kernel(3), kernel(3, launch=1), kernel(9, launch=2, us=1.0))
     after = result(kernel(3, us=4.0), kernel(9, us=2.0), kernel(12, us=0.5))
     assert differences(before, after) == (
@@ -118,7 +118,7 @@ def test_kernels_for_another_device_are_not_compared() -> None:
     assert differences(result(kernel(3)), result(of=other)) == ()
 
 
-def test_a_run_without_kernels_leaves_those_of_before_standing_as_stale() -> None:
+def test_a_run_without_kernels_keeps_the_previous_ones_as_stale() -> None:
     kept = State()
     kept.accept(result(kernel(3)))
     failure = Failure(Culprit.USER, "exception", "it failed", "fix it")
@@ -146,7 +146,7 @@ def test_the_total_counts_what_autograd_keeps_and_graphs_without_kernels() -> No
     assert found.saved_on(found.rows(FILE)[0]) is not None
 
 
-def test_the_oldest_kernels_go() -> None:
+def test_the_oldest_kernels_are_deleted() -> None:
     kept = State()
     for number in range(KernelResult.MOST + 3):
         kept.accept(kernel_result_of(Key(f"/m{number}.py", "f", Tier.KERNELS), number, generated()))
@@ -154,7 +154,7 @@ def test_the_oldest_kernels_go() -> None:
     assert Key("/m2.py", "f", Tier.KERNELS) not in kept.kernels
 
 
-def test_a_thousand_kernels_on_four_hundred_lines_are_all_told() -> None:
+def test_a_thousand_kernels_on_four_hundred_lines_are_all_reported() -> None:
     """How long that takes is in benchmarks/kernels_bench.py."""
     kernels = tuple(kernel(*range(n % 400 + 1, n % 400 + 9), launch=n) for n in range(1000))
     kept = opened(420)
@@ -166,7 +166,7 @@ def test_a_thousand_kernels_on_four_hundred_lines_are_all_told() -> None:
     assert len(list(line_lenses(snapshot))) == 407
 
 
-def test_so_many_compiled_kernels_are_kept() -> None:
+def test_the_number_of_compiled_kernels_is_bounded() -> None:
     found = result(kernel(3))
     for number in range(ASSEMBLED + 5):
         found.keep_assembled(str(number), Assembled())
@@ -175,7 +175,7 @@ def test_so_many_compiled_kernels_are_kept() -> None:
 
 
 @pytest.mark.parametrize(("code", "told"), [("FL701", []), ("GB0059", ["FL503"])])
-def test_an_ignore_is_idle_only_once_the_tier_of_its_code_has_run(code: str, told: list[str]) -> None:
+def test_an_ignore_is_unused_only_after_a_run_of_its_tier(code: str, told: list[str]) -> None:
     reading = read_source(FILE, f"x = 1  # fuselight: ignore[{code}]\n")
     captured, generated = capture_result_of(Key(FILE, "Net"), 1, report(), ()), result()
 
@@ -209,7 +209,7 @@ def test_findings_follow_thresholds_until_the_text_has_moved() -> None:
     assert [(live.finding.code, live.now().span.line) for live in found.findings] == [("FL706", 4)]
 
 
-def test_a_hover_tells_between_what_a_gpu_would_decide() -> None:
+def test_a_hover_lists_the_candidates_that_a_gpu_would_time() -> None:
     tried = ("mm of a library", *(f"triton_mm BLOCK_K={size}" for size in range(20)))
     kept = opened(9)
     kept.accept(result(replace(kernel(3), candidates=tried)))
@@ -220,7 +220,7 @@ def test_a_hover_tells_between_what_a_gpu_would_decide() -> None:
     assert "and 15 more." in text
 
 
-def test_kernels_are_those_of_one_call_and_recompiled_graphs_are_counted_apart() -> None:
+def test_kernels_are_those_of_one_call_and_recompiled_graphs_count_separately() -> None:
     once = generated(kernel(3), kernel(5, launch=1))
     again = GeneratedGraph("0/1", Phase.FORWARD, kernels=(kernel(3, us=99.0), kernel(7)), graph=1)
     found = result(of=replace(once, generated=(*once.generated, again)))

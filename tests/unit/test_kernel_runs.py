@@ -128,7 +128,7 @@ class KernelSession:
 
 
 @pytest.mark.asyncio
-async def test_a_save_generates_kernels_where_it_is_set_so_behind_the_capture() -> None:
+async def test_a_save_generates_kernels_after_the_capture_if_set() -> None:
     session = KernelSession({"kernels": {"when": "onSave"}, "device": "h200"})
     session.analysis.saved(PATH, automatic=False)
     await session.settle()
@@ -140,7 +140,7 @@ async def test_a_save_generates_kernels_where_it_is_set_so_behind_the_capture() 
 
 
 @pytest.mark.asyncio
-async def test_kernels_on_demand_take_nothing_from_the_next_automatic_save() -> None:
+async def test_kernels_on_demand_do_not_replace_the_next_automatic_run() -> None:
     session = KernelSession({})
     session.analysis.command(PATH, "f", Tier.KERNELS)
     await session.settle()
@@ -178,7 +178,7 @@ async def test_the_forwards_kernels_are_shown_before_the_backwards_are_made() ->
 
 
 @pytest.mark.asyncio
-async def test_a_part_of_a_cancelled_run_says_so_where_nothing_was_known_before() -> None:
+async def test_a_canceled_first_run_leaves_a_marked_partial_result() -> None:
     session = KernelSession({"device": "h200"})
     await part_shown(session)
     session.analysis.cancel(PATH)
@@ -191,7 +191,7 @@ async def test_a_part_of_a_cancelled_run_says_so_where_nothing_was_known_before(
 
 
 @pytest.mark.asyncio
-async def test_a_cancel_brings_back_the_kernels_of_the_run_before() -> None:
+async def test_a_cancel_restores_the_previous_kernels() -> None:
     session = KernelSession({"device": "h200"})
     session.analysis.command(PATH, "f", Tier.KERNELS)
     await session.settle()
@@ -207,7 +207,7 @@ async def test_a_cancel_brings_back_the_kernels_of_the_run_before() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_run_that_fails_leaves_no_part_of_it_behind() -> None:
+async def test_a_failed_run_leaves_no_partial_result() -> None:
     session = KernelSession({"device": "h200"})
     await part_shown(session)
     session.worker.fails = True
@@ -218,7 +218,7 @@ async def test_a_run_that_fails_leaves_no_part_of_it_behind() -> None:
 
 
 @pytest.mark.asyncio
-async def test_an_edit_made_while_a_run_goes_on_moves_what_it_has_told() -> None:
+async def test_an_edit_during_a_run_moves_its_partial_results() -> None:
     session = KernelSession({"device": "h200"})
     await part_shown(session)
     document = session.state.at(PATH)
@@ -263,7 +263,7 @@ async def test_sass_is_made_when_it_is_asked_for_and_stays() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_kernel_that_is_gone_is_not_compiled() -> None:
+async def test_a_removed_kernel_is_not_compiled() -> None:
     session = KernelSession({})
     session.analysis.compile(replace(KERNELS, kernel="none"))
     await session.settle()
@@ -308,7 +308,7 @@ class Keeping(Worker):
 
 
 @pytest.mark.asyncio
-async def test_what_has_not_changed_is_answered_from_the_cache_until_that_is_cleared(tmp_path: Path) -> None:
+async def test_unchanged_kernels_come_from_the_cache_until_it_is_cleared(tmp_path: Path) -> None:
     path = tmp_path / "m.py"
     path.write_text(TEXT)
     (tmp_path / "pyproject.toml").touch()
@@ -334,7 +334,7 @@ async def test_what_has_not_changed_is_answered_from_the_cache_until_that_is_cle
 
 
 @pytest.mark.asyncio
-async def test_a_store_that_cannot_be_made_is_told_in_the_log(tmp_path: Path) -> None:
+async def test_a_store_that_cannot_be_created_is_logged(tmp_path: Path) -> None:
     path = tmp_path / "m.py"
     path.write_text(TEXT)
     (tmp_path / ".fuselight").write_text("a file")

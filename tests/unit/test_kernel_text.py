@@ -36,7 +36,7 @@ def test_numbers_hashes_and_comments_make_no_difference() -> None:
     assert len(graph().kernels) == 1
 
 
-def test_calls_of_libraries_are_counted_apart() -> None:
+def test_library_calls_are_counted_separately() -> None:
     assert graph().externs == {"extern_kernels.mm": 1, "torch.ops.aten._thnn_fused_gru_cell.default": 1}
 
 
@@ -56,7 +56,7 @@ def test_a_kernel_or_a_call_without_a_partner_counts_against_both_sides() -> Non
     assert compare([graph()], [alone])["forward"].extern_differences["extern_kernels.mm"] == (1, 0)
 
 
-def test_a_phase_that_one_side_lacks_is_compared_all_the_same() -> None:
+def test_a_phase_missing_on_one_side_is_compared() -> None:
     backward = GraphText("backward", graph().kernels, {})
     found = compare([graph(), backward], [graph()])
     assert (found["forward"].identical, found["backward"].identical, found["backward"].total) == (1, 0, 1)

@@ -23,7 +23,7 @@ from tests.unit.test_kernel_runs import KERNELS, PATH, KernelSession, part_shown
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("tier", [Tier.CAPTURE, Tier.KERNELS])
-async def test_a_file_that_goes_while_its_run_is_taken_in_stays_gone(
+async def test_a_file_deleted_while_its_result_is_accepted_stays_deleted(
     monkeypatch: pytest.MonkeyPatch, tier: Tier
 ) -> None:
     session = KernelSession({"device": "h200"})
@@ -44,7 +44,7 @@ async def test_a_file_that_goes_while_its_run_is_taken_in_stays_gone(
 
 
 @pytest.mark.asyncio
-async def test_a_file_that_goes_takes_a_part_of_its_kernels_along() -> None:
+async def test_deleting_a_file_removes_its_partial_kernels() -> None:
     session = KernelSession({"device": "h200"})
     await part_shown(session)
     session.analysis.gone(PATH)
@@ -52,7 +52,7 @@ async def test_a_file_that_goes_takes_a_part_of_its_kernels_along() -> None:
     assert KERNELS not in session.state.kernels
 
 
-def test_files_that_showed_kernels_of_what_is_gone_are_named() -> None:
+def test_files_with_kernels_of_removed_targets_are_named() -> None:
     kept = State()
     found = result(kernel(3))
     found.places.add(span(at(7, path="/project/layers.py")))
@@ -63,7 +63,7 @@ def test_files_that_showed_kernels_of_what_is_gone_are_named() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_question_that_fails_is_put_again() -> None:
+async def test_a_failed_question_is_asked_again() -> None:
     session = KernelSession({})
     folder = session.state.folders["/w"]
     asked: list[str] = []
@@ -86,7 +86,7 @@ async def test_a_question_that_fails_is_put_again() -> None:
     assert any("could not show it" in line for line in session.state.log_lines)
 
 
-def test_what_was_not_fused_is_told_of_lines_that_move() -> None:
+def test_refused_fusions_are_reported_for_moved_lines() -> None:
     kept = opened(20)
     whole = generated(kernel(3))
     graph = replace(
@@ -115,7 +115,7 @@ def test_the_report_of_kernels_alone_is_on_lines_that_move() -> None:
 
 
 @pytest.mark.asyncio
-async def test_of_two_readings_of_the_last_run_the_later_one_is_shown(
+async def test_the_later_reading_of_the_last_run_is_shown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     session = KernelSession({})

@@ -14,7 +14,7 @@ from fuselight.report import FusedOperator, GeneratedGraph, Kernel, KernelKind, 
     places=st.lists(st.integers(0, 10_000), min_size=2, max_size=60, unique=True).map(sorted),
     data=st.data(),
 )
-def test_the_border_is_found_in_few_trials(places: list[int], data: st.DataObject) -> None:
+def test_the_boundary_is_found_in_few_trials(places: list[int], data: st.DataObject) -> None:
     border = data.draw(st.sampled_from(places[1:]))
     tried: list[int] = []
 
@@ -33,7 +33,7 @@ def test_the_border_is_found_in_few_trials(places: list[int], data: st.DataObjec
     verdicts=st.lists(st.sampled_from([True, False, None]), max_size=40),
     limit=st.integers(0, 12),
 )
-def test_what_it_says_was_tried(verdicts: list[bool | None], limit: int) -> None:
+def test_the_script_states_what_was_tested(verdicts: list[bool | None], limit: int) -> None:
     """Failures that come and go, places that cannot be told, and an end of the trials: nothing is made up."""
     known: dict[int, bool | None] = {0: False, len(verdicts) + 1: True}
     told = [False, *verdicts, True]

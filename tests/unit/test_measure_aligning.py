@@ -40,7 +40,7 @@ def test_records_and_operators_are_aligned_by_name_and_order() -> None:
     assert found == [0, 1, 2, 3, 4]
 
 
-def test_what_the_wrapper_does_besides_is_left_out() -> None:
+def test_other_code_of_the_wrapper_is_omitted() -> None:
     kernels = _kernels("extern_kernels.bias_addmm", "triton_a")
     assert align(_host("aten::copy_", "aten::addmm", "triton_a", "aten::clone"), kernels) == [
         None,
@@ -50,12 +50,12 @@ def test_what_the_wrapper_does_besides_is_left_out() -> None:
     ]
 
 
-def test_a_launch_that_did_nothing_this_time_leaves_the_others_where_they_are() -> None:
+def test_an_empty_launch_does_not_shift_the_others() -> None:
     kernels = _kernels("triton_a", "extern_kernels.mm", "triton_b", "triton_a")
     assert align(_host("triton_a", "triton_b", "triton_a"), kernels) == [0, 2, 3]
 
 
-def test_a_library_call_under_another_name_takes_the_place_that_is_left() -> None:
+def test_a_library_call_under_another_name_gets_the_remaining_place() -> None:
     kernels = _kernels("triton_a", "extern_kernels.unknown", "triton_b")
     assert align(_host("triton_a", "other::name", "triton_b"), kernels) == [0, 1, 2]
     assert align(_host("triton_a", "aten::one", "aten::two", "triton_b"), kernels) == [0, None, None, 2]
@@ -72,7 +72,7 @@ def test_a_kernel_with_tritons_suffix_and_a_cpp_template_with_a_prefix_are_known
     assert align(_host("graph_0_thread_blocked_cpp_template_gemm_0"), template) == [0]
 
 
-def test_a_users_triton_kernel_goes_by_its_own_name_on_the_device() -> None:
+def test_a_user_triton_kernel_keeps_its_name_on_the_device() -> None:
     kernels = [Kernel("my_kernel_0", KernelKind.USER_TRITON, 0), *_kernels("triton_a")]
     assert align(_device("my_kernel", "triton_a"), kernels) == [0, 1]
 
@@ -85,7 +85,7 @@ def test_a_users_triton_kernel_goes_by_its_own_name_on_the_device() -> None:
         (("nchwToNhwcKernel", "implicit_convolve", "nhwcToNchwKernel"), [0, 0, 0]),
     ],
 )
-def test_all_of_the_work_between_two_neighbours_belongs_to_the_one_library_call_there(
+def test_work_between_two_neighbors_belongs_to_their_library_call(
     work: tuple[str, ...], found: list[int]
 ) -> None:
     kernels = _kernels("triton_a", "extern_kernels.convolution", "triton_b")
@@ -93,7 +93,7 @@ def test_all_of_the_work_between_two_neighbours_belongs_to_the_one_library_call_
     assert aligned == [0, *(one + 1 for one in found), 2]
 
 
-def test_kernels_that_prepare_and_finish_go_with_the_one_that_computes() -> None:
+def test_helper_kernels_belong_to_the_main_kernel() -> None:
     kernels = _kernels("extern_kernels.mm", "extern_kernels.addmm")
     work = ("gemm", "splitKreduce_kernel", "Memset (Device)", "nvjet", "splitKreduce_kernel")
     assert align(_device(*work), kernels) == [0, 0, 1, 1, 1]
@@ -105,7 +105,7 @@ def test_kernels_that_prepare_and_finish_go_with_the_one_that_computes() -> None
     ]
 
 
-def test_where_the_number_does_not_tell_nothing_is_given() -> None:
+def test_an_ambiguous_number_gives_no_result() -> None:
     kernels = _kernels("extern_kernels.mm", "extern_kernels.mm", "triton_a")
     assert align(_device("one", "two", "three", "triton_a"), kernels) == [None, None, None, 2]
 
@@ -115,7 +115,7 @@ SEEN = ("triton_a", "triton_b", "aten::mm", "aten::addmm", "aten::sort", "aten::
 
 
 @given(st.lists(st.sampled_from(NAMES), max_size=12))
-def test_what_ran_as_the_wrapper_says_is_aligned_whole(names: list[str]) -> None:
+def test_launches_in_wrapper_order_are_aligned_completely(names: list[str]) -> None:
     records = {
         "extern_kernels.mm": "aten::mm",
         "extern_kernels.addmm": "aten::addmm",

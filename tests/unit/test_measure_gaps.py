@@ -85,7 +85,7 @@ def test_an_explicit_synchronisation_is_named_after_the_call() -> None:
     }
 
 
-def test_on_the_cpu_nothing_is_waited_for() -> None:
+def test_the_cpu_needs_no_synchronization() -> None:
     made = Stream()
     made.call(0, 20)
     made.host("aten::item", 5, 15)
@@ -96,7 +96,7 @@ def test_on_the_cpu_nothing_is_waited_for() -> None:
     }
 
 
-def test_guards_and_wrapper_are_told_apart() -> None:
+def test_guards_and_wrapper_are_distinguished() -> None:
     made = Stream()
     made.call(0, 100)
     made.host("TorchDynamo Cache Lookup", 10, 30)

@@ -100,7 +100,7 @@ def test_a_replay_is_aligned_by_order_and_names() -> None:
     _adds_up(profile)
 
 
-def test_what_a_replay_cannot_tell_apart_is_listed_as_not_joined() -> None:
+def test_indistinguishable_kernels_of_a_replay_are_not_joined() -> None:
     made = Stream()
     made.call(0, 30)
     made.host(graph_call("k"), 5, 25)
@@ -158,7 +158,7 @@ def test_a_backward_in_the_engines_thread_is_joined_and_its_time_is_the_wrappers
     _adds_up(profile)
 
 
-def test_a_launch_of_a_graph_that_nobody_knows_stays_in_the_list() -> None:
+def test_a_launch_of_an_unknown_graph_stays_in_the_list() -> None:
     made = Stream()
     made.call(0, 20)
     made.host(graph_call("unknown"), 0, 20)
@@ -200,7 +200,7 @@ def _with_break() -> Stream:
 GRAPHS = [generated("0/0 graph 0", "cpp_fused_0"), generated("1/0 graph 1", "cpp_fused_0")]
 
 
-def test_eager_work_behind_a_region_belongs_to_the_breaks_line() -> None:
+def test_eager_work_after_a_region_belongs_to_the_breaks_line() -> None:
     recording = _with_break().recording(on_device=False)
     profile = read_profile(recording, GRAPHS, breaks=[broken("0/0", 12)])
     assert _keys(profile) == [
@@ -234,7 +234,7 @@ def test_eager_work_behind_a_region_belongs_to_the_breaks_line() -> None:
         pytest.param([], [], id="none"),
     ],
 )
-def test_a_line_that_is_not_certain_is_not_given(breaks: list[Break], left: list[NotCompiled]) -> None:
+def test_an_uncertain_line_is_omitted(breaks: list[Break], left: list[NotCompiled]) -> None:
     recording = _with_break().recording(on_device=False)
     profile = read_profile(recording, GRAPHS, breaks=breaks, not_compiled=left)
     assert _row(profile, "aten::nonzero").stack == ()
@@ -242,7 +242,7 @@ def test_a_line_that_is_not_certain_is_not_given(breaks: list[Break], left: list
     _adds_up(profile)
 
 
-def test_a_kernel_that_no_operator_launches_stands_at_the_break_too() -> None:
+def test_a_kernel_that_no_operator_launches_is_at_the_break_too() -> None:
     made = Stream()
     made.call(0, 60)
     made.host(region("0/0"), 2, 50)
@@ -256,14 +256,14 @@ def test_a_kernel_that_no_operator_launches_stands_at_the_break_too() -> None:
     }
 
 
-def test_a_frame_without_tensors_behind_a_break_leaves_the_line_certain() -> None:
+def test_a_frame_without_tensors_after_a_break_leaves_the_line_certain() -> None:
     left = [NotCompiled(NotCompiledKind.NO_TENSORS, "M.forward", line(9)[0], "nothing to compile")]
     recording = _with_break().recording(on_device=False)
     profile = read_profile(recording, GRAPHS, breaks=[broken("0/0", 12)], not_compiled=left)
     assert _row(profile, "aten::nonzero").stack == line(12)
 
 
-def test_eager_operators_take_the_lines_of_a_call_that_told_them() -> None:
+def test_eager_operators_take_the_lines_of_a_call_that_reported_them() -> None:
     made = Stream()
     made.call(0, 100)
     made.host("aten::linear", 5, 20)
@@ -309,7 +309,7 @@ def test_operators_that_another_call_did_not_make_have_no_line() -> None:
     }
 
 
-def test_a_call_that_told_its_lines_tells_those_of_eager_work_around_compiled_regions() -> None:
+def test_a_call_with_recorded_lines_places_eager_work_around_compiled_regions() -> None:
     made = Stream()
     made.call(0, 100)
     made.host(region("0/0"), 5, 50)
@@ -355,7 +355,7 @@ def test_a_recording_without_a_call_is_refused() -> None:
         read_profile(Stream().recording(), ())
 
 
-def test_a_users_own_annotation_changes_nothing() -> None:
+def test_a_user_annotation_changes_nothing() -> None:
     plain, annotated = _with_break(), _with_break()
     annotated.host("my step", 4, 98, kind=EventKind.ANNOTATION)
     breaks = [broken("0/0", 12)]

@@ -113,14 +113,14 @@ def test_a_profile_adds_up_and_drops_nothing(made: Stream, on_device: bool, know
 
 @settings(max_examples=30, deadline=None)
 @given(_streams())
-def test_a_recording_survives_being_kept(made: Stream) -> None:
+def test_a_recording_round_trips(made: Stream) -> None:
     recording = made.recording()
     assert decode(Recording, json.loads(json.dumps(encode(recording)))) == recording
 
 
 @settings(max_examples=30, deadline=None)
 @given(_streams())
-def test_the_hosts_time_is_laid_out_whole(made: Stream) -> None:
+def test_host_time_covers_the_entire_window(made: Stream) -> None:
     events = [event for event in made.recording().events if event.thread == MAIN and not event.on_device]
     span = (0, LENGTH * 1000)
     flat = flatten(trees(events), lambda node, _: node.event.name, "", span)
@@ -135,7 +135,7 @@ SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda pa
 
 
 @given(SPANS, st.integers(0, 60), st.integers(0, 60))
-def test_a_union_and_what_it_leaves_are_apart_and_the_whole(
+def test_a_union_and_its_complement_are_disjoint_and_complete(
     spans: list[tuple[int, int]], one: int, other: int
 ) -> None:
     within = (min(one, other), max(one, other))

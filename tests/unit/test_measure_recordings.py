@@ -35,7 +35,7 @@ def test_there_are_recordings() -> None:
 
 
 @pytest.mark.parametrize("path", KEPT, ids=CASES)
-def test_a_recording_says_what_it_is_of(path: Path) -> None:
+def test_a_recording_describes_its_subject(path: Path) -> None:
     made = _kept(path).recording.made
     assert all(made[what] for what in ("case", "device", "python", "torch", "command"))
     assert made["case"].replace("/", "-") in path.name
@@ -117,7 +117,7 @@ def test_kernels_take_what_cupti_says_read_by_hand(path: Path) -> None:
 @pytest.mark.parametrize(
     "path", [path for path in KEPT if "-broken-" in path.name], ids=lambda path: path.name
 )
-def test_the_wait_for_a_value_stands_on_its_line_as_eager_work_there_does(path: Path) -> None:
+def test_the_wait_for_a_value_is_on_its_line_as_eager_work_there_does(path: Path) -> None:
     kept, profile = _kept(path), _profile(path)
     gaps = [gap for gap in profile.gaps if gap.what == "aten::item"]
     assert {gap.kind for gap in gaps} == {GapKind.SYNC if kept.recording.on_device else GapKind.EAGER}

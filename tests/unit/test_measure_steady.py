@@ -25,7 +25,7 @@ def test_a_call_of_a_minute_gets_few_rounds_of_one_call() -> None:
     assert steady_state.calls_of_round(1.0, seconds=2.0, rounds=10) == 1000
 
 
-def test_turns_give_each_its_rounds_and_change_who_is_first() -> None:
+def test_rounds_are_interleaved_and_rotate_the_order() -> None:
     order = list(steady_state.turns(["a", "b", "c"], {"a": 3, "b": 3, "c": 1}))
     assert sorted(order) == ["a", "a", "a", "b", "b", "b", "c"]
     assert order == ["a", "b", "c", "b", "a", "a", "b"]
@@ -44,7 +44,7 @@ def test_warm_up_ends_by_time_when_nothing_gets_steady() -> None:
     assert len(steady_state.warm_up(lambda: next(times), seconds=3.0)) == 3
 
 
-def test_a_wide_spread_says_so() -> None:
+def test_a_wide_spread_is_reported() -> None:
     assert not steady_state.timing(Clock.WALL, [[100.0], [101.0], [102.0]], 3).unsteady  # type: ignore[union-attr]
     assert steady_state.timing(Clock.WALL, [[100.0], [150.0], [200.0]], 3).unsteady  # type: ignore[union-attr]
     assert steady_state.timing(Clock.WALL, [], 0) is None

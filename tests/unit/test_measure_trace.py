@@ -61,7 +61,7 @@ def test_times_keep_their_nanoseconds_however_late_they_are() -> None:
         ('{"traceEvents": 3}', "no traceEvents"),
     ],
 )
-def test_what_is_no_trace_is_refused(text: str, why: str) -> None:
+def test_a_file_that_is_not_a_trace_is_rejected(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         read_trace(text)
 

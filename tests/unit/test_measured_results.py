@@ -104,7 +104,7 @@ def told(kept: State) -> dict[int, str]:
     return {one["range"]["start"]["line"] + 1: one["command"]["title"] for one in line_lenses(snapshot(kept))}
 
 
-def test_lines_tell_their_part_with_its_spread_and_the_hover_where_it_was_measured() -> None:
+def test_lines_show_their_share_with_spread_and_the_hover_names_the_device() -> None:
     kept = opened(made())
     assert told(kept) == {
         3: "1 kernel, 30 µs ± 1% (30%), fused with line 5",
@@ -141,7 +141,7 @@ def test_the_source_of_a_kernel_is_still_a_click_away_where_it_was_generated() -
         assert commands.count("fuselight.showKernel") == clickable
 
 
-def test_without_estimates_what_was_measured_stays_and_says_that_it_is_from_before() -> None:
+def test_without_estimates_measurements_stay_and_are_marked_as_stale() -> None:
     kept = opened(made())
     edit(kept, (4, 0), (4, 0), "new = 1\n")
     lines = told(kept)
@@ -162,9 +162,7 @@ def test_without_estimates_what_was_measured_stays_and_says_that_it_is_from_befo
         (estimated(0, target_device=replace(GPU, key="t4")), "30 µs ± 1%"),
     ],
 )
-def test_estimates_for_another_device_that_were_asked_for_since_are_shown(
-    estimates: KernelResult, shown: str
-) -> None:
+def test_newer_estimates_for_another_device_are_shown(estimates: KernelResult, shown: str) -> None:
     assert shown in told(opened(estimates, made()))[3]
 
 
@@ -173,7 +171,7 @@ def test_lenses_of_functions_and_none() -> None:
     assert told(opened(made(), lens="off")) == {}
 
 
-def test_the_target_tells_eager_beside_what_was_compiled() -> None:
+def test_the_target_shows_eager_and_compiled_times() -> None:
     assert benchmark_summary(made()) == "eager 300 µs, default 100 µs (3.0×), measured on NVIDIA H200"
     rows = [row("eager", 300.0), *(row(f"c{index}", 100.0) for index in range(5))]
     assert benchmark_summary(made(*rows)).startswith(
@@ -192,7 +190,7 @@ def test_the_target_tells_eager_beside_what_was_compiled() -> None:
     )
 
 
-def test_a_benchmark_that_measured_nothing_says_why_and_the_one_before_stands() -> None:
+def test_a_benchmark_without_measurements_says_why_and_keeps_the_previous_one() -> None:
     nothing = measured_result_of(KEY, 2, report(tier=Tier.MEASURED, failures=(FAILURE,)))
     assert benchmark_summary(nothing) == "no benchmark: it failed"
     rows = measured_result_of(KEY, 2, benchmark(row("eager", None, failure=FAILURE)))
@@ -206,7 +204,7 @@ def test_a_benchmark_that_measured_nothing_says_why_and_the_one_before_stands() 
     assert set(told(kept)) == {3, 5, 7, 9}
 
 
-def test_what_is_not_at_its_end_says_so_and_brings_no_findings() -> None:
+def test_an_unfinished_benchmark_is_marked_and_has_no_findings() -> None:
     slow = row("default", 400.0, profile=DEFAULT.profile, generated=DEFAULT.generated)
     part = made(row("eager", 100.0), slow)
     assert [live.finding.code for live in part.findings] == ["FL802"]
@@ -238,7 +236,7 @@ def test_the_button_starts_a_benchmark_or_ends_it() -> None:
     assert titles(kept) == [(text, SHOW_BENCHMARK)]
 
 
-def test_a_hover_tells_each_kernel_with_its_limit() -> None:
+def test_a_hover_lists_each_kernel_with_its_limit() -> None:
     (text,) = hovered(snapshot(opened(made())), 3)
     assert "`Net` as `default`: 1 kernel, 30 µs" in text
     assert "| 60 µs ± 1% | \\~1 µs | 2% (memory) | 1 | triton | triton\\_0 |" in text
@@ -284,7 +282,7 @@ def test_compiled_code_that_is_slower_is_a_finding_with_its_causes() -> None:
 
 
 @pytest.mark.parametrize(("code", "silent"), [("FL801", [[], [], ["FL503"]]), ("FL701", [[], ["FL503"], []])])
-def test_an_ignore_is_idle_only_once_a_benchmark_has_run(code: str, silent: list[list[str]]) -> None:
+def test_an_ignore_is_unused_only_after_a_benchmark(code: str, silent: list[list[str]]) -> None:
     reading = read_source(FILE, f"x = 1  # fuselight: ignore[{code}]\n")
     captured, kernels_, bench = (
         [capture_result_of(Key(FILE, "Net"), 1, report(), ())],
@@ -300,7 +298,7 @@ def test_an_ignore_is_idle_only_once_a_benchmark_has_run(code: str, silent: list
     assert [codes(captured, [], []), codes([], kernels_, []), codes([], [], bench)] == silent
 
 
-def test_the_oldest_benchmarks_go() -> None:
+def test_the_oldest_benchmarks_are_deleted() -> None:
     kept = State()
     for number in range(MeasuredResult.MOST + 3):
         kept.accept(measured_result_of(Key(f"/m{number}.py", "f", Tier.MEASURED), number, benchmark()))
@@ -308,7 +306,7 @@ def test_the_oldest_benchmarks_go() -> None:
     assert Key("/m2.py", "f", Tier.MEASURED) not in kept.measured
 
 
-def test_a_file_that_is_gone_takes_its_benchmark_with_it() -> None:
+def test_a_deleted_file_removes_its_benchmark() -> None:
     kept = opened(made())
     kept.drop_file(FILE)
     assert kept.measured == {}

@@ -101,7 +101,7 @@ def test_a_row_is_read_from_the_report_and_the_reading() -> None:
     assert row.notes == ("heat throttled the clocks for 1 s", "spread is wide")
 
 
-def test_a_kernel_that_nobody_else_has_is_counted() -> None:
+def test_a_kernel_without_a_counterpart_is_counted() -> None:
     row = row_of("bert", MEASURED, "default", [{"us": 100.0, "kernels": {"triton_a": {"us": 40.0}}}])
     assert (len(row.kernels), row.unread) == (1, 1)
     several = {"triton_a": {"us": 40.0, "count": 1}, "gemm": {"us": 30.0, "count": 2}}
@@ -121,7 +121,7 @@ def test_several_readings_are_a_range_and_what_is_within_it_is_not_off() -> None
     assert above.off == pytest.approx(0.02)
 
 
-def test_readings_that_agree_on_nothing_keep_no_promise() -> None:
+def test_contradictory_readings_meet_no_goal() -> None:
     others = [{"us": us, "kernels": {"triton_a": {"us": us / 2.5, "count": 1}}} for us in (60.0, 110.0)]
     row = row_of("bert", MEASURED, "default", others)
     assert (row.off, row.kernels, row.unread) == (None, (), 2)
@@ -140,7 +140,7 @@ def test_the_command_has_what_changes_a_compile_and_no_folders(monkeypatch: pyte
     assert measured._variables() == ["PYTHONPATH=compiler:server", "TRITON_PTXAS_PATH=torch/bin/ptxas"]
 
 
-def test_what_failed_says_why() -> None:
+def test_a_failure_has_a_reason() -> None:
     assert row_of("bert", MEASURED, "max-autotune", [APART]).failure == "not done after 400 s"
     assert row_of("bert", MEASURED, "reduce-overhead", [APART]).failure == "it was not measured"
     assert "| bert | failed: not done | - |" in page({}, [ModelRow("bert", "not done")], None)
@@ -152,7 +152,7 @@ def _promises(text: str) -> dict[str, list[str]]:
     return {cells[0]: cells[1:] for cells in rows[1:]}
 
 
-def test_promises_are_kept_or_not() -> None:
+def test_goals_are_met_or_not() -> None:
     row = row_of("bert", MEASURED, "default", [APART])
     told = _promises(page({}, [row], Seed("tiny", MEASURED)))
     kept = {what: cells[-1] for what, cells in told.items()}
@@ -172,7 +172,7 @@ def test_promises_are_kept_or_not() -> None:
     ]  # fmt: skip
 
 
-def test_one_model_without_a_number_leaves_the_promise_open() -> None:
+def test_one_missing_number_leaves_the_result_open() -> None:
     row = row_of("bert", MEASURED, "default", [APART])
     told = _promises(page({}, [row, ModelRow("gpt2", failure="no memory")], None))
     assert told["time of a call against an independent one"][-1] == "not measured"
@@ -191,7 +191,7 @@ def test_the_large_models_rows() -> None:
     assert "## ResNet-50 on one image, 1x3x1024x1024" in text
 
 
-def test_the_worst_estimates_are_told_with_what_they_are() -> None:
+def test_the_worst_estimates_are_listed_with_their_kernels() -> None:
     row = row_of("bert", MEASURED, "default", [APART])
     text = page({}, [replace(row, estimates=row.estimates * 9)], None)
     section = text.partition("## Estimates")[2].partition("## What")[0]

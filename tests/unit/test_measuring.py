@@ -12,7 +12,7 @@ from fuselight.report import Accuracy, Measured
 from tests.support.fake_processes import TIMED, FakeProcess, FakeProcesses, failure, without_questions
 
 
-def test_they_import_together_begin_alone_take_turns_and_read_together() -> None:
+def test_configurations_import_in_parallel_and_are_timed_in_interleaved_rounds() -> None:
     processes = FakeProcesses()
     measured = processes.measure("default", rounds=3)
     assert without_questions(processes.log) == [
@@ -34,7 +34,7 @@ def test_they_import_together_begin_alone_take_turns_and_read_together() -> None
     assert measured.counted_seconds == pytest.approx(0.5 * 21)
 
 
-def test_kernels_alone_are_timed_with_nothing_beside_them() -> None:
+def test_isolated_kernels_are_timed_alone() -> None:
     processes = FakeProcesses()
     measured = processes.measure("default", rounds=3, isolated=True)
     log = without_questions(processes.log)
@@ -57,7 +57,7 @@ def test_kernels_alone_are_timed_with_nothing_beside_them() -> None:
         ({"accuracy": False, "profile": False}, []),
     ],
 )
-def test_only_what_is_done_is_said(plan: dict[str, Any], words: list[str]) -> None:
+def test_only_actual_redirections_are_reported(plan: dict[str, Any], words: list[str]) -> None:
     processes = FakeProcesses()
     processes.measure("default", **plan)
     behind = [text for text in processes.said if "round" not in text and ":" not in text]
@@ -76,7 +76,7 @@ def test_the_others_start_once_the_reference_has_its_work() -> None:
     assert loaded == [1], "what the others need is loaded before they are forked, and behind the reference"
 
 
-def test_what_is_known_is_kept_as_unfinished_on_the_way() -> None:
+def test_partial_results_are_saved_as_unfinished() -> None:
     processes = FakeProcesses()
     processes.measure("default", "max-autotune")
     assert [len(one.configurations) for one in processes.kept][:6] == [1, 1, 2, 2, 3, 3]
@@ -87,7 +87,7 @@ def test_what_is_known_is_kept_as_unfinished_on_the_way() -> None:
 @pytest.mark.parametrize(
     "order", ["ready", "build", "first", "warm", "round", "judge", "weigh", "profile", "read", "finish"]
 )
-def test_one_that_fails_is_a_row_that_says_so_and_the_others_go_on(order: str) -> None:
+def test_a_failed_configuration_is_a_row_and_the_others_continue(order: str) -> None:
     processes = FakeProcesses({"default": [{order: failure()}]})
     measured = processes.measure("default", "max-autotune")
     eager, default, autotuned = measured.configurations
@@ -102,7 +102,7 @@ def test_one_that_fails_is_a_row_that_says_so_and_the_others_go_on(order: str) -
 
 
 @pytest.mark.parametrize("phase", ["import", "build"])
-def test_a_file_or_inputs_that_cannot_be_had_are_told_once(phase: str) -> None:
+def test_a_missing_file_or_missing_inputs_are_reported_once(phase: str) -> None:
     processes = FakeProcesses({FLOAT64: [{"reference": failure("import", phase)}]})
     measured = processes.measure("default")
     assert processes.log == ["float64 reference?", "eager ready?", "default ready?", "float64 reference"]
@@ -111,7 +111,7 @@ def test_a_file_or_inputs_that_cannot_be_had_are_told_once(phase: str) -> None:
     ]
 
 
-def test_a_reference_that_fails_in_the_call_leaves_eager_to_compare_with() -> None:
+def test_a_failed_reference_leaves_eager_for_the_comparison() -> None:
     processes = FakeProcesses({FLOAT64: [{"reference": failure()}], "default": [{"judge": failure()}]})
     measured = processes.measure("default", accuracy=True)
     assert "eager first" in processes.log
@@ -124,7 +124,7 @@ def test_without_accuracy_nothing_is_compared() -> None:
     assert not {"float64 reference", "default judge", "default profile"} & set(processes.log)
 
 
-def test_one_without_memory_beside_the_others_is_measured_again_when_they_are_gone() -> None:
+def test_a_configuration_without_memory_is_measured_again_after_the_others() -> None:
     processes = FakeProcesses({"default": [{"first": failure("memory")}]})
     measured = processes.measure("default")
     eager, default = measured.configurations
@@ -137,21 +137,21 @@ def test_one_without_memory_beside_the_others_is_measured_again_when_they_are_go
     )
 
 
-def test_all_that_had_no_memory_beside_each_other_are_measured_again() -> None:
+def test_configurations_without_memory_in_parallel_are_measured_again() -> None:
     processes = FakeProcesses({name: [{"read": failure("memory")}] for name in ("eager", "default")})
     measured = processes.measure("default")
     assert [(row.alone, row.failure) for row in measured.configurations] == [(True, None)] * 2
     assert all(process.ended for process in processes.processes)
 
 
-def test_one_without_memory_even_alone_is_not_tried_for_ever() -> None:
+def test_a_configuration_without_memory_alone_is_not_retried() -> None:
     processes = FakeProcesses({"default": [{"first": failure("memory")}, {"first": failure("memory")}]})
     measured = processes.measure("default")
     assert processes.log.count("default first") == 2
     assert measured.configurations[1].failure == failure("memory")
 
 
-def test_eager_that_fails_leaves_the_others_rows() -> None:
+def test_a_failed_eager_keeps_the_other_rows() -> None:
     processes = FakeProcesses({"eager": [{"first": failure()}]})
     measured = processes.measure("default", accuracy=False)
     assert measured.configurations[0].failure == failure()
@@ -169,7 +169,7 @@ def test_another_looks_at_the_machine_where_the_first_has_failed_meanwhile() -> 
     assert processes.measure("default").machine.notes == ("read",)
 
 
-def test_a_cold_cache_is_not_claimed_of_a_cpu() -> None:
+def test_a_cpu_has_no_cold_cache() -> None:
     assert not FakeProcesses().measure("default", cold_cache=True).cold_cache
 
 

@@ -21,13 +21,13 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> FakeProcesses:
     return processes
 
 
-def test_without_a_limit_answers_are_waited_for_for_ever() -> None:
+def test_without_a_limit_the_wait_for_answers_is_unbounded() -> None:
     processes = FakeProcesses()
     processes.measure("default", limit_seconds=0.0)
     assert {seconds for process in processes.processes for _, seconds in process.waited} == {0.0}
 
 
-def test_a_configuration_has_its_time_for_itself(timed: FakeProcesses) -> None:
+def test_each_configuration_has_its_own_time_limit(timed: FakeProcesses) -> None:
     """What the reference and the others take is no part of it."""
     timed.takes = {FLOAT64: {"reference": 500.0}, "eager": {"first": 300.0}, "default": {"first": 100.0}}
     timed.measure("default", limit_seconds=600.0)
@@ -37,7 +37,7 @@ def test_a_configuration_has_its_time_for_itself(timed: FakeProcesses) -> None:
     assert timed.waited("default", "finish") == 500.0
 
 
-def test_those_that_hang_beside_each_other_are_waited_for_at_the_same_time(timed: FakeProcesses) -> None:
+def test_hanging_processes_share_one_time_limit(timed: FakeProcesses) -> None:
     hangs = {"read": 1e6}
     timed.takes = {"eager": hangs, "default": hangs, "max-autotune": {"judge": 50.0, "read": 100.0}}
     measured = timed.measure("default", "max-autotune", limit_seconds=600.0)
@@ -49,7 +49,7 @@ def test_those_that_hang_beside_each_other_are_waited_for_at_the_same_time(timed
     assert timed.waited("max-autotune", "finish") == 600.0
 
 
-def test_the_first_line_that_differs_is_looked_for_behind_all_else() -> None:
+def test_the_first_line_that_differs_is_searched_for_last() -> None:
     processes = FakeProcesses(wrong=("default",))
     measured = processes.measure("default", "max-autotune", rounds=3)
     log = without_questions(processes.log)
@@ -61,7 +61,7 @@ def test_the_first_line_that_differs_is_looked_for_behind_all_else() -> None:
     assert found.first_operator == "torch.relu"
 
 
-def test_those_with_nothing_to_look_for_leave_their_memory_to_the_search() -> None:
+def test_configurations_without_a_search_release_their_memory() -> None:
     processes = FakeProcesses(wrong=("default",))
     there: list[str] = []
     search = FakeProcess.judged
@@ -77,7 +77,7 @@ def test_those_with_nothing_to_look_for_leave_their_memory_to_the_search() -> No
     assert there == ["default"]
 
 
-def test_what_one_search_has_found_is_kept_before_the_next_begins() -> None:
+def test_a_search_result_is_saved_before_the_next_search() -> None:
     processes = FakeProcesses(wrong=("default", "max-autotune"))
     found: list[list[str]] = []
 
@@ -102,13 +102,13 @@ def test_a_search_ends_by_its_own_limit(timed: FakeProcesses) -> None:
         assert unlimited.waited("default", "search") == 330.0
 
 
-def test_without_bisection_no_line_is_looked_for() -> None:
+def test_without_bisection_no_line_is_searched_for() -> None:
     processes = FakeProcesses(wrong=("default",))
     processes.measure("default", bisect=False)
     assert "default search" not in processes.log
 
 
-def test_what_was_measured_stays_where_the_search_for_a_line_does_not_end() -> None:
+def test_measurements_survive_a_search_that_does_not_end() -> None:
     processes = FakeProcesses({"default": [{"search": failure("timeout")}]}, wrong=("default",))
     default = processes.measure("default").configurations[1]
     assert default.failure is None

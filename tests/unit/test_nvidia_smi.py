@@ -78,7 +78,7 @@ def test_a_slice_is_of_its_gpu() -> None:
     assert state.sm_mhz == 345
 
 
-def test_without_a_uuid_only_the_only_gpu_is_meant() -> None:
+def test_without_a_uuid_only_a_single_gpu_is_identified() -> None:
     assert state_of("", _smi()) is None
     one = Smi(
         uuid=[FIRST], driver_version=["535.1"], clocks__sm=["[N/A]"], clocks__mem=["[Not Supported]"],
@@ -93,7 +93,7 @@ def test_an_unknown_gpu_gives_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["clocks_event_reasons__active", "clocks_throttle_reasons__active"])
-def test_drivers_of_both_ages_tell_what_holds_the_clocks_down(name: str) -> None:
+def test_old_and_new_drivers_report_throttle_reasons(name: str) -> None:
     smi = _smi(**{name: ("0x0000000000000001", "0x0000000000000024")})
     state = state_of(SECOND, smi)
     assert state is not None
@@ -105,7 +105,7 @@ def test_drivers_of_both_ages_tell_what_holds_the_clocks_down(name: str) -> None
     assert slowed(GpuState(reasons=1), GpuState(reasons=0)) == []
 
 
-def test_drivers_that_count_tell_for_how_long() -> None:
+def test_drivers_that_count_report_the_duration() -> None:
     counted = {
         "clocks_event_reasons_counters__sw_power_cap": ("5", "1000000"),
         "clocks_event_reasons_counters__sw_thermal_slowdown": ("0", "7"),
@@ -121,7 +121,7 @@ def test_drivers_that_count_tell_for_how_long() -> None:
     assert slowed(before, before) == []
 
 
-def test_a_driver_that_tells_no_reasons_leaves_it_open() -> None:
+def test_throttling_is_unknown_without_reasons_from_the_driver() -> None:
     (words,) = slowed(GpuState(), GpuState())
     assert "is unknown" in words
     assert slowed(None, GpuState()) == []
@@ -150,7 +150,7 @@ def test_processes_of_this_gpu_alone() -> None:
     )
 
 
-def test_what_cannot_be_read_is_passed_over() -> None:
+def test_unreadable_files_are_ignored() -> None:
     assert processes("No running processes found\n\n, , , \n") == []
     assert rows("[Insufficient Permissions], 1\nno commas\n\n", ("a", "b")) == [{"a": None, "b": "1"}]
     assert slices("  MIG 1g.5gb      Device  0: (UUID: MIG-1)\nNo devices found.\n") == {}
@@ -174,7 +174,9 @@ def test_the_program_is_asked_and_given_up(tmp_path: Path, monkeypatch: pytest.M
     assert ask(["-L"]) is None
 
 
-def test_a_failing_or_missing_program_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_or_missing_program_gives_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _program(tmp_path, monkeypatch, "echo 'Field \"x\" is not a valid field to query.'; exit 2")
     ask = nvidia_smi.asked()
     assert ask is not None

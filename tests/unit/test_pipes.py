@@ -12,7 +12,7 @@ MANY = 10 * 2**16
 """Bytes that no pipe holds."""
 
 
-def test_a_client_that_does_not_read_holds_up_nothing_and_gets_all_in_order() -> None:
+def test_a_slow_client_blocks_nothing_and_gets_all_messages_in_order() -> None:
     """More than the pipe holds is taken at once, and arrives whole."""
     read, write = os.pipe()
     pipe = os.fdopen(write, "wb")
@@ -27,7 +27,7 @@ def test_a_client_that_does_not_read_holds_up_nothing_and_gets_all_in_order() ->
         assert reader.read() == b""
 
 
-def test_closing_writes_what_waits() -> None:
+def test_closing_writes_pending_data() -> None:
     """What was written before the end is not lost."""
     read, write = os.pipe()
     writer = ThreadedWriter(os.fdopen(write, "wb"))
@@ -37,7 +37,7 @@ def test_closing_writes_what_waits() -> None:
         assert reader.read() == b"last words"
 
 
-def test_a_client_that_is_gone_is_told_to_the_next_that_writes() -> None:
+def test_the_next_write_reports_a_closed_client() -> None:
     """The error of the thread comes up where the server can act on it."""
     read, write = os.pipe()
     os.close(read)

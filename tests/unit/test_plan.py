@@ -32,11 +32,11 @@ def names(text: str, options: RunOptions = OPTIONS) -> list[str]:
         (MODULES + PROVIDER, ["Net"]),
     ],
 )
-def test_what_is_compiled_and_what_has_a_directive_is_run(text: str, expected: list[str]) -> None:
+def test_compiled_targets_and_targets_with_directives_run(text: str, expected: list[str]) -> None:
     assert names(text) == expected
 
 
-def test_the_main_block_serves_those_that_nothing_better_does() -> None:
+def test_the_main_block_is_the_last_rung() -> None:
     text = COMPILED.replace("@torch.compile", "# fuselight: f(f32[4])\n@torch.compile", 1)
     assert names(text + MAIN_BLOCK) == ["f", ""]
 
@@ -74,7 +74,7 @@ part = torch.compile(Outer.Net().part)
 """
 
 
-def test_directives_of_what_is_compiled_serve_for_the_variable_that_holds_it() -> None:
+def test_directives_of_a_class_apply_to_the_variable_that_compiles_it() -> None:
     assert names(WRAPPED) == ["step", "Outer.Net", "part"], "one run each, and a part has none of its own"
     reading = read_source("/project/m.py", WRAPPED)
     for name, serving in [
@@ -90,7 +90,7 @@ def test_directives_of_what_is_compiled_serve_for_the_variable_that_holds_it() -
     assert len(named_runs(reading, ["net", "same", "Outer.Net"], OPTIONS)) == 1
 
 
-def test_inputs_of_its_own_serve_a_variable_before_those_of_its_class() -> None:
+def test_a_variables_own_inputs_precede_those_of_its_class() -> None:
     assert names(WRAPPED + PROVIDER)[2:] == ["Holder.fast", "net", "same", "fast", "part"]
     recorded = RunOptions(roots=("/project",), recorded={"net": ("net(f32[2, 4])",)})
     assert names(WRAPPED, recorded) == ["step", "Outer.Net", "net", "part"]
@@ -104,7 +104,7 @@ def test_inputs_of_its_own_serve_a_variable_before_those_of_its_class() -> None:
 MAKER = "import torch\n{}def train(x):\n    model = torch.compile(torch.nn.ReLU())\n    model(x)\n"
 
 
-def test_what_a_function_makes_is_run_by_that_function_or_by_nobody() -> None:
+def test_an_object_created_in_a_function_runs_only_with_the_function() -> None:
     assert names(MAKER.format("")) == []
     assert names(MAKER.format("") + PROVIDER) == []
     assert names(MAKER.format("") + MAIN_BLOCK) == [""]
@@ -127,7 +127,7 @@ class Plain:
 """
 
 
-def test_an_attribute_of_a_module_is_run_by_its_module() -> None:
+def test_an_attribute_of_a_module_runs_with_its_module() -> None:
     assert names(PARTS) == ["M", "Plain.fast"]
     reading = read_source("/project/m.py", PARTS)
     (run,) = named_runs(reading, ["M.second"], OPTIONS)
@@ -156,7 +156,7 @@ def test_a_class_counts_as_compiled_where_the_file_compiles_an_object_of_it(
     assert run.target.compiled is compiled
 
 
-def test_recorded_calls_serve_before_the_main_block() -> None:
+def test_recorded_calls_precede_the_main_block() -> None:
     options = RunOptions(roots=("/project",), recorded={"f": ("f(f32[2])",), "g": ("g(f32[2])",)})
     runs = default_runs(read_source("/project/m.py", COMPILED + MAIN_BLOCK), options)
     assert [(run.target.name, run.inputs.recorded) for run in runs] == [

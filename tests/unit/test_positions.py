@@ -43,7 +43,7 @@ def kept(generation: int = 1) -> tuple[State, CaptureResult]:
     return state, result
 
 
-def test_a_line_put_above_moves_a_finding_and_all_that_it_points_at() -> None:
+def test_a_line_inserted_above_moves_a_finding_and_its_related_locations() -> None:
     state, result = kept()
     state.edit(KEY.path, SourceDocument(KEY.path, TEXT).edit((1, 0), (1, 0), "# one\n"))
     (live,) = result.findings
@@ -54,7 +54,7 @@ def test_a_line_put_above_moves_a_finding_and_all_that_it_points_at() -> None:
     assert result.places.now(Span(KEY.path, 3)).line == 4, "the frame's line, for hovers and the report view"
 
 
-def test_an_edit_of_its_line_marks_it_and_a_deletion_takes_it() -> None:
+def test_an_edit_marks_a_finding_and_a_deletion_removes_it() -> None:
     state, result = kept()
     document = SourceDocument(KEY.path, TEXT)
     state.edit(KEY.path, document.edit((4, 4), (4, 9), "log"))
@@ -70,7 +70,7 @@ def test_an_edit_of_another_file_changes_nothing() -> None:
     assert not result.stale
 
 
-def test_a_run_that_learnt_nothing_lets_the_last_one_stand_and_one_that_did_replaces_both() -> None:
+def test_an_empty_run_keeps_the_last_result_and_a_full_run_replaces_both() -> None:
     state, _ = kept()
     failure = Failure(culprit=Culprit.USER, kind="exception", message="ZeroDivisionError")
     for generation in (2, 3):

@@ -18,7 +18,7 @@ from fuselight.worker.preload import Preload
     "left",
     [5, None, [], {}, {"modules": None, "files": None}, {"modules": [1, None], "files": [{}, "<string>"]}],
 )
-def test_what_cannot_be_read_is_left_alone(tmp_path: Path, left: object) -> None:
+def test_unreadable_files_are_left_unchanged(tmp_path: Path, left: object) -> None:
     path = tmp_path / "ahead.json"
     path.write_text(json.dumps(left))
     preload = Preload(HostFolder())

@@ -29,7 +29,7 @@ def state_of(pid: int) -> str | None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_a_group_is_killed_while_its_number_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_group_is_killed_only_while_its_id_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     states: list[str | None] = []
     killpg = os.killpg
 
@@ -53,7 +53,7 @@ def test_a_group_is_killed_while_its_number_is_its_own(monkeypatch: pytest.Monke
             process.collect(child.pid)
 
 
-def test_one_that_runs_is_left_alone() -> None:
+def test_a_running_one_is_not_interrupted() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
     ) as child:

@@ -32,12 +32,12 @@ def _stat(pid: int, name: str, parent: int, group: int, ticks: tuple[int, int, i
     return f"{pid} ({name}) S {parent} {group} 1 0 -1 4194304 1 0 0 0 {times} 20 0 1 0 5 6 7\n"
 
 
-def test_a_quiet_machine_leaves_no_doubt() -> None:
+def test_a_quiet_machine_has_no_notes() -> None:
     assert list(doubts(QUIET, LATER)) == []
 
 
 @pytest.mark.parametrize(
-    ("before", "behind", "words"),
+    ("before", "after", "words"),
     [
         ({}, {"busy": 125.0}, "other programs kept 1.5 of 4 cores busy"),
         ({"load": 9.0}, {}, "load average was 9.0 on 4 cores before"),
@@ -49,12 +49,14 @@ def test_a_quiet_machine_leaves_no_doubt() -> None:
         ({}, {"battery": True}, "on battery"),
     ],
 )
-def test_each_doubt_is_told(before: dict[str, Any], behind: dict[str, Any], words: str) -> None:
-    (told,) = doubts(replace(QUIET, **before), replace(LATER, **behind))
+def test_each_cause_of_unreliable_numbers_is_reported(
+    before: dict[str, Any], after: dict[str, Any], words: str
+) -> None:
+    (told,) = doubts(replace(QUIET, **before), replace(LATER, **after))
     assert words in told
 
 
-def test_what_is_not_known_leaves_no_doubt() -> None:
+def test_unknown_values_cause_no_notes() -> None:
     nothing = ProcessorState(at=0.0, cores=4, usable=4)
     assert list(doubts(nothing, replace(nothing, at=10.0))) == []
     assert processor.clocks(nothing, nothing) == ""
@@ -109,7 +111,7 @@ def test_control_groups_limit_with_all_above_them(tmp_path: Path) -> None:
     assert (state.quota, state.held_back) == (1.5, 2.5)
 
 
-def test_a_system_without_such_files_tells_little(tmp_path: Path) -> None:
+def test_a_system_without_these_files_reports_little(tmp_path: Path) -> None:
     state = processor.state(tmp_path)
     assert (state.busy, state.own, state.mhz, state.quota, state.hot) == (None, None, None, None, None)
     assert (state.governor, state.battery) == ("", False)
@@ -118,7 +120,7 @@ def test_a_system_without_such_files_tells_little(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
-def test_this_process_and_its_children_are_its_own() -> None:
+def test_this_process_and_its_children_do_not_count_as_others() -> None:
     first = processor.state()
     assert first.own is not None
     assert first.busy is not None

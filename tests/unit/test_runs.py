@@ -82,7 +82,7 @@ async def until(settled: asyncio.Queue[int], generation: int) -> None:
         pass
 
 
-def test_where_a_run_is_said_once_whether_it_tells_or_was_sampled() -> None:
+def test_the_location_of_a_run_is_shown_once() -> None:
     told = Progress(1, "trace", "frame 17, model.py:88")
     place = Location("/w/model.py", 88, function="forward")
     kernels = Progress(1, "kernels", "graph 1")
@@ -108,7 +108,7 @@ def test_a_waiting_run_is_replaced_and_the_causes_are_joined() -> None:
 
 
 @given(st.lists(st.sampled_from(["add f", "add g", "start", "finish", "drop"])))
-def test_whatever_happens_one_runs_and_one_waits_per_target(steps: list[str]) -> None:
+def test_at_most_one_run_is_active_and_one_queued_per_target(steps: list[str]) -> None:
     queue = Queue()
     generation = settled = 0
     for step in steps:
@@ -158,7 +158,7 @@ def test_an_automatic_run_waits_for_the_one_in_flight() -> None:
     assert asyncio.run(scenario()) == [1, 2]
 
 
-def test_a_cancel_ends_the_run_in_flight_and_the_newer_one_that_waits() -> None:
+def test_a_cancel_ends_the_running_and_the_queued_run() -> None:
     async def scenario() -> list[int]:
         worker = Held()
         runs, delivered, settled = runs_with(worker)
@@ -173,7 +173,7 @@ def test_a_cancel_ends_the_run_in_flight_and_the_newer_one_that_waits() -> None:
     assert asyncio.run(scenario()) == []
 
 
-def test_close_ends_what_runs_and_forgets_what_waits() -> None:
+def test_close_ends_running_and_forgets_queued_work() -> None:
     async def scenario() -> list[int]:
         worker = Held()
         runs, delivered, _ = runs_with(worker)
@@ -187,7 +187,7 @@ def test_close_ends_what_runs_and_forgets_what_waits() -> None:
     assert asyncio.run(scenario()) == []
 
 
-def test_a_defect_of_ours_ends_that_run_alone() -> None:
+def test_an_internal_error_ends_only_its_run() -> None:
     class Broken:
         async def run(
             self,
@@ -219,7 +219,7 @@ class Ready:
         return Refused(id=request.id, reason="failed")
 
 
-def test_an_outcome_that_cannot_be_taken_in_is_delivered_as_a_failure_of_ours_and_the_rest_goes_on() -> None:
+def test_a_result_that_cannot_be_accepted_is_an_internal_failure_and_others_continue() -> None:
     async def scenario() -> list[tuple[int, str]]:
         delivered: list[tuple[int, str]] = []
         settled: asyncio.Queue[int] = asyncio.Queue()
@@ -246,7 +246,7 @@ def test_an_outcome_that_cannot_be_taken_in_is_delivered_as_a_failure_of_ours_an
     assert asyncio.run(scenario()) == [(1, "'the report'"), (2, "")]
 
 
-def test_what_no_outcome_can_be_made_of_is_told_and_the_rest_goes_on() -> None:
+def test_an_invalid_result_is_reported_and_the_others_continue() -> None:
     def no_request() -> RunRequest:
         raise OSError("the file went away")
 
@@ -310,7 +310,7 @@ class Telling:
         return Refused(request.id, "failed")
 
 
-def test_what_a_run_tells_meanwhile_is_taken_in_until_it_ends_and_a_cancel_is_told() -> None:
+def test_partial_results_are_accepted_until_the_run_ends_and_a_cancel_is_reported() -> None:
     async def scenario(*, cancelled: bool) -> list[int | None]:
         worker, taken, first = Telling(), list[int | None](), asyncio.Event()
 
@@ -332,7 +332,7 @@ def test_what_a_run_tells_meanwhile_is_taken_in_until_it_ends_and_a_cancel_is_to
     assert asyncio.run(scenario(cancelled=True)) == [2, None]
 
 
-def test_what_cannot_be_taken_in_costs_that_report_and_no_run() -> None:
+def test_an_unacceptable_result_costs_only_its_report() -> None:
     async def scenario() -> list[int]:
         worker, tried = Telling(), asyncio.Event()
 

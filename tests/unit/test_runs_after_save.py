@@ -101,7 +101,7 @@ async def test_the_setting_says_how_far_a_save_reaches(
 
 
 @pytest.mark.asyncio
-async def test_where_a_program_runs_on_request_alone_a_newer_run_of_its_functions_clears_what_was_cured(
+async def test_a_newer_run_of_functions_clears_fixed_findings_of_a_program(
     workspace: Workspace,
 ) -> None:
     async def only_on_request(_question: object) -> str:
@@ -271,9 +271,7 @@ async def test_a_helper_that_is_saved_during_the_first_run_runs_the_target_once_
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("text", [HELPER, CURED])
-async def test_a_helper_that_is_only_edited_or_saved_as_it_ran_runs_nothing_again(
-    workspace: Workspace, text: str
-) -> None:
+async def test_an_edited_or_unchanged_helper_starts_no_run(workspace: Workspace, text: str) -> None:
     workspace.open("helper.py")
     let_go = await held(workspace)
     workspace.edit("helper.py", text)

@@ -88,7 +88,7 @@ def test_a_live_process_is_sampled_on_its_line(tmp_path: Path) -> None:
         assert found.why_not
 
 
-def test_a_process_that_is_gone_gives_a_reason() -> None:
+def test_an_ended_process_gives_a_reason() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     found = asyncio.run(sampling.sample(process.pid, seconds=60))

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from fuselight_server.settings import ResolvedInterpreter, Settings, parse_settings
 
 
-def test_nothing_gives_the_defaults() -> None:
+def test_empty_settings_give_the_defaults() -> None:
     assert parse_settings(None) == (Settings(), ())
     assert parse_settings({}) == (Settings(), ())
 
 
-def test_what_fits_is_taken() -> None:
+def test_valid_settings_are_used() -> None:
     settings, warnings = parse_settings(
         {
             "run": "manual",
@@ -60,7 +60,7 @@ def test_what_fits_is_taken() -> None:
         ({"resolvedInterpreter": "/p"}, "fuselight.resolvedInterpreter "),
     ],
 )
-def test_what_does_not_fit_warns_and_falls_back(data: Any, named: str) -> None:
+def test_an_invalid_setting_warns_and_falls_back(data: Any, named: str) -> None:
     settings, warnings = parse_settings(data)
     assert settings == Settings()
     assert len(warnings) == 1

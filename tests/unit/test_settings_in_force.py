@@ -58,7 +58,7 @@ def answers(environment: str, device: str) -> list[Any]:
 
 
 @pytest.mark.asyncio
-async def test_what_is_set_last_is_in_force_however_long_a_worker_takes_to_stop() -> None:
+async def test_the_last_setting_applies_even_if_a_worker_stops_slowly() -> None:
     session: Any = SettingsSession()
     first = asyncio.create_task(configuration.pull(session))
     (await session.asked.get()).set_result(answers("1", "t4"))
@@ -87,7 +87,7 @@ async def test_what_is_set_last_is_in_force_however_long_a_worker_takes_to_stop(
         ({"kernels": {"lens": "off"}}, 0),
     ],
 )
-async def test_findings_are_made_again_where_their_bounds_change(changed: Any, times: int) -> None:
+async def test_findings_are_rederived_after_a_change_of_thresholds(changed: Any, times: int) -> None:
     session: Any = SettingsSession()
     pull = asyncio.create_task(configuration.pull(session))
     (await session.asked.get()).set_result([changed] * 3)
@@ -96,7 +96,7 @@ async def test_findings_are_made_again_where_their_bounds_change(changed: Any, t
 
 
 @pytest.mark.asyncio
-async def test_runs_begin_with_the_defaults_where_the_client_does_not_tell_its_settings() -> None:
+async def test_runs_use_the_defaults_if_the_client_has_no_settings() -> None:
     session: Any = SettingsSession()
     pull = asyncio.create_task(configuration.pull(session))
     (await session.asked.get()).set_exception(RuntimeError("the client has no such request"))
@@ -105,7 +105,7 @@ async def test_runs_begin_with_the_defaults_where_the_client_does_not_tell_its_s
     assert any("no such request" in line for line in session.state.log_lines)
 
 
-def test_a_notice_has_no_links_of_its_own() -> None:
+def test_a_notice_adds_no_links() -> None:
     told: list[str] = []
     server: Any = SimpleNamespace(window_show_message=lambda params: told.append(params.message))
     LspUi(server).say("no device [press](command:workbench.action.quit)", error=False)
@@ -113,7 +113,7 @@ def test_a_notice_has_no_links_of_its_own() -> None:
     assert "press" in told[0]
 
 
-def test_an_error_has_no_links_of_its_own() -> None:
+def test_an_error_adds_no_links() -> None:
     sent: list[bytes] = []
     protocol = Server().protocol
     protocol.set_writer(SimpleNamespace(write=sent.append, close=lambda: None))

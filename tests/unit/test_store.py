@@ -26,14 +26,14 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_report_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_report_round_trips(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     store.write_report(report())
     assert store.read_report() == report()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
-def test_nobody_else_can_read_it_and_git_does_not_see_it(tmp_path: Path) -> None:
+def test_the_store_is_private_and_ignored_by_git(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     store.write_report(report())
     assert mode(store.folder) == 0o700
@@ -41,7 +41,7 @@ def test_nobody_else_can_read_it_and_git_does_not_see_it(tmp_path: Path) -> None
     assert (store.folder / ".gitignore").read_text() == "*\n"
 
 
-def test_nothing_is_left_but_what_belongs_there(tmp_path: Path) -> None:
+def test_only_expected_files_are_left(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     store.write_report(report())
     store.write_report(report(generation=2))
@@ -49,7 +49,7 @@ def test_nothing_is_left_but_what_belongs_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"target": 3}', b"[" * 100_000, b"\xff\xfe"])
-def test_a_damaged_report_reads_as_none(tmp_path: Path, data: bytes) -> None:
+def test_a_damaged_report_is_ignored(tmp_path: Path, data: bytes) -> None:
     store = Store.at(tmp_path)
     store.prepare()
     store.report_path.write_bytes(data)
@@ -77,7 +77,7 @@ def test_texts_are_given_up_before_the_report_is(tmp_path: Path, monkeypatch: py
     assert kept.texts == {}
 
 
-def test_clearing_takes_the_folder_away(tmp_path: Path) -> None:
+def test_clearing_removes_the_folder(tmp_path: Path) -> None:
     store = Store.at(tmp_path)
     store.write_report(report())
     store.clear()
@@ -100,7 +100,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "linked", [".fuselight", ".fuselight/bench", ".fuselight/kernels", ".fuselight/bench/key"]
 )
-def test_caches_are_not_cleared_behind_a_link(tmp_path: Path, linked: str) -> None:
+def test_caches_are_not_cleared_after_a_link(tmp_path: Path, linked: str) -> None:
     outside, before = elsewhere(tmp_path)
     store = Store.at(tmp_path / "work")
     (tmp_path / "work" / linked).parent.mkdir(parents=True)
@@ -111,7 +111,7 @@ def test_caches_are_not_cleared_behind_a_link(tmp_path: Path, linked: str) -> No
     assert contents(outside) == before
 
 
-def test_nothing_is_written_or_read_behind_a_link(tmp_path: Path) -> None:
+def test_nothing_is_written_or_read_after_a_link(tmp_path: Path) -> None:
     outside, _ = elsewhere(tmp_path)
     Store(outside).write_report(report())
     before = contents(outside)
@@ -126,7 +126,7 @@ def test_nothing_is_written_or_read_behind_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["/dev/zero", "pipe", "report"])
-def test_a_report_that_is_no_file_of_its_own_reads_as_none(tmp_path: Path, target: str) -> None:
+def test_a_report_that_is_not_a_regular_file_is_ignored(tmp_path: Path, target: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     Store.at(tmp_path).write_report(report())
     Store.at(tmp_path).report_path.rename(tmp_path / "report")
@@ -145,7 +145,7 @@ def test_benchmarks_of_a_file_outside_the_project_are_not_listed(tmp_path: Path,
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir])
-def test_a_source_that_is_no_regular_file_cannot_be_read(
+def test_a_source_that_is_not_a_regular_file_cannot_be_read(
     tmp_path: Path, make: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "x.py"
@@ -156,7 +156,7 @@ def test_a_source_that_is_no_regular_file_cannot_be_read(
     assert keys_on_disk(str(path)) == frozenset()
 
 
-def test_a_source_behind_a_link_is_read(tmp_path: Path) -> None:
+def test_a_source_after_a_link_is_read(tmp_path: Path) -> None:
     (tmp_path / "real.py").write_text("x = 1\n")
     (tmp_path / "x.py").symlink_to(tmp_path / "real.py")
     assert disk_text(str(tmp_path / "x.py")) == "x = 1\n"

@@ -63,7 +63,7 @@ FOUND = [("train.py", 7, False), ("helper.py", 2, False)]
 
 
 @pytest.mark.asyncio
-async def test_findings_are_back_without_a_run_and_say_from_when(tmp_path: Path) -> None:
+async def test_stored_findings_appear_without_a_run_with_their_time(tmp_path: Path) -> None:
     before = await ran(tmp_path)
     after = await reloaded(tmp_path)
     assert breaks(after) == breaks(before) == FOUND
@@ -80,7 +80,7 @@ async def test_findings_are_back_without_a_run_and_say_from_when(tmp_path: Path)
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("name", ["train.py", "helper.py"])
-async def test_nothing_is_shown_of_another_text(tmp_path: Path, name: str) -> None:
+async def test_no_lines_are_marked_for_another_text(tmp_path: Path, name: str) -> None:
     await ran(tmp_path)
     path = tmp_path / name
     text = path.read_text()
@@ -94,9 +94,7 @@ async def test_nothing_is_shown_of_another_text(tmp_path: Path, name: str) -> No
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("opened_first", [True, False])
-async def test_an_unsaved_text_that_the_window_brings_back_moves_lines(
-    tmp_path: Path, *, opened_first: bool
-) -> None:
+async def test_restored_unsaved_text_moves_lines(tmp_path: Path, *, opened_first: bool) -> None:
     await ran(tmp_path)
     after = Workspace(tmp_path)
     tasks: list[Any] = []
@@ -118,7 +116,7 @@ async def test_an_unsaved_text_that_the_window_brings_back_moves_lines(
 
 
 @pytest.mark.asyncio
-async def test_a_file_below_another_project_brings_its_results_when_it_is_opened(tmp_path: Path) -> None:
+async def test_opening_a_file_of_another_project_loads_its_results(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     await ran(project)
@@ -171,7 +169,7 @@ async def test_number_and_age_are_bounded(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("damage", ["garbage", "another target", "a link"])
-async def test_a_damaged_file_counts_as_none(tmp_path: Path, damage: str) -> None:
+async def test_a_damaged_file_counts_as_missing(tmp_path: Path, damage: str) -> None:
     await ran(tmp_path)
     (kept,) = stored_captures.stored_captures(Store.at(tmp_path)).files()
     if damage == "garbage":
@@ -195,7 +193,7 @@ async def test_clear_caches_forgets_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.asyncio
-async def test_measured_times_are_back_on_their_lines(tmp_path: Path) -> None:
+async def test_stored_measured_times_return_to_their_lines(tmp_path: Path) -> None:
     before = BenchmarkSession(tmp_path)
     await measured(before, found(before))
     await before.analysis.close()

@@ -39,14 +39,14 @@ def test_a_name_is_its_device() -> None:
     }
 
 
-def test_ones_own_is_found_and_goes_before_the_catalogues() -> None:
+def test_user_devices_are_found_before_the_catalog() -> None:
     lab, t4 = (choose(settings(device=name, devices=OWN)).device for name in ("Lab", "t4"))
     assert lab is not None
     assert t4 is not None
     assert (lab.multiprocessors, t4.bandwidth_gbs) == (66, 300.0)
 
 
-def test_a_wrong_name_is_auto_with_the_nearest_names() -> None:
+def test_a_wrong_name_falls_back_to_auto_and_lists_the_nearest_names() -> None:
     chosen = choose(settings(device="h1000", devices=OWN))
     assert chosen.device is None
     assert chosen.status()["key"] == "auto"
@@ -57,7 +57,7 @@ def test_a_wrong_name_is_auto_with_the_nearest_names() -> None:
     )
 
 
-def test_a_picker_is_offered_auto_then_ones_own_then_the_catalogue() -> None:
+def test_the_picker_lists_auto_then_user_devices_then_the_catalog() -> None:
     entries = offered(settings(device="lab", devices=OWN))
     keys = [entry["key"] for entry in entries]
     assert keys[:3] == ["auto", "lab", "t4"]

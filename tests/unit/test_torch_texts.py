@@ -29,7 +29,7 @@ graph break in loop
   Developer debug context: none"""
 
 
-def test_a_chain_is_taken_apart_cause_first() -> None:
+def test_a_chain_is_split_with_the_cause_first() -> None:
     cause, consequence = read_reasons(CHAIN)
     assert cause.title == "Failed to trace builtin operator"
     assert cause.explanation == "Dynamo does not know how to trace `print`\nwith these arguments"
@@ -72,7 +72,7 @@ def test_any_message_is_read(message: str) -> None:
         ("", ""),
     ],
 )
-def test_a_source_is_said_in_the_users_words(source: str, words: str) -> None:
+def test_a_guard_source_is_shown_as_user_code(source: str, words: str) -> None:
     assert in_user_words(source) == words
 
 

@@ -29,7 +29,7 @@ def test_there_are_recordings() -> None:
 
 
 @pytest.mark.parametrize("log", RECORDINGS, ids=lambda log: log.parent.name)
-def test_a_recording_is_read_whole(log: Path) -> None:
+def test_a_recording_is_read_completely(log: Path) -> None:
     parts, stats = read_log(log)
     assert stats.skipped == 0, stats.skips
     breaks = {(found.stack[-1].line, found.ids) for found in parts.breaks}
@@ -68,7 +68,7 @@ def test_a_recording_is_read_whole(log: Path) -> None:
     assert again[0].entries[0].failures[0].difference == "scale == 'a'"
 
 
-def test_torchs_own_record_is_what_the_breaks_are() -> None:
+def test_the_breaks_equal_torchs_own_record() -> None:
     for log in RECORDINGS:
         text = gzip.decompress(log.read_bytes()).decode("utf-8")
         stats = Stats()
@@ -76,7 +76,7 @@ def test_torchs_own_record_is_what_the_breaks_are() -> None:
         assert len(broke) == text.count("\tGraph break in user code at ")
 
 
-def test_a_bad_record_costs_itself_alone_and_is_told_with_its_line() -> None:
+def test_only_the_bad_record_is_lost_and_its_line_is_reported() -> None:
     lines = [
         b'V1 a.py:1] {"str": ["/x.py", 1]}\n',
         b"V1 a.py:1] {this is not json\n",

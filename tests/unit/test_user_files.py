@@ -59,7 +59,7 @@ def test_the_innermost_user_frame_skips_libraries() -> None:
     assert innermost_user_frame(stack, ("/elsewhere",)) is None
 
 
-def test_no_other_module_has_a_rule_of_its_own() -> None:
+def test_no_other_module_has_its_own_rule() -> None:
     prefix = re.compile(r"(?:startswith|is_relative_to)\([^)]*\broots?\b")
     sources = [*ROOT.glob("compiler/**/*.py"), *ROOT.glob("server/**/*.py")]
     found = [path.name for path in sources if prefix.search(path.read_text(encoding="utf-8"))]

@@ -45,7 +45,7 @@ def test_a_flipped_byte_never_gives_another_message(payload: bytes, at: int, cha
         reader.end()
 
 
-def test_half_a_frame_is_told_at_the_end() -> None:
+def test_half_a_frame_is_reported_at_the_end() -> None:
     reader = FrameReader()
     assert list(reader.feed(frame(b"{}")[:-1])) == []
     with pytest.raises(WireError, match="inside a message"):
@@ -57,7 +57,7 @@ def test_fifty_megabytes_pass() -> None:
     assert list(FrameReader().feed(frame(payload))) == [payload]
 
 
-def test_a_length_that_nobody_may_send_is_an_error_at_once() -> None:
+def test_an_invalid_length_is_an_immediate_error() -> None:
     with pytest.raises(WireError, match="above the limit"):
         list(FrameReader().feed(HEADER.pack(MAGIC, MAX_FRAME + 1, 0)))
     with pytest.raises(WireError, match="above the limit"):
@@ -72,7 +72,7 @@ def test_json_survives_odd_text_and_damage_is_an_error() -> None:
             load(payload)
 
 
-def test_what_came_before_a_damage_counts() -> None:
+def test_records_before_the_damage_count() -> None:
     payloads = FrameReader().feed(frame(b"[1]") + frame(b"[2]") + b"garbage")
     assert [next(payloads), next(payloads)] == [b"[1]", b"[2]"]
     with pytest.raises(WireError):

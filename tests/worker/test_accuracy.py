@@ -30,7 +30,7 @@ def accuracy() -> ModuleType:
     ("name", "mode", "breaks"),
     [("longformer", "eval", True), ("reformer", "train", True), ("gpt2", "train", False)],
 )
-def test_every_record_is_told_and_nothing_else(
+def test_every_record_is_reported_and_nothing_else(
     accuracy: ModuleType, name: str, mode: str, breaks: bool
 ) -> None:
     row = accuracy.measure(name, mode)
@@ -43,7 +43,7 @@ def test_every_record_is_told_and_nothing_else(
         assert (score.missing, score.surplus) == ((), ()), level
 
 
-def test_a_comparison_can_fail(accuracy: ModuleType) -> None:
+def test_a_failed_comparison_is_reported(accuracy: ModuleType) -> None:
     score = accuracy.compare(
         {("a.py", 1, "GB0001"), ("a.py", 2, None)}, {("a.py", 1, "GB0001"), ("b.py", 1, None)}
     )

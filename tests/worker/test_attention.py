@@ -121,7 +121,7 @@ def choice(arch: str, dtype: torch.dtype, size: int, *, training: bool = False) 
     return choose(device, one, one, one, None, 0.0, is_causal=False, enable_gqa=False, training=training)
 
 
-def test_an_older_and_a_smaller_device_have_less() -> None:
+def test_older_and_smaller_devices_have_lower_limits() -> None:
     assert choice("7.5", torch.bfloat16, 64) == "math"
     assert choice("7.5", torch.float16, 64) == "efficient"
     assert choice("8.0", torch.float16, 208, training=True) == "flash"
@@ -131,21 +131,21 @@ def test_an_older_and_a_smaller_device_have_less() -> None:
     assert choice("10.0", torch.float16, 256) == "flash"
 
 
-def test_what_is_not_nvidias_has_no_cudnn() -> None:
+def test_only_nvidia_devices_have_cudnn() -> None:
     one = torch.empty(2, 4, 64, 64, device="meta", dtype=torch.bfloat16)
     device = find("mi300x")
     chosen = choose(device, one, one, one, None, 0.0, is_causal=False, enable_gqa=False, training=False)
     assert chosen == "flash"
 
 
-def test_what_the_program_switches_off_is_not_chosen() -> None:
+def test_disabled_attention_kernels_are_not_chosen() -> None:
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
         assert choice("9.0", torch.float16, 64) == "flash"
         with pytest.raises(RuntimeError, match="No available kernel"):
             choice("9.0", torch.float32, 64)
 
 
-def test_nothing_is_left_behind() -> None:
+def test_no_files_are_left() -> None:
     matcher: Any = torch._inductor.pattern_matcher
     before = dict(SDPA.py_kernels), matcher.aot_function
     with attending(H200):
@@ -162,7 +162,7 @@ def generated(live: LiveWorker, body: str, inputs: str = THREE) -> Report:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_way_to_it_gives_the_operator_of_the_device(live: LiveWorker, way: str) -> None:
+def test_each_route_to_attention_uses_the_operator_of_the_device(live: LiveWorker, way: str) -> None:
     report = generated(live, WAYS[way])
     assert not report.problems
     names = [[one.name for one in graph.kernels if "attention" in one.name] for graph in report.generated]

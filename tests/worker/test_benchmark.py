@@ -104,7 +104,7 @@ def measured(report: Report) -> Measured:
     return report.measured
 
 
-def test_it_is_a_report_of_the_target_with_what_its_compile_learnt(report: Report) -> None:
+def test_it_is_a_report_of_the_target_with_what_its_compile_learned(report: Report) -> None:
     assert report.tier is Tier.MEASURED
     assert report.failures == ()
     assert report.target.name == "Net"
@@ -134,7 +134,7 @@ def test_eager_and_compiled_have_real_times(measured: Measured) -> None:
     assert 0 < measured.counted_seconds <= measured.seconds
 
 
-def test_a_cold_compile_is_told_in_steps_on_the_users_lines(measured: Measured) -> None:
+def test_a_cold_compile_has_steps_on_the_users_lines(measured: Measured) -> None:
     row = measured.configurations[1]
     assert row.graph_breaks == 1
     assert row.compiles == 2
@@ -206,7 +206,7 @@ def test_results_are_compared_and_the_first_line_that_differs_is_named(report: R
         ("backend:nope", "backend", "nope"),
     ],
 )
-def test_each_failure_is_a_row_that_says_so(report: Report, name: str, kind: str, words: str) -> None:
+def test_each_failure_is_a_row_with_its_reason(report: Report, name: str, kind: str, words: str) -> None:
     row = rows(report)[name]
     assert row.wall is None
     assert row.failure is not None
@@ -215,7 +215,7 @@ def test_each_failure_is_a_row_that_says_so(report: Report, name: str, kind: str
     assert row.failure.next_step
 
 
-def test_one_that_hangs_is_ended_and_says_at_which_line(live: LiveWorker) -> None:
+def test_a_hanging_configuration_is_ended_with_its_line(live: LiveWorker) -> None:
     report = measure(
         live,
         MODEL,
@@ -233,7 +233,7 @@ def test_one_that_hangs_is_ended_and_says_at_which_line(live: LiveWorker) -> Non
     assert "fuselight.bench.timeLimit" in hanging.failure.next_step
 
 
-def test_what_had_no_memory_was_tried_again_alone(report: Report) -> None:
+def test_a_configuration_without_memory_was_measured_again_separately(report: Report) -> None:
     assert rows(report)["backend:lacks_memory"].alone
 
 
@@ -244,7 +244,7 @@ def test_what_had_no_memory_was_tried_again_alone(report: Report) -> None:
         ({"device": "cuda:99"}, "device", Culprit.ENVIRONMENT, "cuda"),
     ],
 )
-def test_what_cannot_be_begun_fails_as_a_whole(
+def test_a_process_that_cannot_start_fails_the_benchmark(
     live: LiveWorker, plan: dict[str, object], kind: str, culprit: Culprit, words: str
 ) -> None:
     report = measure(live, MODEL, "Net", **plan)
@@ -305,7 +305,7 @@ def test_a_capture_of_the_main_block_records_inputs_for_a_benchmark(live: LiveWo
     assert report.inputs.rung is Rung.RECORDED
 
 
-def test_a_whole_program_is_not_run_to_be_measured(live: LiveWorker) -> None:
+def test_a_main_block_is_not_benchmarked(live: LiveWorker) -> None:
     source = "def f(x):\n    return x\nif __name__ == '__main__':\n    raise SystemExit(7)\n"
     report = measure(live, source, "")
     assert [failure.kind for failure in report.failures] == ["inputs"]
@@ -384,7 +384,7 @@ def test_nothing_to_compare_says_so(live: LiveWorker) -> None:
     assert "nothing to compare" in accuracy.why
 
 
-def test_a_provider_is_called_once_a_process_and_draws_the_same_each_time(live: LiveWorker) -> None:
+def test_a_provider_is_called_once_per_process_with_the_same_seed(live: LiveWorker) -> None:
     source = (
         "import os, torch\ndrawn = torch.randn(7)\n"
         "def f(x):\n    return x.mul_(2)\n"
@@ -402,7 +402,7 @@ def test_a_provider_is_called_once_a_process_and_draws_the_same_each_time(live: 
     assert sorted(calls.values())[:2] == [1, 1]
 
 
-def test_a_training_step_is_forward_backward_and_the_optimiser(live: LiveWorker) -> None:
+def test_a_training_step_is_forward_backward_and_the_optimizer(live: LiveWorker) -> None:
     report = measure(live, MODEL, "Net", configurations=EAGER_ALONE, work=Work.TRAINING_STEP)
     assert report.measured is not None
     assert report.measured.work is Work.TRAINING_STEP
@@ -453,7 +453,7 @@ def test_without_fork_each_configuration_has_a_fresh_process(folder: Path) -> No
     live.close()
 
 
-def test_a_broken_compiler_is_told_as_such(folder: Path) -> None:
+def test_a_broken_compiler_is_reported(folder: Path) -> None:
     live = LiveWorker(folder, env={**os.environ, "CXX": "/bin/false"})
     source = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x.sin()\n"
     failure = rows(measure(live, source, "f", accuracy=False))["default"].failure

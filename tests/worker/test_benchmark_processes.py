@@ -61,7 +61,7 @@ def end(what: str, name: str, channel: Connection) -> None:
         signal.pause()
 
 
-def test_however_one_ends_the_others_answers_are_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_failure_does_not_lose_the_other_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "main", play)
     monkeypatch.setattr(benchmark, "_LEAVES", 1.0)
     plan = MeasurePlan(limit_seconds=5.0, rounds=2, seconds=0.1)

@@ -49,7 +49,7 @@ def test_a_break_carries_its_line_columns_and_reason(tmp_path: Path) -> None:
     assert not got.parts.problems
 
 
-def test_a_break_in_a_helper_is_there_with_its_caller_and_once_more_for_its_own_frame(tmp_path: Path) -> None:
+def test_a_break_in_a_helper_is_reported_for_its_caller_and_its_own_frame(tmp_path: Path) -> None:
     got = record(
         tmp_path,
         """
@@ -70,7 +70,7 @@ def test_a_break_in_a_helper_is_there_with_its_caller_and_once_more_for_its_own_
     assert got.parts.breaks[1].above[-1].line == got.line("return helper")
 
 
-def test_what_handling_a_break_ran_into_stands_behind_the_cause_and_skips_the_frame(tmp_path: Path) -> None:
+def test_an_error_while_handling_a_break_follows_its_cause_and_skips_the_frame(tmp_path: Path) -> None:
     got = record(
         tmp_path,
         """
@@ -146,7 +146,7 @@ def test_facts_belong_to_their_call(tmp_path: Path) -> None:
     assert [one.call for one in parts.recompiles] == [1]
 
 
-def test_frames_and_calls_are_told_as_they_start(tmp_path: Path) -> None:
+def test_frames_and_calls_are_reported_as_they_start(tmp_path: Path) -> None:
     frames: list[tuple[int, str, int]] = []
     calls: list[tuple[str, list[str]]] = []
     got = record(
@@ -189,7 +189,7 @@ def test_an_observer_that_raises_costs_a_fact_and_not_the_compile(tmp_path: Path
     assert any("observer" in problem.why for problem in got.parts.problems)
 
 
-def test_the_code_behind_a_break_keeps_its_lines_and_its_ends(tmp_path: Path) -> None:
+def test_the_code_after_a_break_keeps_its_lines_and_its_ends(tmp_path: Path) -> None:
     """torch counts each step of a method chain's lines twice where a method is loaded."""
     got = record(
         tmp_path,
@@ -223,7 +223,7 @@ def test_the_code_behind_a_break_keeps_its_lines_and_its_ends(tmp_path: Path) ->
     assert not got.parts.problems
 
 
-def test_a_traceback_through_the_code_behind_a_break_has_the_lines_of_the_source(tmp_path: Path) -> None:
+def test_a_traceback_through_the_code_after_a_break_has_the_lines_of_the_source(tmp_path: Path) -> None:
     got = record(
         tmp_path,
         """
@@ -245,7 +245,7 @@ def test_a_traceback_through_the_code_behind_a_break_has_the_lines_of_the_source
     assert got.failure.stack[-1].line == got.line("y.view")
 
 
-def test_an_end_that_nobody_knows_is_left_out() -> None:
+def test_an_unknown_end_is_omitted() -> None:
     """A call over several lines, in the words of a torch that names no end line."""
     summary = traceback.FrameSummary("/project/net.py", 7, "forward", lookup_line=False)
     if COLUMNS:
@@ -290,7 +290,7 @@ def test_columns_are_found_for_a_torch_whose_summaries_lack_them(
     assert [(place.column, place.end_column) for place in failed.stack[-2:]] == columns
 
 
-def test_the_line_that_is_being_traced_is_told_as_the_users(
+def test_the_line_that_is_being_traced_is_reported_as_the_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hooks, "LINE_EVERY", 0.0)

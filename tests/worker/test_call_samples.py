@@ -24,7 +24,7 @@ def _until_seen(samples: list[CallSample]) -> weakref.ref[Tensor]:
     return weakref.ref(held)
 
 
-def test_what_a_function_held_dies_when_it_returns() -> None:
+def test_objects_of_a_function_are_freed_when_it_returns() -> None:
     with sampling_calls((str(Path(__file__).parent),)) as samples:
         for _ in range(20):  # a look that falls between the return and the question would hide the fault
             samples.clear()

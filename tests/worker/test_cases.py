@@ -73,7 +73,7 @@ def test_nothing_is_found_outside_of_the_cases(outcome: CheckOutcome, workspace:
     assert [one for one in outcome.findings if one.span.path not in inside] == []
 
 
-def test_every_report_could_be_read_whole(outcome: CheckOutcome) -> None:
+def test_every_report_is_readable(outcome: CheckOutcome) -> None:
     assert outcome.problems == []
     assert [problem for report in outcome.reports for problem in report.problems] == []
 

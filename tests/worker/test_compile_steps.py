@@ -33,7 +33,7 @@ LENGTH = 1_000_000
         ("get_event_data", ("self",)),
     ],
 )  # fmt: skip
-def test_torch_tells_of_its_phases_where_we_listen(name: str, parameters: tuple[str, ...]) -> None:
+def test_torch_emits_its_phases_as_events(name: str, parameters: tuple[str, ...]) -> None:
     logger: Any = torch._dynamo.utils.ChromiumEventLogger
     found = tuple(inspect.signature(getattr(logger, name)).parameters)
     assert found[: len(parameters)] == parameters
@@ -76,7 +76,7 @@ def _check(found: Sequence[CompileStep]) -> None:
         before = step.depth if found else 0
 
 
-def test_a_compile_is_told_in_phases_at_the_users_lines() -> None:
+def test_a_compile_has_phases_at_the_users_lines() -> None:
     compiled, hooks = _compiled(), _hooks()
     with watching_compiles([HERE]) as watched:
         compiled(torch.ones(3))
@@ -100,7 +100,7 @@ def _length(watched: Watched) -> int:
     return watched.events.end_ns - watched.events.start_ns
 
 
-def test_what_the_recorder_learnt_of_a_frame_comes_first() -> None:
+def test_the_recorders_facts_about_a_frame_come_first() -> None:
     ids = ("0/0", "1/0", "2/0")
     watched = _watched(
         [CompilePhase("dynamo", 20 * at, 20 * at + 10, 1, one) for at, one in enumerate(ids)], []
@@ -135,7 +135,7 @@ def test_a_compile_that_raises_leaves_nothing_open() -> None:
     _check(steps(Watched(events[0], [])))
 
 
-def test_what_another_thread_compiles_is_told_as_its(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiles_of_another_thread_are_attributed_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_steps, "DARK", 2.0)  # no samples: how long the thread takes is not the point
     compiled = _compiled()
     thread = threading.Thread(target=compiled, args=(torch.ones(3),))
@@ -148,7 +148,7 @@ def test_what_another_thread_compiles_is_told_as_its(monkeypatch: pytest.MonkeyP
     assert "bytecode_tracing" in {step.name for step in found}
 
 
-def test_a_call_in_the_dark_is_told_by_samples() -> None:
+def test_a_phase_without_events_has_samples() -> None:
     def busy() -> None:
         while len(watched.samples) < 3:
             pass
@@ -205,7 +205,7 @@ def test_parallel_work_of_several_threads_is_one_step() -> None:
     ]  # fmt: skip
 
 
-def test_work_of_a_thread_stands_below_what_the_caller_is_in_then() -> None:
+def test_work_of_a_thread_is_below_the_callers_current_phase() -> None:
     watched = _watched(
         [
             CompilePhase("compile", 0, 1000, 1), CompilePhase("codegen", 100, 400, 1),
@@ -280,14 +280,16 @@ def test_steps_never_overlap(
 
 
 @given(nested(1), samples)
-def test_the_calls_own_phases_are_all_told(mine: list[CompilePhase], seen: list[CallSample]) -> None:
+def test_the_calls_own_phases_are_all_reported(mine: list[CompilePhase], seen: list[CallSample]) -> None:
     found = [step for step in steps(_watched(mine, seen)) if not step.sampled]
     told = sorted((step.start_us, step.us, step.name) for step in found)
     assert told == sorted((one.start_ns / 1000, (one.end_ns - one.start_ns) / 1000, one.name) for one in mine)
 
 
 @given(nested(1), samples)
-def test_samples_fill_only_what_is_long_and_dark(mine: list[CompilePhase], seen: list[CallSample]) -> None:
+def test_samples_fill_only_long_stretches_without_events(
+    mine: list[CompilePhase], seen: list[CallSample]
+) -> None:
     for step in steps(_watched(mine, seen)):
         if step.sampled:
             assert step.depth == 0
@@ -297,7 +299,7 @@ def test_samples_fill_only_what_is_long_and_dark(mine: list[CompilePhase], seen:
             ]  # fmt: skip
 
 
-def test_of_too_many_phases_the_short_ones_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shortest_of_too_many_phases_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuselight.torch_api.compile_events._MOST", 8)
     compiled = _compiled()
     with hear_compile_events() as events:

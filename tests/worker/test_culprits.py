@@ -106,7 +106,7 @@ def test_a_failure_inside_of_inductor_is_the_compilers(
         (torch.nn.functional.__file__,),
     ],
 )
-def test_what_other_code_raises_is_not_the_compilers(
+def test_errors_of_other_code_are_not_compiler_errors(
     model: str, tmp_path: Path, paths: tuple[str, ...]
 ) -> None:
     inside = (path.format(model=model) for path in paths)
@@ -114,9 +114,7 @@ def test_what_other_code_raises_is_not_the_compilers(
     assert (failure.culprit, failure.kind) == (Culprit.USER, "exception")
 
 
-def test_what_a_device_reports_is_told_as_before_wherever_it_was_waited_for(
-    model: str, tmp_path: Path
-) -> None:
+def test_device_errors_are_reported_wherever_the_wait_was(model: str, tmp_path: Path) -> None:
     error = torch_api.accelerator()("CUDA error: device-side assert triggered")
     failure = ended(error, (str(tmp_path),), model, OUTPUT_CODE, TREES.__file__)
     assert failure.culprit is Culprit.USER
@@ -125,7 +123,7 @@ def test_what_a_device_reports_is_told_as_before_wherever_it_was_waited_for(
 
 
 @pytest.mark.parametrize("paths", [(), (OUTPUT_CODE, TREES.__file__)])
-def test_a_result_that_was_kept_and_written_over_is_the_users(
+def test_a_result_overwritten_by_the_user_is_user_code(
     model: str, tmp_path: Path, paths: tuple[str, ...]
 ) -> None:
     failure = ended(RuntimeError(OVERWRITTEN), (str(tmp_path),), model, *paths)
@@ -142,7 +140,7 @@ def test_torch_has_these_words_and_this_function() -> None:
     assert torch_api.is_of_cuda_graphs(TREES.__file__)
 
 
-def test_a_mode_that_there_is_not_is_the_users_in_fact(tmp_path: Path) -> None:
+def test_an_unknown_mode_is_a_user_error(tmp_path: Path) -> None:
     try:
         torch.compile(lambda x: x, mode="fastest")
     except RuntimeError as error:

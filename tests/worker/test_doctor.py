@@ -46,7 +46,7 @@ def test_a_healthy_environment_compiles() -> None:
     assert "largest difference to eager" in checks["compile_cpu"]["found"]
 
 
-def test_a_compiler_that_fails_is_told_by_the_check_and_by_the_compile(tmp_path: Path) -> None:
+def test_a_compiler_that_fails_is_reported_by_the_check_and_by_the_compile(tmp_path: Path) -> None:
     """Both name it; the other checks are as they were."""
     broken = tmp_path / "c++"
     broken.write_text("#!/bin/sh\necho 'no cc1plus here' >&2\nexit 1\n")
@@ -58,7 +58,7 @@ def test_a_compiler_that_fails_is_told_by_the_check_and_by_the_compile(tmp_path:
     assert checks["torch"]["status"] == "ok"
 
 
-def test_without_the_compile_it_is_quick_and_says_what_is_off() -> None:
+def test_without_the_compile_the_check_is_quick_and_says_so() -> None:
     code, checks = doctor("--no-compile", TORCH_COMPILE_DISABLE="1")
     assert code == 0
     assert "compile_cpu" not in checks

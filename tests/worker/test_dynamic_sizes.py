@@ -44,7 +44,7 @@ def takes(text: str) -> str:
     return " ".join(re.findall(r"'signature': \{(.*?)\}", text))
 
 
-def test_a_float_of_the_program_is_taken_by_value() -> None:
+def test_a_float_of_the_program_is_passed_by_value() -> None:
     def shifted(x: torch.Tensor, eps: float) -> torch.Tensor:
         return torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * x
 
@@ -53,7 +53,7 @@ def test_a_float_of_the_program_is_taken_by_value() -> None:
     assert "'*fp64'" not in takes(text)
 
 
-def test_a_float_is_taken_by_value_in_both_parts_of_a_training_step() -> None:
+def test_a_float_is_passed_by_value_in_forward_and_backward() -> None:
     def scaled(x: torch.Tensor, scale: float) -> torch.Tensor:
         return (x.sin() * scale).sum()
 

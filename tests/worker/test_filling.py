@@ -92,7 +92,7 @@ def strided() -> torch.Tensor:
 
 
 @pytest.mark.parametrize("make", [small, own_generator, strided])
-def test_all_else_is_drawn_as_torch_draws_it(make: Callable[[], torch.Tensor]) -> None:
+def test_other_values_are_drawn_as_in_torch(make: Callable[[], torch.Tensor]) -> None:
     made, done = filled(make)
     assert done.values == 0
     torch.manual_seed(0)
@@ -111,12 +111,12 @@ def test_all_else_is_drawn_as_torch_draws_it(make: Callable[[], torch.Tensor]) -
         lambda: torch.empty(LARGE).uniform_(junk=None),  # type: ignore[call-arg]
     ],
 )
-def test_what_torch_refuses_is_refused(wrong: Callable[[], torch.Tensor]) -> None:
+def test_options_that_torch_rejects_are_rejected(wrong: Callable[[], torch.Tensor]) -> None:
     with pytest.raises((RuntimeError, TypeError)), quick_random():
         wrong()
 
 
-def test_afterwards_torch_is_as_it_was() -> None:
+def test_torch_is_restored_afterwards() -> None:
     before = dict(vars(torch.Tensor))
     with pytest.raises(ZeroDivisionError), quick_random():
         math.fmod(1 / 0, 1)

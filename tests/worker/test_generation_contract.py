@@ -130,7 +130,7 @@ def test_an_option_exists(module: str, option: str) -> None:
     assert hasattr(importlib.import_module(module), option)
 
 
-def test_what_is_kept_of_the_size_of_a_gpu_can_be_forgotten() -> None:
+def test_the_cached_size_of_a_gpu_can_be_cleared() -> None:
     for name in ("is_big_gpu", "get_max_num_sms"):
         assert callable(found("torch._inductor.utils", name).cache_clear)
     assert callable(found("torch._inductor.runtime.hints", "DeviceProperties.create").cache_clear)
@@ -215,7 +215,7 @@ def test_a_captured_graph_says_where_its_inputs_come_from() -> None:
     assert static == [True, True, False]
 
 
-def test_an_operator_that_is_made_of_others_can_be_given_other_ones() -> None:
+def test_a_composite_operator_can_be_decomposed_differently() -> None:
     attention: Any = torch.ops.aten.scaled_dot_product_attention.default
     key = torch._C.DispatchKey.CompositeImplicitAutograd
     assert torch._C._dispatch_has_kernel_for_dispatch_key(attention.name(), key)
@@ -224,7 +224,7 @@ def test_an_operator_that_is_made_of_others_can_be_given_other_ones() -> None:
     assert callable(attention.py_impl)
 
 
-def test_what_dynamo_breaks_at_is_errors_that_depend_on_data() -> None:
+def test_dynamo_breaks_at_errors_that_depend_on_data() -> None:
     names = {error.__name__ for error in found("torch._dynamo.exc", "exceptions_allowed_to_be_fallback")}
     assert "DataDependentOutputException" in names
 
@@ -267,7 +267,7 @@ def test_nodes_of_a_trace_are_a_ring_and_can_be_renamed() -> None:
     assert nodes[0].name == "tangents_1"
 
 
-def test_a_proxy_mode_has_the_tracer_that_is_asked() -> None:
+def test_a_proxy_mode_exposes_its_tracer() -> None:
     modes: list[Any] = []
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -314,7 +314,7 @@ def test_device_interfaces_are_a_dictionary_by_name() -> None:
     assert inspect.isclass(module.CudaInterface)
 
 
-def test_a_stand_in_for_triton_leaves_what_was_there() -> None:
+def test_a_stand_in_for_triton_restores_the_modules() -> None:
     def modules() -> dict[str, Any]:
         return {name: one for name, one in sys.modules.items() if name.partition(".")[0] == "triton"}
 

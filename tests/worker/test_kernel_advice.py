@@ -61,7 +61,7 @@ def found(report: Report) -> list[tuple[str, int]]:
     return [(one.code, one.span.line) for one in findings_of_kernels(report)]
 
 
-def test_what_a_break_sends_through_memory_is_told_with_its_bytes(live: LiveWorker) -> None:
+def test_memory_traffic_across_a_break_is_reported_with_its_bytes(live: LiveWorker) -> None:
     report = report_of(live, BREAK.format(options="", behind="y.exp() + 1"))
     (one,) = findings_of_kernels(report)
     assert (one.code, one.span.line) == ("FL705", 5)
@@ -71,7 +71,7 @@ def test_what_a_break_sends_through_memory_is_told_with_its_bytes(live: LiveWork
 @pytest.mark.parametrize(
     "behind", ["y.softmax(-1)", "y.sum(-1) * 2", "y.view(512, 2048) + 1", "(y + 1, y.mean())"]
 )
-def test_pointwise_kernels_and_reductions_of_the_same_elements_are_told(
+def test_pointwise_kernels_and_reductions_of_the_same_elements_are_reported(
     live: LiveWorker, behind: str
 ) -> None:
     assert found(report_of(live, BREAK.format(options="", behind=behind))) == [("FL705", 5)]
@@ -82,20 +82,20 @@ def test_pointwise_kernels_and_reductions_of_the_same_elements_are_told(
     ["y @ y", "y[::2] + 1", "y.roll(1)", "y.cumsum(0)"],
     ids=["library", "part", "shifted", "across"],
 )
-def test_what_could_not_be_fused_is_not_told(live: LiveWorker, behind: str) -> None:
+def test_kernels_that_cannot_be_fused_are_not_reported(live: LiveWorker, behind: str) -> None:
     report = report_of(live, BREAK.format(options="", behind=behind))
     assert len(report.generated) == 2
     assert "FL705" not in [code for code, _ in found(report)]
 
 
-def test_a_small_tensor_is_not_told(live: LiveWorker) -> None:
+def test_a_small_tensor_is_not_reported(live: LiveWorker) -> None:
     source = BREAK.format(options="", behind="y.exp() + 1").replace("1024, 1024", "16, 16")
     report = report_of(live, source)
     assert [one.bytes for graph in report.generated for one in graph.handed] == [1024]
     assert found(report) == []
 
 
-def test_in_training_what_autograd_keeps_is_written_in_any_case(live: LiveWorker) -> None:
+def test_in_training_saved_tensors_are_always_written(live: LiveWorker) -> None:
     source = (
         "import torch\n# fuselight: Net()(f32[1024, 1024], train=True)\n"
         "class Net(torch.nn.Module):\n"
@@ -112,7 +112,7 @@ def test_in_training_what_autograd_keeps_is_written_in_any_case(live: LiveWorker
     assert told.cost[0].startswith("up to 4.2 MB read more than in one graph")
 
 
-def test_a_break_in_a_function_that_was_taken_in_is_told_on_its_own_line(live: LiveWorker) -> None:
+def test_a_break_in_an_inlined_function_is_on_its_own_line(live: LiveWorker) -> None:
     source = (
         "import torch\n"
         "def helper(x):\n    y = x.sin()\n    torch._dynamo.graph_break()\n    return y.cos()\n"
@@ -137,7 +137,7 @@ def test_a_tensor_of_an_earlier_call_is_not_handed_over(live: LiveWorker) -> Non
     assert found(report) == []
 
 
-def test_a_copy_into_the_layout_of_a_convolution_is_told(live: LiveWorker) -> None:
+def test_a_copy_into_the_layout_of_a_convolution_is_reported(live: LiveWorker) -> None:
     source = (
         "import torch\n# fuselight: Net()(f32[8, 64, 56, 56])\n"
         "class Net(torch.nn.Module):\n"
@@ -157,14 +157,14 @@ def test_a_copy_into_the_layout_of_a_convolution_is_told(live: LiveWorker) -> No
 @pytest.mark.parametrize(
     ("how", "told"), [(".t().contiguous()", [("FL706", 4)]), (".half()", []), (".t()", []), (" * 2", [])]
 )
-def test_a_copy_that_a_line_asks_for_is_told_and_other_kernels_are_not(
+def test_a_requested_copy_is_reported_and_other_kernels_are_not(
     live: LiveWorker, how: str, told: list[tuple[str, int]]
 ) -> None:
     source = f"import torch\n# fuselight: f(bf16[2048, 2048], fake=True)\ndef f(x):\n    y = x{how}\n    return y @ y\n"
     assert found(report_of(live, source)) == told
 
 
-def test_equal_blocks_are_told_on_their_call(live: LiveWorker) -> None:
+def test_equal_blocks_are_reported_on_their_call(live: LiveWorker) -> None:
     report = report_of(live, BLOCKS.format(count=12, scale=1), "Net")
     one = report.generated[0].repeated
     assert one is not None
@@ -191,7 +191,7 @@ def test_a_small_model_is_not_advised(live: LiveWorker) -> None:
     assert found(report) == []
 
 
-def test_where_a_gpu_times_multiplications_its_candidates_are_told(live: LiveWorker) -> None:
+def test_candidates_are_listed_for_timed_multiplications(live: LiveWorker) -> None:
     source = (
         "import torch\n# fuselight: f(bf16[2048, 2048], fake=True)\n"
         "@torch.compile(mode='max-autotune-no-cudagraphs')\ndef f(x):\n    return (x @ x).relu()\n"
@@ -209,7 +209,9 @@ def test_where_a_gpu_times_multiplications_its_candidates_are_told(live: LiveWor
     assert ["needs the device itself" in one.why for one in told] == [True]
 
 
-def test_padding_that_a_gpu_would_time_is_told_with_its_sizes_and_nothing_is_padded(live: LiveWorker) -> None:
+def test_padding_that_a_gpu_would_time_is_reported_with_its_sizes_and_nothing_is_padded(
+    live: LiveWorker,
+) -> None:
     directive = "# fuselight: f(bf16[2048, 2047], bf16[2047, 2050], fake=True)"
     source = f"import torch\n{directive}\ndef f(x, y):\n    return x @ y\n"
     report = report_of(live, source)
@@ -222,7 +224,7 @@ def test_padding_that_a_gpu_would_time_is_told_with_its_sizes_and_nothing_is_pad
 
 
 @pytest.mark.parametrize("sizes", ["bf16[2048, 2048], bf16[2048, 2056]", "bf16[16, 15], bf16[15, 16]"])
-def test_what_is_aligned_or_bound_by_memory_is_not_timed(live: LiveWorker, sizes: str) -> None:
+def test_aligned_and_memory_bound_multiplications_are_not_timed(live: LiveWorker, sizes: str) -> None:
     source = f"import torch\n# fuselight: f({sizes}, fake=True)\ndef f(x, y):\n    return x @ y\n"
     report = report_of(live, source)
     assert [kernel.candidates for graph in report.generated for kernel in graph.kernels] == [()]

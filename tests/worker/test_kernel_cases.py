@@ -56,7 +56,7 @@ def outcome(request: pytest.FixtureRequest, workspace: Path) -> CheckOutcome:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_case_and_what_is_generated_of_it_agree(
+def test_a_case_and_its_generated_kernels_agree(
     name: str, outcome: CheckOutcome, workspace: Path, pytestconfig: pytest.Config
 ) -> None:
     if name == OWN_TRITON and not HAS_TRITON:

@@ -105,7 +105,7 @@ def test_a_convolution_counts_at_the_library_and_not_at_its_bias(live: LiveWorke
     assert kernels[-1].kind is KernelKind.TRITON
 
 
-def test_a_convolution_is_in_float32_where_that_is_set(live: LiveWorker) -> None:
+def test_a_convolution_uses_float32_if_set(live: LiveWorker) -> None:
     setting = "torch.backends.cudnn.allow_tf32 = False"
     kernels = kernels_of(report_of(live, CONVOLUTION.format(setting=setting)))
     assert [kernel.dtype for kernel in kernels if kernel.flops] == ["f32"]
@@ -116,7 +116,7 @@ def test_a_device_without_tf32_computes_in_float32(live: LiveWorker) -> None:
     assert [kernel.dtype for kernel in kernels if kernel.flops] == ["f32"]
 
 
-def test_a_device_without_the_tf32_that_is_asked_for_can_be_told_so(live: LiveWorker) -> None:
+def test_a_device_without_requested_tf32_is_reported(live: LiveWorker) -> None:
     (kernel,) = kernels_of(report_of(live, MULTIPLICATION, "t4"))
     assert kernel.dtype == "tf32"
 
@@ -155,14 +155,14 @@ def test_a_launch_in_a_function_of_its_own_has_its_line(live: LiveWorker, source
         assert kernel.call.startswith((f"{kernel.name}.run(", f"{kernel.name}("))
 
 
-def test_a_kernel_of_several_lists_loses_no_fact(live: LiveWorker) -> None:
+def test_a_kernel_in_several_lists_keeps_all_facts(live: LiveWorker) -> None:
     report = report_of(live, FOREACH)
     assert report.problems == ()
     (kernel,) = kernels_of(report)
     assert (kernel.bytes_read, kernel.bytes_written) == ((32 * 64 + 10) * 4, (32 * 64 + 10) * 4)
 
 
-def test_a_size_that_depends_on_data_is_not_told(live: LiveWorker) -> None:
+def test_a_size_that_depends_on_data_is_not_reported(live: LiveWorker) -> None:
     found, computed = kernels_of(report_of(live, DATA_DEPENDENT))
     assert (found.bytes_read, found.bytes_written) == (32 * 64 * 4, None)
     assert (computed.bytes_read, computed.bytes_written, computed.estimate_us) == (None, None, None)
@@ -180,7 +180,7 @@ def test_nothing_generated_goes_into_the_programs_cache(live: LiveWorker, tmp_pa
     assert not list(folder.glob("fxgraph/**/*"))
 
 
-def test_a_kernels_text_is_what_python_makes_of_it() -> None:
+def test_a_kernels_text_is_decoded_as_python_does() -> None:
     from fuselight.inductor import launches  # noqa: PLC0415 - Inductor is not for the collection of tests
     from fuselight.report import Kernel as One  # noqa: PLC0415
 

@@ -45,7 +45,7 @@ def found(report: Report, code: str) -> list[tuple[int, str]]:
     return [(one.span.line, one.title) for one in findings(report) if one.code == code]
 
 
-def test_operators_and_dtypes_without_a_kernel_are_told_and_attention_is_not(live: LiveWorker) -> None:
+def test_operators_and_dtypes_without_a_kernel_are_reported_and_attention_is_not(live: LiveWorker) -> None:
     source = (
         "import torch\nfrom torch.nn import functional as F\n"
         "# fuselight: f(bf16[2, 4, 64, 64], f32[8, 8])\n"
@@ -62,7 +62,7 @@ def test_operators_and_dtypes_without_a_kernel_are_told_and_attention_is_not(liv
     assert {line for line, _ in titles} == {6, 7}
 
 
-def test_an_input_that_is_written_into_keeps_a_graph_from_being_replayed(live: LiveWorker) -> None:
+def test_a_mutated_input_prevents_the_replay_of_a_graph(live: LiveWorker) -> None:
     how = "mode='reduce-overhead'"
     report = report_of(live, WRITES.format(options=", train=True", how=how), "Step")
     assert [graph.phase for graph in report.generated] == [Phase.FORWARD, Phase.BACKWARD]
@@ -70,12 +70,12 @@ def test_an_input_that_is_written_into_keeps_a_graph_from_being_replayed(live: L
     assert found(report, "FL702") == [(9, "not captured as a CUDA graph: it writes into an input tensor")]
 
 
-def test_nobody_who_did_not_ask_is_told_of_cuda_graphs(live: LiveWorker) -> None:
+def test_cuda_graphs_are_reported_only_if_enabled(live: LiveWorker) -> None:
     report = report_of(live, WRITES.format(options="", how=""), "Step")
     assert [graph.cudagraph_skips for graph in report.generated] == [()]
 
 
-def test_a_graph_that_can_be_replayed_is_no_finding(live: LiveWorker) -> None:
+def test_a_graph_that_can_be_replayed_has_no_finding(live: LiveWorker) -> None:
     source = (
         "import torch\n# fuselight: f(f32[4, 4])\n"
         "@torch.compile(mode='reduce-overhead')\ndef f(x):\n    return x.sin() + 1\n"
@@ -83,7 +83,7 @@ def test_a_graph_that_can_be_replayed_is_no_finding(live: LiveWorker) -> None:
     assert [graph.cudagraph_skips for graph in report_of(live, source).generated] == [()]
 
 
-def test_an_unsafe_operator_is_told_on_its_line(live: LiveWorker) -> None:
+def test_an_unsafe_operator_is_reported_on_its_line(live: LiveWorker) -> None:
     source = (
         "import torch\n"
         "@torch.library.custom_op('mine::odd', mutates_args=(), tags=(torch.Tag.cudagraph_unsafe,))\n"

@@ -129,7 +129,7 @@ def made(call: str, graph: str, held: str = "") -> str:
         ("return [args[0] * 2]", "torch.ops.aten.rand.default([3]); return [x]", 1, "output 0: DIFFERS"),
     ],
 )  # fmt: skip
-def test_what_is_said_of_an_output(
+def test_statements_about_an_output(
     call: str, graph: str, code: int, said: str, run_here: Callable[[str], subprocess.CompletedProcess[str]]
 ) -> None:
     done = run_here(made(call, graph))
@@ -138,7 +138,7 @@ def test_what_is_said_of_an_output(
     assert "timed" in done.stdout
 
 
-def test_a_tensor_that_the_graph_holds_is_the_wrappers(
+def test_a_tensor_held_by_the_graph_belongs_to_the_wrapper(
     run_here: Callable[[str], subprocess.CompletedProcess[str]],
 ) -> None:
     call, graph = "return [args[0] + _tensor_constant0]", "return [x + self._tensor_constant0]"
@@ -153,7 +153,7 @@ LAUNCH = (
 )
 
 
-def test_a_triton_kernel_of_ones_own_is_launched_as_the_wrapper_has_it(
+def test_a_user_triton_kernel_is_launched_as_in_the_wrapper(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     launched: list[tuple[Any, ...]] = []
@@ -175,6 +175,6 @@ def test_a_triton_kernel_of_ones_own_is_launched_as_the_wrapper_has_it(
 
 
 @pytest.mark.parametrize(("kind", "grid"), [("functional", "4, 1, 1"), ("mutation", "4, 1, 1), (8, 1, 1")])
-def test_a_launch_that_cannot_be_repeated_leaves_the_check_out(kind: str, grid: str) -> None:
+def test_a_launch_that_cannot_be_repeated_skips_the_check(kind: str, grid: str) -> None:
     text = f"def forward(self, x):\n    {LAUNCH.format(kind=kind, grid=grid)}; return [x]\n"
     assert not checks(WRAPPER.format(call="return []", held=""), text)

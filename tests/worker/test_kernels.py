@@ -98,7 +98,7 @@ def test_backward_kernels_are_on_the_forward_lines_that_caused_them(live: LiveWo
     assert all(kernel.operators and lines(kernel) for kernel in backward.kernels)
 
 
-def test_what_is_saved_for_backward_is_what_autograd_itself_saves(live: LiveWorker) -> None:
+def test_saved_tensors_equal_those_of_autograd(live: LiveWorker) -> None:
     report = kernels(live, BLOCK.format(options=", train=True"), "Block")
     saved = only(report, Phase.FORWARD).saved
     rows, inner, outer = 8 * 16, 64, 256
@@ -167,7 +167,7 @@ def test_attention_is_the_one_of_the_device(live: LiveWorker) -> None:
     assert "BF16" in graph.failure or "bfloat16" in graph.failure
 
 
-def test_a_fallback_and_a_refused_fusion_are_told(live: LiveWorker) -> None:
+def test_a_fallback_and_a_refused_fusion_are_reported(live: LiveWorker) -> None:
     source = (
         "import torch\n"
         "# fuselight: f(f32[64, 64])\n"
@@ -182,7 +182,7 @@ def test_a_fallback_and_a_refused_fusion_are_told(live: LiveWorker) -> None:
     assert all(refusal.reason and refusal.count > 0 for refusal in graph.refusals)
 
 
-def test_a_later_capture_knows_nothing_of_the_device(live: LiveWorker) -> None:
+def test_a_later_capture_does_not_use_the_device(live: LiveWorker) -> None:
     kernels(live, BLOCK.format(options=""), "Block")
     source = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x * torch.cuda.is_available()\n"
     report = live.analyse(source)

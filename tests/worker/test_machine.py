@@ -52,9 +52,7 @@ def test_a_device_that_cannot_be_read(asked: str) -> None:
     assert "cuda:1" in raised.value.next_step
 
 
-def test_a_number_beyond_those_there_are(
-    gpus: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_number_out_of_range(gpus: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     gpus.count = 1
     with pytest.raises(DeviceError, match="torch sees one GPU, cuda:0"):
         choose("cuda:1")
@@ -91,7 +89,7 @@ def test_why_there_is_no_gpu(gpus: types.SimpleNamespace, monkeypatch: pytest.Mo
     assert "built for the CPU" in _refused().message
 
 
-def test_the_cpu_is_told_with_its_threads() -> None:
+def test_the_cpu_is_reported_with_its_threads() -> None:
     cpu = choose("cpu")
     told = machine_of(look(cpu), look(cpu))
     assert told.device == processor.name()
@@ -99,14 +97,14 @@ def test_the_cpu_is_told_with_its_threads() -> None:
     assert (told.index, told.uuid, told.mig, told.driver) == (None, "", False, "")
 
 
-def test_more_threads_than_cores_are_told() -> None:
+def test_more_threads_than_cores_are_reported() -> None:
     here = look(choose("cpu"))
     usable = torch.get_num_threads() - 1
     told = machine_of(here, replace(here, processor=replace(here.processor, usable=usable)))
     assert f"torch runs {usable + 1} threads on {usable} cores" in told.notes
 
 
-def test_a_gpu_that_is_passed_over_is_told(
+def test_a_gpu_that_is_ignored_is_reported(
     gpus: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nvidia_smi, "asked", lambda: lambda _: "")
@@ -123,7 +121,7 @@ def _looks(before: GpuState | None, behind: GpuState | None, silent: str = "") -
     return Look(device, quiet, before, silent), Look(device, quiet, behind, silent)
 
 
-def test_a_gpu_is_told(gpus: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_reported(gpus: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     gpus.count = 2
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,4")
     before = GpuState("570.86.15", 345, 2619, 1980, 1, {}, ())
@@ -134,12 +132,12 @@ def test_a_gpu_is_told(gpus: types.SimpleNamespace, monkeypatch: pytest.MonkeyPa
     assert told.notes[0] == "the power limit throttled the clocks before or after the measurement"
 
 
-def test_a_slice_is_told_as_one(gpus: types.SimpleNamespace) -> None:
+def test_a_mig_slice_is_reported_as_a_slice(gpus: types.SimpleNamespace) -> None:
     gpus.properties = _properties("NVIDIA A100-SXM4-40GB MIG 3g.20gb", 8)
     assert machine_of(*_looks(None, None, "nvidia-smi is not installed")).mig
 
 
-def test_what_nvidia_smi_does_not_tell_is_said_once(gpus: types.SimpleNamespace) -> None:
+def test_missing_values_of_nvidia_smi_are_reported_once(gpus: types.SimpleNamespace) -> None:
     gpus.properties = _properties("Tesla P100", 6)
     told = machine_of(*_looks(None, None, "nvidia-smi is not installed"))
     assert told.clocks == ""
@@ -151,7 +149,7 @@ def test_what_nvidia_smi_does_not_tell_is_said_once(gpus: types.SimpleNamespace)
     assert "other processes on the GPU are unknown" in told.notes
 
 
-def test_other_processes_are_told_apart_from_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_processes_are_distinguished_from_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     own = {11: True, 12: False, 13: None, 14: False, 15: False, 16: False, 17: False}
     monkeypatch.setattr(processor, "is_own", own.get)
     processes = [GpuProcess(pid, UUID, 7 if pid != 14 else None, f"/usr/bin/p{pid}") for pid in own]
@@ -163,9 +161,7 @@ def test_other_processes_are_told_apart_from_our_own(monkeypatch: pytest.MonkeyP
     assert "a process on the GPU not visible here" in unknown
 
 
-def test_looking_at_a_gpu_asks_for_it_by_its_uuid(
-    gpus: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nvidia_smi_is_queried_by_uuid(gpus: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     gpus.count = 1
     asked: list[str] = []
 

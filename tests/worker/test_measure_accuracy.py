@@ -91,7 +91,7 @@ def test_they_are_the_same_in_another_process(tmp_path: Path) -> None:
         assert torch.equal(one.tensor.nan_to_num(), two.tensor.nan_to_num())
 
 
-def test_of_a_large_tensor_a_sample_is_kept_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_tensor_is_sampled_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "_ELEMENTS", 64)
     large = torch.arange(1000.0)
     wrong = large.clone()
@@ -103,7 +103,7 @@ def test_of_a_large_tensor_a_sample_is_kept_and_said_so(monkeypatch: pytest.Monk
     assert verdict(wrong, large, large.double()).passed is False
 
 
-def test_all_of_many_tensors_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_tensors_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "_ALL_ELEMENTS", 100)
     found = returned([torch.ones(90), torch.ones(90), torch.ones(4)])
     assert sum(value.tensor.numel() for value in found.values) <= 100
@@ -138,7 +138,7 @@ def test_a_function_that_returns_nothing_is_not_compared() -> None:
         (torch.ones(2), torch.tensor([1.0, math.nan]), "output differs (a number where eager has NaN"),
     ],
 )
-def test_a_failure_is_told_in_words(ours: Any, theirs: Any, words: str) -> None:
+def test_a_failure_is_explained(ours: Any, theirs: Any, words: str) -> None:
     found = verdict(ours, theirs)
     assert found.passed is False
     assert found.why.startswith(words)
@@ -158,18 +158,18 @@ def test_a_failure_is_told_in_words(ours: Any, theirs: Any, words: str) -> None:
     ],
     ids=str,
 )
-def test_what_is_equal_is_right(value: torch.Tensor) -> None:
+def test_equal_results_pass(value: torch.Tensor) -> None:
     found = verdict(value.clone(), value)
     assert (found.passed, found.compared) == (True, 1)
 
 
-def test_a_nan_in_its_place_excuses_no_other_element() -> None:
+def test_a_matching_nan_excuses_no_other_element() -> None:
     ours, theirs = torch.full((50,), 2.0), torch.full((50,), 1.0)
     ours[0] = theirs[0] = math.nan
     assert verdict(ours, theirs, theirs.double()).passed is False
 
 
-def test_a_better_result_than_eagers_is_right() -> None:
+def test_a_more_accurate_result_than_eagers_passes() -> None:
     ours, theirs = torch.tensor([1.0, 2.0]).half(), torch.tensor([1.0, math.inf]).half()
     assert verdict(ours, theirs, torch.tensor([1.0, 2.0], dtype=torch.float64)).passed is True
     assert verdict(ours, theirs, torch.tensor([1.0, 3.0], dtype=torch.float64)).passed is False
@@ -209,7 +209,7 @@ def test_tolerances_are_those_of_torchs_benchmarks(
 # Whole calls
 
 
-def test_what_a_training_step_gives_is_all_compared() -> None:
+def test_all_results_of_a_training_step_are_compared() -> None:
     found = eager(TRAINING, Work.TRAINING_STEP)
     names = [value.name for value in found.values]
     parameters = ["first.weight", "first.bias", "norm.weight", "norm.bias", "last.weight", "last.bias"]
@@ -250,7 +250,7 @@ def test_inputs_that_change_and_outputs_that_alias_them() -> None:
     assert judged(builder(lambda: lambda x: x[1:], torch.ones(3)), "aot_eager").passed is True
 
 
-def test_a_change_of_an_input_that_is_lost_is_seen_though_nothing_is_returned() -> None:
+def test_a_lost_in_place_change_is_found_without_a_return_value() -> None:
     def function(x: torch.Tensor) -> None:
         x.mul_(2)
 
@@ -322,7 +322,7 @@ def test_numbers_that_are_held_are_the_same_in_eager_and_compiled_code() -> None
     assert verdict.compared == 5, "the output and four gradients"
 
 
-def test_what_is_kept_between_calls_is_told_from_random_numbers() -> None:
+def test_state_between_calls_is_distinguished_from_random_numbers() -> None:
     kept = []
 
     def counts(x: torch.Tensor) -> torch.Tensor:
@@ -373,7 +373,7 @@ def test_a_module_that_a_function_names_is_doubled_as_well() -> None:
     assert found.values[0].tensor.dtype == torch.float64
 
 
-def test_where_there_is_no_reference_it_says_why_and_the_angle_decides() -> None:
+def test_without_a_reference_the_cosine_decides_and_the_reason_is_given() -> None:
     weight = torch.ones(3, 3)
     build = builder(lambda: lambda x: x @ weight, torch.ones(2, 3))
     found, why = reference.float64_results(build)

@@ -100,14 +100,14 @@ def bisected(
     return bisection.with_first(judge(compiled(build, backend)), first), first
 
 
-def test_a_wrong_gradient_of_a_right_output_is_found() -> None:
+def test_a_wrong_gradient_of_a_correct_output_is_found() -> None:
     found, first = bisected(TRAINING, wrong("first relu", wrong_gradient))
     assert found.passed is False
     assert {one.what.partition(" ")[0] for one in found.tensors if not one.passed} == {"gradient"}
     assert (first.operator, place(found)) == ("torch.relu", place_of("first relu"))
 
 
-def test_the_line_behind_a_break_is_found_and_which_call_of_it() -> None:
+def test_the_line_after_a_break_is_found_and_which_call_of_it() -> None:
     found, first = bisected(INFERENCE, wrong("relu in a loop", wrong_for_20))
     assert found.passed is False
     assert (found.first_operator, found.first_graph) == ("torch.relu", "1/0")
@@ -117,7 +117,7 @@ def test_the_line_behind_a_break_is_found_and_which_call_of_it() -> None:
     assert first.trials < 15
 
 
-def test_an_operator_that_is_wrong_only_with_others_is_told_with_them() -> None:
+def test_an_operator_that_is_wrong_only_with_others_is_reported_with_them() -> None:
     found, _ = bisected(TRAINING, wrong("last relu", together_with="sum"))
     assert "compiled by itself it is right, the smallest stretch that differs is where the" in found.why
     assert f"from torch.relu at {told('last relu')} to sum at" in found.why
@@ -129,7 +129,7 @@ def short(x: torch.Tensor) -> torch.Tensor:
     return x.cos() * 2
 
 
-def test_the_trials_end_and_it_says_so() -> None:
+def test_the_end_of_the_trials_is_reported() -> None:
     build, backend = builder(lambda: short, X), wrong("relu in the middle")
     full = bisected(build, backend)[1]
     assert full.words.endswith("compiled by itself as well")
@@ -152,7 +152,7 @@ def test_the_trials_end_and_it_says_so() -> None:
     assert bisected(build, backend, seconds=0.0)[1].trials == 0
 
 
-def test_a_stretch_that_does_not_compile_by_itself_is_left_out() -> None:
+def test_a_stretch_that_does_not_compile_alone_is_omitted() -> None:
     inner = wrong("last relu")
 
     def choosy(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -204,7 +204,7 @@ def test_a_wrong_capture_is_not_blamed_on_the_backend() -> None:
     assert "the capture is wrong" in first.words
 
 
-def test_a_target_that_keeps_something_between_calls_is_not_bisected() -> None:
+def test_a_target_with_state_is_not_bisected() -> None:
     kept: list[torch.Tensor] = []
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -215,7 +215,7 @@ def test_a_target_that_keeps_something_between_calls_is_not_bisected() -> None:
     assert "the target keeps state between calls" in first.words
 
 
-def test_a_failure_that_does_not_come_again_is_told() -> None:
+def test_a_failure_that_cannot_be_reproduced_is_reported() -> None:
     first = bisected(INFERENCE, cutting_nothing)[1]
     assert (first.words, first.trials) == (
         "the first line that differs is not known: another call of it was right",

@@ -28,7 +28,7 @@ def allowed() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("allowed")
-def test_tf32_is_told_where_it_may_be_what_differs() -> None:
+def test_tf32_is_reported_if_it_may_explain_the_difference() -> None:
     torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = False, True
     assert of_tf32(CUDA, given("torch.float32")).startswith("TF32 is allowed here")
     assert not of_tf32(CUDA, given("torch.bfloat16"))
@@ -38,7 +38,7 @@ def test_tf32_is_told_where_it_may_be_what_differs() -> None:
 
 
 @pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="before torch 2.9")
-def test_tf32_is_told_by_torchs_newer_names_as_well() -> None:
+def test_tf32_is_reported_by_torchs_newer_names_as_well() -> None:
     """Once they are used, torch raises for the older ones where the two do not say the same."""
     matmul: Any = torch.backends.cuda.matmul
     was = matmul.fp32_precision

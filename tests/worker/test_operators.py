@@ -112,13 +112,13 @@ def test_equal_calls_are_one_path_with_a_count(live: LiveWorker) -> None:
     ],
     ids=lambda one: "-".join(map(str, one)) if isinstance(one, tuple) else "",
 )
-def test_a_set_of_operators_lacks_what_it_cannot_put_together(
+def test_an_operator_set_lacks_operators_that_it_cannot_compose(
     live: LiveWorker, wanted: list[tuple[str, str]], names: tuple[str, ...]
 ) -> None:
     assert lacking(live, MODEL.format(options=""), "Net", *names) == wanted
 
 
-def test_what_inductor_leaves_to_aten_is_a_fallback_and_attention_is_none(live: LiveWorker) -> None:
+def test_operators_without_a_lowering_are_fallbacks_and_attention_is_not(live: LiveWorker) -> None:
     source = (
         "import torch\nfrom torch.nn import functional as F\n"
         "# fuselight: f(f32[2, 4, 8, 8])\n"
@@ -135,7 +135,7 @@ def test_what_inductor_leaves_to_aten_is_a_fallback_and_attention_is_none(live: 
     assert qr.stack[-1].line == 6
 
 
-def test_a_name_that_torch_has_not_is_told(live: LiveWorker) -> None:
+def test_a_name_unknown_to_torch_is_reported(live: LiveWorker) -> None:
     report = report_of(live, MODEL.format(options=""), "Net", "aten.addmn", "core-aten")
     (problem,) = report.problems
     assert problem.stage == "operator_set"
@@ -153,7 +153,7 @@ def test_symbolic_sizes_stay_symbolic(live: LiveWorker) -> None:
     assert all(path.prims for path in report.operators)
 
 
-def test_a_custom_operator_stands_for_itself(live: LiveWorker) -> None:
+def test_a_custom_operator_does_not_decompose(live: LiveWorker) -> None:
     source = (
         "import torch\n"
         "@torch.library.custom_op('mine::odd', mutates_args=())\n"

@@ -125,12 +125,12 @@ def test_a_device_of_the_directive(live: LiveWorker) -> None:
     assert " meta " in report.output.stdout
 
 
-def test_a_device_that_there_is_not(live: LiveWorker) -> None:
+def test_a_device_that_does_not_exist(live: LiveWorker) -> None:
     failure = live.failure(NET.replace("{options}", ', device="nonsense"'), "Net")
     assert (failure.culprit, failure.directive_line) == (Culprit.USER, 2)
 
 
-def test_what_torch_compile_was_asked_for_is_noted_on_its_line(live: LiveWorker) -> None:
+def test_the_options_of_torch_compile_are_on_its_line(live: LiveWorker) -> None:
     source = """\
 import torch
 @torch.compile(mode="max-autotune", fullgraph=True)
@@ -194,7 +194,7 @@ def test_a_hard_coded_cuda_device_runs_on_the_cpu_with_its_lines(live: LiveWorke
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device: nothing is redirected")
-def test_what_has_no_counterpart_on_the_cpu_fails_on_its_line(live: LiveWorker) -> None:
+def test_a_cuda_api_without_a_cpu_counterpart_fails_on_its_line(live: LiveWorker) -> None:
     source = "import torch\n# fuselight: f(f32[2])\ndef f(x):\n    return x\nP = torch.cuda.get_device_properties(0)\n"
     failure = live.failure(source)
     assert (failure.culprit, failure.phase, failure.stack[0].line) == (Culprit.USER, "import", 5)

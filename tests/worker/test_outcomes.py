@@ -113,7 +113,7 @@ REFUSALS = (
 
 
 @pytest.mark.parametrize(("kind", "source", "gb_id"), REFUSALS, ids=[case[0] for case in REFUSALS])
-def test_a_frame_left_to_eager_says_why(tmp_path: Path, kind: str, source: str, gb_id: str | None) -> None:
+def test_an_eager_frame_says_why(tmp_path: Path, kind: str, source: str, gb_id: str | None) -> None:
     got = record(tmp_path, source)
     (refused,) = got.parts.not_compiled
     assert (refused.kind.value, refused.function, refused.gb_id) == (kind, "f", gb_id)
@@ -121,7 +121,7 @@ def test_a_frame_left_to_eager_says_why(tmp_path: Path, kind: str, source: str, 
     assert refused.reason
 
 
-def test_a_suppressed_compiler_error_is_told(tmp_path: Path) -> None:
+def test_a_suppressed_compiler_error_is_reported(tmp_path: Path) -> None:
     from fuselight.dynamo import Recorder  # noqa: PLC0415 - here with a backend of its own
 
     def broken(*_graph: object) -> object:
@@ -150,7 +150,7 @@ FAILURES = (
 @pytest.mark.parametrize(
     ("kind", "decorator", "body", "culprit", "gb_id"), FAILURES, ids=[case[2] for case in FAILURES]
 )
-def test_a_failure_stands_on_its_line(  # noqa: PLR0917 - the columns of a table
+def test_a_failure_is_on_its_line(  # noqa: PLR0917 - the columns of a table
     tmp_path: Path, kind: str, decorator: str, body: str, culprit: str, gb_id: str | None
 ) -> None:
     got = record(
@@ -172,7 +172,7 @@ def test_a_failure_stands_on_its_line(  # noqa: PLR0917 - the columns of a table
     assert "\n" not in got.failure.message
 
 
-def test_capture_only_keeps_what_decides_about_graphs(tmp_path: Path) -> None:
+def test_a_capture_keeps_the_options_that_affect_graphs(tmp_path: Path) -> None:
     got = record(
         tmp_path,
         """

@@ -81,7 +81,7 @@ def wait_for_line(live: LiveWorker, *words: str) -> str:
     )
 
 
-def test_calm_packages_are_imported_ahead_and_the_others_left_to_the_runs(live: LiveWorker) -> None:
+def test_safe_packages_are_preloaded_and_others_are_imported_by_runs(live: LiveWorker) -> None:
     report = live.analyse(SOURCE)
     assert report.failures == ()
     assert report.output.stdout == f"{sorted(PACKAGES)}\n"

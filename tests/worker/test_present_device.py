@@ -41,7 +41,7 @@ def properties(*without: str, **changes: Any) -> SimpleNamespace:
     )
 
 
-def test_the_drivers_figures_stand_over_the_published_ones() -> None:
+def test_the_drivers_figures_override_the_published_ones() -> None:
     device, published = merged(properties(multi_processor_count=100)), find("h200")
     assert (device.key, device.name, device.arch, device.backend) == ("h200", "NVIDIA H200", "9.0", "cuda")
     assert (device.multiprocessors, device.clock_mhz, device.l2_mb) == (100, 1980, 60.0)
@@ -54,7 +54,7 @@ def test_the_drivers_figures_stand_over_the_published_ones() -> None:
     assert decode(Device, encode(device)) == device
 
 
-def test_what_the_driver_says_of_an_h200_is_what_is_published() -> None:
+def test_the_drivers_figures_of_an_h200_equal_the_published_ones() -> None:
     device, published = merged(properties()), find("h200")
     for field in (
         "multiprocessors",
@@ -79,20 +79,20 @@ def test_what_the_driver_says_of_an_h200_is_what_is_published() -> None:
         ("L2_cache_size", "l2_mb"),
     ],
 )
-def test_what_this_torch_does_not_pass_on_is_as_published(missing: str, field: str) -> None:
+def test_figures_missing_in_torch_are_the_published_ones(missing: str, field: str) -> None:
     published = getattr(find("h200"), field)
     assert getattr(merged(properties(missing)), field) == published
     assert getattr(merged(properties(**{missing: 0})), field) == published
 
 
-def test_a_gpu_that_is_in_no_catalogue_has_limits_but_no_rates() -> None:
+def test_a_gpu_outside_the_catalog_has_limits_but_no_rates() -> None:
     device = merged(properties("shared_memory_per_block_optin", "memory_clock_rate", name="NVIDIA H100 NVL"))
     assert (device.key, device.name, device.tflops) == ("NVIDIA H100 NVL", "NVIDIA H100 NVL", {})
     assert (device.shared_kb, device.blocks, device.bandwidth_gbs) == (227, 32, 0.0)
     assert estimate(device, 10**9, 10**9, "bf16") is None
 
 
-def test_a_slice_of_a_gpu_is_not_taken_for_the_whole() -> None:
+def test_a_mig_slice_is_not_the_entire_gpu() -> None:
     device = merged(properties(name="NVIDIA H200 MIG 1g.18gb", multi_processor_count=16))
     assert (device.multiprocessors, device.tflops) == (16, {})
 
@@ -102,7 +102,7 @@ def test_an_architecture_that_is_new() -> None:
     assert (device.arch, device.shared_kb, device.blocks) == ("13.0", 227, 32)
 
 
-def test_amds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_amd_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "hip", "7.0")
     device = merged(
         properties(
@@ -124,7 +124,7 @@ def test_without_a_gpu_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert present_device() is None
 
 
-def test_with_one_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_queried_if_present(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def answer(index: int) -> SimpleNamespace:
@@ -138,7 +138,7 @@ def test_with_one_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == [1, 3]
 
 
-def test_a_process_that_others_are_forked_from_asks_no_driver() -> None:
+def test_the_fork_server_does_not_query_the_driver() -> None:
     leave_driver_alone()
     try:
         with pytest.raises(RuntimeError, match="leaves the driver alone"):

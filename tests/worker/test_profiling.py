@@ -103,7 +103,7 @@ def test_every_kernel_of_forward_and_backward_is_joined_to_its_launch(made: Made
             assert 0 < row.low_us <= row.us <= row.high_us
 
 
-def test_all_of_the_kernels_time_is_joined_and_with_the_gaps_it_is_the_wall_time(made: Made) -> None:
+def test_all_kernel_time_is_joined_and_adds_up_to_the_wall_time_with_gaps(made: Made) -> None:
     profile = made.profile
     assert (profile.source, profile.calls) == (RECORD_FUNCTIONS, CALLS)
     assert profile.device_us > 0
@@ -111,13 +111,15 @@ def test_all_of_the_kernels_time_is_joined_and_with_the_gaps_it_is_the_wall_time
     assert profile.kernel_us + sum(gap.us for gap in profile.gaps) == pytest.approx(profile.wall_us)
 
 
-def test_eager_work_between_the_graphs_stands_at_the_break(made: Made) -> None:
+def test_eager_work_between_the_graphs_is_at_the_break(made: Made) -> None:
     (row,) = [row for row in made.profile.launches if row.operator == "aten::nonzero"]
     assert row.kind is LaunchKind.EAGER
     assert (row.stack[-1].path, row.stack[-1].line) == (profiled_model.__file__, BREAK)
 
 
-def test_lines_of_eager_work_can_be_told_by_a_call_whose_compiled_parts_run_as_they_are(made: Made) -> None:
+def test_lines_of_eager_work_can_be_reported_by_a_call_whose_compiled_parts_run_as_they_are(
+    made: Made,
+) -> None:
     assert [one.name for one in made.told.operators] == ["aten::nonzero"]
     profile = read_profile(made.told, made.compilation.graphs)
     (row,) = [row for row in profile.launches if row.operator == "aten::nonzero"]
@@ -125,7 +127,7 @@ def test_lines_of_eager_work_can_be_told_by_a_call_whose_compiled_parts_run_as_t
     assert profile.joined_us == pytest.approx(profile.device_us)
 
 
-def test_guards_and_the_wrappers_are_told_apart_and_python_at_the_break_has_its_line(made: Made) -> None:
+def test_guards_and_the_wrappers_are_distinguished_and_python_at_the_break_has_its_line(made: Made) -> None:
     kinds = {gap.kind for gap in made.profile.gaps}
     assert {GapKind.GUARDS, GapKind.WRAPPER, GapKind.HOST} <= kinds
     lines = {gap.stack[-1].line for gap in made.profile.gaps if gap.kind is GapKind.HOST and gap.stack}
@@ -150,7 +152,7 @@ def test_operators_of_the_eager_model_have_their_lines_and_backward_those_of_its
     assert made.eager.joined_us == pytest.approx(made.eager.device_us)
 
 
-def test_a_real_recording_survives_being_kept(made: Made) -> None:
+def test_a_real_recording_round_trips(made: Made) -> None:
     kept = json.loads(json.dumps(encode(made.recording)))
     assert decode(Recording, kept) == made.recording
 
@@ -175,7 +177,7 @@ def test_torch_writes_the_records_that_profiles_are_read_by(made: Made) -> None:
     }
 
 
-def test_fewer_calls_are_kept_where_they_would_be_too_many_events() -> None:
+def test_fewer_calls_are_profiled_if_events_are_too_many() -> None:
     x = torch.randn(8)
     seen: list[int] = []
 
@@ -188,7 +190,7 @@ def test_fewer_calls_are_kept_where_they_would_be_too_many_events() -> None:
     assert len(record_calls(call, 5, CPU).windows) == 5
 
 
-def test_no_profiler_is_left_on_behind_a_call_that_raises() -> None:
+def test_no_profiler_is_left_on_after_a_call_that_raises() -> None:
     def call() -> None:
         raise KeyError("the user's own")
 
@@ -200,7 +202,7 @@ def test_no_profiler_is_left_on_behind_a_call_that_raises() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here the profiler sees the GPU")
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
-def test_a_device_that_the_profiler_does_not_see_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_without_profiler_support_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiler, "_wait", lambda _: None)  # there is no device to wait for
     with pytest.raises(NotProfiledError, match="CUPTI"):
         record_calls(lambda: torch.ones(1).relu(), 1, torch.device("cuda"))

@@ -105,14 +105,14 @@ def plain(folder: Path, *program: str) -> subprocess.CompletedProcess[str]:
         "this is no python\n",
     ],
 )
-def test_a_program_cannot_tell(tmp_path: Path, end: str) -> None:
+def test_a_program_cannot_detect_the_recorder(tmp_path: Path, end: str) -> None:
     (tmp_path / "program.py").write_text(TELLS + end)
     ours, _ = run(tmp_path, "program.py", "-a", "--report", "b c")
     theirs = plain(tmp_path, "program.py", "-a", "--report", "b c")
     assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
 
 
-def test_a_script_that_is_not_there_is_told_as_python_tells_it(tmp_path: Path) -> None:
+def test_a_missing_script_is_reported_as_python_does(tmp_path: Path) -> None:
     ours, _ = run(tmp_path, "gone.py")
     theirs = plain(tmp_path, "gone.py")
     assert (ours.returncode, ours.stdout, ours.stderr) == (theirs.returncode, theirs.stdout, theirs.stderr)
@@ -170,7 +170,7 @@ def test_findings_and_inputs_are_recorded(tmp_path: Path) -> None:
         "ctypes.string_at(0)",
     ],
 )
-def test_the_report_is_there_whole_however_the_program_ends(tmp_path: Path, end: str) -> None:
+def test_the_report_is_complete_after_any_end_of_the_program(tmp_path: Path, end: str) -> None:
     (tmp_path / "program.py").write_text("import ctypes, os\n" + MODEL + end + "\n")
     done, report = run(tmp_path, "program.py")
     assert done.returncode != 0
@@ -183,7 +183,7 @@ def test_the_report_is_there_whole_however_the_program_ends(tmp_path: Path, end:
     assert [entry.name for entry in tmp_path.glob("report*")] == ["report.json"]
 
 
-def test_writing_the_report_costs_little_of_each_compile(tmp_path: Path) -> None:
+def test_writing_the_report_adds_little_to_each_compile(tmp_path: Path) -> None:
     source = """\
 import time, torch
 import fuselight.program as program

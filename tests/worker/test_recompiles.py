@@ -152,7 +152,7 @@ def test_the_nearest_entry_comes_first_and_all_failing_guards_are_there(tmp_path
     assert second.caller[-1].line == got.line("torch.ones(4), torch.ones(4)")
 
 
-def test_a_relation_between_dynamic_sizes_is_told_with_both_values_and_its_line(tmp_path: Path) -> None:
+def test_a_relation_between_dynamic_sizes_is_reported_with_both_values_and_its_line(tmp_path: Path) -> None:
     got = record(
         tmp_path,
         """
@@ -173,7 +173,7 @@ def test_a_relation_between_dynamic_sizes_is_told_with_both_values_and_its_line(
     assert failure.born[-1].line == got.line("if x.size(0)")
 
 
-def test_another_backend_is_told_as_such(tmp_path: Path) -> None:
+def test_another_backend_is_reported_as_such(tmp_path: Path) -> None:
     import torch  # noqa: PLC0415
 
     from fuselight.dynamo import Recorder  # noqa: PLC0415 - here without capture_only
@@ -189,7 +189,7 @@ def test_another_backend_is_told_as_such(tmp_path: Path) -> None:
     assert "another backend" in again.entries[0].failures[0].difference
 
 
-def test_the_limit_is_told_once_with_the_last_reason(tmp_path: Path) -> None:
+def test_the_limit_is_reported_once_with_the_last_reason(tmp_path: Path) -> None:
     got = record(
         tmp_path,
         """

@@ -219,7 +219,7 @@ def test_the_total_is_what_autograd_keeps(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # which Dynamo asks tensors between graphs for
-def test_what_goes_from_one_graph_to_the_next_is_counted_once_over_all() -> None:
+def test_tensors_between_graphs_are_counted_once() -> None:
     model, x = Broken(), torch.rand(8, 16)
     graphs = generated(model, (x,))
     forwards = [graph for graph in graphs if graph.phase is Phase.FORWARD]
@@ -278,7 +278,7 @@ def test_a_symbolic_size_is_that_of_the_call_and_stays_symbolic() -> None:
     assert len([graph for graph in again if graph.phase is Phase.FORWARD]) == 1
 
 
-def test_what_a_checkpoint_computes_again_is_told_on_its_lines() -> None:
+def test_recomputation_of_a_checkpoint_is_reported_on_its_lines() -> None:
     _, backward = generated(Checkpointed(), (torch.rand(8, 16),))
     found = {one.operator: one.stack[-1].line for one in backward.recomputed}
     lines = {
@@ -291,7 +291,7 @@ def test_what_a_checkpoint_computes_again_is_told_on_its_lines() -> None:
     assert not {one for one in found if "permute" in one or "view" in one}
 
 
-def test_nothing_is_computed_again_where_all_is_kept() -> None:
+def test_nothing_is_recomputed_if_everything_is_saved() -> None:
     class Product(nn.Module):
         def __init__(self) -> None:
             super().__init__()

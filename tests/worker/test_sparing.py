@@ -52,7 +52,7 @@ def test_dynamo_says_which_files_it_has_listed_and_lists_one_ahead(tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", [b"def g():\n    pass\n  pass\n", b"# coding: no-such\n", b"x = '\xff'\n"])
-def test_a_file_that_is_no_python_any_more_is_left_out(tmp_path: Path, text: bytes) -> None:
+def test_a_file_that_is_no_longer_python_is_omitted(tmp_path: Path, text: bytes) -> None:
     other = tmp_path / "other.py"
     other.write_bytes(text)
     torch_api.name_functions(str(other))

@@ -36,7 +36,7 @@ def texts(report: Report) -> list[str]:
         ("[(torch.ones(2, 4),), (torch.ones(3, 4),)]", ["Net()(f32[2, 4])", "Net()(f32[3, 4])"]),
     ],
 )
-def test_a_provider_answers_in_each_of_its_forms(live: LiveWorker, answer: str, calls: list[str]) -> None:
+def test_a_provider_may_return_each_form(live: LiveWorker, answer: str, calls: list[str]) -> None:
     source = NET + f"def example_inputs():\n    return {answer}\n"
     report = live.analyse(source, "Net", provider="example_inputs", provider_line=8)
     assert texts(report) == calls
@@ -45,7 +45,7 @@ def test_a_provider_answers_in_each_of_its_forms(live: LiveWorker, answer: str, 
     assert len(report.compiles) == len(calls)
 
 
-def test_a_provider_with_a_parameter_is_told_the_target(live: LiveWorker) -> None:
+def test_a_provider_with_a_parameter_gets_the_target(live: LiveWorker) -> None:
     source = NET + "def example_inputs(name):\n    return torch.ones({'Net': 5}[name], 4)\n"
     assert texts(live.analyse(source, "Net", provider="example_inputs")) == ["Net()(f32[5, 4])"]
 
@@ -62,7 +62,7 @@ def test_a_provider_that_raises_is_on_its_line(live: LiveWorker) -> None:
     assert failure.phase == "build"
 
 
-def test_a_provider_without_answers_lets_the_next_rung_answer(live: LiveWorker) -> None:
+def test_an_empty_provider_falls_through_to_the_next_rung(live: LiveWorker) -> None:
     source = NET + "def example_inputs():\n    return []\n"
     report = live.analyse(source, "Net", provider="example_inputs", recorded=("Net()(f32[6, 4])",))
     assert texts(report) == ["Net()(f32[6, 4])"]
@@ -122,7 +122,7 @@ def test_annotations_take_sizes_from_the_settings(live: LiveWorker) -> None:
     assert len(report.compiles) == 1
 
 
-def test_annotations_without_a_size_are_silent_and_say_which(live: LiveWorker) -> None:
+def test_annotations_without_a_size_are_ignored_and_named(live: LiveWorker) -> None:
     failure = live.failure(JAXTYPING, "attend", default_sizes={"heads": 2})
     assert failure.kind == "inputs"
     assert "dimension batch" in failure.message
@@ -150,7 +150,7 @@ def test_recorded_inputs_share_the_object_and_show_its_recompilation(live: LiveW
     assert len(report.recompiles) == 1
 
 
-def test_recorded_inputs_without_a_notation_are_passed_over(live: LiveWorker) -> None:
+def test_recorded_inputs_without_a_notation_are_ignored(live: LiveWorker) -> None:
     source = NET + 'if __name__ == "__main__":\n    torch.compile(Net())(torch.ones(1, 4))\n'
     report = live.analyse(source, "Net", recorded=("Net(<Config>)(f32[1, 4])",))
     assert report.failures == ()
@@ -166,7 +166,7 @@ def test_the_main_block_gets_its_arguments(live: LiveWorker) -> None:
     assert report.output.stdout == "True ['--steps', '3']\n"
 
 
-def test_a_target_that_nothing_knows_inputs_for(live: LiveWorker) -> None:
+def test_a_target_without_known_inputs(live: LiveWorker) -> None:
     failure = live.failure("def f(x, y):\n    return x + y\n")
     assert (failure.kind, failure.stack[-1].line) == ("inputs", 1)
     assert "# fuselight: f(" in failure.next_step
@@ -187,7 +187,7 @@ def test_ways_to_compile(live: LiveWorker, source: str) -> None:
     assert len(report.compiles) == 1
 
 
-def test_a_disabled_target_is_told(live: LiveWorker) -> None:
+def test_a_disabled_target_is_reported(live: LiveWorker) -> None:
     source = "import torch\n@torch.compiler.disable\n# fuselight: f(f32[2])\ndef f(x):\n    return x + 1\n"
     report = live.analyse(source)
     (found,) = report.not_compiled
@@ -227,9 +227,7 @@ DECORATED = DEEP.replace("    def run(", "    @torch.compile\n    def run(")
         (DEEP.replace("...", "self.block = torch.compile(self.block)"), "block"),
     ],
 )  # fmt: skip
-def test_a_class_of_which_the_source_compiles_parts_runs_as_it_is(
-    live: LiveWorker, source: str, part: str
-) -> None:
+def test_a_class_with_compiled_parts_runs_unchanged(live: LiveWorker, source: str, part: str) -> None:
     directive = "# fuselight: Deep()(f32[2, 4])\n"
     report = live.analyse(source.replace("class Deep", directive + "class Deep"), "Deep")
     assert report.failures == ()
@@ -248,16 +246,14 @@ def test_a_class_of_which_the_source_compiles_parts_runs_as_it_is(
         DEEP.replace("...", "self.block.register_buffer('n', torch.ones(1))"),
     ],
 )
-def test_a_class_of_which_the_source_compiles_nothing_is_compiled_whole(
-    live: LiveWorker, source: str
-) -> None:
+def test_a_class_without_compiled_parts_is_compiled_entirely(live: LiveWorker, source: str) -> None:
     directive = "# fuselight: Deep()(f32[2, 4])\n"
     report = live.analyse(source.replace("class Deep", directive + "class Deep"), "Deep")
     assert [one.kind for one in report.notes] == []
     assert len(report.breaks) >= 1
 
 
-def test_a_class_that_the_source_compiles_whole_and_in_parts_is_compiled_whole(live: LiveWorker) -> None:
+def test_a_class_compiled_entirely_and_in_parts_is_compiled_entirely(live: LiveWorker) -> None:
     source = DECORATED.replace("class Deep", "# fuselight: Deep()(f32[2, 4])\nclass Deep")
     request = live.request(source, "Deep")
     report = live.report(replace(request, target=replace(request.target, compiled=True)))
@@ -265,7 +261,7 @@ def test_a_class_that_the_source_compiles_whole_and_in_parts_is_compiled_whole(l
     assert len(report.breaks) == 1
 
 
-def test_the_annotations_of_torch_itself_tell_no_shapes(live: LiveWorker) -> None:
+def test_torchs_own_annotations_have_no_shapes(live: LiveWorker) -> None:
     source = "import torch\nnet = torch.compile(torch.nn.Sequential(torch.nn.ReLU()))\n"
     failure = live.failure(source, "net")
     assert failure.kind == "inputs"

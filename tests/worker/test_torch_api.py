@@ -95,7 +95,7 @@ def _hooked() -> list[object]:
     return out
 
 
-def test_everything_is_put_back_and_a_raising_observer_changes_nothing() -> None:
+def test_everything_is_restored_and_a_raising_observer_changes_nothing() -> None:
     before = _hooked()
     listener = Silent()
     torch._dynamo.reset()
@@ -115,7 +115,7 @@ def test_it_is_put_back_when_the_block_raises() -> None:
     assert all(one is two for one, two in zip(before, _hooked(), strict=True))
 
 
-def test_a_name_that_a_torch_lacks_costs_one_feature(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_missing_in_torch_disables_one_feature(monkeypatch: pytest.MonkeyPatch) -> None:
     shape_env = importlib.import_module("torch.fx.experimental.symbolic_shapes").ShapeEnv
     monkeypatch.delattr(shape_env, "_set_replacement")
     listener = Silent()
@@ -151,7 +151,7 @@ def test_a_skipped_frame_runs_as_python_and_is_traced_where_compiled_code_calls_
     assert seen == [True]
 
 
-def test_a_disabled_target_is_known_for_one() -> None:
+def test_a_disabled_target_is_recognized() -> None:
     def plain(x: object) -> object:
         return x
 
@@ -220,7 +220,7 @@ def test_the_driver_is_asked_again_after_it_was_left_alone(monkeypatch: pytest.M
     assert is_available is torch.cuda.is_available
 
 
-def test_what_inductor_would_compile_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inductors_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each name that the doctor asks for is there: a compiler that starts, and the folder that was asked for."""
     compiler = torch_api.cpp_compiler()
     assert compiler is not None

@@ -32,7 +32,7 @@ def test_it_takes_what_it_is_given() -> None:
         (2.2e-2, 1e-2, False),
     ],
 )
-def test_eager_itself_may_be_off(error: float, eager_error: float, right: bool) -> None:  # noqa: FBT001
+def test_eager_may_be_inaccurate(error: float, eager_error: float, right: bool) -> None:  # noqa: FBT001
     eager, compiled = EAGER - eager_error, EAGER + error
     assert torch_api.same(eager, compiled, EAGER.double(), tolerance=1e-4) is right
 
@@ -43,7 +43,7 @@ def test_half_precision_has_more_room() -> None:
     assert not torch_api.same(half[0], half[2], EAGER.double(), tolerance=1e-4)
 
 
-def test_without_float64_the_angle_decides() -> None:
+def test_without_float64_the_cosine_decides() -> None:
     assert torch_api.same(EAGER, EAGER * 3, None, tolerance=1e-4, cosine=True)
     assert not torch_api.same(EAGER, EAGER.flip(0) - 1.5, None, tolerance=1e-4, cosine=True)
     assert not torch_api.same(EAGER, EAGER * 3, None, tolerance=1e-4)

@@ -84,7 +84,7 @@ def _owned() -> list[object]:
     ]
 
 
-def test_what_is_watched_is_put_back_when_the_block_raises() -> None:
+def test_watched_functions_are_restored_when_the_block_raises() -> None:
     from fuselight import virtual_gpu  # noqa: PLC0415 - as above
 
     def ignore(*_args: object) -> None: ...
@@ -103,7 +103,7 @@ def test_what_is_watched_is_put_back_when_the_block_raises() -> None:
     assert all(one is two for one, two in zip(before, _owned(), strict=True))
 
 
-def test_a_raising_observer_does_not_change_how_a_graph_is_cut() -> None:
+def test_a_raising_observer_does_not_change_the_partition() -> None:
     from torch._functorch._aot_autograd.utils import make_boxed_func  # noqa: PLC0415 - as above
     from torch._inductor import compile_fx  # noqa: PLC0415
 

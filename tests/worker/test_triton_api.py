@@ -115,7 +115,7 @@ def test_other_configurations_are_compiled_on_demand() -> None:
     assert first.listings["ptx"].text != second.listings["ptx"].text
 
 
-def test_vendors_get_configurations_of_their_own() -> None:
+def test_each_vendor_has_its_own_configurations() -> None:
     ours, theirs = assemble(source("reduction"), H100), assemble(source("reduction"), MI300X)
     assert ours.configs != theirs.configs
     assert torch.version.hip is None
@@ -180,7 +180,7 @@ def helper(value):
 """
 
 
-def test_a_kernel_of_the_users_is_taken_too() -> None:
+def test_a_user_kernel_is_included() -> None:
     first, second = (assemble(USERS, H100, config=index, disassemble=True) for index in (0, 1))
     assert first.failure is second.failure is None
     assert first.configs == (

@@ -43,9 +43,7 @@ def state() -> tuple[object, ...]:
 @pytest.mark.parametrize("device", [H100, MI300X], ids=["cuda", "hip"])
 @pytest.mark.parametrize("line", ["", "spare = undefined"])
 @pytest.mark.parametrize("apart_", [True, False])
-def test_nothing_of_it_stays(
-    device: Device, line: str, *, apart_: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_stays(device: Device, line: str, *, apart_: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
     monkeypatch.setattr(forked_query, "FORKS", apart_ and forked_query.FORKS)
     import_module(
@@ -58,7 +56,7 @@ def test_nothing_of_it_stays(
     assert set(threading.enumerate()) <= threads  # one of an earlier test may end meanwhile
 
 
-def test_inside_triton_sees_the_target_and_behind_it_what_was_there(tmp_path: Path) -> None:
+def test_triton_sees_the_target_only_inside_the_block(tmp_path: Path) -> None:
     driver, before = names.driver(), state()
     outer, inner = names.gpu_target("cuda", 80, 32), names.gpu_target("hip", "gfx942", 64)
 
@@ -83,7 +81,7 @@ def test_inside_triton_sees_the_target_and_behind_it_what_was_there(tmp_path: Pa
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_child_that_is_forked_meanwhile_has_neither_the_lock_nor_the_driver(tmp_path: Path) -> None:
+def test_a_child_forked_at_that_time_has_neither_the_lock_nor_the_driver(tmp_path: Path) -> None:
     inside, done = threading.Event(), threading.Event()
     before = names.driver()._active
 
@@ -113,7 +111,7 @@ def test_a_child_that_is_forked_meanwhile_has_neither_the_lock_nor_the_driver(tm
     assert names.driver()._active is before
 
 
-def test_threads_take_turns(tmp_path: Path) -> None:
+def test_threads_are_interleaved(tmp_path: Path) -> None:
     answers: dict[str, Assembled] = {}
 
     def one(name: str, device: Device) -> None:
@@ -142,7 +140,7 @@ def test_the_users_switches_of_triton_do_not_reach_it(monkeypatch: pytest.Monkey
     assert assemble(source("pointwise"), H100) == plain
 
 
-def test_a_hook_of_the_users_still_runs_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_hook_still_runs_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forked_query, "FORKS", False)  # else it is seen in the child alone
     seen = []
     runtime = names.knobs().runtime

@@ -43,7 +43,7 @@ def test_a_dtype_that_the_device_lacks_is_named_on_its_line() -> None:
     assert assemble(with_line(line), H100).failure is None
 
 
-def test_too_much_shared_memory_is_told_with_what_the_compiler_wrote() -> None:
+def test_too_much_shared_memory_is_reported_with_what_the_compiler_wrote() -> None:
     text = source("template").replace("num_stages=1", "num_stages=5").replace("num_warps=2", "num_warps=8")
     for name, size in (("M", 128), ("N", 64), ("K", 128)):
         text = re.sub(rf"BLOCK_{name} : tl.constexpr = \d+", f"BLOCK_{name} : tl.constexpr = {size}", text)
@@ -57,7 +57,7 @@ def test_too_much_shared_memory_is_told_with_what_the_compiler_wrote() -> None:
     assert refused.occupancy is None
 
 
-def test_what_the_assembler_refuses_is_on_its_line_and_the_texts_before_it_stay(
+def test_an_assembler_error_is_on_its_line_and_earlier_listings_stay(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     line = "spare = tl.inline_asm_elementwise('bogus $0, $1;', '=r,r', [tmp4], tl.float32, False, 1)"
@@ -70,7 +70,7 @@ def test_what_the_assembler_refuses_is_on_its_line_and_the_texts_before_it_stay(
 
 
 @forking
-def test_what_mlir_prints_is_in_the_failure() -> None:
+def test_the_failure_contains_mlirs_output() -> None:
     unknown = dataclasses.replace(MI300X, arch="gfx9ff")
     refused = assemble(source("pointwise"), unknown)
     assert refused.failure == "unsupported target: 'gfx9ff'"
@@ -93,7 +93,7 @@ def test_what_mlir_prints_is_in_the_failure() -> None:
         ("import nowhere_at_all\n@triton_heuristics.pointwise({})\ndef f(x): 1", "nowhere_at_all"),
     ],
 )
-def test_a_text_that_is_no_kernel_is_told(text: str, words: str) -> None:
+def test_a_text_without_a_kernel_is_reported(text: str, words: str) -> None:
     assembled = assemble(text, H100)
     assert assembled.failure is not None
     assert words in assembled.failure
@@ -116,7 +116,7 @@ def test_no_text_raises(text: str) -> None:
         ({"arch": "13.7"}, "ptxas: Value 'sm_137a' is not defined"),
     ],
 )
-def test_a_device_that_is_none_of_tritons_is_told(change: dict[str, str], words: str) -> None:
+def test_a_device_without_triton_support_is_reported(change: dict[str, str], words: str) -> None:
     device = dataclasses.replace(H100, **change)  # type: ignore[arg-type]
     failure = assemble(source("pointwise"), device).failure
     assert failure is not None
@@ -156,7 +156,7 @@ def test_an_interrupt_ends_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("index", [-1, 2, 99])
-def test_a_configuration_that_is_not_there_is_told(index: int) -> None:
+def test_a_configuration_that_is_missing_is_reported(index: int) -> None:
     assembled = assemble(source("pointwise"), H100, config=index)
     assert assembled.failure == f"there is no configuration {index}: the kernel has 2, counted from 0"
     assert len(assembled.configs) == 2
@@ -169,7 +169,7 @@ def test_without_triton_the_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     assert failure.startswith("Triton is not installed in this Python")
 
 
-def test_a_triton_that_cannot_be_imported_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_triton_that_cannot_be_imported_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> str:
         raise ImportError("libtriton.so: undefined symbol")
 
@@ -179,9 +179,7 @@ def test_a_triton_that_cannot_be_imported_is_told(monkeypatch: pytest.MonkeyPatc
     assert "cannot be imported (ImportError: libtriton.so: undefined symbol)" in failure
 
 
-def test_a_tool_that_is_missing_costs_its_answer_and_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_tool_costs_only_its_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = assemble(source("pointwise"), H100, cache=str(tmp_path / "whole"), disassemble=True)
     nowhere = SimpleNamespace(path=str(tmp_path / "nowhere"))
     knobs = SimpleNamespace(nvidia=SimpleNamespace(cuobjdump=nowhere, nvdisasm=nowhere))
@@ -200,7 +198,7 @@ def test_a_tool_that_is_missing_costs_its_answer_and_no_more(
     assert list(tmp_path.glob("*.kernel")) == []  # the tool may be there the next time
 
 
-def test_a_binary_that_is_none_costs_its_answer_and_no_more() -> None:
+def test_a_broken_binary_costs_only_its_answer() -> None:
     assert "failed" in tools.sass(b"no cubin")[1][0]
     assert tools.cubin_usage(b"no cubin")[0] == tools.Usage()
     assert tools.amd_usage("no assembly")[0] == tools.Usage()

@@ -54,7 +54,7 @@ def test_the_same_question_is_answered_from_the_folder(
         assert "it was compiled again" in failure
 
 
-def test_sass_is_a_question_apart_whose_answer_has_the_rest_as_well(
+def test_sass_is_a_separate_request_with_all_other_listings(
     monkeypatch: pytest.MonkeyPatch, forgetting: Callable[[], None]
 ) -> None:
     forgetting()
@@ -72,7 +72,7 @@ def test_sass_is_a_question_apart_whose_answer_has_the_rest_as_well(
 
 
 @pytest.mark.parametrize("damage", ["", "not zlib", "half", "shape"])
-def test_a_damaged_entry_is_compiled_again_and_told(
+def test_a_damaged_entry_is_compiled_again_and_reported(
     tmp_path: Path, forgetting: Callable[[], None], damage: str
 ) -> None:
     first = assemble(source("pointwise"), H100, cache=str(tmp_path))
@@ -91,7 +91,7 @@ def test_a_damaged_entry_is_compiled_again_and_told(
     assert assemble(source("pointwise"), H100, cache=str(tmp_path)).problems == ()
 
 
-def test_a_folder_that_cannot_be_had_costs_a_sentence(
+def test_an_unavailable_folder_is_a_sentence_in_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("in the way")
@@ -127,7 +127,7 @@ def test_the_memory_is_bounded() -> None:
     assert store.find("9", None) == (Assembled(failure="9"), None)
 
 
-def test_what_a_full_disk_did_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_a_full_disk_are_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -29,7 +29,7 @@ while True: pass"""
 """Ignored, not blocked: a thread of CUDA's, which torch starts where there is a GPU, takes what this one blocks."""
 
 
-def test_an_endless_loop_is_stopped_on_its_line_with_what_was_learnt(live: LiveWorker) -> None:
+def test_an_endless_loop_is_stopped_on_its_line_with_what_was_learned(live: LiveWorker) -> None:
     report = live.analyse(spinning("while True: pass"), seconds=3)
     (failure,) = report.failures
     assert (failure.culprit, failure.kind) == (Culprit.USER, "timeout")
@@ -38,7 +38,7 @@ def test_an_endless_loop_is_stopped_on_its_line_with_what_was_learnt(live: LiveW
     assert report.breaks[0].stack[-1].line == 4
 
 
-def test_to_be_stopped_breaks_no_graph(live: LiveWorker) -> None:
+def test_a_cancel_breaks_no_graph(live: LiveWorker) -> None:
     source = (
         "import time, torch\n# fuselight: f(f32[4])\ndef f(x):\n    while True:\n        time.sleep(0.01)\n"
     )
@@ -57,14 +57,14 @@ def test_an_endless_call_in_c_is_killed_on_its_line(live: LiveWorker) -> None:
     assert failure.stack[-1].line == 7
 
 
-def test_a_loop_that_swallows_everything_is_killed(live: LiveWorker) -> None:
+def test_a_loop_that_catches_all_exceptions_is_killed(live: LiveWorker) -> None:
     loop = "while True:\n  try:\n    while True: pass\n  except BaseException: pass"
     failure = live.failure(spinning(loop), seconds=3)
     assert failure.kind == "timeout"
     assert failure.stack[-1].line in range(8, 12)
 
 
-def test_one_that_can_no_longer_be_asked_is_not_said_to_be_where_it_was_last_heard_of(
+def test_a_silent_process_has_no_stale_location(
     live: LiveWorker,
 ) -> None:
     failure = live.failure(spinning(DEAF), seconds=3)
@@ -83,7 +83,7 @@ async def not_permitted(pid: int) -> sampling.Sample:
     return sampling.Sample(why_not=f"Permission denied for {pid}")
 
 
-def test_where_py_spy_may_not_look_the_run_itself_says_where_it_is(
+def test_without_py_spy_the_run_reports_its_location(
     live: LiveWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pending, "sample", not_permitted)
@@ -99,7 +99,9 @@ def test_where_py_spy_may_not_look_the_run_itself_says_where_it_is(
     assert any(one.line == 9 for one in live.progress), live.progress
 
 
-def test_where_neither_can_the_phase_stands_alone(live: LiveWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_location_only_the_phase_is_shown(
+    live: LiveWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pending, "sample", not_permitted)
     report = live.analyse(spinning(DEAF), seconds=4)
     (failure,) = report.failures

@@ -28,7 +28,7 @@ def test_exit_at_import(live: LiveWorker) -> None:
     assert (failure.kind, failure.phase, failure.stack[-1].line) == ("exit", "import", 2)
 
 
-def test_what_was_learnt_before_an_exit_counts(live: LiveWorker) -> None:
+def test_facts_from_before_an_exit_count(live: LiveWorker) -> None:
     report = live.analyse(body("os._exit(0)"))
     assert report.breaks[0].stack[-1].line == 4
 
@@ -48,7 +48,7 @@ def test_a_kill_from_outside(live: LiveWorker) -> None:
     assert "SIGKILL" in failure.message
 
 
-def test_what_traces_through_an_exit_never_shows_our_own_frames(live: LiveWorker) -> None:
+def test_traces_through_an_exit_never_show_fuselights_frames(live: LiveWorker) -> None:
     report = live.analyse(
         "import os, torch\n# fuselight: f(f32[4])\ndef f(x):\n    if x.dim() == 1:\n        os._exit(3)\n    return x.sin()\n"
     )
@@ -76,7 +76,7 @@ def test_a_syntax_error_at_import(live: LiveWorker) -> None:
     assert failure.message.startswith("SyntaxError: ")
 
 
-def test_a_syntax_error_in_an_imported_file_is_there_with_its_column(live: LiveWorker) -> None:
+def test_a_syntax_error_in_an_imported_file_has_its_column(live: LiveWorker) -> None:
     (live.folder / "broken.py").write_text("ok = 1\nif 'é' = 2:\n    pass\n", encoding="utf-8")
     failure = live.failure("import broken\n")
     (live.folder / "broken.py").unlink()
@@ -113,7 +113,7 @@ class Net(torch.nn.Module):
     assert len(report.compiles) == 1
 
 
-def test_an_answer_whose_folder_the_code_deletes_is_lost_and_no_exit_of_the_codes(live: LiveWorker) -> None:
+def test_an_answer_in_a_deleted_folder_is_lost_and_not_an_exit(live: LiveWorker) -> None:
     hunt = "import glob, shutil, tempfile\nfor one in glob.glob(tempfile.gettempdir() + f'/fuselight-worker-*-{os.getppid()}-*/*'):\n    shutil.rmtree(one)"
     failure = live.failure(body(hunt))
     assert (failure.culprit, failure.kind) == (Culprit.FUSELIGHT, "damaged_answer")
@@ -127,13 +127,13 @@ def test_an_answer_whose_folder_the_code_deletes_is_lost_and_no_exit_of_the_code
         "json.dumps = json.loads = lambda *_, **__: 1",
     ],
 )
-def test_what_the_code_puts_in_the_place_of_pythons_own_is_not_ours(live: LiveWorker, patch: str) -> None:
+def test_builtins_replaced_by_user_code_are_not_used(live: LiveWorker, patch: str) -> None:
     source = "import json, os\n" + patch + "\n" + GOOD
     report = live.analyse(source)
     assert report.failures == ()
     assert len(report.compiles) == 1
 
 
-def test_without_open_no_file_can_be_compiled_and_that_is_told(live: LiveWorker) -> None:
+def test_without_open_no_file_can_be_compiled_and_that_is_reported(live: LiveWorker) -> None:
     failure = live.failure("import builtins\nbuiltins.open = None\nraise ValueError('mine')\n")
     assert (failure.culprit, failure.exception) == (Culprit.USER, "ValueError")

@@ -74,7 +74,7 @@ def test_changing_directory_changes_nothing(live: LiveWorker) -> None:
     assert live.analyse(body("os.chdir('/')")).failures == ()
 
 
-def test_closing_every_descriptor_is_told_and_loses_nothing(live: LiveWorker) -> None:
+def test_closing_every_descriptor_is_reported_and_loses_nothing(live: LiveWorker) -> None:
     report = live.analyse(body("os.closerange(0, 4096)"))
     (failure,) = report.failures
     assert (failure.culprit, failure.kind, failure.stack[-1].line) == (Culprit.USER, "descriptors", 2)

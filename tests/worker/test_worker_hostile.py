@@ -53,7 +53,7 @@ def test_replaced_functions_are_named_once_as_the_users(live: LiveWorker, patch:
         "traceback.extract_tb = traceback.TracebackException = None",
     ],
 )
-def test_what_answers_is_bound_before_the_users_code(live: LiveWorker, patch: str) -> None:
+def test_answer_functions_are_bound_before_user_code(live: LiveWorker, patch: str) -> None:
     """torch itself may need what was replaced; the answer does not."""
     report = live.analyse(f"import json, os, time, traceback\n{patch}\n" + body("raise ValueError('mine')"))
     (failure,) = report.failures
@@ -123,7 +123,7 @@ def test_the_hosts_folder_is_made_again(live: LiveWorker) -> None:
         "import builtins\nif os.fork() == 0:\n    builtins.isinstance = builtins.len = os.getpid = sys._getframe = None\n    os._exit(0)",
     ],
 )
-def test_a_fork_of_the_users_never_reaches_the_host(live: LiveWorker, text: str) -> None:
+def test_a_fork_in_user_code_never_reaches_the_host(live: LiveWorker, text: str) -> None:
     report = live.analyse(body(text))
     assert report.failures == ()
     assert report.breaks[0].stack[-1].line == 4

@@ -129,7 +129,7 @@ def test_when_the_parent_is_killed_worker_and_run_end(folder: Path) -> None:
         wait_gone(int(note.read_text()))
 
 
-def test_a_request_from_the_future_is_answered_by_what_is_known_of_it(folder: Path) -> None:
+def test_unknown_fields_of_a_request_are_ignored(folder: Path) -> None:
     path = folder / "model.py"
     path.write_text(GOOD)
     request = to_json(make_request(path, GOOD, "f"))
@@ -156,7 +156,7 @@ def test_a_request_from_the_future_is_answered_by_what_is_known_of_it(folder: Pa
     assert any("unknown type 'Unheard'" in message.get("text", "") for message in messages)
 
 
-def test_a_half_written_request_ends_the_host_with_a_word(folder: Path) -> None:
+def test_a_truncated_request_ends_the_host_with_a_message(folder: Path) -> None:
     with subprocess.Popen(
         [sys.executable, str(launch_path())], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as host:
@@ -185,7 +185,7 @@ def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
     live.close()
 
 
-def test_a_host_that_was_killed_between_runs_is_replaced_without_a_word(live: LiveWorker) -> None:
+def test_a_host_killed_between_runs_is_replaced_silently(live: LiveWorker) -> None:
     first = live.do(live.worker.start()).pid
     os.kill(first, signal.SIGKILL)
     assert live.analyse(GOOD).failures == ()

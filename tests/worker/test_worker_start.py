@@ -207,7 +207,7 @@ os.read(0, 1 << 20)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a named pipe")
-def test_a_run_that_is_cancelled_twice_ends_with_its_answer_and_its_host_lives(
+def test_a_run_that_is_canceled_twice_ends_with_its_answer_and_its_host_lives(
     folder: Path, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"

@@ -26,7 +26,7 @@ COMPILED_MODULE = """
     """
 
 
-def test_a_module_of_torchs_own_is_named_and_not_the_wrapper_around_it(tmp_path: Path) -> None:
+def test_a_module_of_torch_is_named_instead_of_its_wrapper(tmp_path: Path) -> None:
     got = record(tmp_path, COMPILED_MODULE)
     (frame,) = got.parts.frames
     assert frame.function == "Sequential"
@@ -48,7 +48,7 @@ def test_a_module_of_torchs_own_is_named_and_not_the_wrapper_around_it(tmp_path:
     assert not got.parts.problems
 
 
-def test_two_modules_behind_one_wrapper_are_two_frames(tmp_path: Path) -> None:
+def test_two_modules_after_one_wrapper_are_two_frames(tmp_path: Path) -> None:
     got = record(
         tmp_path,
         """
@@ -62,7 +62,7 @@ def test_two_modules_behind_one_wrapper_are_two_frames(tmp_path: Path) -> None:
     assert [frame.function for frame in got.parts.frames] == ["Linear", "Sequential"]
 
 
-def test_a_limit_and_a_break_are_told_of_the_module(tmp_path: Path) -> None:
+def test_a_limit_and_a_break_are_reported_for_the_module(tmp_path: Path) -> None:
     got = record(
         tmp_path,
         """
@@ -131,16 +131,14 @@ def _callee(roots: tuple[str, ...]) -> wrappers.Callee:
         ("function.__defaults__", "function.__defaults__"),
     ],
 )
-def test_what_a_decorator_passes_on_has_the_names_of_the_function_that_takes_it(
-    text: str, words: str
-) -> None:
+def test_arguments_of_a_decorator_have_the_names_of_the_wrapped_function(text: str, words: str) -> None:
     callee = _callee(roots=())
     assert callee.function == "forward"
     assert callee.location.path == __file__
     assert callee.in_its_words(text) == words
 
 
-def test_a_wrapper_that_the_user_wrote_keeps_its_name_and_its_words() -> None:
+def test_a_user_wrapper_keeps_its_name_and_docstring() -> None:
     callee = _callee(roots=(str(Path(__file__).parent),))
     assert callee.function == "_library_wrapper.wrapper"
     assert callee.in_its_words("args[0] was 1, now 2") == "args[0] was 1, now 2"

@@ -22,7 +22,7 @@ def one(line: int = 2, **changes: object) -> Finding:
     return dataclasses.replace(found, **changes)  # type: ignore[arg-type] # a test's own keywords
 
 
-def test_what_was_accepted_is_not_new(tmp_path: Path) -> None:
+def test_baseline_findings_are_not_new(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     write(path, [one()], SOURCES)
     assert new_findings(path, [one()], SOURCES) == []

@@ -52,7 +52,7 @@ def benched(*reports: Report, before: Report | None = None) -> Any:
     return [TargetBenchmark(one, run(one), run(before) if before is not None else None) for one in reports]
 
 
-def test_of_another_backend_it_is_told_once_that_no_kernel_has_a_line() -> None:
+def test_missing_lines_of_another_backend_are_reported_once() -> None:
     shown = replace(profile([ran(None, 90.0), ran(None, 10.0)]), joined_us=0.0)
     text = said(benchmark(row("eager", 100.0), row("backend:aot_eager", 99.0, profile=shown, compiles=1)))
     assert "no source line" not in text
@@ -92,7 +92,7 @@ def test_the_verdict_comes_first_then_rows_lines_and_where_the_time_goes() -> No
     assert "wall time of one call, default: 200 µs, with the profiler on (CUPTI)" in text
 
 
-def test_of_several_configurations_it_is_told_which_one_the_verdict_is_about() -> None:
+def test_the_verdict_names_its_configuration() -> None:
     slow = row("max-autotune", 290.0)
     assert "\n  Details for default:\n  - " in said(benchmark(row("eager", 300.0), DEFAULT, slow))
     assert "Details for" not in said(benchmark(row("eager", 300.0), DEFAULT))
@@ -100,7 +100,7 @@ def test_of_several_configurations_it_is_told_which_one_the_verdict_is_about() -
     assert "\n  - max-autotune could not be measured: out of memory\n  Details for default:\n  - " in failed
 
 
-def test_medians_that_are_far_from_the_mean_are_told_of() -> None:
+def test_medians_far_from_the_mean_have_a_note() -> None:
     uneven = replace(SHOWN, kernel_us=600.0, wall_us=700.0)
     text = said(benchmark(row("eager", 300.0), replace(DEFAULT, profile=uneven)))
     assert (
@@ -110,7 +110,7 @@ def test_medians_that_are_far_from_the_mean_are_told_of() -> None:
     assert "are medians" not in said(benchmark(row("eager", 300.0), DEFAULT))
 
 
-def test_what_ended_all_of_it_is_told_once_on_its_line() -> None:
+def test_the_error_that_ended_the_run_is_reported_once_on_its_line() -> None:
     failure = Failure(Culprit.USER, "exception", "shapes differ", "fix the line", stack=(at(14),))
     rows = (row("eager", None, failure=failure), row("written", None, failure=failure))
     text = said(benchmark(*rows, failures=(failure,)))
@@ -122,13 +122,13 @@ def test_what_ended_all_of_it_is_told_once_on_its_line() -> None:
     assert "as in source: failed: out of memory. Give it smaller inputs." in both
 
 
-def test_a_configuration_that_was_not_begun_is_none_that_failed() -> None:
+def test_a_configuration_that_did_not_start_has_not_failed() -> None:
     text = said(benchmark(row("eager", 300.0), of={"order": ("eager", "written"), "finished": False}))
     assert re.search(r"^as in source +not measured +- ", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ["half.py", "README.md"])
-def test_a_file_that_is_no_python_is_told(tmp_path: Path, name: str) -> None:
+def test_a_file_that_is_not_python_is_reported(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text("one = 1\ndef f(:\n")
     (problem,) = unparsed(read_sources([path], CheckOutcome()).values())
@@ -140,7 +140,7 @@ def test_a_file_that_is_no_python_is_told(tmp_path: Path, name: str) -> None:
     ("name", "offered"),
     [("mixer", "; did you mean Mixer?"), ("Mixr", "; did you mean Mixer?"), ("nothing", "")],
 )
-def test_a_name_that_is_nearly_there_is_offered(name: str, offered: str) -> None:
+def test_the_nearest_name_is_suggested(name: str, offered: str) -> None:
     outcome = CheckOutcome()
     readings = readings_of({FILE: "from torch import nn\nclass Mixer(nn.Module): ...\n"})
     assert planned_jobs(readings, outcome, CommandOptions((), targets=(name,))) == []
@@ -148,7 +148,7 @@ def test_a_name_that_is_nearly_there_is_offered(name: str, offered: str) -> None
     assert (problem.what, problem.why.endswith(f".py{offered}")) == (name, True)
 
 
-def test_what_failed_and_what_is_wrong_is_told_in_its_row() -> None:
+def test_failures_and_wrong_results_are_in_their_rows() -> None:
     text = said(
         benchmark(
             row("eager", 300.0),
@@ -167,7 +167,7 @@ def test_what_failed_and_what_is_wrong_is_told_in_its_row() -> None:
     assert f"error[FL801] {FILE}:14: results of `default` differ from eager" in text
 
 
-def test_without_targets_or_inputs_the_next_step_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_targets_or_inputs_the_next_step_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     report_problems(CheckOutcome(), "measure", is_empty=True)
     assert "no target. Name a class or function with --target" in capsys.readouterr().err
     report_problems(CheckOutcome(problems=[Problem("targets", "Nott", "no class")]), "measure", is_empty=True)
@@ -176,7 +176,7 @@ def test_without_targets_or_inputs_the_next_step_is_told(capsys: pytest.CaptureF
     assert "failed: no inputs are known. Write a directive." in said(failed)
 
 
-def test_a_comparison_tells_what_changed_or_that_nothing_did() -> None:
+def test_a_comparison_lists_changes_or_says_that_there_are_none() -> None:
     now = benchmark(row("eager", 300.0), row("default", 112.0))
     text = said(now, before=benchmark(row("eager", 300.0), row("default", 100.0)))
     assert (
@@ -214,7 +214,7 @@ def test_data_has_every_target() -> None:
         (None, 2),
     ],
 )
-def test_the_exit_code_says_whether_all_was_measured_and_is_right(one: Report | None, code: int) -> None:
+def test_the_exit_code_reports_missing_and_wrong_results(one: Report | None, code: int) -> None:
     assert bench.exit_code(CheckOutcome(reports=[one] if one is not None else [])) == code
 
 
@@ -242,7 +242,7 @@ def test_a_problem_of_the_command_is_a_failure() -> None:
         (["--against", "{}.json"], "no benchmark is in it: make one with `fuselight bench --format json`"),
     ],
 )
-def test_what_cannot_be_is_told_before_anything_runs(
+def test_impossible_options_are_reported_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -284,7 +284,7 @@ async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest
 
 
 @pytest.mark.asyncio
-async def test_a_benchmark_is_kept_and_the_next_one_compared_with_it(
+async def test_a_benchmark_is_saved_and_the_next_is_compared_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pyproject.toml").touch()
@@ -327,7 +327,7 @@ async def test_an_export_of_another_checkout_can_be_compared_with(
 
 
 @pytest.mark.asyncio
-async def test_where_there_is_no_run_yet_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pyproject.toml").touch()
     _, _, found = await kept(tmp_path, "last", 100.0, monkeypatch)
     assert found.report.failures[0].message.endswith("`Net` has no run `last`. It has no runs yet")
@@ -339,7 +339,7 @@ def damage(folder: Path, identity: str) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_last_run_that_is_damaged_gives_way_to_the_one_before(
+async def test_a_damaged_last_run_is_replaced_by_the_previous_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pyproject.toml").touch()

@@ -67,14 +67,14 @@ def test_configurations_may_have_commas_and_come_in_several_options(told: Told) 
 
 
 @pytest.mark.parametrize("output", ["csv", "html"])
-def test_a_target_that_failed_is_told_beside_what_is_written_to_a_file(told: Told, output: str) -> None:
+def test_a_failed_target_is_reported_on_stderr_with_file_output(told: Told, output: str) -> None:
     told.reports = [FAILED]
     result = told.run("--format", output)
     assert result.exit_code == 2
     assert "Net: no inputs are known. Write a directive." in result.stderr
 
 
-def test_json_has_what_failed_and_is_whole(told: Told) -> None:
+def test_json_is_complete_and_includes_failures(told: Told) -> None:
     told.reports = [FAILED, benchmark(row("eager", 300.0))]
     told.problems = [Problem("targets", "g", "no class or function")]
     result = told.run("--format", "json")
@@ -86,7 +86,7 @@ def test_json_has_what_failed_and_is_whole(told: Told) -> None:
 
 
 @pytest.mark.parametrize("output", ["json", "csv", "html"])
-def test_no_target_is_told_in_every_format(told: Told, output: str) -> None:
+def test_no_target_is_reported_in_every_format(told: Told, output: str) -> None:
     result = told.run("--format", output)
     assert result.exit_code == 2
     assert "no target. Name a class or function with --target" in result.stderr
@@ -102,7 +102,7 @@ def test_parts_of_a_call_that_are_left_out_are_the_small_ones(told: Told) -> Non
     assert [f"(aten::op{line})" in text for line in (5, 6, 15)] == [False, True, True]
 
 
-def test_ctrl_c_says_what_becomes_of_what_was_measured(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_says_where_completed_benchmarks_are(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     async def interrupted(_options: Any, _say: Any) -> Any:
         raise KeyboardInterrupt
 
@@ -112,7 +112,7 @@ def test_ctrl_c_says_what_becomes_of_what_was_measured(told: Told, monkeypatch: 
     assert "stopped: finished benchmarks are in the history" in result.stderr
 
 
-def test_a_page_that_is_not_built_is_told_before_anything_is_measured(
+def test_a_missing_page_bundle_is_reported_before_measuring(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def not_built() -> None:
@@ -125,7 +125,7 @@ def test_a_page_that_is_not_built_is_told_before_anything_is_measured(
 
 
 @pytest.mark.asyncio
-async def test_a_target_without_a_run_to_compare_with_costs_no_other(
+async def test_a_target_without_a_run_to_compare_with_does_not_affect_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "pyproject.toml").touch()
@@ -165,7 +165,7 @@ async def test_a_target_without_a_run_to_compare_with_costs_no_other(
 
 
 @pytest.mark.asyncio
-async def test_what_was_measured_is_told_though_the_worker_is_lost(
+async def test_measurements_survive_the_loss_of_the_worker(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     part = benchmark(row("eager", 300.0), row("default", 100.0), of={"finished": False})

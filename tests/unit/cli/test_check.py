@@ -48,12 +48,12 @@ def test_a_file_without_targets_needs_no_interpreter(tmp_path: Path) -> None:
     assert (outcome.findings, outcome.problems, outcome.interpreter) == ([], [], "")
 
 
-def test_a_target_needs_one(tmp_path: Path) -> None:
+def test_a_directive_needs_a_target(tmp_path: Path) -> None:
     with pytest.raises(NoInterpreterError, match="/no/such/python"):
         checked(tmp_path, TARGET, "/no/such/python")
 
 
-def test_a_worker_that_turns_out_not_to_be_needed_is_ended(tmp_path: Path) -> None:
+def test_an_unneeded_worker_is_ended(tmp_path: Path) -> None:
     python = interpreter(tmp_path, "exec sleep 600")
     outcome = checked(tmp_path, "import re\nPATTERN = re.compile('x')\n", python)
     assert outcome.reports == []
@@ -61,7 +61,7 @@ def test_a_worker_that_turns_out_not_to_be_needed_is_ended(tmp_path: Path) -> No
     assert [child for child in children if child.status() != psutil.STATUS_ZOMBIE] == []
 
 
-def test_a_worker_that_cannot_start_is_told_of_with_why_it_was_chosen(tmp_path: Path) -> None:
+def test_a_worker_that_cannot_start_is_reported_with_the_reason_of_its_choice(tmp_path: Path) -> None:
     outcome = checked(tmp_path, WITH_INPUTS, interpreter(tmp_path, "echo broken beyond repair >&2; exit 1"))
     assert [one.code for one in outcome.findings] == ["FL504"]
     assert "comes from --python" in outcome.findings[0].title

@@ -76,7 +76,7 @@ def test_a_baseline_fails_on_new_findings_only(project: Path, monkeypatch: pytes
     assert [one["code"] for one in json.loads(new.stdout)["findings"]] == ["GB0059"]
 
 
-def test_what_cannot_be_analyzed_is_exit_code_2_with_the_reason_on_stderr(
+def test_a_failed_analysis_is_exit_code_2_with_the_reason_on_stderr(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "half.py").write_text("def f(:\n")
@@ -161,7 +161,7 @@ def test_ops_lists_what_a_file_of_operators_lacks_and_the_exit_code_says_so(
     assert "`coreaten` is neither a set (core-aten, prims, inductor)" in wrong.stderr
 
 
-def test_a_benchmark_measures_what_it_was_asked_and_keeps_it(
+def test_a_benchmark_measures_the_request_and_saves_the_result(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = ("--compare", "backend:aot_eager", "--rounds", "2", "--seconds", "0.1", "--no-profile", "--train")
@@ -181,7 +181,7 @@ def test_a_benchmark_measures_what_it_was_asked_and_keeps_it(
     assert kept.name.removesuffix(".json.gz") == target["run"]["past"]["id"]
 
 
-def test_a_benchmark_that_fails_or_has_no_target_says_the_next_step(
+def test_a_benchmark_that_fails_or_has_no_target_reports_the_next_step(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve(monkeypatch, report(failures=(Failure(Culprit.USER, "exception", "ValueError: no", "Fix it."),)))
@@ -229,9 +229,7 @@ def test_each_command_has_help(command: str) -> None:
     ],
 )
 @pytest.mark.usefixtures("project")
-def test_a_wrong_argument_is_named_with_what_was_probably_meant(
-    arguments: tuple[str, ...], expected: str
-) -> None:
+def test_a_wrong_argument_is_named_with_a_suggestion(arguments: tuple[str, ...], expected: str) -> None:
     done = run_cli(*arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert expected in done.stderr
@@ -300,7 +298,7 @@ def run_in(project: Path, script: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
-def test_a_program_that_sigkill_ends_is_no_bug_of_ours(project: Path) -> None:
+def test_a_program_ended_by_sigkill_is_not_an_internal_error(project: Path) -> None:
     done = run_in(project, "kill -KILL $$")
     assert done.returncode == -signal.SIGKILL
     assert "Traceback" not in done.stderr
@@ -308,7 +306,7 @@ def test_a_program_that_sigkill_ends_is_no_bug_of_ours(project: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
-def test_a_program_that_a_signal_ends_leaves_its_findings_and_the_command_ends_of_it_too(
+def test_a_program_ended_by_a_signal_keeps_its_findings_and_ends_the_command(
     project: Path,
 ) -> None:
     path = project / "model.py"

@@ -165,7 +165,7 @@ def test_github_commands_are_one_line_each_with_marks_escaped() -> None:
         ("FL504", Severity.ERROR, 2),
     ],
 )
-def test_the_exit_code_tells_findings_from_what_could_not_be_analysed(
+def test_the_exit_code_distinguishes_findings_from_failed_analysis(
     code: str, severity: Severity, exit_code: int
 ) -> None:
     made = outcome()
@@ -187,19 +187,19 @@ def test_running_text_fits_the_terminal_and_links_stay_whole() -> None:
     assert any(line.endswith("/gb0170.html") and "help: https" in line for line in plain)
 
 
-def test_the_calls_that_a_program_makes_itself_are_not_told_as_none() -> None:
+def test_the_calls_that_a_program_makes_itself_are_not_reported_as_none() -> None:
     main = Inputs(rung=Rung.MAIN, path=FILE, line=40)
     (made,) = outcome().reports
     shown = text_of(outcome(reports=[dataclasses.replace(made, inputs=main, phases={"call": 0.01})]))
     assert "Net (/project/model.py): 0 graphs, 1 break, 0 recompilations\n" in shown
 
 
-def test_a_run_that_only_failed_is_not_summed_up_in_noughts() -> None:
+def test_a_failed_run_has_no_summary_of_zeros() -> None:
     failed = report(failures=(Failure(Culprit.USER, "exception", "no"),))
     assert "Net (/project/model.py): failed\n" in text_of(outcome(reports=[failed]))
 
 
-def test_what_could_not_be_read_is_an_error_and_not_no_findings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_file_is_an_error_and_not_an_empty_result(capsys: pytest.CaptureFixture[str]) -> None:
     nothing = outcome(findings=[], reports=[], problems=[Problem("source", "x.py", "it is gone")])
     assert text_of(nothing) == ""
     report_problems(nothing, "analyze")

@@ -53,7 +53,7 @@ GRAPHS = (
 )
 
 
-def test_what_is_kept_is_told_by_line_and_what_is_computed_again_by_operator() -> None:
+def test_saved_tensors_are_listed_by_line_and_recomputation_by_operator() -> None:
     out = io.StringIO()
     made = CheckOutcome(reports=[report(roots=(ROOT,), generated=GRAPHS)])
     print_kernels(made, Terminal(out))
@@ -76,7 +76,7 @@ def test_json_has_both_with_their_stacks() -> None:
     assert backward["recomputed"][0]["stack"][0]["line"] == 14
 
 
-def test_what_has_no_kernel_is_a_finding_here_too() -> None:
+def test_an_operator_without_a_kernel_is_a_finding_here_too() -> None:
     operators = (FusedOperator("aten.linalg_qr.default", stack=at(7)),)
     kernel = Kernel("torch.ops.aten.linalg_qr.default", KernelKind.FALLBACK, 0, operators=operators)
     graph = GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,))
@@ -106,7 +106,7 @@ def test_graphs_are_printed_as_text_the_joint_one_before_the_two_that_it_was_cut
     assert "aten" not in json.loads(as_json(made))["targets"][0]["graphs"][0]
 
 
-def test_what_a_gpu_would_choose_from_is_told_in_short_and_whole_in_json() -> None:
+def test_candidates_of_a_gpu_are_summarized_in_text_and_complete_in_json() -> None:
     tried = ("mm of a library", *(f"triton_mm BLOCK_K={size}" for size in range(20)))
     kernel = Kernel("extern_kernels.mm", KernelKind.EXTERN, 0, candidates=tried)
     graph = GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,))
@@ -120,7 +120,7 @@ def test_what_a_gpu_would_choose_from_is_told_in_short_and_whole_in_json() -> No
     assert told["copies"] is False
 
 
-def test_a_comment_silences_a_finding_of_kernels_and_none_is_called_idle() -> None:
+def test_a_comment_silences_a_kernel_finding_and_no_ignore_is_unused() -> None:
     operators = (FusedOperator("aten.linalg_qr.default", stack=at(2)),)
     kernel = Kernel("torch.ops.aten.linalg_qr.default", KernelKind.FALLBACK, 0, operators=operators)
     given = report(roots=(ROOT,), generated=(GeneratedGraph("0/0", Phase.INFERENCE, kernels=(kernel,)),))
@@ -149,7 +149,7 @@ def told(*graphs: GeneratedGraph) -> str:
     return out.getvalue()
 
 
-def test_of_equal_launches_the_time_is_of_all_and_what_each_moves_is_said_so() -> None:
+def test_equal_launches_add_their_time_and_show_bytes_per_launch() -> None:
     assert (
         "mm × 8  extern, ~16 µs in total (launch-bound), each reads 2 KB, writes 1 KB, each 4 MFLOP\n"
         in told(launched("0/0", 8))

@@ -22,7 +22,7 @@ kernels: Any = importlib.import_module("fuselight_server.cli.kernels")
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("fails", [True, False])
-async def test_a_folder_is_made_for_kernels_and_for_no_failure(
+async def test_a_folder_is_created_for_kernels_but_not_for_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fails: bool
 ) -> None:
     path = tmp_path / "model.py"

@@ -65,14 +65,14 @@ def test_each_level_counts_as_often_as_calls_go_a_path() -> None:
     assert found["fallback"] == {"aten.linalg_qr.default": 1}
 
 
-def test_what_is_lacking_is_told_by_operator_with_its_calls_and_lines() -> None:
+def test_missing_operators_are_listed_with_their_calls_and_lines() -> None:
     first, second = lacks(made(*PATHS))
     assert (first.operator, first.count) == ("aten.mm.default", 24)
     assert list(first.places) == [SourceLine(f"{ROOT}/model.py", 11)]
     assert list(second.calls) == ["torch.linalg.qr"]
 
 
-def test_text_tells_what_is_lacking_the_counts_and_the_paths() -> None:
+def test_text_lists_missing_operators_counts_and_paths() -> None:
     text = text_of(made(*PATHS), "prims")
     assert "prims lacks 2 operators\n  aten.mm × 24 for torch.nn.functional.linear\n" in text
     assert "      /w/model.py:11\n" in text
@@ -124,7 +124,7 @@ def test_the_page_names_every_key_of_the_json() -> None:
         ([made(problems=(Problem("operator_set", "aten.addmn", "no such operator"),))], 0),
     ],
 )
-def test_the_exit_code_says_whether_something_is_lacking(given: list[Report], code: int) -> None:
+def test_the_exit_code_reports_missing_operators(given: list[Report], code: int) -> None:
     assert exit_code(CheckOutcome(reports=given)) == code
 
 
@@ -132,7 +132,7 @@ def test_a_problem_of_the_command_is_not_a_success() -> None:
     assert exit_code(CheckOutcome(reports=[made()], problems=[Problem("source", "x.py", "gone")])) == 2
 
 
-def test_a_file_of_operators_has_one_a_line(tmp_path: Path) -> None:
+def test_a_file_of_operators_has_one_per_line(tmp_path: Path) -> None:
     file = tmp_path / "mine.txt"
     file.write_text(
         "# mine\naten.add.Tensor\n\naten::mm  # fast\ntorch.ops.aten.addmm.default\nprims\naten.add.Tensor\n"

@@ -20,7 +20,7 @@ def test_folders_are_walked_in_order_without_environments_and_caches(tmp_path: P
     assert found == ["a.py", "b.py", "sub/c.py"]
 
 
-def test_a_file_named_is_taken_whatever_its_name_is(tmp_path: Path) -> None:
+def test_an_explicitly_named_file_is_always_used(tmp_path: Path) -> None:
     assert list(python_files([tmp_path / "script"])) == [tmp_path / "script"]
 
 
@@ -42,7 +42,7 @@ def test_a_file_is_decoded_as_python_would(tmp_path: Path, data: bytes, text: st
 @pytest.mark.parametrize(
     "data", [b"# coding: nonsense\n", b"x = '\xff\xfe'\n", None], ids=["cookie", "bytes", "absent"]
 )
-def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path, data: bytes | None) -> None:
+def test_an_unreadable_file_is_a_problem(tmp_path: Path, data: bytes | None) -> None:
     path = tmp_path / "file.py"
     if data is not None:
         path.write_bytes(data)
@@ -60,7 +60,7 @@ def test_columns_are_counted_in_characters() -> None:
     assert place("é = \U0001f600x", span) == CharacterSpan(1, 5, 1, 6)
 
 
-def test_without_columns_it_is_the_line_from_its_first_character() -> None:
+def test_without_columns_the_span_starts_at_the_first_character() -> None:
     assert place("    return x  ", Span("f", 1)) == CharacterSpan(1, 5, 1, 13)
 
 
@@ -68,5 +68,5 @@ def test_a_span_over_lines_ends_on_the_last_one() -> None:
     assert place("f(\n  x)", Span("f", 1, 0, 2, 4)) == CharacterSpan(1, 1, 2, 5)
 
 
-def test_a_place_outside_of_the_file_still_has_numbers() -> None:
+def test_a_location_outside_the_file_still_has_numbers() -> None:
     assert place("x", Span("f", 7, 3, 7, 5)) == CharacterSpan(7, 4, 7, 6)

@@ -35,12 +35,12 @@ def test_styles_show_on_a_terminal_unless_they_are_not_wanted(monkeypatch: pytes
     assert written(Screen()) == plain
 
 
-def test_a_character_that_acts_on_a_terminal_becomes_a_mark() -> None:
+def test_control_characters_are_replaced() -> None:
     assert printable("a\x1b[2J\x07\r\u202eb\udc80\tc\n") == "a\ufffd[2J\ufffd\ufffd\ufffdb\ufffd\tc\n"
     assert printable("é 深 \U0001f600\u00a0") == "é 深 \U0001f600\u00a0"
 
 
-def test_data_is_written_as_it_is_unless_people_see_it() -> None:
+def test_data_is_escaped_only_for_a_terminal() -> None:
     file, screen = io.StringIO(), Screen()
     for stream in (file, screen):
         Terminal(stream).write_data("a\x1b,\n")
@@ -48,7 +48,7 @@ def test_data_is_written_as_it_is_unless_people_see_it() -> None:
 
 
 @pytest.mark.parametrize(("encoding", "shown"), [("utf-8", "38 µs ± 1% 2×\n"), ("ascii", "38 us +- 1% 2x\n")])
-def test_a_stream_gets_the_characters_that_it_has(encoding: str, shown: str) -> None:
+def test_a_stream_gets_only_characters_that_it_can_encode(encoding: str, shown: str) -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
     Terminal(stream).print("38 µs ± 1% 2×")

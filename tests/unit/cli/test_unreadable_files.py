@@ -25,7 +25,7 @@ from fuselight_server.measured.exports import NotReadError, text_of
     ids=["export", "operators", "baseline"],
 )
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder", "too large"])
-def test_what_is_no_regular_file_is_refused(
+def test_irregular_files_are_rejected(
     tmp_path: Path, kind: str, read: Callable[[str], object], error: type[Exception]
 ) -> None:
     path = tmp_path / "file.json"

@@ -52,7 +52,7 @@ def of(given: Report, **thresholds: Any) -> tuple[Finding, ...]:
     return findings_of_kernels(given, thresholds=Thresholds(**thresholds))
 
 
-def test_a_tensor_that_only_fusible_kernels_need_is_told_on_the_break_with_what_it_costs_at_most() -> None:
+def test_a_tensor_between_fusible_kernels_is_reported_on_the_break_with_its_maximum_cost() -> None:
     (one,) = of(split(TENSOR))
     assert (one.code, one.severity, one.span.line, one.span.column) == (
         "FL705",
@@ -70,7 +70,7 @@ def test_a_tensor_that_only_fusible_kernels_need_is_told_on_the_break_with_what_
 @pytest.mark.parametrize(
     "changes", [{"kept": True}, {"read_by": (0, 1)}], ids=["kept for backward", "read by a library's, too"]
 )
-def test_what_is_written_in_any_case_costs_its_reading_alone(changes: dict[str, Any]) -> None:
+def test_output_that_is_written_anyway_costs_only_its_reading(changes: dict[str, Any]) -> None:
     (one,) = of(split(dataclasses.replace(TENSOR, **changes)))
     assert one.cost[0].startswith("up to 10 MB read more than in one graph, ~3.5 µs")
 
@@ -99,23 +99,23 @@ def test_tensors_over_one_break_are_one_finding() -> None:
         "no device", "a function that no break leads to",
     ],
 )  # fmt: skip
-def test_nothing_is_told_that_the_report_does_not_show(given: Report) -> None:
+def test_findings_contain_only_facts_of_the_report(given: Report) -> None:
     assert of(given) == ()
 
 
-def test_the_share_is_a_threshold_and_none_switches_it_off() -> None:
+def test_the_share_is_a_threshold_and_none_disables_it() -> None:
     assert of(split(TENSOR), kernel_share=0.18) == ()
     assert len(of(split(TENSOR), kernel_share=0.17)) == 1
     assert of(split(TENSOR), kernel_share=0) == ()
 
 
-def test_a_tensor_that_comes_from_another_call_of_the_target_is_not_told() -> None:
+def test_a_tensor_that_comes_from_another_call_of_the_target_is_not_reported() -> None:
     given = split(TENSOR)
     first, second = given.compiles
     assert of(dataclasses.replace(given, compiles=(first, dataclasses.replace(second, call=1)))) == ()
 
 
-def test_a_function_that_is_called_behind_the_break_is_told_on_the_line_inside_of_it() -> None:
+def test_a_function_called_after_the_break_is_reported_on_its_inner_line() -> None:
     inside = broken(at(25, function="forward"), at(42, function="helper"))
     (one,) = of(split(TENSOR, frames=(FORWARD, HELPER), breaks=(inside,)))
     assert (one.span.path, one.span.line) == (FILE, 42)

@@ -85,7 +85,7 @@ def test_a_call_over_several_lines_is_marked_by_its_name_alone() -> None:
     assert (one.span.line, one.span.column, one.span.end_line, one.span.end_column) == (31, 9, 31, 17)
 
 
-def test_dynamos_stand_ins_are_no_place_that_a_user_knows() -> None:
+def test_dynamos_placeholders_are_not_shown_as_locations() -> None:
     stand_in = at(
         505, path="/env/lib/python3.11/site-packages/torch/_dynamo/polyfills/__init__.py", function="new"
     )
@@ -95,7 +95,7 @@ def test_dynamos_stand_ins_are_no_place_that_a_user_knows() -> None:
     assert "library" not in one.message
 
 
-def test_what_is_called_is_named_where_torch_names_it() -> None:
+def test_the_called_function_is_named_if_torch_names_it() -> None:
     said = (
         "Skip calling function `tokenize` since it was wrapped with `torch.compiler.disable` (reason: None)"
     )
@@ -115,19 +115,19 @@ def test_two_lines_that_lead_to_one_library_line_are_two_findings() -> None:
     assert [one.span.line for one in both] == [30, 31]
 
 
-def test_a_library_break_that_nothing_of_the_user_leads_to_joins_the_one_that_has_a_line() -> None:
+def test_a_library_break_without_a_user_frame_joins_the_one_with_a_line() -> None:
     inside = at(400, (0, 9), path=LIBRARY)
     (one,) = findings(report(breaks=(broken(inside, compile_id="1/0"), broken(FORWARD, inside))))
     assert (one.span.line, one.count) == (30, 2)
 
 
-def test_without_any_line_of_the_user_it_stands_on_the_target() -> None:
+def test_without_any_line_of_the_user_it_is_on_the_target() -> None:
     (one,) = findings(report(breaks=(broken(at(400, path=LIBRARY)),)))
     assert (one.span.path, one.span.line) == (FILE, 10)
     assert one.related[0].span.path == LIBRARY
 
 
-def test_an_environment_inside_the_workspace_is_no_user_code() -> None:
+def test_an_environment_inside_the_workspace_is_not_user_code() -> None:
     inside = at(1, path="/project/.venv/lib/python3.11/site-packages/lib.py")
     (one,) = findings(report(breaks=(broken(FORWARD, inside),)))
     assert one.span.line == 30
@@ -142,12 +142,12 @@ def test_the_code_is_the_cause_and_the_rest_of_the_chain_is_related() -> None:
     assert "torch.compile also hit: graph break in loop" in one.message
 
 
-def test_a_break_without_an_id_has_a_code_of_ours() -> None:
+def test_a_break_without_an_id_has_a_fuselight_code() -> None:
     (one,) = findings(report(breaks=(broken(FORWARD, ids=(None,), types=("old words",)),)))
     assert (one.code, one.title) == ("FL107", "graph break: old words")
 
 
-def test_a_break_that_the_user_wrote_is_no_warning() -> None:
+def test_a_deliberate_break_is_not_a_warning() -> None:
     (one,) = findings(report(breaks=(broken(FORWARD, gb="GB0025"),)))
     assert one.severity is Severity.INFORMATION
 
@@ -220,7 +220,7 @@ def test_wording() -> None:
     )
 
 
-def test_our_own_step_comes_before_torchs_hints() -> None:
+def test_fuselights_step_comes_before_torchs_hints() -> None:
     (one,) = findings(
         report(breaks=(broken(at(30), hints=("Use `torch.cond`.", "Please report an issue to PyTorch.")),))
     )
@@ -228,7 +228,7 @@ def test_our_own_step_comes_before_torchs_hints() -> None:
     assert one.hints[1:] == ("Use `torch.cond`.",)
 
 
-def test_reporting_it_to_pytorch_is_the_last_resort() -> None:
+def test_reporting_to_pytorch_is_the_last_step() -> None:
     last = ("Please report an issue to PyTorch.",)
     (known,) = findings(report(breaks=(broken(at(30), gb="GB0059", hints=last),)))
     assert [hint for hint in known.hints if "report" in hint] == []
@@ -245,7 +245,7 @@ def test_each_step_is_for_a_break_with_a_title_and_is_a_sentence_without_its_sto
     assert "{" not in step
 
 
-def test_a_break_that_torchs_optimizers_ask_for_is_no_advice_to_the_user() -> None:
+def test_a_break_of_torchs_optimizers_gives_no_advice() -> None:
     step = at(30, (4, 14), function="train_step")
     inside = at(79, path="/env/lib/python3.11/site-packages/torch/optim/optimizer.py", function="_use_grad")
     (one,) = findings(report(breaks=(broken(step, inside, gb="GB0025"),)))

@@ -25,7 +25,7 @@ def test_each_code_has_a_page_and_each_page_a_code() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(catalogue.CATALOGUE))
-def test_a_page_says_what_the_catalogue_says(code: str) -> None:
+def test_a_page_matches_the_catalog(code: str) -> None:
     entry = catalogue.CATALOGUE[code]
     text = (PAGES / entry.page).read_text(encoding="utf-8")
     assert text.startswith(f"# {code}: {entry.title}\n")
@@ -74,7 +74,7 @@ def test_a_link_into_the_working_folder_is_shown_by_its_path(monkeypatch: pytest
     assert shown_link("https://example.org/gb0170.html") == "https://example.org/gb0170.html"
 
 
-def test_the_pages_travel_in_the_wheel(tmp_path: Path) -> None:
+def test_the_wheel_contains_the_pages(tmp_path: Path) -> None:
     pytest.importorskip("hatchling", reason="hatchling, which builds the wheel, is a development dependency")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=PAGES.parents[1], check=True, capture_output=True)
@@ -85,7 +85,7 @@ def test_the_pages_travel_in_the_wheel(tmp_path: Path) -> None:
     assert "fuselight_server/docs/inputs.md" in names
 
 
-def test_what_the_pages_link_to_travels_with_them() -> None:
+def test_linked_pages_are_packaged() -> None:
     """A page of a package has a link only to what lies in it too, at the same place relative to it."""
     root = PAGES.parents[1]
     linked = {

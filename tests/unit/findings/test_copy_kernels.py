@@ -40,7 +40,7 @@ def of(given: Report, **thresholds: Any) -> tuple[Finding, ...]:
     return findings_of_kernels(given, thresholds=Thresholds(**thresholds))
 
 
-def test_a_copy_is_information_on_the_line_that_asks_for_it() -> None:
+def test_a_requested_copy_is_information_on_its_line() -> None:
     (one,) = of(generated(kernel(PERMUTE, CLONE)))
     assert (one.code, one.severity, one.span.line) == ("FL706", Severity.INFORMATION, 15)
     assert one.title == "a kernel only copies here"
@@ -64,7 +64,7 @@ def test_a_copy_for_a_convolution_names_it_and_channels_last_on_its_own_line() -
     assert "channels_last" in one.message
 
 
-def test_a_copy_for_another_library_operator_is_told_without_channels_last() -> None:
+def test_a_copy_for_another_library_operator_is_reported_without_channels_last() -> None:
     (one,) = of(generated(kernel(CLONE, "aten.bmm.default")))
     assert one.title.endswith("that `aten.bmm` requires")
     assert "channels_last" not in one.message
@@ -83,16 +83,16 @@ def test_a_copy_for_another_library_operator_is_told_without_channels_last() -> 
     ],
     ids=["computes", "as short as a launch", "little", "cat", "copy_", "a view alone", "no operator"],
 )
-def test_nothing_else_is_told(given: Kernel) -> None:
+def test_nothing_else_is_reported(given: Kernel) -> None:
     assert of(generated(given)) == ()
 
 
-def test_the_share_is_a_threshold_and_none_switches_it_off() -> None:
+def test_the_share_is_a_threshold_and_none_disables_it() -> None:
     assert of(generated(kernel(CLONE)), kernel_share=0.16) == ()
     assert of(generated(kernel(CLONE)), kernel_share=0) == ()
 
 
-def test_a_copy_inside_of_a_library_is_told_on_the_users_call() -> None:
+def test_a_copy_inside_of_a_library_is_reported_on_the_users_call() -> None:
     operator = FusedOperator(CLONE, stack=(at(14), at(88, path=LIBRARY)))
     (one,) = of(generated(kernel(CLONE, operators=(operator,))))
     assert (one.span.line, [other.span.path for other in one.related]) == (14, [LIBRARY])

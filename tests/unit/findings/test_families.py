@@ -42,7 +42,7 @@ from tests.support.reports import FILE, LIBRARY, at, report
         (NotCompiledKind.NO_TENSORS, "FL106", Severity.HINT),
     ],
 )
-def test_a_frame_left_to_eager_is_said_on_its_def_line(
+def test_an_eager_frame_is_reported_on_its_def_line(
     kind: NotCompiledKind, code: str, severity: Severity
 ) -> None:
     left = NotCompiled(kind=kind, function="Net.forward", location=at(20), reason="because", gb_id="GB0003")
@@ -67,7 +67,7 @@ def test_a_resumption_that_was_skipped_is_called_the_rest_of_its_function() -> N
     assert one.cost == ("the part with line 24 runs in eager",)
 
 
-def test_a_frame_without_tensors_that_eager_code_called_is_nobodys_wish() -> None:
+def test_a_frame_without_tensors_called_by_eager_code_is_not_reported() -> None:
     left = NotCompiled(
         kind=NotCompiledKind.NO_TENSORS,
         function="CM.__enter__",
@@ -87,7 +87,7 @@ def test_a_frame_whose_other_call_gave_a_graph_has_something_to_compile() -> Non
 
 @pytest.mark.parametrize("kind", [NotCompiledKind.GENERATOR, NotCompiledKind.SKIPPED])
 @pytest.mark.parametrize(("path", "told"), [(LIBRARY, False), (FILE, True)])
-def test_what_a_library_does_behind_a_break_is_its_own_affair(
+def test_breaks_inside_a_library_after_a_break_are_not_reported(
     kind: NotCompiledKind, path: str, *, told: bool
 ) -> None:
     left = NotCompiled(
@@ -124,7 +124,7 @@ def test_a_break_in_a_higher_order_operator_is_not_blamed_on_fullgraph() -> None
     assert "fullgraph" not in one.title + one.message
 
 
-def test_a_library_frame_left_to_eager_shows_where_the_user_called_it() -> None:
+def test_an_eager_library_frame_shows_the_users_call() -> None:
     left = NotCompiled(
         kind=NotCompiledKind.SKIPPED,
         function="lib",
@@ -147,7 +147,7 @@ def symbol(source: str, **changes: object) -> Compile:
     return Compile("0/0", 0, Outcome.COMPILED, symbols=(Symbol(**{**values, **changes}),))  # type: ignore[arg-type] # a test's own keywords
 
 
-def test_a_fixed_dimension_is_told_from_a_fixed_number() -> None:
+def test_a_fixed_dimension_is_distinguished_from_a_fixed_number() -> None:
     (size,) = findings(report(compiles=(symbol("x.size(0)", marked=True),)))
     (number,) = findings(report(compiles=(symbol("n"),)))
     assert (size.code, size.title) == (
@@ -158,11 +158,11 @@ def test_a_fixed_dimension_is_told_from_a_fixed_number() -> None:
     assert (size.span.line, size.span.column) == (23, 4)
 
 
-def test_a_symbol_that_stayed_symbolic_is_no_finding() -> None:
+def test_a_symbol_that_stayed_symbolic_has_no_finding() -> None:
     assert findings(report(compiles=(symbol("x.size(0)", specialized_to=None),))) == ()
 
 
-def test_guards_past_a_threshold_name_the_lines_that_made_them() -> None:
+def test_guards_above_a_threshold_name_their_lines() -> None:
     places = (GuardPlace((at(33), at(9, path=LIBRARY)), 700), GuardPlace((at(34),), 500))
     compiled = Compile("0/0", 0, Outcome.COMPILED, guard_count=1200, guard_us=80.0, guard_places=places)
     given = report(frames=(Frame("Net.forward", at(20)),), compiles=(compiled,))
@@ -177,7 +177,7 @@ def test_guards_past_a_threshold_name_the_lines_that_made_them() -> None:
     assert findings(given, thresholds=Thresholds(guard_count=0, guard_us=0)) == ()
 
 
-def test_the_guards_of_a_usual_large_model_are_nothing_to_warn_of() -> None:
+def test_a_usual_large_model_has_no_guard_warning() -> None:
     gpt2 = Compile("0/0", 0, Outcome.COMPILED, guard_count=2969, guard_us=121.0)
     given = report(frames=(Frame("GPT2.forward", at(20)),), compiles=(gpt2,))
     assert findings(given) == ()
@@ -204,7 +204,7 @@ def test_the_guards_of_a_usual_large_model_are_nothing_to_warn_of() -> None:
         (Culprit.ENVIRONMENT, "other", "FL504"),
     ],
 )
-def test_a_failure_is_told_by_whose_and_which_it_is(culprit: Culprit, kind: str, code: str) -> None:
+def test_a_failure_is_reported_with_its_culprit_and_kind(culprit: Culprit, kind: str, code: str) -> None:
     inside = Location(LIBRARY, 9)
     (one,) = findings(report(failures=(Failure(culprit, kind, "it failed", stack=(at(24), inside)),)))
     assert (one.code, one.span.line) == (code, 24)
@@ -212,14 +212,14 @@ def test_a_failure_is_told_by_whose_and_which_it_is(culprit: Culprit, kind: str,
     assert [item.span.path for item in one.related] == [LIBRARY]
 
 
-def test_a_failure_without_a_frame_of_the_user_stands_on_its_directive_else_on_the_target() -> None:
+def test_a_failure_without_a_frame_of_the_user_is_on_its_directive_else_on_the_target() -> None:
     (one,) = findings(report(failures=(Failure(Culprit.USER, "inputs", "bad", directive_line=9),)))
     assert (one.code, one.span.line) == ("FL501", 9)
     (one,) = findings(report(failures=(Failure(Culprit.USER, "signal", "died"),)))
     assert one.span.line == 10
 
 
-def test_a_module_that_is_not_there_is_the_files_need_and_not_a_broken_interpreter() -> None:
+def test_a_missing_module_is_not_a_broken_interpreter() -> None:
     missing = Failure(
         Culprit.ENVIRONMENT,
         "import",
@@ -243,7 +243,7 @@ def test_a_module_that_is_not_there_is_the_files_need_and_not_a_broken_interpret
         (Rung.MAIN, "", False),
     ],
 )
-def test_a_training_step_that_is_called_as_inference_is_told_how_to_ask_for_gradients(
+def test_a_training_step_called_as_inference_says_how_to_enable_gradients(
     rung: Rung, text: str, *, asked_for: bool
 ) -> None:
     said = "element 0 of tensors does not require grad and does not have a grad_fn"
@@ -253,7 +253,7 @@ def test_a_training_step_that_is_called_as_inference_is_told_how_to_ask_for_grad
     assert ("no_grad=False" in one.hints[0]) is asked_for
 
 
-def test_an_operators_refusal_is_told_in_its_own_words() -> None:
+def test_an_operators_refusal_is_quoted() -> None:
     said = "x\n  Explanation: Dynamo failed: got RuntimeError('must match, but got [4, 7] X [8, 2].')\n"
     failure = Failure(Culprit.USER, "exception", "short", exception="TorchRuntimeError", traceback=said)
     (one,) = findings(report(failures=(failure,)))
@@ -276,7 +276,7 @@ def test_only_notes_that_change_the_reading_are_findings() -> None:
     ]
 
 
-def test_a_phase_is_said_in_words_and_a_title_stays_readable() -> None:
+def test_a_phase_is_explained_and_a_title_stays_readable() -> None:
     long = Failure(
         Culprit.USER, "exception", "x" * 1_000_000, exception="ValueError", stack=(at(20),), phase="main"
     )
@@ -285,7 +285,7 @@ def test_a_phase_is_said_in_words_and_a_title_stays_readable() -> None:
     assert one.message.startswith("The exception was raised while running the `__main__` block.")
 
 
-def test_the_time_limit_is_named_as_each_face_names_it() -> None:
+def test_the_time_limit_is_named_as_in_each_interface() -> None:
     late = Failure(Culprit.USER, "timeout", "killed after 9 s", "use smaller inputs", phase="trace")
     (one,) = findings(report(failures=(late,)))
     assert "fuselight.limits.seconds" in one.message

@@ -25,7 +25,7 @@ def test_a_dtype_that_the_device_lacks_is_one_finding_on_its_first_line() -> Non
     assert findings(report(generated=(graph,), target_device=find("h100"))) == ()
 
 
-def test_a_graph_without_kernels_is_told_on_its_frame_with_the_compilers_words() -> None:
+def test_a_graph_without_kernels_is_reported_on_its_frame_with_the_compilers_message() -> None:
     failed = GeneratedGraph("1/0", Phase.BACKWARD, failure="RuntimeError: BF16 is not supported\nmore")
     (one,) = findings(
         report(

@@ -15,7 +15,7 @@ from tests.support.recompilations import SIZE, WHOLE, again, failed
 from tests.support.reports import LIBRARY, at, report
 
 
-def test_a_size_of_one_is_no_case_for_a_mark() -> None:
+def test_a_size_of_one_is_not_marked() -> None:
     (one,) = findings(report(recompiles=(again(failed("x.size(0) was 4, now 1")),)))
     assert one.fixes == ()
     assert "mark_dynamic" not in one.message
@@ -41,7 +41,7 @@ def test_a_number_is_made_dynamic_only_where_torch_can(source: str, advised: str
     assert ("dynamic=True" in " ".join(advice(failure))) == (source == "n")
 
 
-def test_how_a_wrapped_function_is_called_is_advised_on_and_not_a_list() -> None:
+def test_the_advice_is_about_the_wrapped_call_and_not_a_list() -> None:
     number = failed("the number of positional arguments was 2, now 1", cause=GuardCause.ARGUMENTS)
     (said,) = advice(number)
     assert said.startswith("Always pass the same arguments")
@@ -72,7 +72,7 @@ def again_with(
     return findings(report(frames=(WHOLE,), compiles=compiles, recompiles=(again(failure),), **changes))
 
 
-def test_a_size_that_code_fixes_is_not_to_be_marked() -> None:
+def test_a_size_that_code_fixes_must_not_be_marked() -> None:
     found = again_with(Symbol("s0", "x.size(0)", specialized_to="7", stack=(at(30),)))
     (one,) = (item for item in found if item.code == "FL201")
     assert one.hints[0].startswith("Change the code on line 30 that fixes this size (FL301)")
@@ -85,7 +85,7 @@ def test_a_number_that_code_fixes_is_not_kept_symbolic_by_dynamic() -> None:
     assert one.hints[0].startswith("Change the code on line 30 that fixes this number (FL302)")
 
 
-def test_a_size_of_which_torch_made_no_symbol_is_kept_fixed_by_the_program() -> None:
+def test_a_size_without_a_symbol_is_fixed_by_the_program() -> None:
     (one,) = again_with()
     assert one.hints[0].startswith("Remove dynamic=False or mark_static")
     assert one.fixes == ()
@@ -94,7 +94,7 @@ def test_a_size_of_which_torch_made_no_symbol_is_kept_fixed_by_the_program() -> 
     assert "automatic_dynamic_shapes back to True" in one.hints[0]
 
 
-def test_a_size_of_one_is_torchs_own_rule_and_told_once() -> None:
+def test_a_size_of_one_is_torchs_own_rule_and_reported_once() -> None:
     rule = Symbol("1", "x.size(0)", specialized_to="1", marked=True)
     relation = failed(
         "2 <= x.size(0) no longer holds: x.size(0) is 1",
@@ -131,7 +131,7 @@ def test_each_size_of_a_tensor_that_varied_is_marked_but_for_those_that_torch_fi
     assert one.data == (("parameter", "x"), ("dimension", "0"), ("parameter", "x"), ("dimension", "2"))
 
 
-def test_a_size_that_cannot_be_named_beside_another_leaves_no_fix() -> None:
+def test_a_size_without_a_name_has_no_fix() -> None:
     (one,) = findings(report(recompiles=(again(SIZE, failed("xs[0].size(0) was 4, now 7", source="xs[0]")),)))
     assert one.fixes == ()
     assert "mark_dynamic(xs[0], 0)" in one.hints[0]

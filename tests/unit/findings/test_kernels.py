@@ -44,7 +44,7 @@ def of(code: str, given: Report) -> tuple[Finding, ...]:
     return tuple(one for one in findings(given) if one.code == code)
 
 
-def test_an_operator_without_a_kernel_is_information_on_its_line_with_the_cost_in_words() -> None:
+def test_an_operator_without_a_kernel_is_information_with_its_cost() -> None:
     (one,) = findings(generated(fallback("aten.linalg_qr.default")))
     assert (one.code, one.severity, one.span.line) == ("FL701", Severity.INFORMATION, 14)
     assert one.title == "no kernel is generated for `aten.linalg_qr`: ATen's own kernel is called"
@@ -73,7 +73,7 @@ def test_launches_of_one_operator_on_one_line_are_one_finding() -> None:
         "aten.view_as_real.default",
     ],
 )
-def test_what_is_meant_to_be_a_librarys_or_is_a_view_is_no_finding(name: str) -> None:
+def test_library_operators_and_views_have_no_finding(name: str) -> None:
     assert findings(generated(fallback(name))) == ()
 
 
@@ -82,13 +82,13 @@ def test_other_kinds_of_kernels_are_no_finding() -> None:
     assert findings(generated(*(fallback("aten.mm.default", kind=kind) for kind in kinds))) == ()
 
 
-def test_a_custom_operator_is_told_as_one() -> None:
+def test_a_custom_operator_is_reported_as_custom() -> None:
     (one,) = findings(generated(fallback("mine.odd.default")))
     assert one.title == "no kernel is generated for `mine.odd`: the operator's own code is called"
     assert any("triton_op" in hint for hint in one.hints)
 
 
-def test_an_operator_of_a_librarys_line_is_told_on_the_users_call() -> None:
+def test_an_operator_of_a_librarys_line_is_reported_on_the_users_call() -> None:
     stack = (at(14), at(88, path=LIBRARY))
     kernel = fallback("aten.linalg_qr.default")
     operators = (FusedOperator("aten.linalg_qr.default", stack=stack),)
@@ -97,7 +97,7 @@ def test_an_operator_of_a_librarys_line_is_told_on_the_users_call() -> None:
     assert [other.span.path for other in one.related] == [LIBRARY]
 
 
-def test_an_operator_without_a_line_is_told_on_the_target() -> None:
+def test_an_operator_without_a_line_is_reported_on_the_target() -> None:
     bare = FusedOperator("aten.linalg_qr.default")
     (one,) = findings(
         generated(
@@ -134,7 +134,7 @@ def test_a_graph_that_is_not_replayed_says_why_in_plain_words(reason: str, title
     assert reason.partition(" (")[0] in one.message
 
 
-def test_the_same_reason_on_the_same_line_is_told_once() -> None:
+def test_the_same_reason_on_the_same_line_is_reported_once() -> None:
     skips = [(CudagraphSkip(f"mutated inputs ({n + 1} instances)", (at(12),)),) for n in range(2)]
     graphs = tuple(
         GeneratedGraph(f"0/{n}", Phase.INFERENCE, cudagraph_skips=skip) for n, skip in enumerate(skips)
@@ -143,6 +143,6 @@ def test_the_same_reason_on_the_same_line_is_told_once() -> None:
     assert one.count == 2
 
 
-def test_a_cpu_replays_nothing_and_lacks_nothing() -> None:
+def test_a_cpu_has_no_replay_findings() -> None:
     skips = (CudagraphSkip("cpu ops", (at(12),)),)
     assert of("FL702", generated(cudagraph_skips=skips, device=CPU)) == ()

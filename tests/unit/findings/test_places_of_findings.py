@@ -77,7 +77,7 @@ def reports(draw: st.DrawFn) -> Report:
 
 
 @given(reports())
-def test_no_finding_stands_in_a_library(facts: Report) -> None:
+def test_no_finding_is_in_a_library(facts: Report) -> None:
     found = findings(facts)
     assert {"FL201", "FL102"} & {one.code for one in found} or facts.recompiles[0].compile_id is None
     for one in found:

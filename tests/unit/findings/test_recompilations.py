@@ -12,7 +12,7 @@ from tests.support.recompilations import DEF, READ, SIZE, WHOLE, again, failed
 from tests.support.reports import FILE, LIBRARY, at, report
 
 
-def test_it_stands_on_the_read_that_made_the_guard() -> None:
+def test_it_is_on_the_read_that_made_the_guard() -> None:
     (one,) = findings(report(recompiles=(again(SIZE),)))
     assert (one.code, one.span.line, one.span.column) == ("FL201", 22, 8)
     assert one.title == "recompiled: x.size(0) was 4, now 7"
@@ -20,7 +20,7 @@ def test_it_stands_on_the_read_that_made_the_guard() -> None:
     assert one.data == (("parameter", "x"), ("dimension", "0"))
 
 
-def test_a_guard_that_no_line_made_puts_it_on_the_def() -> None:
+def test_a_guard_without_a_line_is_reported_on_the_def() -> None:
     grad = failed("grad mode was on, now off", source="", born=(), cause=GuardCause.GLOBAL_STATE)
     (one,) = findings(report(recompiles=(again(grad),)))
     assert one.span.line == 20
@@ -50,7 +50,7 @@ def test_the_same_value_changing_again_is_one_finding_with_the_later_changes_lis
     assert "Later changes:\n- x.size(0) was 4, now 9" in one.message
 
 
-def test_the_calls_of_a_loop_stand_on_one_line_and_are_one_place() -> None:
+def test_the_calls_of_a_loop_are_on_one_line_and_are_one_place() -> None:
     loop = at(40, (8, 20), function="main")
     compiles = (Compile("0/0", 0, Outcome.COMPILED, caller=(loop,)),)
 

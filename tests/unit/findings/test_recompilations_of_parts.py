@@ -35,7 +35,7 @@ def in_parts(*recompiles: Recompile, **changes: Any) -> tuple[Finding, ...]:
     return findings(facts, read_line=lambda _path, line: "    y = x.max().item()" if line == 25 else None)
 
 
-def test_a_part_behind_a_break_that_differs_alike_is_told_with_the_function() -> None:
+def test_a_part_after_a_break_with_the_same_difference_is_reported_with_the_function() -> None:
     carried = failed("y.size(0) was 4, now 7", source="y", born=())
     (one,) = in_parts(again(SIZE), again(carried, compile_id="1/1"))
     assert one.title == "recompiled: x.size(0) was 4, now 7"
@@ -45,7 +45,7 @@ def test_a_part_behind_a_break_that_differs_alike_is_told_with_the_function() ->
     )
 
 
-def test_a_part_that_differs_in_something_else_too_stays_a_finding_about_that() -> None:
+def test_a_part_with_another_difference_keeps_its_own_finding() -> None:
     number = failed("n was 3, now 4", kind="EQUALS_MATCH", source="n", born=(at(26),))
     carried = failed("y.size(0) was 4, now 7", source="y", born=(at(27),))
     first, second = in_parts(again(SIZE), again(carried, number, compile_id="1/1"))
@@ -66,7 +66,7 @@ def test_a_part_of_another_call_is_another_recompilation() -> None:
     assert len(in_parts(again(SIZE), again(carried, compile_id="1/1", call=1))) == 2
 
 
-def test_a_part_that_recompiles_alone_stands_on_its_break_with_advice_that_holds_there() -> None:
+def test_a_part_that_recompiles_alone_is_on_its_break_with_advice_that_holds_there() -> None:
     carried = failed("y.size(0) was 4, now 7", source="y", born=())
     found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(BREAK),))
     (one,) = (item for item in found if item.code == "FL201")
@@ -84,7 +84,7 @@ def test_a_value_carried_over_a_break_is_named_by_its_source_and_rounded() -> No
     assert named.hints[0].startswith("Keep the value of `x.max().item()` on line 25 a tensor")
 
 
-def test_a_size_that_a_break_carried_over_is_told_with_the_size_that_it_comes_from() -> None:
+def test_a_size_that_a_break_carried_over_is_reported_with_the_size_that_it_comes_from() -> None:
     carried = failed("___stack0.size(0) was 4, now 7", source="___stack0", born=())
     (one,) = (
         item
@@ -94,7 +94,7 @@ def test_a_size_that_a_break_carried_over_is_told_with_the_size_that_it_comes_fr
     assert one.title == "recompiled: x.size(0) was 4, now 7"
 
 
-def test_a_size_that_a_break_carried_over_is_no_number_of_the_users() -> None:
+def test_a_size_carried_over_a_break_is_not_a_user_number() -> None:
     carried = failed("___stack0.size(0) was 4, now 7", source="___stack0", born=())
     found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
     (one,) = (item for item in found if item.code == "FL201")
@@ -114,13 +114,13 @@ def test_an_argument_stays_an_input_without_the_break() -> None:
     )
 
 
-def test_a_carried_number_stands_on_what_made_it_not_on_where_it_is_taken_over() -> None:
+def test_a_carried_number_is_on_what_made_it_not_on_where_it_is_taken_over() -> None:
     carried = failed("___stack0 was 3, now 4", kind="EQUALS_MATCH", source="___stack0", born=(at(29),))
     found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
     assert {one.span.line for one in found} == {25}
 
 
-def test_a_fixed_size_of_a_carried_value_is_named_by_what_made_it() -> None:
+def test_a_fixed_size_of_a_carried_value_is_named_by_its_origin() -> None:
     carried = Symbol("s0", "___stack0.size(0)", specialized_to="5")
     compiles = (Compile("0/0", 0, Outcome.COMPILED, symbols=(carried,)),)
     found = findings(report(frames=(PART,), compiles=compiles))

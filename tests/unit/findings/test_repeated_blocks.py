@@ -62,14 +62,14 @@ def test_a_repeated_block_is_information_on_its_call_with_its_share() -> None:
     assert "block.compile()" in one.message
 
 
-def test_without_a_measured_time_none_is_told() -> None:
+def test_without_a_measured_time_none_is_reported() -> None:
     given = generated()
     (made,) = given.compiles
     (one,) = of(dataclasses.replace(given, compiles=(dataclasses.replace(made, seconds=None),)))
     assert len(one.cost) == 2
 
 
-def test_a_block_of_a_library_that_is_called_in_a_library_is_told_on_the_users_line() -> None:
+def test_a_block_of_a_library_that_is_called_in_a_library_is_reported_on_the_users_line() -> None:
     call = (at(14, function="main"), at(700, path=LIBRARY))
     theirs = dataclasses.replace(BLOCK, location=at(300, path=LIBRARY), call=call)
     (one,) = of(generated(theirs))
@@ -88,20 +88,20 @@ def test_a_block_of_a_library_that_is_called_in_a_library_is_told_on_the_users_l
     ],
     ids=["none", "few", "small", "a small part of the graph"],
 )
-def test_small_models_are_not_nagged(given: Repeated | None) -> None:
+def test_small_models_get_no_advice(given: Repeated | None) -> None:
     assert of(generated(given)) == ()
 
 
-def test_the_number_is_a_threshold_and_none_switches_it_off() -> None:
+def test_the_number_is_a_threshold_and_zero_disables_it() -> None:
     assert of(generated(), repeats=13) == ()
     assert of(generated(), repeats=0) == ()
 
 
-def test_a_block_is_told_once_however_many_graphs_hold_it() -> None:
+def test_a_block_in_many_graphs_is_reported_once() -> None:
     assert [one.span.line for one in of(generated(graphs=2))] == [50]
 
 
-def test_one_function_compiled_to_the_same_graph_many_times_is_told_on_it() -> None:
+def test_one_function_compiled_to_the_same_graph_many_times_is_reported_on_it() -> None:
     (one,) = of(generated(None, graphs=7))
     assert (one.code, one.span.line, one.count) == ("FL707", 20, 7)
     assert one.title == "the same graph of `Net.forward` is compiled 7 times: once is enough"

@@ -15,7 +15,7 @@ def read(text: str) -> dict:  # type: ignore[type-arg] # path to reading, built 
 BREAK = broken(at(2, (4, 12)))
 
 
-def test_a_compiled_target_without_inputs_gets_a_hint_with_a_call_to_write() -> None:
+def test_a_compiled_target_without_inputs_gets_a_hint_with_a_suggested_call() -> None:
     (one,) = static_findings(read_source(FILE, "import torch\n@torch.compile\ndef f(x, y):\n    return x\n"))
     assert (one.code, one.tier, one.span.line, one.target) == ("FL502", Tier.STATIC, 3, "f")
     assert one.fixes == ("insert_inputs",)
@@ -37,7 +37,7 @@ def test_no_hint_where_a_run_found_inputs_that_the_source_does_not_show() -> Non
     assert static_findings(reading, answered={"f"}) == ()
 
 
-def test_an_attribute_of_objects_is_hinted_as_their_call_and_not_where_a_module_is_run_for_it() -> None:
+def test_an_attribute_of_objects_gets_a_hint_unless_its_module_runs() -> None:
     source = (
         "import torch\nclass A{}:\n    def __init__(self):\n        self.fast = torch.compile(self.step)\n"
         "    def step(self, x):\n        return x\n"
@@ -50,7 +50,7 @@ def test_an_attribute_of_objects_is_hinted_as_their_call_and_not_where_a_module_
 MADE_INSIDE = "import torch\n{}def train(x, n=2):\n    model = torch.compile(torch.nn.ReLU())\n    model(x)\n"
 
 
-def test_what_a_function_makes_is_hinted_as_a_call_of_that_function() -> None:
+def test_an_object_created_in_a_function_gets_a_hint_to_call_the_function() -> None:
     (one,) = static_findings(read_source(FILE, MADE_INSIDE.format("")))
     assert (one.code, one.span.line, one.target) == ("FL502", 3, "train.<locals>.model")
     assert "`# fuselight: train(f32[4, 8], f32[4, 8])`" in one.message
@@ -81,7 +81,7 @@ def test_hints_are_bounded_and_other_findings_are_not() -> None:
         assert [one.code for one in found] == ["FL501"] + ["FL502"] * expected
 
 
-def test_what_nobody_compiles_needs_no_inputs() -> None:
+def test_a_target_that_is_not_compiled_needs_no_inputs() -> None:
     assert static_findings(read_source(FILE, "def f(x):\n    return x\n")) == ()
 
 
@@ -103,7 +103,7 @@ def test_an_ignore_without_codes_silences_all() -> None:
     assert apply_ignores(findings(report(breaks=(BREAK,))), read(source)) == ()
 
 
-def test_an_ignore_that_silences_nothing_is_reported_with_the_code_that_is_idle() -> None:
+def test_an_unused_ignore_is_reported_with_its_unused_code() -> None:
     source = "def f(x):\n    x.item()  # fuselight: ignore[GB0170, FL201]\n"
     (one,) = apply_ignores(findings(report(breaks=(BREAK,))), read(source))
     assert (one.code, one.span.line) == ("FL503", 2)
@@ -111,7 +111,7 @@ def test_an_ignore_that_silences_nothing_is_reported_with_the_code_that_is_idle(
     assert one.fixes == ("remove_ignore",)
 
 
-def test_an_ignore_of_what_only_kernels_find_is_not_called_idle_by_a_capture() -> None:
+def test_a_capture_does_not_call_an_ignore_of_kernel_findings_unused() -> None:
     source = (
         "def f(x):\n    x.item()  # fuselight: ignore[GB0170, FL701]\n"
         "    x.sin()  # fuselight: ignore[FL201, FL702]\n"
@@ -126,13 +126,13 @@ def test_an_ignore_of_what_only_kernels_find_is_not_called_idle_by_a_capture() -
     ]
 
 
-def test_where_nothing_is_known_no_ignore_is_idle() -> None:
+def test_without_a_run_no_ignore_is_unused() -> None:
     source = "x = 1  # fuselight: ignore\ny = 1  # fuselight: ignore[GB0170]\n"
     assert [one.code for one in apply_ignores((), read(source))] == ["FL503", "FL503"]
     assert apply_ignores((), read(source), known=lambda _code: False) == ()
 
 
-def test_of_two_definitions_of_a_name_one_is_hinted_at_and_none_where_the_other_has_inputs() -> None:
+def test_one_of_two_definitions_gets_a_hint_unless_the_other_has_inputs() -> None:
     text = (
         "import torch\nif torch.cuda.is_available():\n    @torch.compile\n    def f(x):\n        return x\nelse:\n"
         "    {}@torch.compile\n    def f(x):\n        return x + 1\n"

@@ -52,7 +52,7 @@ def made(report: Report, texts: dict[int, str] | None = None) -> BenchmarkRun:
     return run
 
 
-def test_a_change_is_told_by_configuration_and_line() -> None:
+def test_a_change_is_reported_by_configuration_and_line() -> None:
     found = compare(made(timed((42, 100.0), (50, 10.0))), made(timed((42, 112.0), (50, 10.0), us=112.0)))
     assert changes_in_words(found, made(timed())) == (
         "default: +12%, 100 µs -> 112 µs",
@@ -60,7 +60,7 @@ def test_a_change_is_told_by_configuration_and_line() -> None:
     )
 
 
-def test_a_change_within_both_spreads_is_not_told_as_one() -> None:
+def test_a_change_within_both_spreads_is_not_reported() -> None:
     found = compare(made(timed((42, 100.0), spread=0.1)), made(timed((42, 112.0), us=112.0, spread=0.1)))
     assert changes_in_words(found, made(timed())) == ()
     shown = as_json(found, VIEW)
@@ -83,7 +83,7 @@ def test_lines_are_paired_where_they_moved(now: tuple[tuple[int, float], ...], t
     assert line.place.line == next(number for number, us in now if us == 112.0)
 
 
-def test_new_lines_and_lines_that_are_gone_are_told_as_such() -> None:
+def test_new_lines_and_lines_that_are_gone_are_reported_as_such() -> None:
     after = made(timed((42, 100.0), (60, 5.0)))
     found = compare(made(timed((42, 100.0), (50, 10.0))), after)
     assert changes_in_words(found, after) == ("gone, line 50 of then: 10 µs", "new, line 60: 5 µs")
@@ -115,7 +115,7 @@ def at(folder: Path) -> History:
     return History(Store.at(folder), str(folder / "model.py"), "Net")
 
 
-def test_runs_are_kept_closed_to_others_and_read_again(tmp_path: Path) -> None:
+def test_stored_runs_are_private_and_readable(tmp_path: Path) -> None:
     here = at(tmp_path)
     assert here.runs() == ()
     assert here.keep(made(timed((42, 100.0)))) is not None
@@ -145,7 +145,7 @@ def test_the_newest_twenty_are_kept_and_two_of_one_second_both(tmp_path: Path) -
     assert "20260104T120000Z" not in ids
 
 
-def test_so_many_targets_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_targets_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "KEPT_TARGETS", 3)
     store = Store.at(tmp_path)
     for number in range(5):
@@ -153,7 +153,7 @@ def test_so_many_targets_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(list((store.folder / "bench").iterdir())) == 3
 
 
-def test_what_is_damaged_reads_as_absent(tmp_path: Path) -> None:
+def test_damaged_entries_are_ignored(tmp_path: Path) -> None:
     here = at(tmp_path)
     for day in (1, 2):
         here.keep(made(timed((42, 100.0), day=day)))
@@ -167,7 +167,7 @@ def test_what_is_damaged_reads_as_absent(tmp_path: Path) -> None:
     assert [past.id for past in here.runs()] == ["20260101T120000Z"]
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".fuselight").write_text("a file")
     with pytest.raises(NotKeptError, match="benchmarks cannot be kept in "):
         at(tmp_path).keep(made(timed((42, 1.0))))
@@ -181,7 +181,7 @@ def test_caches_are_cleared_with_the_rest(tmp_path: Path) -> None:
     assert not here.store.folder.exists()
 
 
-def test_a_text_of_something_else_is_no_run() -> None:
+def test_other_json_is_not_a_run() -> None:
     run = made(timed((42, 1.0)))
     assert load(dump(run)) == run
     for broken in ("", "{}\n{}", '{"kind": "fuselight benchmark", "schema": 99}\n{}'):
@@ -189,7 +189,7 @@ def test_a_text_of_something_else_is_no_run() -> None:
             load(broken)
 
 
-def test_a_run_knows_its_branch(tmp_path: Path) -> None:
+def test_a_run_records_its_branch(tmp_path: Path) -> None:
     assert branch(tmp_path / "nowhere") == ""
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/HEAD").write_text("ref: refs/heads/faster/gelu\n")

@@ -66,7 +66,7 @@ def versions(**facts: Any) -> Versions:
         ),
     ],
 )
-def test_a_comparison_says_what_was_not_the_same_for_both(now: Report, told: list[str]) -> None:
+def test_a_comparison_lists_other_differences_between_the_runs(now: Report, told: list[str]) -> None:
     found = compare(made(BASE), made(now))
     assert list(found.differs) == told
     assert as_json(found, VIEW)["differs"] == told
@@ -80,13 +80,13 @@ def test_times_of_different_clocks_are_compared_by_the_one_that_both_have_and_th
     assert found.differs == ("times by: the host clock then, the device clock now",)
 
 
-def test_the_label_of_a_run_does_not_praise_wrong_results() -> None:
+def test_the_label_of_a_run_shows_no_speedup_for_wrong_results() -> None:
     wrong_ = benchmark(row("eager", 300.0), row("default", 100.0, accuracy=wrong()))
     assert made(BASE).past.label.endswith("inference, default 3.0×")
     assert made(wrong_).past.label.endswith("inference, default 3.0× with WRONG results")
 
 
-def test_what_went_on_beside_a_run_is_kept_with_it() -> None:
+def test_other_runs_during_a_benchmark_are_stored_with_it() -> None:
     measured = made(BASE, notes=("another run went on",)).report.measured
     assert measured is not None
     assert measured.machine.notes == ("another run went on",)
@@ -110,9 +110,7 @@ def test_a_small_file_that_unpacks_to_a_great_deal_is_not_read(
         here.keep(made(BASE))
 
 
-def test_all_runs_of_a_workspace_have_a_bound_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_runs_of_a_workspace_share_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = at(tmp_path, "a").keep(made(BASE))
     assert one is not None
     size = (at(tmp_path, "a").folder / f"{one.past.id}.json.gz").stat().st_size

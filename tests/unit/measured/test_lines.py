@@ -76,7 +76,7 @@ def test_a_time_is_counted_as_it_was_measured(us: float) -> None:
     assert counted(float("nan")) == counted(float("inf")) == Fraction(0)
 
 
-def test_a_measured_kernel_is_shared_as_its_estimate_is() -> None:
+def test_measured_time_is_divided_among_lines_like_the_estimate() -> None:
     fused = kernel(3, 4, 4)
     found = {line.place: line for line in times_by_line(made(ran(0, 30.0), kernels=(fused,)), ROOTS)}
     assert {place: line.us / 30 for place, line in found.items()} == shares(fused, ROOTS)
@@ -85,13 +85,13 @@ def test_a_measured_kernel_is_shared_as_its_estimate_is() -> None:
     assert found[SourceLine(FILE, 3)].range.spread == pytest.approx(0.01)
 
 
-def test_what_no_graph_launched_is_on_its_line_or_on_none() -> None:
+def test_kernels_without_a_graph_are_on_their_line_or_on_none() -> None:
     (first, second) = times_by_line(made(ran(None, 9.0, line=7), ran(None, 1.0)), ROOTS)
     assert (first.place, float(first.us), first.kernels) == (SourceLine(FILE, 7), 9.0, 0)
     assert (second.place, float(second.us)) == (None, 1.0)
 
 
-def test_a_launch_that_names_no_kernel_of_the_report_is_joined_to_none() -> None:
+def test_a_launch_of_an_unknown_kernel_is_not_joined() -> None:
     one = made(ran(0, 1.0), kernels=(kernel(3),))
     assert kernel_of(one, ran(0, 1.0)) == one.generated[0].kernels[0]
     assert kernel_of(one, ran(5, 1.0)) is None
@@ -112,7 +112,7 @@ def test_bandwidth_and_rate_are_against_the_limits_of_the_device() -> None:
     assert twice.bandwidth_gbs == pytest.approx(2400), "it ran twice in that time"
 
 
-def test_where_a_fact_is_missing_there_is_no_rate() -> None:
+def test_a_missing_fact_gives_no_rate() -> None:
     assert rates(ran(0, 2.0), kernel(3, bytes_read=None), GPU).bandwidth_gbs is None
     assert rates(ran(0, 2.0), kernel(3), None).of_limit is None
     assert rates(ran(None, 2.0), None, GPU).bandwidth_gbs is None

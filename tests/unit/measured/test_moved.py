@@ -62,7 +62,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_renamed_file_takes_the_benchmarks_of_all_its_targets_along(project: Path) -> None:
+def test_a_renamed_file_keeps_the_benchmarks_of_all_its_targets(project: Path) -> None:
     old, new = project / "model.py", project / "net.py"
     others = [keep(project / name) for name in ("model.py.py", "other.py")]
     before = [keep(old, name) for name in ("Net", "step", "")]
@@ -86,7 +86,7 @@ def test_a_renamed_file_takes_the_benchmarks_of_all_its_targets_along(project: P
     assert pair.pair.change == pytest.approx(1.0)
 
 
-def test_a_renamed_folder_takes_those_of_its_files_along(project: Path) -> None:
+def test_a_renamed_folder_keeps_the_benchmarks_of_its_files(project: Path) -> None:
     inner = keep(project / "models" / "deep" / "net.py")
     beside = keep(project / "models2" / "net.py")
     moved = list(take_along(str(project / "models"), str(project / "nets")))
@@ -96,7 +96,7 @@ def test_a_renamed_folder_takes_those_of_its_files_along(project: Path) -> None:
     assert len(beside.runs()) == 1
 
 
-def test_into_another_project_they_go_to_its_own_folder(project: Path, tmp_path: Path) -> None:
+def test_benchmarks_move_to_the_folder_of_their_project(project: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "pyproject.toml").touch()
@@ -107,7 +107,7 @@ def test_into_another_project_they_go_to_its_own_folder(project: Path, tmp_path:
     assert (elsewhere / ".fuselight/.gitignore").read_text() == "*\n"
 
 
-def test_what_is_there_already_stays_and_so_does_what_cannot_be_read(project: Path) -> None:
+def test_existing_and_unreadable_entries_stay(project: Path) -> None:
     old = keep(project / "model.py", day=1, us=10.0)
     keep(project / "model.py", day=2, us=20.0)
     damaged = old.folder / f"damaged{ENDING}"
@@ -122,12 +122,12 @@ def test_what_is_there_already_stays_and_so_does_what_cannot_be_read(project: Pa
     assert damaged.exists()
 
 
-def test_without_benchmarks_nothing_is_made(project: Path) -> None:
+def test_without_benchmarks_no_folder_is_created(project: Path) -> None:
     assert list(take_along(str(project / "a.py"), str(project / "b.py"))) == []
     assert list(project.iterdir()) == [project / "pyproject.toml"]
 
 
-def test_a_path_is_replaced_as_a_whole_alone(project: Path) -> None:
+def test_only_complete_paths_are_replaced(project: Path) -> None:
     history = keep(project / "a.py")
     (path,) = history.folder.glob(f"*{ENDING}")
     text = gzip.decompress(path.read_bytes()).decode()
@@ -142,7 +142,7 @@ def test_a_path_is_replaced_as_a_whole_alone(project: Path) -> None:
     assert only(moved).report.target.path == str(project / 'b "quoted".py')
 
 
-def test_runs_of_a_target_that_is_gone_are_offered_as_such(project: Path) -> None:
+def test_runs_of_a_removed_target_are_offered_as_removed(project: Path) -> None:
     path = project / "model.py"
     keep(path, "OldNet", day=1)
     keep(path, "", day=2)

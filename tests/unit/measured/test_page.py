@@ -119,19 +119,19 @@ def test_the_first_operator_that_differs_is_named_once() -> None:
 
 
 @pytest.mark.parametrize(("us", "is_told"), [(90.0, True), (150.0, False), (390.0, False), (41_000.0, True)])
-def test_a_profile_of_calls_unlike_the_timed_ones_is_told_of(us: float, is_told: bool) -> None:  # noqa: FBT001
+def test_a_profile_of_calls_unlike_the_timed_ones_has_a_note(us: float, is_told: bool) -> None:  # noqa: FBT001
     told = page(benchmark(row("eager"), row("default", us, profile=SHOWN)), VIEW)["notes"]
     about = "with the profiler on, a call took 200 µs as default ("
     assert [note.startswith(about) for note in told] == [True] * is_told
 
 
-def test_profiles_of_other_calls_are_told_of_in_one_note() -> None:
+def test_profiles_of_other_calls_share_one_note() -> None:
     rows = [row(name, 41.0, profile=SHOWN) for name in ("eager", "default")]
     (note,) = page(benchmark(*rows), VIEW)["notes"]
     assert "200 µs as eager (41 µs without) and 200 µs as default (41 µs without): lines, " in note
 
 
-def test_what_has_no_times_yet_says_nothing_of_what_was_measured() -> None:
+def test_a_benchmark_without_times_makes_no_claims() -> None:
     unfinished = {"finished": False}
     assert page(benchmark(row("eager", None), of=unfinished), VIEW)["notes"] == []
     (note,) = page(benchmark(row("eager"), of=unfinished), VIEW)["notes"]
@@ -165,7 +165,7 @@ def test_the_roofline_needs_the_limits_of_the_device() -> None:
     assert page(without, VIEW)["profiles"]["default"]["roofline"] is None
 
 
-def test_of_a_backend_that_is_not_inductor_no_kernel_is_told_from_eager_work() -> None:
+def test_kernels_of_other_backends_are_not_distinguished_from_eager_work() -> None:
     shown = profile(
         [replace(ran(None, 90.0), name="aten::mul")], [gap(GapKind.EAGER, 8.0), gap(GapKind.HOST, 2.0)]
     )
@@ -193,7 +193,7 @@ def test_lines_are_shown_where_they_are_now() -> None:
     assert [line["place"]["line"] for line in lines] == [3, 4, 12], "a line that is gone has no time"
 
 
-def test_notes_say_what_makes_the_numbers_doubtful() -> None:
+def test_notes_list_causes_of_unreliable_numbers() -> None:
     assert made(notes=("another run went on",))["notes"] == [
         "another run went on",
         "the device's L2 cache was cleared before each timed call",
@@ -228,7 +228,7 @@ def test_the_csv_has_every_table_and_every_row() -> None:
     assert (eager["target"], eager["file"], eager["accurate"]) == ("Net", "model.py", "")
 
 
-def test_the_csv_says_where_it_was_measured_what_came_of_it_and_what_makes_it_doubtful() -> None:
+def test_the_csv_has_the_machine_the_verdict_and_the_notes() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(made(stale=True, notes=("another run went on",))))))
     about = {one["name"]: one["note"] for one in rows if one["table"] == "about"}
     assert (about["device"], about["when"], about["one call"]) == (
@@ -241,7 +241,7 @@ def test_the_csv_says_where_it_was_measured_what_came_of_it_and_what_makes_it_do
     ]
 
 
-def test_the_csv_has_what_changed_and_what_was_not_the_same() -> None:
+def test_the_csv_has_changes_and_other_differences() -> None:
     place = {"uri": "file:///m.py", "path": "m.py", "line": 41, "text": "y = f(x)"}
     comparison = {
         "id": "1", "label": "then", "differs": ["torch: 2.11.0 then, 2.13.0 now"],
@@ -263,7 +263,7 @@ def test_the_csv_has_what_changed_and_what_was_not_the_same() -> None:
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
-def test_a_spreadsheet_takes_no_text_for_a_formula(start: str) -> None:
+def test_csv_cells_are_not_formulas(start: str) -> None:
     shown = made()
     name = f'{start}HYPERLINK("a,b")'
     shown["profiles"]["default"]["kernels"][0]["name"] = name
@@ -316,7 +316,7 @@ def test_json_can_be_compared_with_again() -> None:
             from_json(wrong_)
 
 
-def test_a_run_of_several_is_found_by_its_target_and_its_file() -> None:
+def test_a_run_is_found_by_its_target_and_file() -> None:
     runs = [
         run_of(replace(FULL, target=replace(FULL.target, path=path, name=name)), "/there", VIEW.read_line)
         for path, name in (

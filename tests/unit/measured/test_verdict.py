@@ -33,7 +33,7 @@ def test_faster_says_how_much_and_when_the_compile_has_paid_off() -> None:
     assert compiled.text == "its cold compile takes 2 s, which pays off after about 10,000 calls"
 
 
-def test_the_fastest_that_is_right_is_the_headline() -> None:
+def test_the_fastest_correct_configuration_is_the_headline() -> None:
     headline, *rest = said(
         row("eager", 300.0), row("default", 100.0), row("max-autotune", 50.0, accuracy=wrong())
     )
@@ -42,7 +42,7 @@ def test_the_fastest_that_is_right_is_the_headline() -> None:
     assert failed.text == "max-autotune gives different results from eager in output"
 
 
-def test_where_all_are_wrong_the_headline_says_so() -> None:
+def test_the_headline_says_that_all_results_are_wrong() -> None:
     headline, *rest = said(row("eager", 300.0), row("default", 100.0, accuracy=wrong(first=(at(12),))))
     assert headline.text.endswith("its results differ from eager's")
     assert Statement(Cause.ACCURACY, rest[-1].text, SourceLine(FILE, 12), "default") == rest[-1]
@@ -58,13 +58,13 @@ def test_slower_says_by_how_much() -> None:
     )
 
 
-def test_a_difference_within_the_spread_is_none() -> None:
+def test_a_difference_within_the_spread_does_not_count() -> None:
     headline = said(row("eager", 100.0, spread=0.1), row("default", 105.0, spread=0.1))[0]
     assert headline.cause is Cause.EVEN
     assert "within the spread" in headline.text
 
 
-def test_unsteady_times_are_told_apart_only_where_all_their_rounds_are() -> None:
+def test_unsteady_times_are_distinguished_only_where_all_their_rounds_are() -> None:
     def of(us: float) -> MeasuredConfiguration:
         return row("default", wall=timing(us, 0.2, unsteady=True))
 
@@ -106,20 +106,20 @@ def test_readings_of_other_processes_are_a_range_and_the_host_is_named() -> None
         (GapKind.HOST, Cause.HOST, "Python and other work on the host"),
     ],
 )
-def test_what_takes_a_part_of_the_call_is_told_with_its_line(kind: GapKind, cause: Cause, words: str) -> None:
+def test_a_large_share_of_the_call_is_reported_with_its_line(kind: GapKind, cause: Cause, words: str) -> None:
     shown = profile([ran(0, 60.0)], [gap(kind, 40.0, 14, "aten::item")])
     rest = said(row("eager", 100.0), row("default", 150.0, generated=(graph(kernel(3)),), profile=shown))
     (found,) = [one for one in rest if one.cause is cause]
     assert found == Statement(cause, f"40% of a call is {words} (aten::item): 40 µs", SourceLine(FILE, 14))
 
 
-def test_what_takes_little_is_not_told() -> None:
+def test_small_costs_are_not_reported() -> None:
     shown = profile([ran(0, 95.0)], [gap(GapKind.GUARDS, 5.0)])
     one = row("default", 150.0, generated=(graph(kernel(3)),), profile=shown)
     assert Cause.GUARDS not in causes(row("eager", 100.0), one)
 
 
-def test_launches_are_told_with_what_would_replay_them_on_a_gpu_alone() -> None:
+def test_launches_are_reported_with_what_would_replay_them_on_a_gpu_alone() -> None:
     shown = profile([ran(0, 20.0, count=212.0)], [gap(GapKind.LAUNCH, 50.0), gap(GapKind.WRAPPER, 30.0)])
     one = row("default", 150.0, cudagraphs=False, profile=shown)
 
@@ -133,7 +133,7 @@ def test_launches_are_told_with_what_would_replay_them_on_a_gpu_alone() -> None:
     assert "reduce-overhead" not in text(replace(on_gpu, cudagraphs=True))
 
 
-def test_breaks_and_recompilations_are_told_with_their_line() -> None:
+def test_breaks_and_recompilations_are_reported_with_their_line() -> None:
     found = said(
         row("eager", 100.0),
         row("default", 150.0, graph_breaks=2, recompiles=1),
@@ -173,7 +173,7 @@ def test_kernels_that_cannot_be_compared_are_not_called_slow(
     assert Cause.KERNEL not in causes(eager(*before), one, of={"work": work})
 
 
-def test_memory_traffic_is_told_where_kernels_are_near_the_bandwidth() -> None:
+def test_memory_traffic_is_reported_where_kernels_are_near_the_bandwidth() -> None:
     one = row("default", 150.0, generated=(graph(kernel(3)),), profile=profile([ran(0, 1.2)]))
     (found,) = [each for each in said(row("eager", 100.0), one) if each.cause is Cause.MEMORY]
     assert "100% of the kernel time runs at 70% or more of the device's memory bandwidth" in found.text
@@ -181,7 +181,7 @@ def test_memory_traffic_is_told_where_kernels_are_near_the_bandwidth() -> None:
     assert Cause.MEMORY not in causes(row("eager", 100.0), far)
 
 
-def test_what_failed_is_told_last_and_eager_first() -> None:
+def test_eager_is_listed_first_and_failures_last() -> None:
     headline, failed = said(row("eager", 100.0), row("max-autotune", None, failure=FAILURE))
     assert headline.text == "eager takes 100 µs ± 1%; no other configuration was measured"
     assert failed.text == "max-autotune could not be measured: out of memory"
@@ -193,7 +193,7 @@ def test_what_failed_is_told_last_and_eager_first() -> None:
 
 
 @pytest.mark.parametrize(("us", "unsteady"), [(100.0, False), (100.0, True), (300.0, False), (20.0, False)])
-def test_a_headline_of_results_that_are_wrong_says_so(us: float, unsteady: bool) -> None:  # noqa: FBT001
+def test_the_headline_reports_wrong_results(us: float, unsteady: bool) -> None:  # noqa: FBT001
     fast = row("default", wall=timing(us, 0.01, unsteady=unsteady), accuracy=wrong())
     assert said(row("eager", 100.0), fast)[0].text.endswith("; its results differ from eager's")
 
@@ -205,7 +205,7 @@ def test_slower_is_a_claim_that_the_spread_carries() -> None:
     assert slower(benchmark(row("eager", 100.0), row("default", 150.0, accuracy=wrong()))) is None
 
 
-def test_a_change_is_none_where_ranges_meet_or_where_it_is_next_to_nothing() -> None:
+def test_overlapping_ranges_and_tiny_differences_are_no_change() -> None:
     assert change(Range(100, 99, 101), Range(112, 111, 113)) == pytest.approx(0.12)
     assert change(Range(100, 90, 110), Range(112, 109, 113)) is None
     less = 100 * (1 + LEAST / 2)
@@ -236,7 +236,7 @@ def test_the_lines_show_what_the_source_compiles_then_default() -> None:
     assert name("eager") is None
 
 
-def test_one_that_is_wrong_stands_on_lines_only_where_there_is_no_other() -> None:
+def test_a_wrong_configuration_is_on_lines_only_without_a_correct_one() -> None:
     some = profile([ran(0, 1.0)])
     bad = row("default", profile=some, accuracy=wrong())
     right = row("reduce-overhead", profile=some)

@@ -6,13 +6,13 @@ from fuselight.report import Culprit, Failure, Machine
 from fuselight_server.measured import words
 
 
-def test_a_device_is_named_without_marks_of_trade() -> None:
+def test_a_device_name_has_no_trademark_signs() -> None:
     assert words.device(Machine("Intel(R) Xeon(R) Processor")) == "Intel Xeon Processor"
     assert words.device(Machine("NVIDIA H200", index=1)) == "NVIDIA H200 (1)"
     assert words.device(Machine("?")) == "a device without a name"
 
 
-def test_a_failure_is_told_in_sentences() -> None:
+def test_a_failure_is_reported_in_sentences() -> None:
     assert (
         words.failed(Failure(Culprit.USER, "inputs", "no inputs.", "give it some"))
         == "no inputs. Give it some"

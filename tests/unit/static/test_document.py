@@ -93,7 +93,7 @@ def offset(text: str, at: tuple[int, int]) -> int:
 @example("a\r\nb", [((1, 1), (2, 0), "\r")])
 @example("", [((1, 0), (1, 0), "\r"), ((1, 0), (1, 0), "\n")])
 @settings(max_examples=150, deadline=None)
-def test_editing_equals_writing_at_once(
+def test_editing_equals_writing_immediately(
     text: str, edits: list[tuple[tuple[int, int], tuple[int, int], str]]
 ) -> None:
     document = SourceDocument("m.py", text)
@@ -190,7 +190,7 @@ def test_two_readers_share_one_reading() -> None:
     assert first is second is third
 
 
-def test_what_is_frozen_out_of_garbage_collection_does_not_pile_up() -> None:
+def test_objects_frozen_out_of_garbage_collection_do_not_accumulate() -> None:
     text = "".join(f"@torch.compile\ndef f{n}(x):\n    return [x, {n}]\n" for n in range(8_000))
 
     async def scenario() -> list[int]:

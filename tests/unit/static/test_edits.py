@@ -78,7 +78,7 @@ def test_a_stub_for_each_kind_of_signature(definition: str) -> None:
         ("f = g()  # why  # fuselight: f(1)", "# fuselight: f(1)\nf = g()  # why"),
     ],
 )
-def test_a_misplaced_directive_is_moved_to_where_it_counts(before: str, after: str) -> None:
+def test_a_misplaced_directive_is_moved_to_its_target(before: str, after: str) -> None:
     (problem,) = read_source("m.py", before).directive_problems
     assert problem.move_above is not None
     moved = applied(before, move_directive("m.py", before, problem.span.line, problem.move_above))
@@ -96,7 +96,7 @@ def test_a_stub_keeps_indentation_line_ends_and_decorators() -> None:
     )
 
 
-def test_a_stub_behind_a_byte_order_mark_and_beside_broken_code() -> None:
+def test_a_stub_after_a_byte_order_mark_and_next_to_broken_code() -> None:
     source = "\ufeffdef f(x): ...\ny = (\ndef g(\n"
     (target, *_) = read_source("m.py", source).targets
     assert applied(source, insert_inputs_stub(source, target)).startswith(
@@ -178,18 +178,18 @@ def test_the_columns_of_a_call_choose_it(call: str | None, argument: str | None)
     assert applied(NESTED, edits) == NESTED.replace("y =", f"{statement}y =")
 
 
-def test_a_nested_call_is_not_taken_for_one_whose_argument_has_no_name() -> None:
+def test_a_nested_call_is_not_an_unnamed_argument() -> None:
     source = "import torch\nf(torch.ones(rows, 8))\n"
     assert insert_mark_dynamic("m.py", source, 2, parameter="x", dimension=0, parameters=("x",)) == []
 
 
-def test_mark_dynamic_speaks_of_torch_as_the_file_does() -> None:
+def test_mark_dynamic_uses_the_files_name_for_torch() -> None:
     source = "import torch as t\nmodel(\n    x,\n)\n"
     edits = insert_mark_dynamic("m.py", source, 3, parameter="x", dimension=1, parameters=("x",))
     assert applied(source, edits) == "import torch as t\nt._dynamo.mark_dynamic(x, 1)\nmodel(\n    x,\n)\n"
 
 
-def test_mark_dynamic_imports_torch_where_it_is_not() -> None:
+def test_mark_dynamic_adds_a_missing_import_of_torch() -> None:
     source = '"""Doc."""\nfrom __future__ import annotations\nimport model\n\nmodel(x)\n'
     edits = insert_mark_dynamic("m.py", source, 5, parameter="x", dimension=0, parameters=("x",))
     assert applied(source, edits) == (
@@ -240,12 +240,12 @@ def test_remove_ignore(before: str, code: str | None, after: str) -> None:
     assert applied(source, remove_ignore("m.py", source, 2, code)) == f"é = 0\n{after}\ny = 2\n"
 
 
-def test_an_ignore_alone_goes_with_its_line() -> None:
+def test_removing_a_lone_ignore_removes_its_line() -> None:
     source = "a = 1\n    # fuselight: ignore[GB1]\nb = 2\n"
     assert applied(source, remove_ignore("m.py", source, 2, "GB1")) == "a = 1\nb = 2\n"
 
 
-def test_lines_that_are_not_there_get_no_edit() -> None:
+def test_lines_that_are_missing_get_no_edit() -> None:
     assert insert_ignore("m.py", "a = 1\n", 9, "GB1") == []
     assert remove_ignore("m.py", "a = 1\n", 9) == []
     assert insert_mark_dynamic("m.py", "a = 1\n", 9, parameter="x", dimension=0, parameters=("x",)) == []

@@ -52,7 +52,7 @@ def test_a_class_with_an_imported_base_is_a_target(package: Path, file: str, tex
     assert targets(package / file, text) == {"Big": ("x", "mask")}
 
 
-def test_what_is_no_module_elsewhere_is_no_target(package: Path) -> None:
+def test_an_imported_name_that_is_not_a_module_is_not_a_target(package: Path) -> None:
     text = "from models.base import Config, Missing\nclass A(Config): ...\nclass B(Missing): ...\n"
     assert targets(package / "train.py", text) == {}
 

@@ -66,7 +66,7 @@ def test_four_times_the_text_is_four_times_the_work(text: Callable[[int], str]) 
     assert calls_to_read(text(400)) < 5 * calls_to_read(text(100))
 
 
-def test_2000_chained_classes_are_no_recursion() -> None:
+def test_2000_chained_classes_do_not_recurse() -> None:
     reading = read_source("m.py", chained_classes(2_000))
     assert len(reading.targets) == 2_001
     assert {target.parameters for target in reading.targets} == {("x",)}
@@ -79,7 +79,7 @@ def test_classes_that_derive_from_each_other_end() -> None:
 
 
 @pytest.mark.parametrize("text", ["\\\n" * 50_000, "def f(x):\n" + "    \\\n" * 50_000 + "    return x\n"])
-def test_50000_lines_with_a_backslash_alone_are_read_at_once(text: str) -> None:
+def test_50000_lines_with_only_a_backslash_are_read_quickly(text: str) -> None:
     started = time.monotonic()
     reading = read_source("m.py", text)
     assert time.monotonic() - started < 10  # 37 s and more where each line is read once for each before it

@@ -82,7 +82,7 @@ def test_targets_stay_while_a_statement_is_half_typed(old: str, new: str) -> Non
     assert targets(document) == THERE
 
 
-def test_they_move_with_further_edits() -> None:
+def test_findings_move_with_further_edits() -> None:
     document = SourceDocument("m.py", SOURCE)
     document.reading()
     changed(document, "def f(x):", "def f(x")

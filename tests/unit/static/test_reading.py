@@ -20,7 +20,7 @@ def owned(reading: Reading) -> dict[str, list[str]]:
     }
 
 
-def test_directives_belong_to_what_stands_below() -> None:
+def test_directives_belong_to_the_definition_below() -> None:
     reading = read("""
         import torch
         # fuselight: Net()(f32[4])

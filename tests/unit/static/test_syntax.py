@@ -34,7 +34,7 @@ def large_class(*, broken: bool = False) -> bytes:
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_slices_read_as_the_whole(monkeypatch: pytest.MonkeyPatch, *, broken: bool) -> None:
+def test_slices_equal_the_full_file(monkeypatch: pytest.MonkeyPatch, *, broken: bool) -> None:
     monkeypatch.setattr(syntax, "_LARGE", LARGE)
     data = large_class(broken=broken)
     assert len(data) > LARGE, "the test needs a chunk that is sliced"

@@ -33,7 +33,7 @@ TEXT = "first = 1\nsecond = call(x)\n    third\nfourth\n"
         ((1, 3), (4, 2), "", None, True),
     ],
 )
-def test_moves(
+def test_lines_move(
     start: tuple[int, int], end: tuple[int, int], new: str, line: int | None, *, edited: bool
 ) -> None:
     document = SourceDocument("m.py", TEXT)
@@ -45,7 +45,7 @@ def test_moves(
         assert (result.span.line, result.edited) == (line, edited)
 
 
-def test_a_whole_line_span_keeps_having_no_columns() -> None:
+def test_a_span_of_an_entire_line_keeps_no_columns() -> None:
     document = SourceDocument("m.py", TEXT)
     assert moved(Span("m.py", 2), document.edit((1, 0), (1, 0), "\n")) == Moved(Span("m.py", 3), edited=False)
     assert moved(Span("m.py", 3), document.edit((3, 2), (3, 2), "x")) == Moved(Span("m.py", 3), edited=True)

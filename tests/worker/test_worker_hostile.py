@@ -13,85 +13,115 @@ from typing import Any
 import pytest
 
 from fuselight.codec import encode
-from fuselight.report import Culprit
+from fuselight.report import Culprit, Failure
 from fuselight.worker import wire
 from tests.support.live_worker import GOOD, LiveWorker, body, wait_gone
 
 hostile = pytest.mark.usefixtures("the_next_run_works")
 
 
-@hostile
-@pytest.mark.parametrize(
-    "patch",
-    [
-        "builtins.len = None",
-        "builtins.isinstance = None",
-        "os.path.basename = os.path.join = None",
-        "dataclasses.replace = dataclasses.fields = None",
-    ],
-)
-def test_replaced_functions_are_named_once_as_the_users(live: LiveWorker, patch: str) -> None:
-    name = patch.partition(" =")[0]
-    report = live.analyse(f"import builtins, dataclasses, os, torch\n{patch}\n{GOOD}")
-    if not report.failures:  # nothing needed it
-        assert len(report.compiles) == 1
-        return
-    (failure,) = report.failures
-    assert failure.culprit is Culprit.USER
-    assert f"`{name.replace('os.path', 'posixpath')}`" in failure.message
-    assert "Fuselight failed" not in failure.message
+REPLACED = "the code replaced {}, which torch.compile and Fuselight need: "
+RESTORE = "restore what the code replaces before the compiled call, or do not replace it"
+MINE = "ValueError: mine"
+
+
+def the_users(failure: Failure) -> tuple[str, list[int]]:
+    """Return the text of a failure that is the user's, and the lines of the user's file that it names."""
+    assert (failure.culprit, failure.kind) == (Culprit.USER, "exception"), failure
     assert Path(failure.stack[-1].path).name == "model.py"
+    return failure.message, [place.line for place in failure.stack if place.path.endswith("/model.py")]
 
 
 @hostile
 @pytest.mark.parametrize(
-    "patch",
+    ("patch", "names", "line"),
     [
-        "os.getpid = os._exit = lambda *_: 1",
-        "time.perf_counter = time.monotonic = time.time = lambda: None",
-        "json.dumps = json.loads = json.load = None",
-        "traceback.extract_tb = traceback.TracebackException = None",
+        ("builtins.len = None", "`builtins.len`", 5),
+        ("builtins.isinstance = None", "`builtins.isinstance`", 5),
+        ("os.path.basename = os.path.join = None", "`posixpath.join`, `posixpath.basename`", 5),
+        (
+            "dataclasses.replace = dataclasses.fields = None",
+            "`dataclasses.fields`, `dataclasses.replace`",
+            6,
+        ),
     ],
 )
-def test_answer_functions_are_bound_before_user_code(live: LiveWorker, patch: str) -> None:
+def test_replaced_functions_are_named_once_as_the_users(
+    live: LiveWorker, patch: str, names: str, line: int
+) -> None:
+    failure = live.failure(f"import builtins, dataclasses, os, torch\n{patch}\n{GOOD}")
+    message, lines = the_users(failure)
+    error = "TypeError: 'NoneType' object is not callable"
+    assert message in {REPLACED.format(names) + kind + error for kind in ("", "InternalTorchDynamoError: ")}
+    assert (failure.next_step, lines) == (RESTORE, [line])
+
+
+@hostile
+@pytest.mark.parametrize(
+    ("patch", "said", "lines"),
+    [
+        ("os.getpid = os._exit = lambda *_: 1", MINE, [6, 7]),
+        (
+            "time.perf_counter = time.monotonic = time.time = lambda: None",
+            REPLACED.format("`time.time`, `time.monotonic`, `time.perf_counter`")
+            + "TypeError: unsupported operand type(s) for -: 'NoneType' and 'NoneType'",
+            [5],
+        ),
+        ("json.dumps = json.loads = json.load = None", MINE, [6, 7]),
+        (
+            "traceback.extract_tb = traceback.TracebackException = None",
+            REPLACED.format("`traceback.extract_tb`, `traceback.TracebackException`")
+            + "TypeError: 'NoneType' object is not callable",
+            [6],
+        ),
+    ],
+)
+def test_answer_functions_are_bound_before_user_code(
+    live: LiveWorker, patch: str, said: str, lines: list[int]
+) -> None:
     """torch itself may need what was replaced; the answer does not."""
-    report = live.analyse(f"import json, os, time, traceback\n{patch}\n" + body("raise ValueError('mine')"))
-    (failure,) = report.failures
-    assert failure.culprit is Culprit.USER
-    replaced = f"the code replaced `{patch.partition('.')[0]}."
-    assert failure.exception == "ValueError" or failure.message.startswith(replaced), failure
-    assert {place.line for place in failure.stack if place.path.endswith("model.py")} <= {5, 6, 7}
+    failure = live.failure(f"import json, os, time, traceback\n{patch}\n" + body("raise ValueError('mine')"))
+    assert the_users(failure) == (said, lines)
+    assert (failure.next_step == RESTORE) is (said != MINE)
 
 
 BROKEN = "class Broken(Exception):\n    def __str__(self): {}\n"
 
 
 @hostile
-@pytest.mark.parametrize("text", ["raise KeyError('str')", "return 5", "return None"])
 @pytest.mark.parametrize(
-    "where",
+    ("text", "raised"),
+    [("raise KeyError('str')", "KeyError"), ("return 5", "TypeError"), ("return None", "TypeError")],
+)
+@pytest.mark.parametrize(
+    ("where", "line"),
     [
-        "raise Broken",
-        "# fuselight: f(f32[4])\ndef f(x):\n    raise Broken",
-        "def example_inputs():\n    raise Broken\ndef f(x):\n    return x",
-        "def f(x):\n    return x\nif __name__ == '__main__':\n    raise Broken",
+        ("raise Broken", 3),
+        ("# fuselight: f(f32[4])\ndef f(x):\n    raise Broken", 5),
+        ("def example_inputs():\n    raise Broken\ndef f(x):\n    return x", 4),
+        ("def f(x):\n    return x\nif __name__ == '__main__':\n    raise Broken", 6),
     ],
     ids=["import", "call", "provider", "main"],
 )
-def test_an_exception_without_a_text_is_the_users(live: LiveWorker, text: str, where: str) -> None:
+def test_an_exception_without_a_text_is_the_users(
+    live: LiveWorker, text: str, raised: str, where: str, line: int
+) -> None:
     provider: dict[str, Any] = (
         {"provider": "example_inputs", "provider_line": 4} if "example_inputs" in where else {}
     )
     failure = live.failure(BROKEN.format(text) + where + "\n", **provider)
-    assert (failure.culprit, failure.exception) == (Culprit.USER, "Broken")
-    assert "Fuselight" not in failure.message
-    assert Path(failure.stack[-1].path).name == "model.py"
+    assert failure.exception == "Broken"
+    assert the_users(failure) == (f"Broken: <Broken.__str__ raised {raised}>", [line])
 
 
 @hostile
 def test_an_exit_with_an_object_is_the_users(live: LiveWorker) -> None:
     failure = live.failure(BROKEN.format("raise KeyError('str')") + "raise SystemExit(Broken())\n")
     assert (failure.culprit, failure.kind, failure.stack[-1].line) == (Culprit.USER, "exit", 3)
+    shown = "<Broken.__str__ raised KeyError>"
+    assert failure.message == (
+        f"the code ended the process with exit status {shown} while the file was imported"
+    )
 
 
 @hostile
@@ -101,7 +131,7 @@ def test_a_huge_text_is_bounded_at_its_source(live: LiveWorker) -> None:
     report = live.analyse("raise ValueError('a line of text\\n' * 8_000_000)\n")
     seconds = time.monotonic() - began
     (failure,) = report.failures
-    assert failure.message == "ValueError: a line of text"
+    assert the_users(failure) == ("ValueError: a line of text", [1])
     assert len(wire.dump(encode(report))) < 200_000
     assert seconds < 20, "to format all of it takes longer"
 
@@ -109,8 +139,10 @@ def test_a_huge_text_is_bounded_at_its_source(live: LiveWorker) -> None:
 @hostile
 def test_the_hosts_folder_is_made_again(live: LiveWorker) -> None:
     hunt = "import glob, shutil, tempfile\nfor one in glob.glob(tempfile.gettempdir() + f'/fuselight-worker-*-{os.getppid()}-*'):\n    shutil.rmtree(one)"
-    report = live.analyse(body(hunt))
-    assert [failure.kind for failure in report.failures] == ["damaged_answer"]
+    failure = live.failure(body(hunt))
+    assert (failure.culprit, failure.kind) == (Culprit.FUSELIGHT, "damaged_answer")
+    assert failure.message == "the run's answer is lost: the folder where it was put is gone, or is full"
+    assert "leave alone what it did not make in the folder for temporary files" in failure.next_step
 
 
 @hostile
@@ -126,7 +158,9 @@ def test_the_hosts_folder_is_made_again(live: LiveWorker) -> None:
 def test_a_fork_in_user_code_never_reaches_the_host(live: LiveWorker, text: str) -> None:
     report = live.analyse(body(text))
     assert report.failures == ()
-    assert report.breaks[0].stack[-1].line == 4
+    first, *others = ((one.reason, one.stack[-1].line) for one in report.breaks)
+    assert first == ("Call to `torch._dynamo.graph_break()`", 4)
+    assert {line for _, line in others} <= set(range(5, 8))
 
 
 def test_processes_in_sessions_of_their_own_end_with_the_host(folder: Path) -> None:

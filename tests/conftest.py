@@ -1,6 +1,6 @@
-"""Flags of the test run. Expected text is never edited by hand: a flag writes it anew, and the diff is read.
+"""Flags of the test run. Expected text is never edited by hand: a flag rewrites it, and a person reads the diff.
 
-pytest --update-golden    rewrites the golden texts that stand in the tests
+pytest --update-golden    rewrites the golden texts in the tests
 pytest --update-cases     rewrites the expectations in tests/cases, those of kernels too
 """
 
@@ -22,13 +22,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     golden.updating = bool(config.getoption("--update-golden"))
-    if importlib.util.find_spec("hypothesis") is not None:  # a borrowed machine with a GPU need not have it
+    if importlib.util.find_spec("hypothesis") is not None:  # optional on a machine with a GPU
         without_deadlines()
 
 
 def without_deadlines() -> None:
-    """Let an example take its time: tests run beside each other, and a busy machine is no failure."""
-    from hypothesis import settings  # noqa: PLC0415 - where it is there
+    """Disable the deadlines of examples: tests run in parallel, and a busy machine is not a failure."""
+    from hypothesis import settings  # noqa: PLC0415 - optional
 
     settings.register_profile("untimed", settings(), deadline=None)
     settings.load_profile("untimed")

@@ -1,4 +1,4 @@
-"""The documents say what is so: the report's page, links between pages, the commands that they name."""
+"""The documentation matches the code: generated pages, links between pages, the commands that they name."""
 
 from __future__ import annotations
 

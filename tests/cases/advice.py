@@ -1,4 +1,4 @@
-"""What a finding says to do: the texts expected here stand in the message, not in the title."""
+"""The advice of findings. The expected texts are in the message, not in the title."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Breaks at gradients that are asked for inside of the compiled region, and at custom functions."""
+"""Breaks at gradients computed inside the compiled region, and at custom functions."""
 
 import torch
 from torch import nn

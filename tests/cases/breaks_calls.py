@@ -1,4 +1,4 @@
-"""Where a break is shown when other functions lie between it and the compiled one."""
+"""Where a break is shown if other functions are between it and the compiled one."""
 
 import uuid
 

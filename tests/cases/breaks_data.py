@@ -1,4 +1,4 @@
-"""Breaks where Python has to know what is in a tensor."""
+"""Breaks where Python needs the value of a tensor."""
 
 import torch
 import torch.nn.functional as F

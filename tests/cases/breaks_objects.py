@@ -1,4 +1,4 @@
-"""Breaks at objects of the user's own."""
+"""Breaks at user-defined objects."""
 
 import collections
 import enum

@@ -1,4 +1,4 @@
-"""Breaks at what tensors can do in eager only."""
+"""Breaks at tensor methods that work only in eager mode."""
 
 import torch
 

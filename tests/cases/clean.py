@@ -1,4 +1,4 @@
-"""Code that torch.compile takes whole: nothing may be found here."""
+"""Code that torch.compile captures completely: there must be no findings."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""What a break costs, as facts: how many graphs, how many operators on either side, what is left to eager."""
+"""The cost of a break as facts: graphs, operators on each side, code that runs in eager mode."""
 
 import torch
 

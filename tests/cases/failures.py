@@ -1,4 +1,4 @@
-"""What ends a call: the user's exceptions, exits, and mistakes that only the compiler sees."""
+"""Errors that end a call: user exceptions, exits, and errors that only the compiler finds."""
 
 import ctypes
 import enum

@@ -1,4 +1,4 @@
-"""Functions that run in eager as a whole, and why."""
+"""Functions that run entirely in eager mode, and why."""
 
 import torch
 

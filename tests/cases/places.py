@@ -1,4 +1,4 @@
-"""The line and the columns of code behind a break, and of calls over several lines."""
+"""The line and the columns of code after a break, and of calls over several lines."""
 
 import torch
 
@@ -61,5 +61,5 @@ def tail(y):
         .neg()
         .abs()
     )
-    print("behind")  # warning: [GB0059] "`print` cannot be traced"
+    print("after")  # warning: [GB0059] "`print` cannot be traced"
     return z

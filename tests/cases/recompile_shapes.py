@@ -1,4 +1,4 @@
-"""Recompilations because a relation between symbolic sizes does not hold any more."""
+"""Recompilations because a relation between symbolic sizes no longer holds."""
 
 
 # fuselight: equal_sizes(f32[4], f32[4], dynamic=True)

@@ -1,4 +1,4 @@
-"""Sizes and numbers that were to stay symbolic and were fixed to one value."""
+"""Sizes and numbers that should stay symbolic and were fixed to one value."""
 
 import torch
 

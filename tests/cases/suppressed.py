@@ -1,4 +1,4 @@
-"""`suppress_errors`: the compiler fails, torch goes on in eager, and only a finding tells."""
+"""`suppress_errors`: the compiler fails, torch continues in eager mode, and only a finding reports it."""
 
 import enum
 

@@ -1,4 +1,4 @@
-"""What torch or a library wraps goes by the name and the words of what is wrapped."""
+"""A wrapper of torch or of a library is shown with the name and docstring of the wrapped function."""
 
 import torch
 from torch import nn

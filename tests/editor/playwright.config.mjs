@@ -5,7 +5,7 @@ export default defineConfig({
   testDir: "visual",
   outputDir: `${tools.artifacts}/playwright`,
   workers: 1, // an editor and a browser take more than a gigabyte
-  retries: process.env.CI ? 1 : 0, // a test that needed the second try is told as flaky
+  retries: process.env.CI ? 1 : 0, // a test that needs the second try is reported as flaky
   timeout: 400_000, // deadlines for a busy machine; a quiet one needs a minute
   expect: { timeout: 90_000 },
   reporter: [

@@ -33,7 +33,7 @@ KINDS = ("package", "host", "visual")
 
 
 def editor_environment(python: str, *, pictures: bool) -> dict[str, str]:
-    """What the harness is told, after everything that it needs was installed. Raises Unavailable."""
+    """The environment of the harness, after everything that it needs was installed. Raises Unavailable."""
     node = ensure_editor_tests()
     editor = ensure_code_server()
     browser = ensure_browser()
@@ -97,7 +97,7 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("python", help="an interpreter with torch")
-    parser.add_argument("--pictures", action="store_true", help="make the pictures of the README anew")
+    parser.add_argument("--pictures", action="store_true", help="redraw the pictures of the README")
     parser.add_argument("--only", choices=KINDS, action="append", default=[], help="one kind of test")
     parser.add_argument(
         "--name",

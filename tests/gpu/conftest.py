@@ -1,4 +1,4 @@
-"""The gpu ring needs torch and a CUDA device; what runs a worker needs the server's libraries as well."""
+"""The gpu ring needs torch and a CUDA device; tests with a worker also need the server's libraries."""
 
 from __future__ import annotations
 

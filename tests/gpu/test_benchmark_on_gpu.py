@@ -1,4 +1,4 @@
-"""A whole benchmark on a real GPU: forked processes use it, and every kernel's time is on its line."""
+"""A complete benchmark on a real GPU: forked processes use it, and every kernel's time is on its line."""
 
 from __future__ import annotations
 

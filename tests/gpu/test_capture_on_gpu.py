@@ -1,4 +1,4 @@
-"""Capture of a model that lives on a real CUDA device.
+"""Capture of a model on a real CUDA device.
 
 Also a script, for a machine that has torch but no pytest: `python tests/gpu/test_capture_on_gpu.py`.
 """

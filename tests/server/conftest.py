@@ -1,4 +1,4 @@
-"""A real server for each test; its end is part of the test."""
+"""A real server for each test, which ends with the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small programs that the server is given, and what a test asks of a client about them."""
+"""Small programs for the server, and the questions of the tests about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A benchmark as a client meets it: a real one on the CPU, end to end, and one that is cancelled in flight."""
+"""A benchmark over the protocol: a real one on the CPU, end to end, and one that is canceled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment's checks as a client asks for them: a page, a refusal, a cancel."""
+"""The check of the environment over the protocol: a page, a refusal, a cancel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quick fixes, applied as an editor does, and the run after them that shows what they were for."""
+"""Quick fixes, applied as an editor does, and the next run without the finding."""
 
 from __future__ import annotations
 

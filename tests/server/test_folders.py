@@ -1,4 +1,4 @@
-"""Several workspace folders: settings of their own, and folders that come and go."""
+"""Several workspace folders: their own settings, and folders that are added and removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of graphs as a client gets it: boxes with places that move with edits, targets to choose from."""
+"""The picture of graphs over the protocol: boxes whose locations move with edits, targets to choose from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another interpreter in the middle of things: what ran in the old one ends, what comes after runs in the new one."""
+"""A change of the interpreter: runs of the old one end, later runs use the new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated kernels as a client meets them: lenses on lines and targets, hovers, settings, staleness."""
+"""Generated kernels over the protocol: lenses on lines and targets, hovers, settings, staleness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The edge: the handshake, messages that cannot be read, and what is done without running anything."""
+"""The protocol: the handshake, unreadable messages, and requests that run nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_columns_are_in_the_clients_encoding(
     )
     assert answer["capabilities"]["positionEncoding"] == encoding
     uri = client.open(write(tmp_path, text))
-    # Put a compiled variable behind the wide character, by an edit that is counted in the encoding.
+    # Insert a compiled variable after the wide character, by an edit in the encoding.
     client.edit(uri, (0, column + 3), (0, column + 8), "g = torch.compile(len)")
     lenses = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
     place = next(one["range"] for one in lenses if one["command"]["arguments"][0].get("target") == "g")
@@ -260,7 +260,9 @@ def test_the_server_ends_with_its_client(connect: Start, tmp_path: Path) -> None
     parent.wait(DEADLINE)
     assert parent.stdin is not None
     parent.stdin.close()
-    assert client.process.wait(DEADLINE) == 1, "stdin is still open, so only the process id can have told it"
+    assert client.process.wait(DEADLINE) == 1, (
+        "stdin is still open, so the server must have watched the process id"
+    )
 
 
 def test_the_server_ends_with_its_pipe(connect: Start, tmp_path: Path) -> None:

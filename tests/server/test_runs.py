@@ -1,4 +1,4 @@
-"""Runs through the whole of it: editor's messages, queue, real worker, findings back on their lines."""
+"""Runs end to end: messages of an editor, queue, real worker, findings on their lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The target device as a client meets it: in the status, in a list to choose from, and a wrong name."""
+"""The target device over the protocol: in the status, in the picker, and a wrong name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rings of annotated cases share: the release they are written for, their files, those that are asked for."""
+"""Shared by the annotated cases: their release of torch, their files, and the selection of cases."""
 
 from __future__ import annotations
 

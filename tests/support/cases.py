@@ -4,7 +4,7 @@
         #  ^^^^^^^^^^
 
 A comment `# SEVERITY: [CODE] "text"` at the end of a line expects one finding there: the text, upper and lower
-case alike, occurs in its title or message. A line may carry several, one behind the other, and those that stand alone
+case alike, occurs in its title or message. A line may have several, one after the other, and those on separate lines
 in the comment lines beneath it count as its own. `^^^` in a comment line beneath gives the exact columns of the
 line's findings: one run of carets for each, in their order.
 Severities are `error`, `warning`, `info` and `hint`.
@@ -114,7 +114,7 @@ def _fits(wanted: Expectation, finding: Finding) -> bool:
 
 
 def describe(finding: Finding) -> str:
-    """One finding as an expectation would name it, with its place and its whole text."""
+    """One finding as an expectation would name it, with its location and its complete text."""
     span = finding.span
     place = f"{span.line}:{span.column}-{span.end_line}:{span.end_column}"
     body = finding.message.replace("\n", "\n      ")
@@ -122,7 +122,7 @@ def describe(finding: Finding) -> str:
 
 
 def rewritten(path: str, text: str, findings: Sequence[Finding]) -> str:
-    """The case with its expectations made anew from `findings`; carets that still hold are kept.
+    """The case with its expectations rewritten from `findings`; valid carets stay.
 
     A quoted text is kept where it still fits a finding of that line, so that wording stays hand-chosen.
     """
@@ -147,7 +147,7 @@ def rewritten(path: str, text: str, findings: Sequence[Finding]) -> str:
 
 
 def _annotated(line: str, comments: list[str]) -> list[str]:
-    """`line` and its expectations: behind it where they fit, else on lines of their own beneath it."""
+    """`line` and its expectations: at its end if they fit, otherwise on separate lines below it."""
     one_line = "  ".join([line, *comments])
     if len(one_line) <= _WIDTH and not line.lstrip().startswith("#"):
         return [one_line]

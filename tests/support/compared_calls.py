@@ -1,4 +1,4 @@
-"""Calls whose results are compared: by eager, by a backend, in float64, and a model with all that a cut has to keep."""
+"""Calls to compare: eager, with a backend, in float64, and a model with every feature that a partition keeps."""
 
 from __future__ import annotations
 

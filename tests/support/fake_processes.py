@@ -1,4 +1,4 @@
-"""FakeFake processes of a benchmark's configurations, for tests of the coordinator."""
+"""Fake processes of a benchmark's configurations, for tests of the coordinator."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Golden text that stands in the test itself: `expect(actual, \"\"\"...\"\"\")`.
+"""Golden text inside the test: `expect(actual, \"\"\"...\"\"\")`.
 
-Both sides pass one normaliser. `pytest --update-golden` writes the text that came out into the test's source, at the
+Both sides are normalized. `pytest --update-golden` writes the actual text into the test's source, at the
 end of the run. Invariant: without the flag nothing is written, and a difference fails.
 """
 
@@ -25,14 +25,14 @@ _NORMAL = (
 
 
 def normal(text: str) -> str:
-    """The text without what differs from run to run."""
+    """The text without parts that vary between runs."""
     for pattern, replacement in _NORMAL:
         text = pattern.sub(replacement, text)
     return text.strip("\n")
 
 
 def expect(actual: str, expected: str) -> None:
-    """Fail unless the texts agree; with the flag, note the text for the test's source instead."""
+    """Fail unless the texts agree; with the flag, record the text for the test's source instead."""
     seen, wanted = normal(actual), normal(textwrap.dedent(expected))
     if seen == wanted:
         return
@@ -59,7 +59,7 @@ def _place(path: Path, line: int) -> tuple[int, int]:
 
 
 def write_updates() -> None:
-    """Put the noted texts into the tests' sources, last first, so that places stay true."""
+    """Write the recorded texts into the tests' sources, last first, so that locations stay valid."""
     for path, texts in _updates.items():
         source = path.read_text(encoding="utf-8")
         constants = {

@@ -11,8 +11,8 @@
 | `# cudagraph: WORDS` | that the line keeps a graph, or a part of it, from being replayed as a CUDA graph |
 | `# unfused: DISTANCE WORDS` | that the scheduler refused to fuse it with the line so many lines away, in our words |
 
-Numbers behind kernels' names are left out, and ` x N` says how often. A line may carry several, one behind the other,
-and those that stand alone in the lines beneath it count as its own.
+Numbers at the end of kernels' names are omitted, and ` x N` says how often. A line may have several, one after the
+other, and those that stand alone in the lines beneath it count as its own.
 
 Invariant: a fact without an expectation fails a case just as an expectation without a fact does.
 """
@@ -115,7 +115,7 @@ def disagreements(text: str, found: Counter[Fact]) -> list[str]:
 
 
 def rewritten(text: str, found: Counter[Fact]) -> str:
-    """The case with its expectations made anew."""
+    """The case with rewritten expectations."""
     kept = {
         number: _COMMENT.sub("", line).rstrip()
         for number, line in enumerate(text.splitlines(), 1)

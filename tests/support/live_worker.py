@@ -62,7 +62,7 @@ class LiveWorker:
         self._logged.set()
 
     def move_to(self, folder: Path) -> None:
-        """Write files into another folder from here on, and begin the log anew. The process stays where it is."""
+        """Write files into another folder from now on, and clear the log. The process keeps its working directory."""
         self.folder = folder
         self.lines.clear()
         self.progress.clear()

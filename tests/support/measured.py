@@ -1,4 +1,4 @@
-"""Benchmarks made by hand, for tests of what is made of them: eager and compiled, with kernels on lines of `FILE`."""
+"""Hand-made benchmarks: eager and compiled, with kernels on lines of `FILE`."""
 
 from __future__ import annotations
 

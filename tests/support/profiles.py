@@ -1,4 +1,4 @@
-"""Profiles made by hand, as small as the case they show, in the words that torch writes into real ones."""
+"""Hand-made profiles, as small as their case, with the names that torch writes into real ones."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Stream:
             self.events.append(Event(named, kind, start * 1000, (end - start) * 1000, stream, correlation))
 
     def recording(self, *, on_device: bool = True, operators: Sequence[PlacedOperator] = ()) -> Recording:
-        """What a profiler would have told."""
+        """The recording of a profiler."""
         events = tuple(sorted(self.events, key=lambda event: (event.start_ns, -event.ns)))
         return Recording(
             source=CUPTI if on_device else RECORD_FUNCTIONS,

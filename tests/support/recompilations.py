@@ -1,4 +1,4 @@
-"""Recompilations made by hand, for tests of their findings: `Net.forward`, compiled again for its argument `x`."""
+"""Hand-made recompilations, for tests of their findings: `Net.forward`, recompiled for its argument `x`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def again(*failures: GuardFailure, compile_id: str | None = "0/1", **changes: An
 SIZE = failed("x.size(0) was 4, now 7")
 WHOLE = Frame("Net.forward", DEF)
 PART = Frame("Net.forward", DEF, resumes_at=25)
-"""What is behind the graph break on line 25."""
+"""The part after the graph break on line 25."""
 BREAK = at(25, (8, 20), function="forward")
 
 SYMBOLS = tuple(Symbol(f"s{number}", f"{name}.size(0)") for number, name in enumerate(("x", "y", "w")))

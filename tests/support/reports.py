@@ -1,4 +1,4 @@
-"""Reports made by hand, for tests of what is made from reports. All files lie under `ROOT`."""
+"""Hand-made reports. All files are under `ROOT`."""
 
 from __future__ import annotations
 

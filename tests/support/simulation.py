@@ -1,6 +1,6 @@
 """A workspace with a session and a worker that understands the programs of these tests: no torch, no processes.
 
-A program has functions that call functions of the file or of modules beside it. Each `print` in a function that runs is
+A program has functions that call functions of the file or of sibling modules. Each `print` in a function that runs is
 a graph break, and each function that runs is a frame.
 """
 
@@ -76,8 +76,8 @@ class Program:
             raise ProgramError("SyntaxError", "invalid syntax", Location(path, error.lineno or 1)) from None
         for node in tree.body:
             if isinstance(node, ast.ImportFrom) and node.module:
-                beside = str(Path(path).with_name(f"{node.module}.py"))
-                self.load(beside, Location(path, node.lineno))
+                sibling = str(Path(path).with_name(f"{node.module}.py"))
+                self.load(sibling, Location(path, node.lineno))
         return tree
 
     def call(self, path: str, name: str, caller: Location) -> None:
@@ -188,7 +188,7 @@ class Workspace:
         return str(self.folder / name)
 
     def text(self, name: str) -> str | None:
-        """The text of a file as the editor has it, else as it is on the disk."""
+        """The text of a file in the editor, otherwise on disk."""
         document = self.state.at(self.path(name))
         if document is not None:
             return document.source.text
@@ -196,7 +196,7 @@ class Workspace:
         return path.read_text() if path.exists() else None
 
     def write(self, name: str, text: str) -> None:
-        """Write a file behind the editor's back; a file that is open stays as it is there."""
+        """Write a file outside the editor. An open document keeps its text."""
         Path(self.path(name)).write_text(text)
         self.analysis.changed_on_disk(self.path(name))
 
@@ -206,13 +206,13 @@ class Workspace:
         self.state.open(Document(path.as_uri(), str(path), 1, source, runnable=True))
 
     def close(self, name: str) -> None:
-        """Close a file without a save: the disk counts again."""
+        """Close a file without a save: the text on disk applies again."""
         document = self.state.at(self.path(name))
         assert document is not None
         self.analysis.document_closed(document)
 
     def edit(self, name: str, text: str) -> None:
-        """Change the text of an open file to `text`, in one edit of what differs."""
+        """Change the text of an open file to `text`, in one edit of the changed part."""
         document = self.state.at(self.path(name))
         assert document is not None
         moved = document.source.become(text)

@@ -1,4 +1,4 @@
-"""The history of a target on the page: it goes along with its file, offers what was renamed, and lets go of a run."""
+"""The history of a target on the page: it moves with its file, offers renamed targets, and can remove a run."""
 
 from __future__ import annotations
 

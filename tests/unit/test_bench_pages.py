@@ -1,4 +1,4 @@
-"""The page of a benchmark as the editor asks for it: the run that it names, as measured, made off the event loop."""
+"""The page of a benchmark as the editor requests it: the named run, as measured, built off the event loop."""
 
 from __future__ import annotations
 

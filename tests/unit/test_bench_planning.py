@@ -1,4 +1,4 @@
-"""What a benchmark is asked to measure, for how long, and what it is called meanwhile."""
+"""What a benchmark measures, for how long, and how it is described in its progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks in the queue: beside other runs, bounded by their configurations, shown as unfinished, kept when whole."""
+"""Benchmarks in the queue: alongside other runs, with time limits, shown as partial, stored when complete."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_a_save_during_a_benchmark_shows_findings_and_is_noted(
     while not session.state.results:
         session.ui.drawn.clear()
         await asyncio.wait_for(session.ui.drawn.wait(), 10)
-    assert session.key in session.analysis.runs.in_flight, "the benchmark goes on"
+    assert session.key in session.analysis.runs.in_flight, "the benchmark continues"
     assert len(session.workers) == 2
     session.measuring.answer = found(session)
     session.measuring.held.set()
@@ -98,7 +98,7 @@ async def test_a_canceled_first_benchmark_leaves_a_marked_partial_result(session
     session.command(target="f")
     await session.began()
     session.measuring.partials = [found(session, finished=False)]
-    session.command(target="f")  # begins anew, and tells its parts this time
+    session.command(target="f")  # starts again, with partial results
     while session.key not in session.state.measured:
         session.ui.drawn.clear()
         await asyncio.wait_for(session.ui.drawn.wait(), 10)

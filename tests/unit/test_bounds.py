@@ -1,4 +1,4 @@
-"""What is kept has a bound: a server that is open for weeks, and a program that trains for days, stay as they were.
+"""Everything kept is bounded: a server that is open for weeks and a program that trains for days do not grow.
 
 Each cache of `functools` is found by syntax tree. One without a size is named in `FINITE`, with what bounds it.
 """

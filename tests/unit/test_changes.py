@@ -1,4 +1,4 @@
-"""What is told after an edit and the run behind it: breaks that are gone or new, and what kernels cost now."""
+"""Changes after an edit and a run: removed and new breaks, and the new cost of kernels."""
 
 from __future__ import annotations
 

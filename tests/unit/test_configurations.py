@@ -1,4 +1,4 @@
-"""Configurations by name: what is written is what is read, and what is wrong is named."""
+"""Configurations by name: names round-trip, and errors are named."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _same(found: Configuration, wanted: Configuration) -> bool:
 
 
 @given(compiled)
-def test_written_values_are_read(one: Configuration) -> None:
+def test_written_configurations_round_trip(one: Configuration) -> None:
     found = parse_configuration(_written(one))
     assert _same(found, one)
     assert found.name == _written(one)

@@ -1,4 +1,4 @@
-"""What may run: the question about a folder, the question about a program, and answers that come late or never."""
+"""Permission to run: the question about a folder, the question about a program, and late or missing answers."""
 
 from __future__ import annotations
 

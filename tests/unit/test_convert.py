@@ -1,4 +1,4 @@
-"""Positions between the editor's encodings and ours."""
+"""Positions between the editor's encodings and Fuselight's."""
 
 from __future__ import annotations
 

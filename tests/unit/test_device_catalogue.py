@@ -1,4 +1,4 @@
-"""The catalogue of devices: what its figures have to agree on, finding one by name, the user's own."""
+"""The catalog of devices: consistent figures, lookup by name, user devices."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_device_round_trips(device: Device) -> None:
         ("Lab Card", "lab card"),
     ],
 )
-def test_names_are_checked(name: str, key: str) -> None:
+def test_devices_are_found_by_name(name: str, key: str) -> None:
     assert find(name, [OWN]).key == key
 
 

@@ -1,4 +1,4 @@
-"""What a kernel is likely to cost on a device, and what a device has no unit for."""
+"""The estimated cost of a kernel on a device, and dtypes without a unit."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_missing_device_feature_is_reported_with_the_next_step(device: str, dt
         ("b200", "float4_e2m1fn_x2"),
     ],
 )
-def test_supported_operators_and_unknown_sets_are_not_reported(device: str, dtype: str) -> None:
+def test_supported_dtypes_and_unknown_devices_are_not_reported(device: str, dtype: str) -> None:
     assert lacks(find(device), dtype) is None
 
 

@@ -1,4 +1,4 @@
-"""A CUDA device in a file becomes the CPU: what is changed, what is left alone, and on which lines."""
+"""A CUDA device in a file becomes the CPU: what changes, what stays, and on which lines."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_device_chosen_by_the_program_has_no_note(source: str, changed: str) -
         ),
     ],
 )
-def test_changed_values(source: str, changed: str, subject: str | None) -> None:
+def test_cuda_devices_are_redirected(source: str, changed: str, subject: str | None) -> None:
     now, subjects = redirect(source)
     assert now == changed
     assert len(subjects) == 1
@@ -97,7 +97,7 @@ def test_changed_values(source: str, changed: str, subject: str | None) -> None:
         "from torch.cuda import get_device_name, Stream",
     ],
 )
-def test_unchanged_values(source: str) -> None:
+def test_other_uses_of_cuda_stay_unchanged(source: str) -> None:
     now, subjects = redirect(source)
     assert now == ast.unparse(ast.parse(source))
     assert subjects == []

@@ -1,4 +1,4 @@
-"""The doctor's checks on environments that are broken in one way each, and its process when it misbehaves."""
+"""The doctor's checks on environments that are broken in one way each, and a misbehaving doctor process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def toolchain(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     ],
 )
 def test_versions_of_torch(monkeypatch: pytest.MonkeyPatch, version: str, status: Status, words: str) -> None:
-    """Too old fails, untested is told, what is not PyTorch is named by its file."""
+    """A too old version fails, an untested one is reported, and a file that is not PyTorch is named."""
     _torch(monkeypatch, version, __file__="/project/torch.py")
     check = versions.torch_itself()
     assert (check.status, words in check.fix) == (status, True)
@@ -187,7 +187,7 @@ def _gpu(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int]) -> None:
 def test_two_assemblers_are_reported_with_the_variable_that_makes_them_one(
     toolchain: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What is told is their versions: two copies of the same are one to Triton."""
+    """Their versions are reported: two copies of the same version are equal for Triton."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for path, version in ((ours, "12.8"), (theirs, "13.0")):
         path.write_text(f"#!/bin/sh\necho Cuda compilation tools, release {version}, V{version}.1\n")
@@ -234,7 +234,7 @@ def test_a_check_that_raises_is_a_result() -> None:
 
 
 def _examined(program: str, tmp_path: Path) -> list[Check]:
-    """What is told of an interpreter that is this shell program."""
+    """The checks of an interpreter that is this shell program."""
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n{program}\n")
     python.chmod(0o755)
@@ -255,7 +255,7 @@ def _examined(program: str, tmp_path: Path) -> list[Check]:
     ],
 )
 def test_an_interpreter_that_gives_no_answer(program: str, words: str, tmp_path: Path) -> None:
-    """It is told as a check that failed."""
+    """It is reported as a failed check."""
     (check,) = _examined(program, tmp_path)
     assert check.status is Status.FAILED
     assert words in check.found

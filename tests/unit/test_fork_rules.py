@@ -1,4 +1,4 @@
-"""Which threads break the fork rules: those that are there behind a fork, and no others."""
+"""Which threads break the fork rules: those that remain after a fork, and no others."""
 
 from __future__ import annotations
 

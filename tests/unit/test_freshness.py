@@ -1,4 +1,4 @@
-"""What was found of a text is current again as soon as the text is: undone, taken back, or checked out anew."""
+"""Results of a text are current again when the text is: after an undo, a revert or a checkout."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_an_undone_edit_leaves_no_stale_marks(session: BenchmarkSession, e
     assert session.ui.drawn.is_set(), "lenses and pages are asked for again"
     assert not (await session.page())["stale"]
     put(session, edited)
-    assert [one.stale for one in every] == [True] * 3, "the next edit counts anew"
+    assert [one.stale for one in every] == [True] * 3, "the next edit counts again"
     await session.analysis.close()
 
 
@@ -187,7 +187,7 @@ async def test_a_checkout_that_restores_an_imported_file_makes_its_times_current
     put(session, TEXT)
     assert not now.stale
     session.ui.drawn.clear()
-    assert not told(types.FileChangeType.Changed), "it was written, and says the same"
+    assert not told(types.FileChangeType.Changed), "it was written with the same text"
     assert not session.ui.drawn.is_set()
     helper.unlink()
     assert told(types.FileChangeType.Deleted)

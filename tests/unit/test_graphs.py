@@ -1,4 +1,4 @@
-"""The picture of a target's graphs: what leads to what, what stands in a box, and how a large one is told shorter."""
+"""The picture of a target's graphs: arrows, the texts of boxes, and the folding of large pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directives: what they make, and that a wrong one is an error on its exact columns, never a traceback."""
+"""Directives: the values that they create. A wrong directive is an error on its exact columns, never a traceback."""
 
 # ruff: noqa: PT017 - a property holds of the error, should there be one
 

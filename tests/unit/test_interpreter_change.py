@@ -1,4 +1,4 @@
-"""An interpreter that could run nothing: another one, or packages installed into it, runs the targets again."""
+"""After an interpreter that could not run anything, another one or newly installed packages run the targets again."""
 
 from __future__ import annotations
 

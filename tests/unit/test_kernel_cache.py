@@ -83,7 +83,9 @@ def test_another_torch_is_not(cache: KernelCache, model: Path) -> None:
     assert cache.find(asked(model), dataclasses.replace(VERSIONS, torch="2.14")).report is None
 
 
-def test_a_reinstalled_library_is_not_in_the_cache(cache: KernelCache, model: Path, tmp_path: Path) -> None:
+def test_a_report_is_not_reused_after_a_library_was_reinstalled(
+    cache: KernelCache, model: Path, tmp_path: Path
+) -> None:
     frame, operator = tmp_path / "layers.py", tmp_path / "functions.py"
     for path in (frame, operator):
         path.write_text("def f(): ...\n")

@@ -1,4 +1,4 @@
-"""The driver of annotated provenance: what it reads, what it takes for a disagreement, what it writes."""
+"""The driver of annotated provenance: what it reads, what counts as a disagreement, what it writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts that are shown of kernels: their headers, their links to lines, and how one is found again."""
+"""The shown texts of kernels: their headers, their links to lines, and how one is found again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each pair of lines gets Inductor's own reason, in plain words, or the word that there is none."""
+"""Each pair of lines gets Inductor's reason in plain English, or a text that there is none."""
 
 from __future__ import annotations
 

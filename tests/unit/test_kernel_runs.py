@@ -1,4 +1,4 @@
-"""When kernels are generated, and what their runs leave alone: the queue, with a worker that is held."""
+"""When kernels are generated, and what their runs do not affect: the queue, with a blocked worker."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Worker:
 
 
 class Ui(RecordedUi):
-    """With the analysis that is asked meanwhile."""
+    """The user interface, with the analysis that a question calls."""
 
     analysis: Analysis
 
@@ -203,7 +203,7 @@ async def test_a_cancel_restores_the_previous_kernels() -> None:
     session.analysis.cancel(PATH)
     await session.settle()
     assert session.state.kernels[KERNELS] is before
-    assert before.stale, "what was edited meanwhile counts for it as well"
+    assert before.stale, "an edit during the run applies to it as well"
 
 
 @pytest.mark.asyncio

@@ -1,4 +1,4 @@
-"""The sharing rule: whatever the kernels are, the sum over lines is the sum over kernels."""
+"""The division of time: for all kernels, the sum over lines is the sum over kernels."""
 
 from __future__ import annotations
 

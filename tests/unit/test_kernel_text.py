@@ -1,4 +1,4 @@
-"""What counts as the same kernel when the real and the virtual wrapper are compared."""
+"""When kernels of the real and the virtual wrapper count as identical."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in Markdown: shown as it is, and never more than text."""
+"""Text in Markdown is shown literally and never acts as markup."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def test_the_boundary_is_found_in_few_trials(places: list[int], data: st.DataObj
     verdicts=st.lists(st.sampled_from([True, False, None]), max_size=40),
     limit=st.integers(0, 12),
 )
-def test_the_script_states_what_was_tested(verdicts: list[bool | None], limit: int) -> None:
-    """Failures that come and go, places that cannot be told, and an end of the trials: nothing is made up."""
+def test_bisection_reports_only_places_that_it_tried(verdicts: list[bool | None], limit: int) -> None:
+    """With flaky failures, unknown locations and an end of the trials, nothing is invented."""
     known: dict[int, bool | None] = {0: False, len(verdicts) + 1: True}
     told = [False, *verdicts, True]
 

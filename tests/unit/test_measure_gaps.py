@@ -1,4 +1,4 @@
-"""What the time in no kernel goes into. All streams here are made by hand, none was recorded."""
+"""The kinds of time outside kernels. All streams here are hand-made, none was recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles joined to launches and lines. All streams here are made by hand, none was recorded."""
+"""Profiles joined to launches and lines. All streams here are hand-made, none was recorded."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_a_graph_called_twice_has_its_launches_in_one_row() -> None:
 
 
 def _with_break() -> Stream:
-    """`0/0` ends at a break; `1/0` resumes behind it, called from within the region."""
+    """`0/0` ends at a break; `1/0` resumes after it, called from within the region."""
     made = Stream()
     made.call(0, 100)
     made.host("TorchDynamo Cache Lookup", 1, 4)

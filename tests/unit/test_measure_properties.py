@@ -1,4 +1,4 @@
-"""What holds for every profile: nothing is counted twice, the parts are the whole, and no work is dropped.
+"""Properties of every profile: nothing is counted twice, the parts add up to the total, and no work is dropped.
 
 The streams are generated: host events that nest, on two threads, with device work that starts whenever it likes.
 """

@@ -1,4 +1,4 @@
-"""How often a call is made before it is timed, and while it is: warm-up, rounds, turns, spread."""
+"""How often a call is made before and during timing: warm-up, rounds, rotation, spread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An exported trace, read. The traces here are made by hand."""
+"""Reading an exported trace. The traces here are hand-made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured times on lines that move with edits: they stand in the place of estimates until the code changes."""
+"""Measured times on lines that move with edits: they replace estimates until the code changes."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_without_estimates_measurements_stay_and_are_marked_as_stale() -> None:
         hovered(snapshot(kept), 3)[0].partition("\n")[0].endswith(r"fused with line 6 \(before your edit\)")
     )
     edit(kept, (8, 0), (9, 0), "")
-    assert set(told(kept)) == {3, 6, 9}, "a line that is gone has no time"
+    assert set(told(kept)) == {3, 6, 9}, "a removed line has no time"
 
 
 @pytest.mark.parametrize(

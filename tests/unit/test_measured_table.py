@@ -1,4 +1,4 @@
-"""The page that holds a benchmark to independent readings: what it reads from Reports, and what counts as kept."""
+"""The page that compares a benchmark with independent readings: what it reads from Reports, and which goals are met."""
 
 from __future__ import annotations
 

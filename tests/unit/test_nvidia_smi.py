@@ -1,4 +1,4 @@
-"""What nvidia-smi tells, read from text in its documented form; a driver that lacks a field refuses the question."""
+"""Output of nvidia-smi in its documented form; a driver that lacks a field rejects the query."""
 
 from __future__ import annotations
 

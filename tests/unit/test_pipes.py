@@ -1,4 +1,4 @@
-"""The writer of the server's pipe: order, a client that does not read, a client that is gone."""
+"""The writer of the server's pipe: order, a client that does not read, a closed client."""
 
 from __future__ import annotations
 

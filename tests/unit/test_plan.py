@@ -1,4 +1,4 @@
-"""Which targets of a file are run, and with what."""
+"""Which targets of a file run, and with which inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings stay on their lines through edits, and a run that learnt nothing hides nothing."""
+"""Findings stay on their lines through edits, and a run without results hides nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run leaves for the host to do ahead is taken with care: the user's code was in the process that wrote it."""
+"""The host distrusts what a run leaves for it to preload, because user code was in the process that wrote it."""
 
 from __future__ import annotations
 

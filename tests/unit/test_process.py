@@ -1,4 +1,4 @@
-"""The end of our children: what they leave in their group dies with them, and nothing else does."""
+"""The end of child processes: their process group ends with them, and nothing else does."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_process_group_is_killed_only_while_its_id_is_valid(monkeypatch: pytes
             process.collect(child.pid)
 
 
-def test_a_running_one_is_not_interrupted() -> None:
+def test_a_running_child_is_not_collected() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
     ) as child:

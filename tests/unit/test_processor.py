@@ -1,4 +1,4 @@
-"""The processor's state, read from files as Linux writes them, and what makes times doubtful."""
+"""The processor's state, read from Linux's files, and causes of unreliable times."""
 
 from __future__ import annotations
 

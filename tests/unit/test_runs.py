@@ -291,7 +291,7 @@ def test_an_invalid_result_is_reported_and_the_others_continue() -> None:
 
 
 class Telling:
-    """A worker that tells twice what it knows before its answer; the first is still being taken in at the second."""
+    """A worker with two partial results, of which the second arrives while the first is being accepted."""
 
     def __init__(self) -> None:
         self.told = asyncio.Event()

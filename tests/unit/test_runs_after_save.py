@@ -1,4 +1,4 @@
-"""What a save runs again, and which findings it takes out of the Problems view."""
+"""What a save runs again, and which findings it removes from Problems."""
 
 from __future__ import annotations
 

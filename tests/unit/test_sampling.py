@@ -1,4 +1,4 @@
-"""py-spy's answer becomes the user's line, and a sampler that cannot work says why."""
+"""py-spy's answer becomes the user's line, and a sampler that does not work says why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever an editor does, the Problems view ends up as that of a server that starts on the final text.
+"""After any sequence of edits, Problems equals that of a new server on the final text.
 
 `FUSELIGHT_OPERATIONS=10000` makes as many operations; the ring makes fewer.
 """
@@ -87,7 +87,7 @@ class Editor:
         return (self.workspace.folder / name).exists()
 
     async def operate(self) -> None:
-        """Make one operation that an editor, a user or a tool beside the editor can make now."""
+        """Perform one operation that an editor, a user or another tool can perform now."""
         name = self.chance.choice(NAMES)
         if not self.exists(name):
             does = self.chance.choice(["write", "nothing"])

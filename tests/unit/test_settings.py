@@ -1,4 +1,4 @@
-"""Settings: every default, every misfit."""
+"""Settings: every default, every invalid value."""
 
 from __future__ import annotations
 

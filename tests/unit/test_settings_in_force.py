@@ -1,4 +1,4 @@
-"""Settings that change again while they are read, and which of them findings are made again for."""
+"""Settings that change again while they are read, and which change rederives findings."""
 
 from __future__ import annotations
 

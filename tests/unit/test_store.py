@@ -1,4 +1,4 @@
-"""The `.fuselight/` folder: closed, whole, bounded, and robust to damage."""
+"""The `.fuselight/` folder: private, complete, bounded, and robust to damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which device the settings mean, and what a picker is offered."""
+"""Which device the settings select, and what a picker offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch's texts taken apart: reasons of graph breaks, and sources in the user's words."""
+"""torch's texts, parsed: reasons of graph breaks, and guard sources as user code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one rule for the user's own files, which the worker and the server share."""
+"""The rule for user files, which worker and server share."""
 
 from __future__ import annotations
 

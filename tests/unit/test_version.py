@@ -1,4 +1,4 @@
-"""Which torch is tested, and what is said of any other."""
+"""Which torch is tested, and what is reported about any other."""
 
 from __future__ import annotations
 

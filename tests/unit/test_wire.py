@@ -1,4 +1,4 @@
-"""Frames: what was framed comes out whole, and damage is an error, never another message."""
+"""Frames round-trip, and damage is an error, never another message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real worker for the tests of many modules, and what holds after whatever a run in it did."""
+"""A real worker for the tests of many modules, and what must hold after every run in it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def live(one_worker: LiveWorker, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A workspace of the test's own, beside what else it writes."""
+    """The test's own workspace, separate from its other files."""
     (tmp_path / "work").mkdir()
     return tmp_path / "work"
 

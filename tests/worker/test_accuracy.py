@@ -1,5 +1,5 @@
 # ruff: noqa: FBT001 - the columns of a table
-"""A few architectures of `benchmarks/accuracy.py`: the graph breaks are those of torch's own record."""
+"""A few architectures of `benchmarks/accuracy.py`: the graph breaks equal torch's own record."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_record_is_reported_and_nothing_else(
         assert (score.missing, score.surplus) == ((), ()), level
 
 
-def test_a_failed_comparison_is_reported(accuracy: ModuleType) -> None:
+def test_a_comparison_counts_missing_and_extra_breaks(accuracy: ModuleType) -> None:
     score = accuracy.compare(
         {("a.py", 1, "GB0001"), ("a.py", 2, None)}, {("a.py", 1, "GB0001"), ("b.py", 1, None)}
     )

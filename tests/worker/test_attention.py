@@ -1,4 +1,4 @@
-"""Attention becomes the operator of the device, however a program comes to it; the choice is held to an H200's own.
+"""Attention becomes the operator of the device on every route; the choice is compared with an H200's own.
 
 The recording is what `torch._fused_sdp_choice` answered there for tensors of these shapes.
 """

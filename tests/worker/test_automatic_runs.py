@@ -1,4 +1,4 @@
-"""A run that a save asked for: it leaves the workspace's files alone, and ends once it has seen the inputs."""
+"""A run on save: it does not change the workspace's files, and ends once it has seen the inputs."""
 
 from __future__ import annotations
 

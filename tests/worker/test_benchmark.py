@@ -398,7 +398,9 @@ def test_a_provider_is_called_once_per_process_with_the_same_seed(live: LiveWork
     assert accuracy.passed is True
     assert report.output is not None
     calls = Counter(line for line in report.output.stdout.splitlines() if line.startswith("called in"))
-    assert len(calls) == 3, "eager's, the backend's, and the reference's, which begins anew after each change"
+    assert len(calls) == 3, (
+        "eager's, the backend's, and the reference's, which starts again after each change"
+    )
     assert sorted(calls.values())[:2] == [1, 1]
 
 
@@ -426,7 +428,7 @@ def test_a_cancel_ends_every_process(live: LiveWorker, the_next_run_works: None,
         built = asyncio.Event()
 
         def progress(one: Progress) -> None:
-            if one.phase == "build":  # behind the import, which writes the number down
+            if one.phase == "build":  # after the import, which records the number
                 built.set()
 
         task = asyncio.create_task(live.worker.run(request, progress))

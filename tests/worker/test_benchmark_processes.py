@@ -1,4 +1,4 @@
-"""Real processes of a benchmark that are asked at the same time: each way in which one can end leaves the others."""
+"""Real processes of a benchmark that run in parallel: no end of one affects the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a thread looks up of another that makes a call, and that it leaves no trace in it."""
+"""What a sampling thread sees of a call in another thread, and that it leaves no trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every annotated case, through the real thing: static reading, plan, worker, torch.compile, findings.
+"""Every annotated case end to end: static reading, plan, worker, torch.compile, findings.
 
 One worker serves all files, as it does for `fuselight check`. The files are copied first, so that the workspace is
 theirs alone. Invariant: what the command finds and what the files say are the same, finding by finding.

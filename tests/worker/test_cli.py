@@ -1,4 +1,4 @@
-"""The command as a user runs it: three whole processes with real torch. tests/unit/cli has the rest."""
+"""The command as a user runs it: three real processes with real torch. tests/unit/cli has the rest."""
 
 from __future__ import annotations
 

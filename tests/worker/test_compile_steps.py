@@ -1,4 +1,4 @@
-"""The phases of a cold compile: heard of as torch tells them, and steps that never overlap."""
+"""The phases of a cold compile: torch's events, and steps that never overlap."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _hooks() -> tuple[object, object]:
 
 
 def _check(found: Sequence[CompileStep]) -> None:
-    """Each step lies within the one above it, and behind its neighbour."""
+    """Each step lies within the step above it, and after its neighbor."""
     above: list[CompileStep] = []
     ends: dict[int, float] = {}
     before = 0
@@ -232,7 +232,7 @@ times = st.integers(0, LENGTH)
 
 @st.composite
 def nested(draw: st.DrawFn, thread: int) -> list[CompilePhase]:
-    """Phases of one thread: any two of them lie in each other or apart."""
+    """Phases of one thread: any two of them are nested or disjoint."""
     found: list[CompilePhase] = []
 
     def fill(start: int, end: int, depth: int) -> None:

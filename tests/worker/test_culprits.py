@@ -1,4 +1,4 @@
-"""Whose a failure of compiled code is: of torch's own machinery where nobody else's code was running below it."""
+"""The culprit of a failure of compiled code: torch's machinery if no other code was running below it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def at(path: str | None) -> Call:
 
 
 def ended(error: BaseException, roots: tuple[str, ...], *paths: str | None) -> Failure:
-    """What is told of an error that was raised below frames of these files, outermost first."""
+    """The culprit of an error raised below frames of these files, outermost first."""
 
     def fail() -> None:
         raise error
@@ -114,7 +114,7 @@ def test_errors_of_other_code_are_not_compiler_errors(
     assert (failure.culprit, failure.kind) == (Culprit.USER, "exception")
 
 
-def test_device_errors_are_reported_wherever_the_wait_was(model: str, tmp_path: Path) -> None:
+def test_device_errors_are_user_failures_wherever_the_wait_was(model: str, tmp_path: Path) -> None:
     error = torch_api.accelerator()("CUDA error: device-side assert triggered")
     failure = ended(error, (str(tmp_path),), model, OUTPUT_CODE, TREES.__file__)
     assert failure.culprit is Culprit.USER
@@ -123,7 +123,7 @@ def test_device_errors_are_reported_wherever_the_wait_was(model: str, tmp_path: 
 
 
 @pytest.mark.parametrize("paths", [(), (OUTPUT_CODE, TREES.__file__)])
-def test_a_result_overwritten_by_the_user_is_user_code(
+def test_an_overwritten_cuda_graph_result_is_a_user_failure(
     model: str, tmp_path: Path, paths: tuple[str, ...]
 ) -> None:
     failure = ended(RuntimeError(OVERWRITTEN), (str(tmp_path),), model, *paths)

@@ -1,4 +1,4 @@
-"""`fuselight doctor` on the Python that runs the tests: a real compile, and one that cannot be."""
+"""`fuselight doctor` on the Python that runs the tests: a real compile, and an impossible one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that are symbols, in kernels for a device that is not there: a float of the program's, a size in a float.
+"""Symbolic numbers in kernels for an absent device: a float of the program, a size in a float.
 
 Each kernel's text is held to the form that the H200's own compile gives it (docs/fidelity.md).
 """

@@ -1,4 +1,4 @@
-"""Kernels of a GPU that is not there against recordings of the real ones, made on an H200.
+"""Kernels of an absent GPU against recordings of the real ones, made on an H200.
 
 The recordings are what `python -m benchmarks.gpu.fidelity` kept of its real half. Another torch writes other kernels:
 with it the same models must still be generated without a failure, forward and backward.

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - the lists are tables
-"""The contract with torch's compiler: each private name that code generation uses exists and is what it is taken for.
+"""The contract with torch's compiler: each private name that code generation uses exists and behaves as expected.
 
 A failure here names what a new torch changed, before kernels go missing or turn wrong.
 """

@@ -1,4 +1,4 @@
-"""Advice about what was really generated: graph breaks between kernels, copies, repeated blocks, what a GPU decides."""
+"""Advice about generated kernels: graph breaks between kernels, copies, repeated blocks, choices that need a GPU."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_copy_into_the_layout_of_a_convolution_is_reported(live: LiveWorker) -
     assert (told.code, told.span.line) == ("FL706", 8)
     assert "`aten.convolution`" in told.title
     copies = [kernel for graph in report.generated for kernel in graph.kernels if kernel.copies]
-    assert len(copies) == 2  # the input, and the weight, which is too small to be told
+    assert len(copies) == 2  # the input, and the weight, which is too small to be reported
     assert all(kernel.bytes_read == kernel.bytes_written for kernel in copies)
 
 

@@ -1,4 +1,4 @@
-"""Every annotated case of provenance, through the real thing, for an H100 that is not there.
+"""Every annotated case of provenance end to end, for an absent H100.
 
 One worker serves all files, as for `fuselight kernels`. Invariant: what is generated from each line, kept of it, left
 to ATen, left out of CUDA graphs and refused to be fused is what the line says, and nothing else.

@@ -1,4 +1,4 @@
-"""What each launch moves and computes: told of the launch that does it, once, and of each kind of kernel."""
+"""What each launch moves and computes, counted once on the launch that does it, for each kind of kernel."""
 
 from __future__ import annotations
 

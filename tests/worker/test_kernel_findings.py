@@ -1,4 +1,4 @@
-"""Findings of what was really generated: fallbacks, and graphs that are not replayed as CUDA graphs."""
+"""Findings about generated kernels: fallbacks, and graphs that cannot be replayed as CUDA graphs."""
 
 from __future__ import annotations
 

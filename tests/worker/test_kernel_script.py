@@ -1,4 +1,4 @@
-"""The script of a graph's kernels runs by itself, and tells kernels that are wrong from those that are right."""
+"""The script of a graph's kernels runs standalone, and distinguishes wrong kernels from correct ones."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def made(call: str, graph: str, held: str = "") -> str:
         ("return [args[0] * 2]", "torch.ops.aten.rand.default([3]); return [x]", 1, "output 0: DIFFERS"),
     ],
 )  # fmt: skip
-def test_statements_about_an_output(
+def test_the_script_reports_agreement_of_an_output(
     call: str, graph: str, code: int, said: str, run_here: Callable[[str], subprocess.CompletedProcess[str]]
 ) -> None:
     done = run_here(made(call, graph))

@@ -1,4 +1,4 @@
-"""Kernels for a GPU that is not there: each on its line, forward and backward, and what autograd keeps."""
+"""Kernels for an absent GPU: each on its line, forward and backward, and the tensors saved by autograd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which device is measured on, and what is said of the machine: on the CPU here, on GPUs that torch is told of."""
+"""The measured device, and the description of the machine: on the CPU here, with GPUs that torch is made to see."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: FBT001 - the columns of a table
-"""What a call gave, and whether it is right."""
+"""The results of a call, and whether they are correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first line that differs, found by compiling parts with backends that are wrong on purpose."""
+"""The first line that differs, found by compiling parts with deliberately wrong backends."""
 
 from __future__ import annotations
 

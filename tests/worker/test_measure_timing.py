@@ -1,4 +1,4 @@
-"""What times calls on a CPU is there before any user code is."""
+"""The CPU timer is imported before user code runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of a directive, and a CUDA device on a machine that has none, in a real worker."""
+"""The options of a directive, and a CUDA device on a machine without one, in a real worker."""
 
 from __future__ import annotations
 

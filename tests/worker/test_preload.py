@@ -1,4 +1,4 @@
-"""What the host imports ahead of the next run, and what it leaves to the runs: the fork rules hold in any case."""
+"""What the host preloads for the next run, and what it leaves to the runs: the fork rules always hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A GPU that is there as a Device, of properties as torch gives them."""
+"""A present GPU as a Device, from properties as torch reports them."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_without_a_gpu_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert present_device() is None
 
 
-def test_a_gpu_is_queried_if_present(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_present_gpu_is_queried(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def answer(index: int) -> SimpleNamespace:

@@ -42,7 +42,7 @@ class Made:
     recording: Recording
     profile: Profile
     told: Recording
-    """With what one more call of the compiled model told of its lines."""
+    """With the lines that one more call of the compiled model recorded."""
     eager: Profile
 
 

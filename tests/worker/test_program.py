@@ -1,4 +1,4 @@
-"""`fuselight run`: the program cannot tell that it is recorded, and its findings are there however it ends."""
+"""`fuselight run`: the program cannot detect the recorder, and its findings are stored however it ends."""
 
 from __future__ import annotations
 

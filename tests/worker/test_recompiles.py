@@ -1,5 +1,5 @@
 # ruff: noqa: E501, PLR0917 - CASES is a table, and its test takes its columns
-"""Why a frame was compiled again, in the user's words."""
+"""Why a frame was recompiled, in terms of user code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said to be kept for backward is what autograd itself keeps, by storage, and what is computed twice.
+"""Tensors reported as saved for backward equal those that autograd saves, by storage, and recomputation.
 
 The same partition is run for real: Inductor's graphs, executed by ATen, under `saved_tensors_hooks`.
 """

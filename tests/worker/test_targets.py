@@ -1,4 +1,4 @@
-"""Each rung of the ladder in a real worker: what it answers, what it says when it is silent, what its report tells."""
+"""Each rung of the ladder in a real worker: its inputs, its reason if it has none, and its report."""
 
 # ruff: noqa: E501 - programs on one line
 

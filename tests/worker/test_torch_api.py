@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - SIGNATURES is a table
-"""The contract with torch: each private name that is used exists and takes what it is given.
+"""The contract with torch: each private name that is used exists and accepts its arguments.
 
 A failure here names what a new torch changed, before any feature breaks on it.
 """
@@ -67,16 +67,16 @@ def test_the_recompile_hook_is_where_convert_frame_looks_it_up() -> None:
 
 
 class Silent:
-    """A listener that keeps what it is told about unavailable names and broken observers."""
+    """A listener that records unavailable names and broken observers."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
 
     def broke(self, stage: str, error: Exception) -> None:
-        self.told.append(f"{stage}: {error!r}")
+        self.events.append(f"{stage}: {error!r}")
 
     def unavailable(self, feature: str, why: str) -> None:
-        self.told.append(f"{feature}: {why}")
+        self.events.append(f"{feature}: {why}")
 
     def compile_started(self, code: CodeType, f_locals: Mapping[str, object], compile_id: str) -> None:
         raise RuntimeError(f"observer of {code.co_name} {len(f_locals)} {compile_id}")
@@ -105,7 +105,7 @@ def test_everything_is_restored_and_a_raising_observer_changes_nothing() -> None
     assert result.tolist() == [2, 2]
     assert all(one is not two for one, two in zip(before, during, strict=True))
     assert all(one is two for one, two in zip(before, _hooked(), strict=True))
-    assert [told.partition(" of ")[0] for told in listener.told] == ["compile: RuntimeError('observer"]
+    assert [event.partition(" of ")[0] for event in listener.events] == ["compile: RuntimeError('observer"]
 
 
 def test_it_is_put_back_when_the_block_raises() -> None:
@@ -121,7 +121,7 @@ def test_a_name_missing_in_torch_disables_one_feature(monkeypatch: pytest.Monkey
     listener = Silent()
     with torch_api.listen(listener):  # type: ignore[arg-type]  # as above
         pass
-    assert listener.told == [f"specializations: torch {torch.__version__} has no ShapeEnv._set_replacement"]
+    assert listener.events == [f"specializations: torch {torch.__version__} has no ShapeEnv._set_replacement"]
 
 
 def test_the_registry_of_graph_breaks_is_the_installed_torchs() -> None:
@@ -220,7 +220,7 @@ def test_the_driver_is_asked_again_after_it_was_left_alone(monkeypatch: pytest.M
     assert is_available is torch.cuda.is_available
 
 
-def test_inductors_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inductors_compiler_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each name that the doctor asks for is there: a compiler that starts, and the folder that was asked for."""
     compiler = torch_api.cpp_compiler()
     assert compiler is not None
@@ -231,7 +231,7 @@ def test_inductors_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_assembler_of_the_compile_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name is there; asking leaves no variable behind, and one of the user's holds for all."""
+    """The name exists; the query leaves no variable, and a user's variable applies to all."""
     tasks = importlib.import_module("torch._inductor.runtime.compile_tasks")
     assert callable(tasks._set_triton_ptxas_path)
     monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)

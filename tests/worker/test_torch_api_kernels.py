@@ -1,4 +1,4 @@
-"""The contract with torch for operators, partitions and CUDA graphs: names are there and answer as is relied on.
+"""The contract with torch for operators, partitions and CUDA graphs: names exist and behave as expected.
 
 A failure here names what a new torch changed, before any feature breaks on it.
 """

@@ -1,4 +1,4 @@
-"""Kernels that Inductor generated are compiled by the real Triton, for GPUs that are not there."""
+"""The real Triton compiles Inductor's kernels for absent GPUs."""
 
 from __future__ import annotations
 

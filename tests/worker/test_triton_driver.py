@@ -1,4 +1,4 @@
-"""The driver that is not there: what it replaces is put back, in forked children and threads too."""
+"""The driver of an absent GPU: everything that it replaces is restored, in forked children and threads too."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def state() -> tuple[object, ...]:
 @pytest.mark.parametrize("device", [H100, MI300X], ids=["cuda", "hip"])
 @pytest.mark.parametrize("line", ["", "spare = undefined"])
 @pytest.mark.parametrize("apart_", [True, False])
-def test_nothing_stays(device: Device, line: str, *, apart_: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiling_restores_the_process_state(
+    device: Device, line: str, *, apart_: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
     monkeypatch.setattr(forked_query, "FORKS", apart_ and forked_query.FORKS)
     import_module(
@@ -53,7 +55,7 @@ def test_nothing_stays(device: Device, line: str, *, apart_: bool, monkeypatch: 
     assembled = assemble(with_line(line) if line else source("pointwise"), device)
     assert (assembled.failure is None) is (line == "")
     assert state() == before
-    assert set(threading.enumerate()) <= threads  # one of an earlier test may end meanwhile
+    assert set(threading.enumerate()) <= threads  # a thread of an earlier test may end in between
 
 
 def test_triton_sees_the_target_only_inside_the_block(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A kernel, a device or a Triton that is not as it should be is told in words, and never raises."""
+"""A broken kernel, device or Triton is reported and never raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was assembled is kept whole, bounded, and at no price where it cannot be kept."""
+"""Compiled kernels are stored completely and bounded, and a failed store costs nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that does not come back is looked into, stopped and told on its line, and the next run works."""
+"""A run that does not end is sampled, stopped and reported on its line, and the next run works."""
 
 # ruff: noqa: E501 - programs on one line
 
@@ -105,7 +105,7 @@ def test_without_a_location_only_the_phase_is_shown(
     monkeypatch.setattr(pending, "sample", not_permitted)
     report = live.analyse(spinning(DEAF), seconds=4)
     (failure,) = report.failures
-    assert report.breaks[0].stack[-1].line == 4, "what was learnt before counts"
+    assert report.breaks[0].stack[-1].line == 4, "facts from before the failure count"
     assert (failure.culprit, failure.kind, failure.phase) == (Culprit.USER, "timeout", "trace")
     assert not [one for one in live.progress if one.line in range(8, 11)]
 

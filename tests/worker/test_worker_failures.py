@@ -36,7 +36,7 @@ def test_facts_from_before_an_exit_count(live: LiveWorker) -> None:
 def test_a_segfault_names_signal_and_line(live: LiveWorker) -> None:
     report = live.analyse(body("import ctypes\nctypes.string_at(0)"))
     (failure,) = report.failures
-    assert report.breaks[0].stack[-1].line == 4, "what was learnt before counts"
+    assert report.breaks[0].stack[-1].line == 4, "facts from before the failure count"
     assert (failure.culprit, failure.kind) == (Culprit.USER, "signal")
     assert "SIGSEGV" in failure.message
     assert (Path(failure.stack[-1].path).name, failure.stack[-1].line) == ("model.py", 6)

@@ -1,4 +1,4 @@
-"""Code that breaks what Python is made of: the user's code is named as the culprit, once, and the next run works."""
+"""Code that replaces Python's builtins is named as the culprit, once, and the next run works."""
 
 # ruff: noqa: E501 - programs on one line
 

@@ -1,4 +1,4 @@
-"""A worker's life: cancel, close, idle, a killed parent, messages from the future, and no fork at all."""
+"""A worker's life: cancel, close, idle, a killed parent, messages of newer versions, and no fork."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_cancel_ends_the_code_that_runs(live: LiveWorker, tmp_path: Path) -> N
         return pid
 
     wait_gone(live.do(cancelled(), 60), seconds=20)
-    assert live.worker.state.value == "ready", "the host goes on"
+    assert live.worker.state.value == "ready", "the host continues"
 
 
 def test_a_host_that_is_killed_is_replaced(live: LiveWorker) -> None:

@@ -1,4 +1,4 @@
-"""Interpreters that cannot serve, workers that never say hello, and answers that are damaged or late."""
+"""Interpreters that cannot serve, workers without a handshake, and damaged or late answers."""
 
 from __future__ import annotations
 

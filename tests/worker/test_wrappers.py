@@ -1,4 +1,4 @@
-"""Frames of a library's wrapper go by what it wraps, in the words of that."""
+"""Frames of a library's wrapper have the name and docstring of the wrapped function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph break cuts what would be one kernel in two; each side keeps its lines."""
+"""A graph break splits one kernel into two; each part keeps its lines."""
 
 import torch
 

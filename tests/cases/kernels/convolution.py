@@ -1,4 +1,4 @@
-"""A convolution takes its operands in a layout of its own: what copies them stands on its line."""
+"""A convolution requires its own layout: the kernels that copy its operands are on its line."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Copies that a program asks for, and views, which cost nothing."""
+"""Explicit copies, and views, which are free."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What keeps a graph, or a part of it, from being replayed as a CUDA graph."""
+"""Causes that prevent the replay of a graph, or a part of it, as a CUDA graph."""
 
 import torch
 

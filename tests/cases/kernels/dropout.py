@@ -1,4 +1,4 @@
-"""Random numbers: a seed is drawn once, and the mask is kept for backward."""
+"""Random numbers: the seed is drawn once, and the mask is saved for backward."""
 
 import torch
 from torch import nn

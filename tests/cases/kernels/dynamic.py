@@ -1,4 +1,4 @@
-"""A dimension that varies: the second call compiles again, and each compile has its kernel."""
+"""A dimension that varies: the second call recompiles, and each compile has its kernel."""
 
 import torch
 

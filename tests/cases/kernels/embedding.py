@@ -1,4 +1,4 @@
-"""Looked-up rows, a normalisation without a mean, and a residual, in half precision."""
+"""Embedding lookups, a normalization without a mean, and a residual, in half precision."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Operators that no kernel is generated for, and a custom one."""
+"""Operators without a generated kernel, and a custom operator."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A normalisation, a library's multiplication, and what is fused behind it."""
+"""A normalization, a library's multiplication, and what is fused after it."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A loss over many classes: a reduction forward, and what it keeps for backward."""
+"""A loss over many classes: a reduction in forward, and its tensors saved for backward."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A Triton kernel of the user's own, between kernels that are generated."""
+"""A user-defined Triton kernel between generated kernels."""
 
 import torch
 import triton

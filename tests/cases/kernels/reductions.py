@@ -1,4 +1,4 @@
-"""Reductions in two directions, which do not fuse with each other, and one that does with what is before it."""
+"""Reductions in two directions, which do not fuse with each other, and one that fuses with its producer."""
 
 import torch
 

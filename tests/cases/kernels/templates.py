@@ -1,4 +1,4 @@
-"""Max-autotune: a GPU would time templates of Triton's against the library."""
+"""Max-autotune: a GPU would time Triton templates against the library."""
 
 import torch
 

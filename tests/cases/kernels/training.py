@@ -1,4 +1,4 @@
-"""Forward and backward of a small network: backward kernels stand on the forward lines that caused them."""
+"""Forward and backward of a small network: backward kernels are on the forward lines that caused them."""
 
 import torch
 from torch import nn

@@ -45,7 +45,7 @@ export function workbench(page) {
     /** Lines that an extension has marked in a group. */
     marks: (index) =>
       page.locator(".editor-group-container").nth(index).locator('.view-overlays [class*="ced-"]'),
-    /** What an extension has drawn beside line numbers. */
+    /** Decorations of an extension next to line numbers. */
     gutterBars: page.locator('.glyph-margin-widgets [class*="ced-"], .margin-view-overlays [class*="ced-"]'),
 
     /** The window with the graphs of a target. */
@@ -59,7 +59,7 @@ export function workbench(page) {
 
     /** A step of the walkthrough that counts as done. */
     ticked: (text) => page.locator('.getting-started-step[aria-checked="true"]', { hasText: text }),
-    /** The page beside the walkthrough's step that is open. */
+    /** The page next to the open step of the walkthrough. */
     walkthrough: page.frameLocator("iframe.webview.ready").frameLocator("#active-frame"),
 
     /** Toasts do not appear in a headless page; the list at the bell has all messages, and hides after each answer. */
@@ -78,7 +78,7 @@ export function workbench(page) {
     },
     /** The question of a run that the user has started. */
     dialog: (text) => page.locator(".monaco-dialog-box", { hasText: text }),
-    /** Press the lens `action` until `text` is asked: lenses are redrawn, and a press meanwhile hits none. */
+    /** Press the lens `action` until `text` is asked: a press during a redraw of the lenses hits none. */
     async pressUntilAsked(action, text) {
       await expect(async () => {
         if (!(await this.dialog(text).isVisible())) {

@@ -58,7 +58,7 @@ describe("Kernels", () => {
     active.selection = new vscode.Selection(line, 0, line, 0);
   }
 
-  /** Resolves when what is marked is what is wanted: a move of the cursor is told of a little later. */
+  /** Resolves when the marks are as wanted: they follow a move of the cursor a little later. */
   async function marked(wanted) {
     const sorted = (all) => JSON.stringify(all.toSorted((one, other) => one.uri.localeCompare(other.uri)));
     await until(() => sorted(api.marked()) === sorted(wanted));
@@ -85,7 +85,7 @@ describe("Kernels", () => {
     assert.deepEqual(lines, [matmul, gelu, double]);
   });
 
-  it("shows the source of a kernel beside the line", async () => {
+  it("shows the source of a kernel next to the line", async () => {
     await vscode.commands.executeCommand("fuselight.showKernel", { uri: model().toString(), line: double });
     const { document } = kernelEditor();
     assert.equal(document.languageId, "python");
@@ -109,7 +109,7 @@ describe("Kernels", () => {
 
   it("follows the lines when the source is edited above them", async () => {
     const before = api.generation();
-    await moveTo(sourceEditor(), gelu); // or the file would be opened a second time, beside itself
+    await moveTo(sourceEditor(), gelu); // otherwise the file would be opened a second time, next to itself
     await editAndSave(model(), "import torch\n", "import math\nimport torch\n");
     await api.idle(before + 1);
     await vscode.commands.executeCommand("fuselight.showKernel", {
@@ -148,7 +148,7 @@ describe("Kernels", () => {
     await vscode.workspace.fs.delete(to);
   }
 
-  it("switches to what the kernel is compiled to", async () => {
+  it("switches to the compiled forms of the kernel", async () => {
     const id = new URLSearchParams(kernelEditor().document.uri.query);
     const [uri, target, kernel] = ["uri", "target", "kernel"].map((name) => id.get(name));
     const ptx = { uri, target, kernel, form: "ptx", name: "triton_poi_fused_gelu_mul_0.ptx" };
@@ -170,7 +170,7 @@ describe("Kernels", () => {
     await vscode.commands.executeCommand("fuselight.showKernel", { ...ptx, form: "source", name: "k.py" });
   });
 
-  it("marks the line of the source that an instruction was made of, and the instructions of a line", async () => {
+  it("marks the source line of an instruction, and the instructions of a line", async () => {
     const source = kernelEditor();
     await moveTo(source, 12);
     await vscode.commands.executeCommand("fuselight.switchKernelFormBeside", "ptx");
@@ -196,7 +196,7 @@ describe("Kernels", () => {
     await vscode.commands.executeCommand("workbench.action.closeActiveEditor");
   });
 
-  it("says what to do when the kernel has gone, and fills again", async () => {
+  it("says what to do when the kernel is gone, and shows it again", async () => {
     const { document } = kernelEditor();
     const text = (wanted) =>
       new Promise((done) => {

@@ -39,11 +39,11 @@ describe("An untrusted workspace", () => {
     assert.ok(!fs.existsSync(started()), fs.existsSync(started()) ? fs.readFileSync(started(), "utf8") : "");
   });
 
-  it("is what VS Code says it is", () => {
+  it("is untrusted for VS Code", () => {
     assert.equal(vscode.workspace.isTrusted, false);
   });
 
-  it("has no interpreter, and a server that reads the source all the same", async () => {
+  it("has no interpreter, and the server still reads the source", async () => {
     assert.ok(api.resolution().folders.every((one) => one.choice === null));
     assert.notEqual(api.serverPid(), null);
     await editAndSave(model(), "f32[4, 8]", "f32[4, 8");
@@ -57,7 +57,7 @@ describe("An untrusted workspace", () => {
     assert.ok(!(await shown.lenses()).includes("Run"));
   });
 
-  it("runs nothing on a save, and nothing when told to", async () => {
+  it("runs nothing on a save or on request", async () => {
     await editAndSave(model(), "f32[4, 8", "f32[4, 8]");
     await shown.until((found) => found.every((one) => one.code.value !== "FL501"));
     const command = { uri: model().toString(), target: "Net" };

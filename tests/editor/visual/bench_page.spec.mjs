@@ -1,4 +1,4 @@
-/** A benchmark's page by itself, in a browser, with an editor that is played: what a redraw leaves as it was. */
+/** A benchmark's page in a browser, with a fake editor: what a redraw keeps. */
 
 import path from "node:path";
 import { test as base, expect } from "@playwright/test";
@@ -20,8 +20,8 @@ function details(times) {
     ...{ kind: "kernel", label: "kernels", us, share, place, what: `kernel_${place.line}` },
   }));
   const steps = [step("compile", 0, 1e6, 0), step("inductor", 2e5, 6e5, 1), step("codegen", 3e5, 2e5, 2)];
-  const whole = { source: "CUPTI", wall_us: all, kernel_us: all, joined: 1 };
-  return { ...whole, lines, where, no_lines: "", kernels: [], roofline: null, steps };
+  const totals = { source: "CUPTI", wall_us: all, kernel_us: all, joined: 1 };
+  return { ...totals, lines, where, no_lines: "", kernels: [], roofline: null, steps };
 }
 
 function measured(profiles, changes = {}) {
@@ -66,52 +66,52 @@ const test = base.extend({
 
 const chartOf = (page, name) => page.getByRole("application", { name });
 /** Which line the arrow keys are at, and its time. */
-const told = (page, line, time) => page.getByText(new RegExp(`^net\\.py:${line + 1}\\. .*${time}`));
+const described = (page, line, time) => page.getByText(new RegExp(`^net\\.py:${line + 1}\\. .*${time}`));
 /** As VS Code tells of another theme. */
 const changeTheme = (page, name) =>
   page.evaluate((theme) => {
     document.body.className = theme;
   }, name);
 
-test("a chart's keys go on where they were when the theme is another", async ({ page, draw }) => {
+test("a change of theme keeps the selection of a chart", async ({ page, draw }) => {
   await draw(measured({ default: details([30, 20, 10]) }));
   const chart = chartOf(page, /^Chart: Time by line/);
   await chart.focus();
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowDown");
-  await expect(told(page, 1, "20 µs")).toBeVisible();
+  await expect(described(page, 1, "20 µs")).toBeVisible();
   await chart.blur(); // as where a theme is chosen in a list
   await changeTheme(page, "vscode-high-contrast");
   await chart.focus();
-  await expect(told(page, 1, "20 µs")).toBeVisible();
+  await expect(described(page, 1, "20 µs")).toBeVisible();
   await page.keyboard.press("ArrowDown");
-  await expect(told(page, 2, "10 µs")).toBeVisible();
+  await expect(described(page, 2, "10 µs")).toBeVisible();
 });
 
-test("a chart's keys go on at the same line when there are new times", async ({ page, draw }) => {
+test("new times keep the selected line of a chart", async ({ page, draw }) => {
   await draw(measured({ default: details([30, 20, 10]) }, { running: true }));
   const chart = chartOf(page, /^Chart: Time by line/);
   await chart.focus();
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowDown");
-  await expect(told(page, 1, "20 µs")).toBeVisible();
+  await expect(described(page, 1, "20 µs")).toBeVisible();
   const after = { default: details([30, 45, 10, 1].slice(0, 3)), dynamic: details([1, 2, 3]) };
   await draw(measured(after, { running: true }));
-  await expect(told(page, 1, "45 µs")).toBeVisible();
+  await expect(described(page, 1, "45 µs")).toBeVisible();
   await expect(chart).toBeFocused();
   await page.keyboard.press("ArrowDown");
-  await expect(told(page, 0, "30 µs")).toBeVisible();
+  await expect(described(page, 0, "30 µs")).toBeVisible();
 });
 
-test("a chart's keys go on where they were when the focus comes back", async ({ page, draw }) => {
+test("a chart keeps its selection when the focus returns", async ({ page, draw }) => {
   await draw(measured({ default: details([30, 20, 10]) }));
   await chartOf(page, /^Chart: Time by line/).focus();
   await page.keyboard.press("End");
-  await expect(told(page, 2, "10 µs")).toBeVisible();
+  await expect(described(page, 2, "10 µs")).toBeVisible();
   await page.keyboard.press("Tab");
   await page.keyboard.press("Shift+Tab");
   await page.keyboard.press("ArrowUp");
-  await expect(told(page, 1, "20 µs")).toBeVisible();
+  await expect(described(page, 1, "20 µs")).toBeVisible();
 });
 
 const row = (name, known) => {
@@ -176,11 +176,11 @@ test("a redraw keeps the zoom", async ({ page, draw }) => {
   await draw(measured(profiles));
   const chart = chartOf(page, /^Chart: Phases of the cold compile/);
   const picture = () => chart.locator("canvas").evaluate((canvas) => canvas.toDataURL());
-  const whole = await picture();
+  const unzoomed = await picture();
   await chart.focus();
   await page.keyboard.press("+");
   await page.keyboard.press("+");
-  await expect.poll(picture).not.toBe(whole);
+  await expect.poll(picture).not.toBe(unzoomed);
   const zoomed = await picture();
   await changeTheme(page, "redrawn");
   await expect.poll(picture).toBe(zoomed);
@@ -188,7 +188,7 @@ test("a redraw keeps the zoom", async ({ page, draw }) => {
   await expect(page.getByText("something else is known")).toBeVisible();
   await expect.poll(picture).toBe(zoomed);
   await page.keyboard.press("0");
-  await expect.poll(picture).toBe(whole);
+  await expect.poll(picture).toBe(unzoomed);
 });
 
 test("an exported file is an entry of the list of comparisons", async ({ page, draw }) => {

@@ -1,4 +1,4 @@
-/** A benchmark's page on paper: nothing scrolls there, so all of it has to be there. */
+/** A benchmark's page in print: paper does not scroll, so everything must be visible. */
 
 import path from "node:path";
 import { expect, test } from "@playwright/test";
@@ -7,7 +7,7 @@ import { root } from "../harness/session.mjs";
 const row = `<tr>${"<td class='number'>12.3 microseconds</td>".repeat(12)}</tr>`;
 const table = `<div class="scroll"><table><tbody>${row.repeat(100)}</tbody></table></div>`;
 
-test("a table that scrolls on the page is whole on paper", async ({ page }) => {
+test("a scrolled table is printed completely", async ({ page }) => {
   await page.setViewportSize({ width: 700, height: 500 });
   await page.setContent(`<header>Head</header><main><section>${table.repeat(3)}</section></main>`);
   await page.addStyleTag({ path: path.join(root, "extension/media/bench.css") });

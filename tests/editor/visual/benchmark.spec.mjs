@@ -1,4 +1,4 @@
-/** A benchmark in a real editor: from the lens to the page, its charts and tables, its files, and one that is cancelled. */
+/** A benchmark in a real editor: from the lens to the page, its charts and tables, its files, and a canceled benchmark. */
 
 import fs from "node:fs";
 import path from "node:path";
@@ -33,7 +33,7 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
   const row = (name) => benchmark.getByRole("row", { name });
   const chart = (name) => benchmark.getByRole("application", { name });
 
-  await page.keyboard.press("Control+b"); // the page has more room without the side bar
+  await page.keyboard.press("Control+b"); // the page is wider without the side bar
   await test.step("one click starts it, and the page shows its progress", async () => {
     await view.pressUntilAsked("Benchmark", "under torch.compile");
     await view.allow();
@@ -76,11 +76,11 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
       const tried = (name, fields) =>
         new Promise((done) => {
           const made = Object.assign(document.createElement(name), fields);
-          const told = (event) => {
+          const report = (event) => {
             made.remove();
             done(event.effectiveDirective);
           };
-          document.addEventListener("securitypolicyviolation", told, { once: true });
+          document.addEventListener("securitypolicyviolation", report, { once: true });
           body.append(made);
         });
       return [
@@ -102,12 +102,12 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
     await chart(/^Chart: Time by line/).focus();
     await page.keyboard.press("End");
     await expect(benchmark.getByText(/^model\.py:\d+\. .*of the kernels' time/)).toBeVisible();
-    const told = await benchmark.getByText(/^model\.py:\d+\. .*of the kernels' time/).textContent();
+    const text = await benchmark.getByText(/^model\.py:\d+\. .*of the kernels' time/).textContent();
     await page.keyboard.press("Enter");
-    await expect(view.cursorAt(/^model\.py:(\d+)/.exec(told)[1])).toBeVisible();
+    await expect(view.cursorAt(/^model\.py:(\d+)/.exec(text)[1])).toBeVisible();
   });
 
-  await test.step("its lines move with what is typed, and the editor keeps the focus", async () => {
+  await test.step("its lines move with edits, and the editor keeps the focus", async () => {
     const button = (line) => benchmark.getByRole("button", { name: `Go to model.py:${line}` }).first();
     const line = lineOf("self.up(x)");
     await view.goToLine(1);
@@ -121,7 +121,7 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
     }
   });
 
-  await test.step("it is exported as JSON, CSV, PNG and a page that stands alone", async () => {
+  await test.step("it is exported as JSON, CSV, PNG and a standalone page", async () => {
     const files = {};
     for (const [button, ending] of [
       ["Export as JSON", "json"],
@@ -149,7 +149,7 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
     await alone.close();
   });
 
-  await test.step("one in flight is cancelled, and what was measured before stays", async () => {
+  await test.step("a cancel keeps the previous measurements", async () => {
     await view.editor.click();
     await view.goToLine(lineOf("self.up(x)"));
     await view.command("Fuselight: Benchmark"); // the target is the one around the cursor
@@ -161,7 +161,7 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
     await expect(view.tab("Benchmark: Net")).toHaveCount(1);
   });
 
-  await test.step("a renamed file takes the page and what was measured along", async () => {
+  await test.step("a renamed file keeps its page and its measurements", async () => {
     await page.keyboard.press("Control+b");
     await expect(page.getByRole("treeitem", { name: /\.png$/ })).toBeVisible(); // the last one that moves the others
     const file = page.getByRole("treeitem", { name: "model.py" });
@@ -194,13 +194,13 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
     });
   }
 
-  await test.step("the page outlives a reload, from what is kept on disk", async () => {
+  await test.step("the page survives a reload, from the stored benchmark", async () => {
     await view.reload();
     await expect(heading).toBeVisible();
     await expect(row(/^default .*[\d.]+ [um]s/)).toBeVisible();
   });
 
-  await test.step("it is removed once that is agreed to", async () => {
+  await test.step("it is removed after a confirmation", async () => {
     const remove = benchmark.getByRole("button", { name: "Remove this benchmark from the history" });
     const dialog = page.getByRole("dialog");
     await remove.click();

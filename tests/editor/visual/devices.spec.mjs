@@ -1,4 +1,4 @@
-/** The device that kernels are generated for: shown, chosen from a list, the user's own among them, a wrong name. */
+/** The device that kernels are generated for: shown, chosen from a list with user devices, a wrong name. */
 
 import fs from "node:fs";
 import path from "node:path";
@@ -25,7 +25,7 @@ test("the target device is shown and chosen, and a wrong name offers the nearest
     await view.onDisk(settings, '"fuselight.device": "h200"');
   });
 
-  await test.step("from the menu, one's own", async () => {
+  await test.step("from the menu, a user device", async () => {
     await view.status(/Fuselight, /).click();
     await view.quickPick.filter({ hasText: "Choose Target Device" }).click();
     await expect(view.quickPick.filter({ hasText: "NVIDIA H200 - current" })).toHaveClass(/focused/);
@@ -33,7 +33,7 @@ test("the target device is shown and chosen, and a wrong name offers the nearest
     await expect(view.status(/Fuselight target device, lab card/)).toBeVisible();
   });
 
-  await test.step("a wrong name, and a way to a right one", async () => {
+  await test.step("a wrong name offers the nearest", async () => {
     fs.writeFileSync(settings, '{ "fuselight.device": "h1000" }');
     await view.notified("There is no device 'h1000'. Nearest: h100-sxm");
     await expect(view.status(/Fuselight target device, auto/)).toBeVisible();
@@ -45,7 +45,7 @@ test("the target device is shown and chosen, and a wrong name offers the nearest
     await view.onDisk(settings, '"fuselight.device": "rtx-4090"');
   });
 
-  await test.step("back to auto, which leaves nothing behind", async () => {
+  await test.step("back to auto, which removes the setting", async () => {
     await view.status(/Fuselight target device, rtx-4090/).click();
     await expect(view.quickPick.first()).toBeVisible();
     await pick("the GPU that is there");

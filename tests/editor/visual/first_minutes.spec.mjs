@@ -1,4 +1,4 @@
-/** The first minutes of a new user, in a folder of theirs: what is found, what is asked, what is remembered. */
+/** The first minutes of a new user in a folder: interpreter, questions, stored answers. */
 
 import fs from "node:fs";
 import path from "node:path";
@@ -32,7 +32,7 @@ test("from an empty profile to findings, and still there after a reload", async 
     await view.page.keyboard.press("Escape");
   });
 
-  await test.step("a question is asked until it is answered, and the answer can be undone", async () => {
+  await test.step("a question is repeated until it is answered, and the answer can be undone", async () => {
     await expect(view.lensAction("Run").first()).toBeVisible();
     await view.pressUntilAsked("Run", "under torch.compile");
     await view.allow("Cancel");
@@ -94,7 +94,7 @@ test("from an empty profile to findings, and still there after a reload", async 
   });
 });
 
-test("a stranger's folder runs nothing until it is trusted", async ({ stranger }) => {
+test("an untrusted folder runs nothing until it is trusted", async ({ stranger }) => {
   const { view } = await stranger({ files: { "step.py": model } });
   await expect(view.status(/Fuselight, not trusted/)).toBeVisible();
   await expect(view.lens("inputs from line 4")).toBeVisible();

@@ -1,4 +1,4 @@
-/** The picture of a target's graphs: drawn after a run, walked through by keys, told as a tree, in every theme. */
+/** The picture of a target's graphs: drawn after a run, navigated with keys, shown as a tree, in every theme. */
 
 import fs from "node:fs";
 import path from "node:path";
@@ -58,7 +58,7 @@ test("the graphs of a target, as a picture and as a tree", async ({ session }) =
   const { graphs, page } = view;
   const settings = path.join(folder, ".vscode", "settings.json");
 
-  await test.step("where nothing has been run, it says what to do, and does it", async () => {
+  await test.step("without a run, it offers to run the target", async () => {
     await expect(view.lensAction("Run").first()).toBeVisible();
     await view.goToLine(lineOf("self.first = "));
     await view.command("Fuselight: Show Graphs");
@@ -81,12 +81,12 @@ test("the graphs of a target, as a picture and as a tree", async ({ session }) =
     await view.screenshot("graphs-fit");
   });
 
-  await test.step("the window runs and loads nothing but its own", async () => {
+  await test.step("the window runs and loads only its own files", async () => {
     const refused = await graphs.locator("body").evaluate(async (body) => {
       const tried = (name, fields) =>
         new Promise((done) => {
-          const told = (event) => done(event.effectiveDirective);
-          document.addEventListener("securitypolicyviolation", told, { once: true });
+          const report = (event) => done(event.effectiveDirective);
+          document.addEventListener("securitypolicyviolation", report, { once: true });
           body.append(Object.assign(document.createElement(name), fields));
         });
       return [
@@ -108,7 +108,7 @@ test("the graphs of a target, as a picture and as a tree", async ({ session }) =
     await expect(view.cursorAt(lineOf("graph_break()"))).toBeVisible();
   });
 
-  await test.step("the tree says the same", async () => {
+  await test.step("the tree has the same content", async () => {
     await graphs.getByRole("button", { name: "Show as a tree" }).click();
     const row = (name) => graphs.getByRole("treeitem", { name });
     await expect(graphs.getByRole("tree", { name: /^Graphs of Net/ })).toBeVisible();
@@ -133,7 +133,7 @@ test("the graphs of a target, as a picture and as a tree", async ({ session }) =
     await expect(view.cursorAt(lineOf("class Net"))).toBeVisible();
   });
 
-  await test.step("an edit and a save draw it anew", async () => {
+  await test.step("an edit and a save redraw it", async () => {
     await view.goToLine(lineOf("print("));
     await page.keyboard.press("Control+Shift+k");
     await view.save();
@@ -155,7 +155,7 @@ test("the graphs of a target, as a picture and as a tree", async ({ session }) =
     });
   }
 
-  await test.step("the report leads to it, too", async () => {
+  await test.step("the report links to it", async () => {
     await view.lensAction("Details").first().click();
     await view.report.first().hover();
     await view.report.first().getByRole("button", { name: "Show Graphs" }).click();

@@ -1,4 +1,4 @@
-/** Generated kernels as a user sees them: the lens, the source of a kernel beside the line, marks on both sides. */
+/** Generated kernels as a user sees them: the lens, the source of a kernel next to the line, marks on both sides. */
 
 import { spawnSync } from "node:child_process";
 import fs from "node:fs";
@@ -39,7 +39,7 @@ class Net(nn.Module):
 const lineOf = (text) => model.split("\n").findIndex((line) => line.includes(text)) + 1;
 const hasTriton = () => spawnSync(tools.python, ["-c", "import triton"]).status === 0;
 
-test("kernels stand on their lines, and a kernel is read beside its line", async ({ session }) => {
+test("kernels are on their lines, and the source of a kernel opens next to its line", async ({ session }) => {
   test.skip(!hasTriton(), "this environment has no Triton");
   const { view, folder } = await session({ files: { "block.py": model } });
   fs.mkdirSync(path.join(folder, ".vscode"));
@@ -51,8 +51,8 @@ test("kernels stand on their lines, and a kernel is read beside its line", async
     await view.lensAction("Kernels").first().click();
     await view.allow();
     // The forward's kernels are shown before the backward's: the lens then has no Benchmark.
-    const whole = /Benchmark.*\d+ kernels, ~[\d.]+ [µm]s on h200/;
-    await expect(view.lens(whole)).toBeVisible({
+    const summary = /Benchmark.*\d+ kernels, ~[\d.]+ [µm]s on h200/;
+    await expect(view.lens(summary)).toBeVisible({
       timeout: 90_000,
     });
     await view.goToLine(lineOf("F.gelu"));
@@ -72,7 +72,7 @@ test("kernels stand on their lines, and a kernel is read beside its line", async
     await view.page.keyboard.press("Escape");
   });
 
-  await test.step("the source of a kernel, beside its line", async () => {
+  await test.step("the source of a kernel, next to its line", async () => {
     await view.page.keyboard.press("Escape");
     await view
       .lensAction(/^\d+ kernels?, ~.*%\)/)
@@ -106,7 +106,7 @@ test("kernels stand on their lines, and a kernel is read beside its line", async
     await view.screenshot("kernel-ptx");
   });
 
-  await test.step("the PTX beside the kernel: an instruction, its line of the kernel, and the user's lines", async () => {
+  await test.step("the PTX next to the kernel: an instruction, its line of the kernel, and the user's lines", async () => {
     await view.titleAction("Switch Kernel Form").click();
     await view.choose("Show which form of the kernel?", "Source of the kernel");
     await expect(view.group(1)).toContainText("tl.load");
@@ -131,7 +131,7 @@ test("kernels stand on their lines, and a kernel is read beside its line", async
     await view.widenSideBar(-300);
   });
 
-  await test.step("the text outlives the window", async () => {
+  await test.step("the text survives a reload", async () => {
     await view.reload();
     await expect(view.group(1)).toContainText("To generate them again");
     await view.screenshot("kernel-gone");

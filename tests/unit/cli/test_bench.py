@@ -1,4 +1,4 @@
-"""`fuselight bench` in words and data, its exit codes, and what it can be compared with."""
+"""`fuselight bench` as text and data, its exit codes, and its comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fuselight bench` takes, and what it says where something could not be measured, in every format."""
+"""The options of `fuselight bench`, and its output for missing measurements in every format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When `fuselight check` starts a worker, and what becomes of one that is not needed or cannot start."""
+"""When `fuselight check` starts a worker, and the end of a worker that is not needed or cannot start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the terminal tells what is kept for backward, and what is computed again."""
+"""The terminal lists tensors saved for backward, and recomputation."""
 
 from __future__ import annotations
 

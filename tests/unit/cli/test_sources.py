@@ -1,4 +1,4 @@
-"""Finding, decoding and measuring files."""
+"""Finding and decoding files, and their size limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writer: styles only where they show, no character that acts, and what the stream's encoding has."""
+"""The terminal writer: styles only where they show, no control characters, only characters of the stream's encoding."""
 
 from __future__ import annotations
 

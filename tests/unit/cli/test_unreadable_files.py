@@ -1,4 +1,4 @@
-"""A pipe, a device or a folder where a file is expected is refused at once, with its name."""
+"""A pipe, a device or a folder in place of a file is rejected immediately, with its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FL705: what a graph break sends through memory between kernels that could be one."""
+"""FL705: memory traffic of a graph break between kernels that could be fused."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_tensors_over_one_break_are_one_finding() -> None:
         "no device", "a function that no break leads to",
     ],
 )  # fmt: skip
-def test_findings_contain_only_facts_of_the_report(given: Report) -> None:
+def test_unproven_traffic_is_not_reported(given: Report) -> None:
     assert of(given) == ()
 
 

@@ -1,4 +1,4 @@
-"""Folding, placing and pricing of graph breaks."""
+"""Folding, locations and costs of graph breaks."""
 
 from __future__ import annotations
 

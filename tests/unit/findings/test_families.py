@@ -1,4 +1,4 @@
-"""Frames left to eager, specialisations, guards, failures and notes."""
+"""Eager frames, specializations, guards, failures and notes."""
 
 from __future__ import annotations
 

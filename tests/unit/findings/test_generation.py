@@ -1,4 +1,4 @@
-"""A dtype that the device lacks, and a graph that Inductor gave up on, each said once on the user's line."""
+"""A dtype that the device lacks, and a graph that Inductor could not compile: each reported once on the user's line."""
 
 from __future__ import annotations
 

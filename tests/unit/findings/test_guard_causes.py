@@ -1,4 +1,4 @@
-"""What is advised against a recompilation, by its cause, and which sizes a quick fix may mark."""
+"""Advice against a recompilation by its cause, and the sizes that a quick fix may mark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FL701 and FL702: operators without a kernel, and what is not captured as a CUDA graph."""
+"""FL701 and FL702: operators without a kernel, and graphs that cannot be captured as a CUDA graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placing, folding and wording of recompilations and of the recompile limit."""
+"""Locations, folding and texts of recompilations and of the recompile limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recompilations of the part of a function behind a graph break, and of what the break carries over."""
+"""Recompilations of the part of a function after a graph break, and of values carried over the break."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_number_that_a_break_carries_over_is_named_by_its_line() -> None:
 
 
 def in_parts(*recompiles: Recompile, **changes: Any) -> tuple[Finding, ...]:
-    """The findings of a function (compiles 0/*) and of its part behind the break on line 25 (compiles 1/*)."""
+    """The findings of a function (compiles 0/*) and of its part after the break on line 25 (compiles 1/*)."""
     compiles = tuple(
         Compile(f"{frame}/{number}", frame, Outcome.COMPILED, symbols=SYMBOLS if number else ())
         for frame in (0, 1)

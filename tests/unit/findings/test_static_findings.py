@@ -1,4 +1,4 @@
-"""Findings from the source alone, and ignore comments."""
+"""Findings from the source only, and ignore comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks that are kept, and compared: by line, wherever that has moved, and only as far as the spreads carry it."""
+"""Stored benchmarks, compared by line wherever it moved, and only as far as the spreads allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measured time of lines: whatever ran, the sum over lines is the sum over all that ran."""
+"""The measured time of lines: the sum over lines is always the sum over all kernels."""
 
 from __future__ import annotations
 

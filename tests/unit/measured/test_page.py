@@ -1,4 +1,4 @@
-"""The page, and the files that are made of it: names as the contract has them, nothing invented, nothing lost."""
+"""The page and its exports: names as in the contract, nothing invented, nothing lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict: what is said is what the numbers and their spread carry, with the line where it is known."""
+"""The verdict claims only what the numbers and their spread support, with lines if known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits: the text is what the editor has, and reading it again equals reading it at once."""
+"""Edits: the text equals the editor's, and incremental reading equals full reading."""
 
 from __future__ import annotations
 

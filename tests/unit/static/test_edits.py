@@ -1,4 +1,4 @@
-"""Edits as the user sees them: before and after."""
+"""Text edits: before and after."""
 
 from __future__ import annotations
 

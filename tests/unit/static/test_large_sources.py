@@ -1,4 +1,4 @@
-"""Reading takes time in proportion to the text, whatever the text is.
+"""Reading takes time in proportion to the text, whatever it contains.
 
 Work is counted in calls of Python functions, which a loaded machine does not change.
 """

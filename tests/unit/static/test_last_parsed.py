@@ -1,4 +1,4 @@
-"""Half-typed code: what is there stays there, and what is gone goes."""
+"""Half-typed code: existing definitions stay, and removed ones disappear."""
 
 from __future__ import annotations
 

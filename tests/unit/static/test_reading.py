@@ -1,4 +1,4 @@
-"""What a Reading says besides its targets: directives, ignores, errors, the main block, imports."""
+"""Facts of a Reading other than its targets: directives, ignores, errors, the main block, imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chunk too large to be parsed at a stretch says what it would say if it were."""
+"""A chunk that is too large to parse at once gives the same result as if it were parsed at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discovery, case by case. `#!` behind a line says which target's name stands there, and what it is.
+"""Discovery, case by case. `#!` at the end of a line says which target has its name there, and what it is.
 
 def step(x): ...  #! step function
 fast = torch.compile(step)  #! fast variable compiled wraps=step

@@ -28,12 +28,12 @@ TEXT = "first = 1\nsecond = call(x)\n    third\nfourth\n"
         ((1, 9), (2, 0), " ", 1, True),  # joined with the line above
         ((2, 16), (3, 4), " ", 2, True),  # with the line below
         ((2, 4), (2, 4), "\n", 3, True),  # split
-        ((2, 0), (3, 0), "second = other(x)\n", 2, True),  # written anew
+        ((2, 0), (3, 0), "second = other(x)\n", 2, True),  # rewritten
         ((2, 0), (3, 0), "", None, True),  # deleted
         ((1, 3), (4, 2), "", None, True),
     ],
 )
-def test_lines_move(
+def test_a_span_moves_with_edits(
     start: tuple[int, int], end: tuple[int, int], new: str, line: int | None, *, edited: bool
 ) -> None:
     document = SourceDocument("m.py", TEXT)

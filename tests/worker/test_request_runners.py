@@ -1,4 +1,4 @@
-"""Each type of request has its runner, and leaves nothing outside of the folder of its run."""
+"""Each type of request has its runner, and leaves nothing outside the folder of its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a benchmark before it has times: first calls, shown as what they are and never as a benchmark."""
+"""A benchmark without times yet: first calls are shown as first calls and never as a result."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def begun(session: BenchmarkSession, *rows: MeasuredConfiguration, seconds: floa
 
 
 async def so_far(session: BenchmarkSession, *parts: Report) -> None:
-    """Begin a benchmark that has told these parts."""
+    """Start a benchmark that has reported these partial results."""
     session.command(target="f")
     while session.key not in session.analysis.runs.in_flight:
         session.ui.moved.clear()
@@ -119,7 +119,7 @@ async def test_a_benchmark_that_ends_in_its_first_calls_failed(session: Benchmar
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("finished", [True, False], ids=["whole", "ended early"])
+@pytest.mark.parametrize("finished", [True, False], ids=["complete", "ended early"])
 async def test_the_benchmark_before_stays_until_there_are_times(
     session: BenchmarkSession, *, finished: bool
 ) -> None:

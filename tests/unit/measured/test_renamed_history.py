@@ -1,4 +1,4 @@
-"""Benchmarks go along with their file, and those of a target that lost its name are still to be had."""
+"""Benchmarks move with their file, and those of a renamed target stay available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a verdict says besides torch's rules."""
+"""What a verdict reports in addition to torch's rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def given(dtype: str) -> CallResults:
 
 @pytest.fixture
 def allowed() -> Iterator[None]:
-    """What is allowed is as it was behind the test."""
+    """Restore the settings after the test."""
     was = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     yield
     torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = was

@@ -1,4 +1,4 @@
-"""What is kept of benchmarks has bounds, and a comparison says what besides the code was not the same."""
+"""Stored benchmarks are bounded, and a comparison lists other differences between the runs."""
 
 from __future__ import annotations
 

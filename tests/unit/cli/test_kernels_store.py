@@ -1,4 +1,4 @@
-"""`fuselight kernels` leaves a folder in the project only where it has something to keep."""
+"""`fuselight kernels` creates a folder in the project only if it stores something."""
 
 from __future__ import annotations
 

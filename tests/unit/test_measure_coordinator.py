@@ -1,4 +1,4 @@
-"""A benchmark's coordinator, with fake processes: turns, failures, a lack of memory, an early end."""
+"""A benchmark's coordinator, with fake processes: interleaved rounds, failures, a lack of memory, an early end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_isolated_kernels_are_timed_alone() -> None:
     assert log[log.index("default read") :] == [
         "default read", "default isolate", "eager read", "eager finish", "default finish"
     ]  # fmt: skip
-    assert measured.machine.notes == ("read",), "looked at behind the last timed call"
+    assert measured.machine.notes == ("read",), "read after the last timed call"
     assert [details["look"] for what, details in processes.orders_of("eager") if what == "read"] == [
         False,
         True,
@@ -57,11 +57,11 @@ def test_isolated_kernels_are_timed_alone() -> None:
         ({"accuracy": False, "profile": False}, []),
     ],
 )
-def test_only_actual_redirections_are_reported(plan: dict[str, Any], words: list[str]) -> None:
+def test_progress_names_only_actual_steps(plan: dict[str, Any], words: list[str]) -> None:
     processes = FakeProcesses()
     processes.measure("default", **plan)
-    behind = [text for text in processes.said if "round" not in text and ":" not in text]
-    assert [text for text in behind if text != "the reference"] == words
+    after = [text for text in processes.said if "round" not in text and ":" not in text]
+    assert [text for text in after if text != "the reference"] == words
 
 
 def test_the_others_start_once_the_reference_has_its_work() -> None:
@@ -73,7 +73,7 @@ def test_the_others_start_once_the_reference_has_its_work() -> None:
     ).run()  # fmt: skip
     asked = ("float64 reference?",)
     assert processes.started == [(FLOAT64, ()), ("eager", asked), ("default", (*asked, "eager ready?"))]
-    assert loaded == [1], "what the others need is loaded before they are forked, and behind the reference"
+    assert loaded == [1], "shared modules are loaded before the fork, and after the reference"
 
 
 def test_partial_results_are_saved_as_unfinished() -> None:

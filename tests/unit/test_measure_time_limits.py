@@ -1,4 +1,4 @@
-"""A benchmark's coordinator and time: each configuration's own, and the search for the first line that differs."""
+"""Time limits of a benchmark: those of each configuration, and of the search for the first line that differs."""
 
 from __future__ import annotations
 

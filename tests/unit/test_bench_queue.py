@@ -1,4 +1,4 @@
-"""Benchmarks that wait for each other, for the settings, or for a file's end, and what is shown of them meanwhile."""
+"""Benchmarks that wait for each other, for the settings, or for the end of a file, and how they are shown."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_only_one_folder_is_benchmarked_at_a_time(session: BenchmarkSessio
     first.held.set()
     await session.settle()
     assert len(second.asked) == 1
-    assert session.state.measured[session.key].notes == (), "neither went on beside the other"
+    assert session.state.measured[session.key].notes == (), "neither ran during the other"
     assert session.state.measured[there].notes == ()
     await session.analysis.close()
 

@@ -1,4 +1,4 @@
-"""What is spared is spared, and gives the same text as the real work."""
+"""Skipped work gives the same text as the real work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large random tensors of a build are filled from a block: same distribution, same in each run, and only those."""
+"""Large random tensors of a build are filled from a block: same distribution, same in each run, no other tensors."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_other_values_are_drawn_as_in_torch(make: Callable[[], torch.Tensor]) ->
         lambda: torch.empty(LARGE).uniform_(junk=None),  # type: ignore[call-arg]
     ],
 )
-def test_options_that_torch_rejects_are_rejected(wrong: Callable[[], torch.Tensor]) -> None:
+def test_invalid_fills_are_rejected_as_in_torch(wrong: Callable[[], torch.Tensor]) -> None:
     with pytest.raises((RuntimeError, TypeError)), quick_random():
         wrong()
 

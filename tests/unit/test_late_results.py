@@ -1,4 +1,4 @@
-"""What comes late: a file that is gone, a question that fails, another setting, while runs are taken in."""
+"""Late events: a deleted file, a failed question, a changed setting, while results are accepted."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_helper_kernels_belong_to_the_main_kernel() -> None:
     ]
 
 
-def test_an_ambiguous_number_gives_no_result() -> None:
+def test_an_ambiguous_launch_count_aligns_nothing() -> None:
     kernels = _kernels("extern_kernels.mm", "extern_kernels.mm", "triton_a")
     assert align(_device("one", "two", "three", "triton_a"), kernels) == [None, None, None, 2]
 

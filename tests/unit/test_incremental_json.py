@@ -1,4 +1,4 @@
-"""A report that grows is written as it is, whatever was written before."""
+"""A growing report is written as it is now, whatever was written before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every family places its findings in the workspace, whatever stacks the report holds."""
+"""Every family puts its findings into the workspace, whatever stacks the report contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of frames and calls: graphs, guards, symbols, refusals, failures."""
+"""The results of frames and calls: graphs, guards, symbols, refused fusions, failures."""
 
 from __future__ import annotations
 

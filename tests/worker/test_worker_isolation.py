@@ -1,4 +1,4 @@
-"""What user code does to its process - output, children, descriptors, modules - is its own, and the next run works."""
+"""Output, children, descriptors and modules of user code do not affect the host, and the next run works."""
 
 # ruff: noqa: E501 - programs on one line
 

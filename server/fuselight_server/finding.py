@@ -70,6 +70,8 @@ class Finding:
     """The estimated or measured part of a call, microseconds; 0 where it is not known."""
     fixes: tuple[str, ...] = ()
     """Stable names of quick fixes that apply: `insert_inputs`, `mark_dynamic`, ..."""
+    subject: str = ""
+    """What identifies it on its line, without values that vary from run to run; empty: the title."""
     data: tuple[tuple[str, str], ...] = ()
     """What a fix needs, as pairs: `("parameter", "x")`, `("dimension", "0")`."""
 

@@ -14,7 +14,7 @@ import pytest
 from fuselight.protocol import Answer, RunRequest
 from fuselight.report import Report
 from fuselight_server.cli.command_line import run_command
-from fuselight_server.cli.worker import StartedWorker
+from fuselight_server.cli.targets import StartedWorker
 from fuselight_server.interpreters import InterpreterChoice
 
 

@@ -17,9 +17,8 @@ from fuselight_server.features import files, sync
 from fuselight_server.finding import Finding, Severity, Span
 from fuselight_server.results.benchmarks import MeasuredResult
 from fuselight_server.results.captures import CaptureResult, capture_result_of
-from fuselight_server.results.freshness import keys_of, keys_on_disk
 from fuselight_server.results.kernels import KernelResult, kernel_result_of
-from fuselight_server.results.target_result import TargetResult
+from fuselight_server.results.target_result import TargetResult, keys_of, keys_on_disk
 from fuselight_server.runs.keys import Key
 from tests.support.benchmark_session import LINE, TEXT, BenchmarkSession, found, measured
 from tests.support.measured import GPU

@@ -16,7 +16,7 @@ from fuselight_server import store as store_module
 from fuselight_server.cli import sources
 from fuselight_server.files import disk_lines, disk_text
 from fuselight_server.measured import history
-from fuselight_server.results.freshness import keys_on_disk
+from fuselight_server.results.target_result import keys_on_disk
 from fuselight_server.runs import kernel_cache
 from fuselight_server.store import Store, project_root, recorded_calls
 from tests.support.reports import FILE, report

@@ -1,6 +1,6 @@
 """A baseline: the findings that are known and accepted, so that a check fails on new ones only.
 
-A finding is known by its content: path, code, target, the text of its line, its title without the values seen.
+A finding is known by its content: path, code, target, the text of its line, and its subject, which has no values.
 Invariant: moving a line, or editing another one, changes no fingerprint. Equal findings are counted.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from fuselight_server.cli.sources import SourceFiles
     from fuselight_server.finding import Finding
 
-_VALUES = re.compile(r" was .*$|(?<=\bline )\d+|\d[\d,.]* (?:µs|ms|s)\b|\d[\d,]*(?= guards?\b)")
-_SCHEMA = 2
+_SCHEMA = 3
 
 
 class BaselineError(CommandError):
@@ -35,7 +33,7 @@ def fingerprint(finding: Finding, sources: SourceFiles, folder: Path) -> str:
     """What identifies a finding: 32 hex digits. Paths are taken relative to the baseline's `folder`."""
     line = sources.line(finding.span.path, finding.span.line) or ""
     path = Path(os.path.relpath(finding.span.path, folder)).as_posix()
-    parts = (path, finding.code, finding.target, " ".join(line.split()), _VALUES.sub("", finding.title))
+    parts = (path, finding.code, finding.target, " ".join(line.split()), finding.subject or finding.title)
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

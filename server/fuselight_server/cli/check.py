@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.cli.options import CommandOptions, add_command_options, at_least, command_options
 from fuselight_server.cli.outcome import CheckOutcome, report_problems
-from fuselight_server.cli.targets import planned_jobs, readings_of, target_runs, texts_of, unparsed
+from fuselight_server.cli.targets import report_each
 from fuselight_server.cli.terminal import print_error, progress_line, standard_output
-from fuselight_server.cli.worker import StartedWorker
 from fuselight_server.findings import Thresholds, apply_ignores, findings, static_findings
 from fuselight_server.formatting import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from fuselight_server.cli.targets import Job
     from fuselight_server.finding import Finding
 
 
@@ -97,22 +95,13 @@ def execute(options: argparse.Namespace) -> int:
 
 async def analyze(options: CheckOptions, show: Callable[[str], None]) -> CheckOutcome:
     """Read the files, run their targets one after the other in one worker, and make the findings."""
-    common = options.common
-    outcome = CheckOutcome()
-    texts = texts_of(common.paths, outcome)
-    worker = None
-    if common.targets or any("compile" in text or "fuselight" in text for text in texts.values()):
-        # The worker imports torch while the sources are read: nothing else in a run takes as long.
-        worker = StartedWorker(common)
-        outcome.interpreter, outcome.why = worker.choice.executable, worker.choice.why
-    try:
-        readings = await asyncio.to_thread(readings_of, texts)
-        jobs = planned_jobs(readings, outcome, common, default_sizes=options.default_sizes)
-        if jobs and worker is not None:
-            await _run_all(jobs, worker, outcome, show)
-    finally:
-        if worker is not None:
-            await worker.close()
+    outcome = await report_each(
+        options.common,
+        show,
+        lambda target_run, _outcome: target_run.report(),
+        default_sizes=options.default_sizes,
+    )
+    readings = outcome.readings
     found = [
         finding
         for report in outcome.reports
@@ -131,25 +120,11 @@ async def analyze(options: CheckOptions, show: Callable[[str], None]) -> CheckOu
             if (one.span.path, one.span.line, one.code) not in known
             and not (one.code == "FL502" and reading.syntax_error is not None)
         ]
-    outcome.problems.extend(unparsed(readings.values()))
     kept = apply_ignores(_without_repeats(found), readings)
     outcome.findings = sorted(
         kept, key=lambda one: (one.span.path, one.span.line, one.span.column or 0, one.code)
     )
     return outcome
-
-
-async def _run_all(
-    jobs: list[Job], started: StartedWorker, outcome: CheckOutcome, show: Callable[[str], None]
-) -> None:
-    choice = started.choice
-    show(f"starting {choice.executable} ({choice.why})")
-    worker = await started.ready()
-    for target_run in target_runs(jobs, worker, choice, show):
-        report = await target_run.report()
-        outcome.reports.append(report)
-        if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
-            return  # no other run can do better in this interpreter
 
 
 def _without_repeats(found: Iterable[Finding]) -> list[Finding]:
@@ -175,12 +150,9 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace) -> None:
         print_findings(outcome, terminal)
         report_problems(outcome, "analyze")
         return
-    if options.format == "json":
-        from fuselight_server.cli.formats.json import as_json as render  # noqa: PLC0415
-    elif options.format == "sarif":
-        from fuselight_server.cli.formats.sarif import as_sarif as render  # noqa: PLC0415
-    else:
-        from fuselight_server.cli.formats.github import as_github as render  # noqa: PLC0415
-    text = render(outcome)
+    from fuselight_server.cli.formats import annotations, json  # noqa: PLC0415 - one format is printed
+
+    formats = {"json": json.as_json, "sarif": annotations.as_sarif, "github": annotations.as_github}
+    text = formats[options.format](outcome)
     if text:
         terminal.write_data(text + "\n")

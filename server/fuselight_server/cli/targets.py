@@ -1,7 +1,8 @@
-"""The targets of a command's paths, and the loop that runs them.
+"""The targets of a command's paths, the worker of the command, and the loop that runs them.
 
-Invariant: one worker for all of them, one run after the other; what cannot be read or does not exist is a problem, and
-the other targets run.
+Invariant: one worker for all targets, started before it is needed, one run after the other. Each request gives a
+report, and a worker that cannot start or answer gives one that says so. What cannot be read or does not exist is a
+problem, and the other targets run.
 """
 
 from __future__ import annotations
@@ -9,26 +10,112 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import difflib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight.report import Problem
+from fuselight.protocol import Answer
+from fuselight.report import Culprit, Failure, Problem
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.cli.sources import python_files, read_text, shown_path
-from fuselight_server.cli.worker import StartedWorker, run_once
+from fuselight_server.cli.terminal import print_untested, standard_error
+from fuselight_server.findings.failures import failure_report
+from fuselight_server.interpreters import InterpreterChoice, NoInterpreterError, choose
+from fuselight_server.measured.timing_stats import has_times
 from fuselight_server.runs.planning import PlannedRun, RunOptions, default_runs, named_runs
 from fuselight_server.store import Store, project_root, recorded_calls
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-    from fuselight.protocol import RunRequest
+    from fuselight.protocol import Progress, Refused, RunRequest
     from fuselight.report import Report
     from fuselight_server.cli.options import CommandOptions
-    from fuselight_server.interpreters import InterpreterChoice
     from fuselight_server.static.reading import Reading
     from fuselight_server.worker_client.client import Worker
+
+
+class StartedWorker:
+    """The worker of one command, which starts when this is made."""
+
+    def __init__(self, options: CommandOptions, *, sample_after: float = 5.0) -> None:
+        self._problem: NoInterpreterError | None = None
+        self.choice = InterpreterChoice("", "")
+        self._worker: Worker | None = None
+        try:
+            self.choice = choose(options.python, project_root(options.paths[0]), os.environ)
+        except NoInterpreterError as problem:
+            self._problem = problem
+            return
+        from fuselight_server.worker_client.client import Worker  # noqa: PLC0415 - not for --help
+        from fuselight_server.worker_client.process import Interpreter  # noqa: PLC0415 - the same
+
+        log = standard_error().print if options.is_verbose else _ignore
+        self._worker = Worker(
+            Interpreter(self.choice.executable), cwd=str(Path.cwd()), log=log, sample_after=sample_after
+        )
+        self._start = asyncio.create_task(self._worker.start())
+
+    async def ready(self) -> Worker:
+        """The worker, once it has started: one that cannot start refuses its runs with the reason.
+
+        Prints a notice if its torch is untested.
+        """
+        if self._worker is None:
+            raise self._problem or NoInterpreterError("no Python was found")
+        await asyncio.wait({self._start})
+        if self._worker.hello is not None:
+            print_untested(self._worker.hello.versions.torch)
+        return self._worker
+
+    async def close(self) -> None:
+        """End it, started or not."""
+        if self._worker is None:
+            return
+        self._start.cancel()
+        await asyncio.gather(self._start, return_exceptions=True)
+        await self._worker.close()
+
+
+async def run_once(
+    worker: Worker, request: RunRequest, choice: InterpreterChoice, show: Callable[[str], None]
+) -> Report:
+    """The run's report. A failed run gives a report of its failure, with what a benchmark had measured."""
+    measured: list[Report] = []
+
+    def progress(event: Progress) -> None:
+        show(event.detail or event.phase)
+
+    def partly(report: Report) -> None:
+        measured[:] = [report] if has_times(report.measured) else []
+
+    answer = await worker.run(request, progress, partly)
+    if isinstance(answer, Answer):
+        return answer.report
+    refused = _refused(answer, worker, request, choice)
+    return dataclasses.replace(measured[0], failures=refused.failures) if measured else refused
+
+
+def _refused(answer: Refused, worker: Worker, request: RunRequest, choice: InterpreterChoice) -> Report:
+    failure = answer.failure or Failure(Culprit.FUSELIGHT, "damaged_answer", f"the run was {answer.reason}")
+    if failure.culprit is Culprit.ENVIRONMENT:
+        named = "" if choice.executable in failure.message else f" ({choice.executable})"
+        message = f"{failure.message}{named}; this interpreter comes from {choice.why}"
+        step = failure.next_step or "Name an interpreter that has torch with --python PATH"
+        failure = Failure(
+            culprit=failure.culprit,
+            kind=failure.kind,
+            message=message,
+            next_step=step,
+            traceback=failure.traceback,
+        )
+    return failure_report(request, failure, worker.hello.versions if worker.hello else None)
+
+
+def _ignore(_line: str) -> None:
+    """No log is shown."""
+
 
 Job = tuple[PlannedRun, RunOptions]
 """A run, and what is the same for every run of its project."""
@@ -56,18 +143,30 @@ async def report_each(
     report_of: Callable[[TargetRun, CheckOutcome], Awaitable[Report]],
     *,
     sample_after: float = 5.0,
+    default_sizes: dict[str, int] | None = None,
 ) -> CheckOutcome:
     """Make a report of each target of the paths, in one worker, which is closed at the end."""
-    worker = StartedWorker(options, sample_after=sample_after)
-    outcome = CheckOutcome(interpreter=worker.choice.executable, why=worker.choice.why)
+    outcome = CheckOutcome()
+    texts = texts_of(options.paths, outcome)
+    worker = None
+    if options.targets or any("compile" in text or "fuselight" in text for text in texts.values()):
+        # The worker imports torch while the sources are read: nothing else in a run takes as long.
+        worker = StartedWorker(options, sample_after=sample_after)
+        outcome.interpreter, outcome.why = worker.choice.executable, worker.choice.why
     try:
-        outcome.readings = await asyncio.to_thread(read_sources, options.paths, outcome)
+        outcome.readings = await asyncio.to_thread(readings_of, texts)
         outcome.problems.extend(unparsed(outcome.readings.values()))
-        jobs = planned_jobs(outcome.readings, outcome, options)
-        for target_run in target_runs(jobs, await worker.ready(), worker.choice, show):
-            outcome.reports.append(await report_of(target_run, outcome))
+        jobs = planned_jobs(outcome.readings, outcome, options, default_sizes=default_sizes)
+        if jobs and worker is not None:
+            show(f"starting {worker.choice.executable} ({worker.choice.why})")
+            for target_run in target_runs(jobs, await worker.ready(), worker.choice, show):
+                report = await report_of(target_run, outcome)
+                outcome.reports.append(report)
+                if any(failure.kind in {"no_torch", "old_torch"} for failure in report.failures):
+                    break  # no other run can do better in this interpreter
     finally:
-        await worker.close()
+        if worker is not None:
+            await worker.close()
     return outcome
 
 
@@ -93,11 +192,6 @@ def texts_of(paths: Iterable[Path], outcome: CheckOutcome) -> dict[str, str]:
         else:
             texts[str(path)] = text
     return texts
-
-
-def read_sources(paths: Iterable[Path], outcome: CheckOutcome) -> dict[str, Reading]:
-    """Every Python file of the paths, read; a file that cannot be read is a problem."""
-    return readings_of(texts_of(paths, outcome))
 
 
 def readings_of(texts: dict[str, str]) -> dict[str, Reading]:

@@ -71,6 +71,7 @@ def _finding(context: Context, compiled: Compile, frame: Frame) -> Finding:
         ),
         call=compiled.call,
         related=tuple(_lines(context, compiled)),
+        subject=frame.function,
     )
 
 

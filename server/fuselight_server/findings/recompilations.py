@@ -13,6 +13,7 @@ from fuselight.report import GuardCause
 from fuselight_server.finding import Related, Severity
 from fuselight_server.findings.context import span_of
 from fuselight_server.findings.guard_causes import (
+    CARRIED,
     advice,
     advice_after_break,
     fixed_by_torch,
@@ -108,10 +109,19 @@ def _finding(context: Context, group: list[Root]) -> Finding:
         hints=_hints(context, group[0], failure),
         call=one.call,
         related=tuple(_related(context, one, home)),
+        subject=_subject(failure) if failure is not None else "",
         count=len(group),
         fixes=fixes,
         data=data,
     )
+
+
+def _subject(failure: GuardFailure) -> str:
+    """The guarded value and what differed; a value that a break carried over has no name that stays."""
+    if CARRIED in failure.code:
+        return failure.cause.value
+    size = failure.sizes[0] if failure.sizes else None
+    return f"{failure.cause.value} {f'{size.name}.size({size.dimension})' if size else failure.source}"
 
 
 def _hints(context: Context, root: Root, failure: GuardFailure | None) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ def _finding(context: Context, group: list[tuple[Compile, Symbol]]) -> Finding:
         hints=_hints(symbol, name),
         call=compiled.call,
         related=trail(symbol.stack, without=home, verb="specialized in"),
+        subject=symbol.source,
         count=len(group),
     )
 

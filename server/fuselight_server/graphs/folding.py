@@ -49,19 +49,13 @@ def fold(picture: Picture, most: int = MOST) -> Picture:
 
 def _equal(unit: _Unit, to: frozenset[Hashable]) -> Hashable:
     """What is drawn of it is the same, names, lines and what differs between recompilations aside."""
-    counts = tuple(fact for fact in unit.box.facts if not fact.startswith(("since ", "from line ")))
     ends = tuple((one.name, one.title) for one in unit.breaks)
-    return (unit.box.kind, unit.box.again, unit.box.title, _without_times(counts), ends, to)
+    return (unit.box.kind, unit.box.again, unit.box.title, unit.box.equal or unit.box.facts, ends, to)
 
 
 def _alike(unit: _Unit, _to: frozenset[Hashable]) -> Hashable:
     """It is of the same kind and ends in as many breaks."""
     return (unit.box.kind, unit.box.again, len(unit.breaks))
-
-
-def _without_times(facts: Iterable[str]) -> tuple[str, ...]:
-    """Leave out what is measured, which is never the same twice."""
-    return tuple(fact.partition(", checked in ")[0] for fact in facts)
 
 
 def _units(picture: Picture) -> list[_Unit]:

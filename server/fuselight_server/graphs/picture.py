@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight.report import NotCompiledKind, Outcome
@@ -97,6 +97,8 @@ class Box:
     """Whether the frame had been compiled before."""
     owner: str | None = None
     """Of a break: the box that came to it first."""
+    equal: tuple[str, ...] = ()
+    """The facts in which boxes agree that are folded as equal: no lines, no times, and no cause of a recompilation."""
     members: tuple[Member, ...] = ()
     """What was folded into it; empty for a box that stands for itself."""
 
@@ -300,9 +302,10 @@ class _PictureMaker:
         facts = [*self.resumed(frame)]
         if again is not None:
             facts.append(f"since {difference_of(in_the_users_words(self.context, again))}")
-        if kind is BoxKind.EAGER:
-            facts += self.reason_of(one, frame, reasons)
-        facts += compile_facts(one, self.kernels.get(one.id, ()), self.suffix)
+        reason = self.reason_of(one, frame, reasons) if kind is BoxKind.EAGER else []
+        generated = self.kernels.get(one.id, ())
+        facts += [*reason, *compile_facts(one, generated, self.suffix)]
+        equal = (*reason, *compile_facts(replace(one, guard_us=None), generated, self.suffix))
         start, how = self.way_to(one, frame, again)
         self.add(
             Box(
@@ -314,6 +317,7 @@ class _PictureMaker:
                 self.now(resumption(frame)),
                 frame=f"frame/{one.frame}",
                 again=again is not None,
+                equal=equal,
             )
         )
         self.arrow(start, identity, how)

@@ -18,8 +18,7 @@ from fuselight_server.measured.history import NotKeptError, run_of
 from fuselight_server.measured.history_diff import with_earlier_readings
 from fuselight_server.measured.planning import configurations, history_of
 from fuselight_server.results.benchmarks import measured_result_of
-from fuselight_server.results.freshness import keys_of, keys_on_disk
-from fuselight_server.results.target_result import CANCELED, ENDED_EARLY, STILL_RUNNING
+from fuselight_server.results.target_result import CANCELED, ENDED_EARLY, STILL_RUNNING, keys_of, keys_on_disk
 from fuselight_server.session.intake import line_reader
 
 if TYPE_CHECKING:

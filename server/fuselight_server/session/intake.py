@@ -20,9 +20,8 @@ from fuselight_server.files import disk_text, split_text, within
 from fuselight_server.findings import Thresholds, findings
 from fuselight_server.results.captures import CaptureResult, capture_result_of
 from fuselight_server.results.changes import capture_changes, kernel_changes
-from fuselight_server.results.freshness import compare_with_disk, keys_of, mark_current
 from fuselight_server.results.kernels import KernelResult, kernel_result_of, what_is_missing
-from fuselight_server.results.target_result import CANCELED
+from fuselight_server.results.target_result import CANCELED, compare_with_disk, keys_of, mark_current
 from fuselight_server.runs.keys import Key
 from fuselight_server.runs.planning import RunOptions, sizes
 from fuselight_server.session.target_device import choose

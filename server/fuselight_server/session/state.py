@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from fuselight_server.files import disk_lines, disk_text, within
 from fuselight_server.results.benchmarks import MeasuredResult
 from fuselight_server.results.captures import CaptureResult
-from fuselight_server.results.freshness import compare_with_disk, keys_of, mark_current
 from fuselight_server.results.kernels import KernelResult
-from fuselight_server.results.target_result import Results
+from fuselight_server.results.target_result import Results, compare_with_disk, keys_of, mark_current
 from fuselight_server.settings import Settings
 from fuselight_server.static.document import SourceDocument
 

@@ -12,6 +12,7 @@ from fuselight_server.cli.baseline import BaselineError, new_findings, write
 from fuselight_server.cli.sources import SourceFiles
 from fuselight_server.finding import Finding
 from fuselight_server.findings import findings
+from tests.support.recompilations import again, failed
 from tests.support.reports import FILE, at, broken, report
 
 SOURCES = SourceFiles({FILE: ["def f(x):", "    return x.item()"]})
@@ -20,6 +21,11 @@ SOURCES = SourceFiles({FILE: ["def f(x):", "    return x.item()"]})
 def one(line: int = 2, **changes: object) -> Finding:
     (found,) = findings(report(breaks=(broken(at(line, (4, 10))),)))
     return dataclasses.replace(found, **changes)  # type: ignore[arg-type] # a test's own keywords
+
+
+def recompiled(difference: str) -> Finding:
+    (found,) = findings(report(recompiles=(again(failed(difference)),)))
+    return found
 
 
 def test_baseline_findings_are_not_new(tmp_path: Path) -> None:
@@ -37,9 +43,9 @@ def test_a_line_that_moved_is_the_same_finding(tmp_path: Path) -> None:
 
 def test_other_values_on_the_line_are_the_same_finding(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
-    write(path, [one(title="recompiled: x.size(0) was 4, now 7")], SOURCES)
-    assert new_findings(path, [one(title="recompiled: x.size(0) was 4, now 9")], SOURCES) == []
-    assert len(new_findings(path, [one(title="recompiled: x.size(1) was 4, now 7")], SOURCES)) == 1
+    write(path, [recompiled("x.size(0) was 4, now 7")], SOURCES)
+    assert new_findings(path, [recompiled("x.size(0) was 4, now 9")], SOURCES) == []
+    assert len(new_findings(path, [recompiled("x.size(1) was 4, now 7")], SOURCES)) == 1
 
 
 @pytest.mark.parametrize("changes", [{"code": "GB0124"}, {"target": "other"}, {"title": "graph break: new"}])

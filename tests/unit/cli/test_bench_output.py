@@ -16,8 +16,7 @@ from fuselight_server.cli import bench
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.outcome import CheckOutcome, TargetBenchmark
 from fuselight_server.cli.sources import shown_path
-from fuselight_server.cli.targets import TargetRun
-from fuselight_server.cli.worker import run_once
+from fuselight_server.cli.targets import TargetRun, run_once
 from fuselight_server.interpreters import InterpreterChoice
 from fuselight_server.measured import exports
 from fuselight_server.measured.exports import NotBuiltError

@@ -23,10 +23,9 @@ from fuselight.report import (
     Rung,
 )
 from fuselight.report import Outcome as CompileOutcome
+from fuselight_server.cli.formats.annotations import as_github, as_sarif
 from fuselight_server.cli.formats.findings import print_findings
-from fuselight_server.cli.formats.github import as_github
 from fuselight_server.cli.formats.json import as_json
-from fuselight_server.cli.formats.sarif import as_sarif
 from fuselight_server.cli.outcome import CheckOutcome, report_problems
 from fuselight_server.cli.sources import SourceFiles
 from fuselight_server.cli.terminal import Color, Terminal
@@ -122,7 +121,7 @@ def test_sarif_results_name_rules_of_the_run_and_carry_fingerprints() -> None:
     assert run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"] == "GB0170"
     assert one["level"] == "warning"
     assert one["locations"][0]["physicalLocation"]["region"]["startColumn"] == 5
-    assert len(one["partialFingerprints"]["fuselight/v1"]) == 32
+    assert len(one["partialFingerprints"]["fuselight/v2"]) == 32
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
-"""`--format sarif`: SARIF 2.1.0, for code scanning services.
+"""The formats of `check` for services that show findings on code: GitHub's workflow commands, and SARIF 2.1.0.
 
-Invariant: every result names a rule of the run, and carries a fingerprint that survives moved lines.
+Invariant: a workflow command is one line a finding, whatever is in the texts. Every SARIF result names a rule of the
+run, and carries a fingerprint that survives moved lines.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from urllib.parse import quote
 from fuselight.version import version
 from fuselight_server.cli.baseline import fingerprint
 from fuselight_server.cli.sources import shown_path
+from fuselight_server.cli.terminal import printable
 from fuselight_server.finding import Severity
 from fuselight_server.findings import catalogue
 
@@ -22,7 +24,45 @@ if TYPE_CHECKING:
     from fuselight_server.cli.sources import SourceFiles
     from fuselight_server.finding import Finding, Span
 
-_LEVELS = {
+
+_GITHUB_LEVELS = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warning",
+    Severity.INFORMATION: "notice",
+    Severity.HINT: "notice",
+}
+
+
+def as_github(outcome: CheckOutcome) -> str:
+    """The outcome as workflow commands, one a line."""
+    lines = [_command(finding, outcome) for finding in outcome.findings]
+    lines += [f"::error title=Fuselight::{_data(f'{item.what}: {item.why}')}" for item in outcome.problems]
+    return "\n".join(lines)
+
+
+def _command(finding: Finding, outcome: CheckOutcome) -> str:
+    place = outcome.sources.place(finding.span)
+    properties = {
+        "file": shown_path(finding.span.path),
+        "line": str(place.line),
+        "endLine": str(place.end_line),
+        "title": f"{finding.code} {finding.title}",
+    }
+    if place.line == place.end_line:  # columns mean nothing to GitHub across lines
+        properties |= {"col": str(place.column), "endColumn": str(place.end_column)}
+    named = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{_GITHUB_LEVELS[finding.severity]} {named}::{_data(finding.message or finding.title)}"
+
+
+def _data(text: str) -> str:
+    return printable(text.replace("\r", "\n")).replace("%", "%25").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+_SARIF_LEVELS = {
     Severity.ERROR: "error",
     Severity.WARNING: "warning",
     Severity.INFORMATION: "note",
@@ -64,7 +104,7 @@ def _rule(code: str, example: Finding) -> dict[str, Any]:
     rule: dict[str, Any] = {
         "id": code,
         "shortDescription": {"text": title},
-        "defaultConfiguration": {"level": _LEVELS[entry.severity if entry else example.severity]},
+        "defaultConfiguration": {"level": _SARIF_LEVELS[entry.severity if entry else example.severity]},
     }
     page = catalogue.page_path(code)
     if page is not None:
@@ -80,7 +120,7 @@ def _result(finding: Finding, rule: int, outcome: CheckOutcome) -> dict[str, Any
     return {
         "ruleId": finding.code,
         "ruleIndex": rule,
-        "level": _LEVELS[finding.severity],
+        "level": _SARIF_LEVELS[finding.severity],
         "message": {"text": f"{finding.title}\n\n{finding.message}".strip()},
         "locations": [{"physicalLocation": _location(finding.span, sources)}],
         "relatedLocations": [
@@ -91,7 +131,7 @@ def _result(finding: Finding, rule: int, outcome: CheckOutcome) -> dict[str, Any
             }
             for index, item in enumerate(finding.related)
         ],
-        "partialFingerprints": {"fuselight/v1": fingerprint(finding, sources, Path.cwd())},
+        "partialFingerprints": {"fuselight/v2": fingerprint(finding, sources, Path.cwd())},
         "occurrenceCount": finding.count,
         "properties": {"target": finding.target, "tier": finding.tier.value, "inputs": finding.inputs},
     }

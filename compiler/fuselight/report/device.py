@@ -44,3 +44,17 @@ class Device:
     """Publication of the figures."""
     origin: str = "published"
     """Origin of the figures: `published`, `settings` (the user), or `driver` (of a present GPU)."""
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """CUDA's compute capability; for other devices the (9, 0) that torch then takes for granted."""
+        if self.backend != "cuda" or not self.arch:
+            return 9, 0
+        major, _, minor = self.arch.partition(".")
+        return int(major), int(minor or 0)
+
+    @property
+    def triton_arch(self) -> int | str:
+        """The architecture as Triton and Inductor take it: 90, or `gfx942` for AMD."""
+        major, minor = self.capability
+        return self.arch if self.backend == "hip" else major * 10 + minor

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from fuselight.report import Note
+from fuselight.torch_api.patching import patched
 
 LARGE = 1 << 20
 """Minimum number of values to fill a tensor; torch draws as many in about 6 ms."""
@@ -86,7 +87,7 @@ def quick_random() -> Iterator[Filled]:
             return _below(self, low, high)
         return draw_uniform(self, *bounds, **named)
 
-    with _shadowed("normal_", normal_), _shadowed("uniform_", uniform_):
+    with patched(torch.Tensor, "normal_", normal_), patched(torch.Tensor, "uniform_", uniform_):
         yield filled
 
 
@@ -100,16 +101,6 @@ def _below(tensor: torch.Tensor, low: float, high: float) -> torch.Tensor:
         ends = torch.tensor([high, low], dtype=tensor.dtype, device="cpu")
         tensor.detach().clamp_(max=float(torch.nextafter(ends[0], ends[1])))
     return tensor
-
-
-@contextlib.contextmanager
-def _shadowed(name: str, function: Callable[..., Any]) -> Iterator[None]:
-    """Give `torch.Tensor` a method in front of the one that it inherits."""
-    setattr(torch.Tensor, name, function)
-    try:
-        yield
-    finally:
-        delattr(torch.Tensor, name)
 
 
 def _is_fillable(tensor: torch.Tensor, first: Any, second: Any) -> bool:

@@ -23,6 +23,7 @@ import torch
 
 from fuselight import torch_api
 from fuselight.report import Location, Note, is_user_file
+from fuselight.torch_api.patching import patched
 
 _WRITING = frozenset("wax+")
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_TRUNC | os.O_CREAT
@@ -57,12 +58,10 @@ class WriteGuard:
         """Divert what is written meanwhile."""
         with contextlib.ExitStack() as stack:
 
-            def replace(name: str, make: Callable[[Any], Any], *owners: Any) -> None:
-                real = getattr(owners[0], name)
-                guarded = _seen_by_dynamo_as(real, make(real))
+            def replace(name: str, guard: Callable[..., Any], *owners: Any) -> None:
+                guarded = _seen_by_dynamo_as(getattr(owners[0], name), guard)
                 for owner in owners:
-                    stack.callback(setattr, owner, name, real)
-                    setattr(owner, name, guarded)
+                    stack.enter_context(patched(owner, name, guarded))
 
             replace("open", self._open, builtins, io)
             replace("open", self._os_open, os)
@@ -76,61 +75,43 @@ class WriteGuard:
             stack.enter_context(_pathlib_of_python_3_10())
             yield
 
-    def _open(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def guarded_open(file: Any, mode: Any = "r", *args: Any, **kwargs: Any) -> Any:
-            writes = isinstance(mode, str) and not _WRITING.isdisjoint(mode)
-            keeps = writes and "w" not in mode
-            return real(self._path(file, writes=writes, keeps=keeps), mode, *args, **kwargs)
+    def _open(self, real: Callable[..., Any], file: Any, mode: Any = "r", *args: Any, **kwargs: Any) -> Any:
+        writes = isinstance(mode, str) and not _WRITING.isdisjoint(mode)
+        keeps = writes and "w" not in mode
+        return real(self._path(file, writes=writes, keeps=keeps), mode, *args, **kwargs)
 
-        return guarded_open
+    def _os_open(self, real: Callable[..., Any], path: Any, flags: int, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("dir_fd") is None:
+            writes = bool(flags & _WRITE_FLAGS)
+            path = self._path(path, writes=writes, keeps=not flags & os.O_TRUNC)
+        return real(path, flags, *args, **kwargs)
 
-    def _os_open(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def guarded_os_open(path: Any, flags: int, *args: Any, **kwargs: Any) -> Any:
-            if kwargs.get("dir_fd") is None:
-                writes = bool(flags & _WRITE_FLAGS)
-                path = self._path(path, writes=writes, keeps=not flags & os.O_TRUNC)
-            return real(path, flags, *args, **kwargs)
+    def _save(self, real: Callable[..., Any], obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
+        return real(obj, self._path(f, writes=True), *args, **kwargs)
 
-        return guarded_os_open
+    def _truncate(self, real: Callable[..., Any], path: Any, length: int) -> Any:
+        return real(self._path(path, writes=True, keeps=True), length)
 
-    def _save(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def guarded_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
-            return real(obj, self._path(f, writes=True), *args, **kwargs)
+    def _delete(self, real: Callable[..., Any], path: Any, *args: Any, **kwargs: Any) -> Any:
+        at = self._guarded(path) if kwargs.get("dir_fd") is None else None
+        copy = self.diverted.get(at) if at is not None else None
+        if copy and os.path.isfile(copy):
+            return real(copy)
+        if at is None or not os.path.lexists(at):
+            return real(path, *args, **kwargs)  # raises what it would raise
+        self._note(at)
+        return None
 
-        return guarded_save
-
-    def _truncate(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def guarded_truncate(path: Any, length: int) -> Any:
-            return real(self._path(path, writes=True, keeps=True), length)
-
-        return guarded_truncate
-
-    def _delete(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def guarded_delete(path: Any, *args: Any, **kwargs: Any) -> Any:
-            at = self._guarded(path) if kwargs.get("dir_fd") is None else None
-            copy = self.diverted.get(at) if at is not None else None
-            if copy and os.path.isfile(copy):
-                return real(copy)
-            if at is None or not os.path.lexists(at):
-                return real(path, *args, **kwargs)  # raises what it would raise
-            self._note(at)
+    def _rename(self, real: Callable[..., Any], src: Any, dst: Any, *args: Any, **kwargs: Any) -> Any:
+        source, target = self._guarded(src), self._guarded(dst)
+        if source is None and target is None:
+            return real(src, dst, *args, **kwargs)
+        if source is not None and os.path.isdir(source):
+            self._note(source)
             return None
-
-        return guarded_delete
-
-    def _rename(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def guarded_rename(src: Any, dst: Any, *args: Any, **kwargs: Any) -> Any:
-            source, target = self._guarded(src), self._guarded(dst)
-            if source is None and target is None:
-                return real(src, dst, *args, **kwargs)
-            if source is not None and os.path.isdir(source):
-                self._note(source)
-                return None
-            # A file of the workspace stays: a copy of it is renamed.
-            here = self._path(src, writes=source is not None and os.path.isfile(source), keeps=True)
-            return real(here, self._path(dst, writes=True), *args, **kwargs)
-
-        return guarded_rename
+        # A file of the workspace stays: a copy of it is renamed.
+        here = self._path(src, writes=source is not None and os.path.isfile(source), keeps=True)
+        return real(here, self._path(dst, writes=True), *args, **kwargs)
 
     def _guarded(self, path: Any) -> str | None:
         """Return the absolute path of a file of the workspace; None for anything else."""
@@ -174,10 +155,13 @@ class WriteGuard:
             self.first = _users_line(self.roots)
 
 
-def _seen_by_dynamo_as(real: Callable[..., Any], guarded: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `guarded`, at which Dynamo breaks in the same words as at `real`: it traces into that instead."""
-    disabled: Any = torch.compiler.disable(guarded)  # type: ignore[no-untyped-call]
+def _seen_by_dynamo_as(real: Callable[..., Any], guard: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `guard` with `real` as its first argument; Dynamo breaks there in the same words as at `real`."""
 
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        return guard(real, *args, **kwargs)
+
+    disabled: Any = torch.compiler.disable(guarded)  # type: ignore[no-untyped-call]
     traced: Callable[[], bool] = torch.compiler.is_dynamo_compiling
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -196,14 +180,11 @@ def _pathlib_of_python_3_10() -> Iterator[None]:
         yield
         return
     names = {"open": io, "unlink": os, "rmdir": os, "rename": os, "replace": os}
-    before = {name: accessor.__dict__[name] for name in names if name in accessor.__dict__}
-    for name in before:
-        setattr(accessor, name, staticmethod(getattr(names[name], name)))
-    try:
+    with contextlib.ExitStack() as stack:
+        for name, owner in names.items():
+            if name in vars(accessor):
+                stack.enter_context(patched(accessor, name, staticmethod(getattr(owner, name))))
         yield
-    finally:
-        for name, real in before.items():
-            setattr(accessor, name, real)
 
 
 def _users_line(roots: Sequence[str]) -> Location | None:

@@ -21,6 +21,7 @@ import torch._guards
 
 from fuselight.report import Location
 from fuselight.torch_api.frames import RESUME
+from fuselight.torch_api.patching import wrapped
 
 _MOST = 50_000
 """Phases that are kept before the shorter half of them is given up: a GPT-2 of 12 layers has some thousand."""
@@ -124,43 +125,30 @@ def hear_compile_events() -> Iterator[CompileEvents]:
     events = CompileEvents(time.perf_counter_ns(), threading.get_ident())
     hearing = _Hearing(events)
     logger = getattr(torch._dynamo.utils, "ChromiumEventLogger", None)
-    start, end = getattr(logger, "log_event_start", None), getattr(logger, "log_event_end", None)
-    if logger is None or start is None or end is None:
+    if not hasattr(logger, "log_event_start") or not hasattr(logger, "log_event_end"):
         events.problem = f"torch {torch.__version__} has no events of a compile"
         try:
             yield events
         finally:
             hearing.finish()
         return
-    mine_start, mine_end = _starting(hearing, start), _ending(hearing, end)
-    logger.log_event_start, logger.log_event_end = mine_start, mine_end
-    events.start_ns = time.perf_counter_ns()
-    try:
-        yield events
-    finally:
-        hearing.finish()
-        if logger.log_event_start is mine_start:
-            logger.log_event_start = start
-        if logger.log_event_end is mine_end:
-            logger.log_event_end = end
 
-
-def _starting(hearing: _Hearing, real: Callable[..., Any]) -> Callable[..., Any]:
-    def log_event_start(self: Any, event_name: str, *args: Any, **kwargs: Any) -> Any:
+    def log_start(real: Callable[..., Any], self: Any, event_name: str, *args: Any, **kwargs: Any) -> Any:
         if hearing.active:
             _guarded(hearing, lambda: hearing.began(event_name, _compile_id(args, kwargs)))
         return real(self, event_name, *args, **kwargs)
 
-    return log_event_start
-
-
-def _ending(hearing: _Hearing, real: Callable[..., Any]) -> Callable[..., Any]:
-    def log_event_end(self: Any, event_name: str, *args: Any, **kwargs: Any) -> Any:
+    def log_end(real: Callable[..., Any], self: Any, event_name: str, *args: Any, **kwargs: Any) -> Any:
         if hearing.active:
             _guarded(hearing, lambda: hearing.ended(event_name, self.get_event_data().get(event_name) or {}))
         return real(self, event_name, *args, **kwargs)
 
-    return log_event_end
+    with wrapped(logger, "log_event_start", log_start), wrapped(logger, "log_event_end", log_end):
+        events.start_ns = time.perf_counter_ns()
+        try:
+            yield events
+        finally:
+            hearing.finish()
 
 
 def _guarded(hearing: _Hearing, hear: Callable[[], None]) -> None:

@@ -19,6 +19,8 @@ import torch
 import torch._dynamo.device_interface
 import torch.utils._triton
 
+from fuselight.torch_api.patching import patched
+
 _DEVICE_FILE = re.compile(r"nvidia\d+$")
 
 
@@ -60,7 +62,7 @@ def use_driver() -> None:
         torch.cuda._device_count_nvml = _replaced.real
         torch.cuda._nvml_based_avail = _replaced.by_count
         _replaced.real = _replaced.by_count = None
-        _forget()
+        forget_answers()
 
 
 @contextlib.contextmanager
@@ -73,15 +75,14 @@ def unseen() -> Iterator[None]:
     if _replaced.real is None:
         yield
         return
-    ensure = torch._C._ensureCUDADeviceGuardSet
-    _replaced.unseen = True
-    torch._C._ensureCUDADeviceGuardSet = lambda: None
-    try:
-        yield
-    finally:
-        torch._C._ensureCUDADeviceGuardSet = ensure
-        _replaced.unseen = False
-        _forget()
+    with (
+        patched(torch._C, "_ensureCUDADeviceGuardSet", lambda: None),
+        patched(_replaced, "unseen", value=True),
+    ):
+        try:
+            yield
+        finally:
+            forget_answers()
 
 
 def _count() -> int:
@@ -100,7 +101,7 @@ def count_devices(device_files: list[str]) -> int:
     return next((index for index, ordinal in enumerate(ordinals) if ordinal >= present), len(visible))
 
 
-def _forget() -> None:
+def forget_answers() -> None:
     """Drop what torch keeps of earlier answers, which were not the driver's."""
     torch._dynamo.device_interface._device_initialized = False
     for module in (torch._dynamo.device_interface, torch.utils._triton):

@@ -7,6 +7,7 @@ Invariant: a cached result equals, character for character, the result that Dyna
 from __future__ import annotations
 
 import contextlib
+import operator
 import sys
 import traceback
 from collections.abc import Callable
@@ -17,31 +18,19 @@ import torch._dynamo
 
 from fuselight.torch_api.line_numbers import Replace
 
+_KEY = operator.attrgetter("filename", "lineno", "end_lineno", "colno", "end_colno", "name", "line")
 _KEPT = 16384
 """Texts of frames that are kept; a 12-layer GPT-2 has 450, and asks for 6,000."""
 
 
-def spare_stack_texts(replace: Replace) -> None:
+def cache_stack_texts(replace: Replace) -> None:
     """Format a frame of a stack once. Each node of a graph keeps its stack as text, and layers repeat each other."""
-    if sys.version_info >= (3, 11):  # before, no columns are marked: formatting costs little
-        replace("texts of stacks", traceback.StackSummary, "format_frame_summary", _once)
-
-
-def _once(real: Callable[..., Any]) -> Callable[..., Any]:
     known: dict[tuple[Any, ...], str] = {}
 
-    def format_frame_summary(self: Any, frame: Any, **options: Any) -> Any:
+    def format_frame(real: Callable[..., Any], self: Any, frame: Any, **options: Any) -> Any:
         if frame.locals or options:
             return real(self, frame, **options)
-        key = (
-            frame.filename,
-            frame.lineno,
-            frame.end_lineno,
-            frame.colno,
-            frame.end_colno,
-            frame.name,
-            frame.line,
-        )
+        key = _KEY(frame)
         text = known.get(key)
         if text is None:
             if len(known) >= _KEPT:
@@ -49,7 +38,8 @@ def _once(real: Callable[..., Any]) -> Callable[..., Any]:
             text = known[key] = real(self, frame)
         return text
 
-    return format_frame_summary
+    if sys.version_info >= (3, 11):  # before, no columns are marked: formatting costs little
+        replace("texts of stacks", traceback.StackSummary, "format_frame_summary", format_frame)
 
 
 def named_files() -> tuple[str, ...]:

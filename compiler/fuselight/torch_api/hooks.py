@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
@@ -26,8 +25,9 @@ import torch._dynamo.symbolic_convert
 import torch.fx.experimental.symbolic_shapes
 
 from fuselight.torch_api.artifacts import entry_list
-from fuselight.torch_api.frame_text_cache import spare_stack_texts
-from fuselight.torch_api.line_numbers import mend_places
+from fuselight.torch_api.frame_text_cache import cache_stack_texts
+from fuselight.torch_api.line_numbers import fix_places
+from fuselight.torch_api.patching import wrapped
 
 LINE_EVERY = 0.1
 """Seconds between two calls of `Listener.line_reached`."""
@@ -58,43 +58,32 @@ class Listener(Protocol):
 
 
 class _Installed:
-    """The replaced attributes of one `listen`. After `undo` a wrapper that somebody else still holds does nothing."""
+    """The replaced attributes of one `listen`. After `close` a wrapper that other code still holds reports nothing."""
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
-        self.active = True
-        self._undo: list[Callable[[], None]] = []
+        self._active = True
+        self._stack = contextlib.ExitStack()
 
     def tell(self, stage: str, notify: Callable[..., None], *args: Any) -> None:
-        if not self.active:
+        if not self._active:
             return
         try:
             notify(*args)
         except Exception as error:  # noqa: BLE001 - an observer must not change what it observes
             self.listener.broke(stage, error)
 
-    def replace(
-        self, feature: str, owner: object, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
-    ) -> None:
-        try:
-            real = inspect.getattr_static(owner, name)
-        except AttributeError:
+    def replace(self, feature: str, owner: object, name: str, function: Callable[..., Any]) -> None:
+        """Have a call of `owner.name` be `function(real, ...)`; `feature` is lost where this torch lacks the name."""
+        if hasattr(owner, name):
+            self._stack.enter_context(wrapped(owner, name, function))
+        else:
             where = getattr(owner, "__name__", repr(owner))
             self.listener.unavailable(feature, f"torch {torch.__version__} has no {where}.{name}")
-            return
-        mine = functools.wraps(real)(wrap(real))
-        setattr(owner, name, mine)
 
-        def undo() -> None:
-            if inspect.getattr_static(owner, name) is mine:
-                setattr(owner, name, real)
-
-        self._undo.append(undo)
-
-    def undo(self) -> None:
-        self.active = False
-        for undo in reversed(self._undo):
-            undo()
+    def close(self) -> None:
+        self._active = False
+        self._stack.close()
 
 
 @contextlib.contextmanager
@@ -102,8 +91,8 @@ def listen(listener: Listener, *, graphs: bool = True, lines: bool = False) -> I
     """Report what Dynamo does to `listener`, with corrected line numbers (`line_numbers`), until the block ends."""
     installed = _Installed(listener)
     try:
-        mend_places(installed.replace)
-        spare_stack_texts(installed.replace)
+        fix_places(installed.replace)
+        cache_stack_texts(installed.replace)
         _listen_to_compiles(installed)
         _listen_to_breaks(installed)
         _listen_to_guards(installed)
@@ -115,204 +104,166 @@ def listen(listener: Listener, *, graphs: bool = True, lines: bool = False) -> I
             _listen_to_lines(installed)
         yield
     finally:
-        installed.undo()
+        installed.close()
 
 
 def _listen_to_compiles(installed: _Installed) -> None:
     listener = installed.listener
 
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        def compile_(*args: Any, **kwargs: Any) -> Any:
-            code, f_locals = args[0], args[2]
-            installed.tell(
-                "compile", listener.compile_started, code, f_locals, str(kwargs.get("compile_id") or "?")
-            )
-            start = time.perf_counter()
-            result, error = None, None
-            try:
-                result = real(*args, **kwargs)
-            except BaseException as raised:
-                error = raised
-                raise
-            finally:
-                installed.tell("compile", listener.compile_ended, result, error, time.perf_counter() - start)
-                del error  # a local that holds an exception holds this frame
-            return result
+    def compile_(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        code, f_locals = args[0], args[2]
+        installed.tell(
+            "compile", listener.compile_started, code, f_locals, str(kwargs.get("compile_id") or "?")
+        )
+        start = time.perf_counter()
+        result, error = None, None
+        try:
+            result = real(*args, **kwargs)
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            installed.tell("compile", listener.compile_ended, result, error, time.perf_counter() - start)
+            del error  # a local that holds an exception holds this frame
+        return result
 
-        return compile_
+    def restart(
+        real: Callable[..., Any], self: Any, *args: Any, restart_reason: str | None = None, **kwargs: Any
+    ) -> None:
+        real(self, *args, restart_reason=restart_reason, **kwargs)
+        installed.tell("restarts", listener.restarted, restart_reason or type(self).__name__)
 
-    def wrap_restart(real: Callable[..., Any]) -> Callable[..., Any]:
-        def __init__(self: Any, *args: Any, restart_reason: str | None = None, **kwargs: Any) -> None:  # noqa: N807 - stands in for one
-            real(self, *args, restart_reason=restart_reason, **kwargs)
-            installed.tell("restarts", listener.restarted, restart_reason or type(self).__name__)
-
-        return __init__
-
-    installed.replace("compiles", torch._dynamo.convert_frame, "_compile", wrap)
-    installed.replace("restarts", torch._dynamo.exc.RestartAnalysis, "__init__", wrap_restart)
+    installed.replace("compiles", torch._dynamo.convert_frame, "_compile", compile_)
+    installed.replace("restarts", torch._dynamo.exc.RestartAnalysis, "__init__", restart)
 
 
 def _listen_to_breaks(installed: _Installed) -> None:
-    listener = installed.listener
+    def log_graph_break(
+        real: Callable[..., Any], self: Any, code_options: Any, reason: str = "", exc: Any = None, **rest: Any
+    ) -> Any:
+        if not getattr(exc, "logged", False):
+            installed.tell("breaks", installed.listener.graph_break, self, reason, exc)
+        return real(self, code_options, reason, exc, **rest)
 
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        def log_graph_break(
-            self: Any, code_options: Any, reason: str = "", exc: Any = None, **rest: Any
-        ) -> Any:
-            if not getattr(exc, "logged", False):
-                installed.tell("breaks", listener.graph_break, self, reason, exc)
-            return real(self, code_options, reason, exc, **rest)
-
-        return log_graph_break
-
-    installed.replace(
-        "breaks", torch._dynamo.symbolic_convert.InstructionTranslatorBase, "log_graph_break", wrap
-    )
+    translator = torch._dynamo.symbolic_convert.InstructionTranslatorBase
+    installed.replace("breaks", translator, "log_graph_break", log_graph_break)
 
 
 def _listen_to_guards(installed: _Installed) -> None:
     listener = installed.listener
 
-    def wrap_build(real: Callable[..., Any]) -> Callable[..., Any]:
-        def __init__(self: Any, f_code: Any, output_graph: Any = None, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - stands in for one
-            real(self, f_code, output_graph, *args, **kwargs)
-            installed.tell("guards", listener.guards_built, self.guard_manager, output_graph)
+    def build(
+        real: Callable[..., Any], self: Any, f_code: Any, output_graph: Any = None, *args: Any, **kwargs: Any
+    ) -> None:
+        real(self, f_code, output_graph, *args, **kwargs)
+        installed.tell("guards", listener.guards_built, self.guard_manager, output_graph)
 
-        return __init__
+    def explain(
+        real: Callable[..., Any], entries: Any, frame: Any, backend: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        silent = bool(args[0] if args else kwargs.get("skip_logging", False))
+        if not silent:
+            installed.tell("recompiles", listener.guards_failed, entry_list(entries), frame, backend)
+        reasons = real(entries, frame, backend, *args, **kwargs)
+        if not silent:
+            installed.tell("recompiles", listener.guards_reasoned, [str(reason) for reason in reasons or ()])
+        return reasons
 
-    def wrap_fail(real: Callable[..., Any]) -> Callable[..., Any]:
-        def get_and_maybe_log_recompilation_reasons(
-            entries: Any, frame: Any, backend: Any = None, *args: Any, **kwargs: Any
-        ) -> Any:
-            silent = bool(args[0] if args else kwargs.get("skip_logging", False))
-            if not silent:
-                installed.tell("recompiles", listener.guards_failed, entry_list(entries), frame, backend)
-            reasons = real(entries, frame, backend, *args, **kwargs)
-            if not silent:
-                installed.tell(
-                    "recompiles", listener.guards_reasoned, [str(reason) for reason in reasons or ()]
-                )
-            return reasons
-
-        return get_and_maybe_log_recompilation_reasons
-
-    installed.replace("guards", torch._dynamo.guards.CheckFunctionManager, "__init__", wrap_build)
+    installed.replace("guards", torch._dynamo.guards.CheckFunctionManager, "__init__", build)
     installed.replace(
-        "recompiles", torch._dynamo.convert_frame, "get_and_maybe_log_recompilation_reasons", wrap_fail
+        "recompiles", torch._dynamo.convert_frame, "get_and_maybe_log_recompilation_reasons", explain
     )
 
 
-def _listen_to_refusals(installed: _Installed) -> None:  # noqa: C901 - one small wrapper a name
+def _listen_to_refusals(installed: _Installed) -> None:
     """Frames that never get as far as a trace, which torch records nowhere as data."""
     listener, convert_frame = installed.listener, torch._dynamo.convert_frame
 
-    def wrap_limit(real: Callable[..., Any]) -> Callable[..., Any]:
-        def exceeds_recompile_limit(*args: Any, **kwargs: Any) -> Any:
-            exceeded, limit = real(*args, **kwargs)
-            installed.tell("limits", listener.limit_checked, exceeded, limit)
-            return exceeded, limit
+    def exceeds_limit(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        exceeded, limit = real(*args, **kwargs)
+        installed.tell("limits", listener.limit_checked, exceeded, limit)
+        return exceeded, limit
 
-        return exceeds_recompile_limit
+    def format_error(real: Callable[..., Any], exc: Any, code: CodeType, *args: Any, **kwargs: Any) -> Any:
+        installed.tell("skips", listener.frame_fell_back, exc, code)
+        return real(exc, code, *args, **kwargs)
 
-    def wrap_error(real: Callable[..., Any]) -> Callable[..., Any]:
-        def format_error_msg(exc: Any, code: CodeType, *args: Any, **kwargs: Any) -> Any:
-            installed.tell("skips", listener.frame_fell_back, exc, code)
-            return real(exc, code, *args, **kwargs)
+    def has_tensor(real: Callable[..., Any], frame: Any) -> bool:
+        found = bool(real(frame))
+        if not found:
+            installed.tell("skips", listener.frame_without_tensors, frame.f_code)
+        return found
 
-        return format_error_msg
+    def add_skip_reason(real: Callable[..., Any], reason: str, frame: Any) -> Any:
+        installed.tell("skips", listener.frame_skipped, reason, frame.f_code)
+        return real(reason, frame)
 
-    def wrap_tensors(real: Callable[..., Any]) -> Callable[..., Any]:
-        def has_tensor_in_frame(frame: Any) -> bool:
-            found = bool(real(frame))
-            if not found:
-                installed.tell("skips", listener.frame_without_tensors, frame.f_code)
-            return found
+    def compile_frame(real: Callable[..., Any], code: CodeType, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return real(code, *args, **kwargs)
+        except torch._dynamo.exc.SkipFrame as skip:
+            installed.tell("skips", listener.frame_skipped, str(skip), code)
+            raise
 
-        return has_tensor_in_frame
-
-    def wrap_skip(real: Callable[..., Any]) -> Callable[..., Any]:
-        def add_skip_reason(reason: str, frame: Any) -> Any:
-            installed.tell("skips", listener.frame_skipped, reason, frame.f_code)
-            return real(reason, frame)
-
-        return add_skip_reason
-
-    def wrap_frame(real: Callable[..., Any]) -> Callable[..., Any]:
-        def compile_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return real(code, *args, **kwargs)
-            except torch._dynamo.exc.SkipFrame as skip:
-                installed.tell("skips", listener.frame_skipped, str(skip), code)
-                raise
-
-        return compile_frame
-
-    installed.replace("recompile limits", convert_frame, "exceeds_recompile_limit", wrap_limit)
-    installed.replace("frames that run in eager mode", convert_frame, "format_error_msg", wrap_error)
-    installed.replace("frames without tensors", convert_frame, "has_tensor_in_frame", wrap_tensors)
+    installed.replace("recompile limits", convert_frame, "exceeds_recompile_limit", exceeds_limit)
+    installed.replace("frames that run in eager mode", convert_frame, "format_error_msg", format_error)
+    installed.replace("frames without tensors", convert_frame, "has_tensor_in_frame", has_tensor)
     if hasattr(convert_frame, "add_skip_reason"):  # newer than 2.11; what it adds is the reason of skip files
-        installed.replace("skipped frames", convert_frame, "add_skip_reason", wrap_skip)
+        installed.replace("skipped frames", convert_frame, "add_skip_reason", add_skip_reason)
     else:
-        installed.replace("skipped frames", convert_frame, "compile_frame", wrap_frame)
+        installed.replace("skipped frames", convert_frame, "compile_frame", compile_frame)
 
 
 def _listen_to_symbols(installed: _Installed) -> None:
     listener = installed.listener
 
-    def wrap_create(real: Callable[..., Any]) -> Callable[..., Any]:
-        def create_symbol(self: Any, val: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
-            symbol = real(self, val, source, *args, **kwargs)
-            dynamic = args[0] if args else kwargs.get("dynamic_dim")
-            constraint = args[1] if len(args) > 1 else kwargs.get("constraint_dim")
-            if getattr(dynamic, "name", "") not in ("STATIC", "INFER_STRIDE"):
-                asked = constraint is not None and not getattr(constraint, "warn_only", False)
-                marked = asked or not torch._dynamo.config.assume_static_by_default
-                created = functools.partial(listener.symbol_created, marked=marked)
-                installed.tell("symbols", created, self, symbol, val, source)
-            return symbol
+    def create_symbol(
+        real: Callable[..., Any], self: Any, val: Any, source: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        symbol = real(self, val, source, *args, **kwargs)
+        dynamic = args[0] if args else kwargs.get("dynamic_dim")
+        constraint = args[1] if len(args) > 1 else kwargs.get("constraint_dim")
+        if getattr(dynamic, "name", "") not in ("STATIC", "INFER_STRIDE"):
+            asked = constraint is not None and not getattr(constraint, "warn_only", False)
+            marked = asked or not torch._dynamo.config.assume_static_by_default
+            created = functools.partial(listener.symbol_created, marked=marked)
+            installed.tell("symbols", created, self, symbol, val, source)
+        return symbol
 
-        return create_symbol
-
-    def wrap_fix(real: Callable[..., Any]) -> Callable[..., Any]:
-        def _set_replacement(self: Any, a: Any, tgt: Any, msg: str = "", *args: Any, **kwargs: Any) -> Any:
-            if not getattr(tgt, "free_symbols", True):
-                installed.tell("symbols", listener.symbol_fixed, self, a, tgt, msg)
-            return real(self, a, tgt, msg, *args, **kwargs)
-
-        return _set_replacement
+    def set_replacement(
+        real: Callable[..., Any], self: Any, a: Any, tgt: Any, msg: str = "", *args: Any, **kwargs: Any
+    ) -> Any:
+        if not getattr(tgt, "free_symbols", True):
+            installed.tell("symbols", listener.symbol_fixed, self, a, tgt, msg)
+        return real(self, a, tgt, msg, *args, **kwargs)
 
     shape_env = torch.fx.experimental.symbolic_shapes.ShapeEnv
-    installed.replace("symbols", shape_env, "create_symbol", wrap_create)
-    installed.replace("specializations", shape_env, "_set_replacement", wrap_fix)
+    installed.replace("symbols", shape_env, "create_symbol", create_symbol)
+    installed.replace("specializations", shape_env, "_set_replacement", set_replacement)
 
 
 def _listen_to_graphs(installed: _Installed) -> None:
-    listener = installed.listener
+    def call_user_compiler(
+        real: Callable[..., Any], self: Any, gm: torch.fx.GraphModule, *args: Any, **kwargs: Any
+    ) -> Any:
+        installed.tell("graphs", installed.listener.graph_captured, self, gm)
+        return real(self, gm, *args, **kwargs)
 
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        def call_user_compiler(self: Any, gm: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-            installed.tell("graphs", listener.graph_captured, self, gm)
-            return real(self, gm, *args, **kwargs)
-
-        return call_user_compiler
-
-    installed.replace("graphs", torch._dynamo.output_graph.OutputGraph, "call_user_compiler", wrap)
+    owner = torch._dynamo.output_graph.OutputGraph
+    installed.replace("graphs", owner, "call_user_compiler", call_user_compiler)
 
 
 def _listen_to_lines(installed: _Installed) -> None:
     """Report the traced line from time to time. The wrapper runs at each line, so it only reads the clock."""
-    listener = installed.listener
     due = time.monotonic() + LINE_EVERY
 
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        def starts_line(self: Any, lineno: int) -> None:
-            nonlocal due
-            real(self, lineno)
-            now = time.monotonic()
-            if now >= due:
-                due = now + LINE_EVERY
-                installed.tell("lines", listener.line_reached, self)
+    def starts_line(real: Callable[..., Any], self: Any, lineno: int) -> None:
+        nonlocal due
+        real(self, lineno)
+        now = time.monotonic()
+        if now >= due:
+            due = now + LINE_EVERY
+            installed.tell("lines", installed.listener.line_reached, self)
 
-        return starts_line
-
-    installed.replace("lines", torch._dynamo.symbolic_convert.InstructionTranslatorBase, "starts_line", wrap)
+    translator = torch._dynamo.symbolic_convert.InstructionTranslatorBase
+    installed.replace("lines", translator, "starts_line", starts_line)

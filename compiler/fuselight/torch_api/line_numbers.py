@@ -20,11 +20,11 @@ _ENTRY = 8
 """Code units that one entry of a line table covers at most (CPython's Objects/locations.md)."""
 
 
-Replace = Callable[[str, object, str, Callable[[Callable[..., Any]], Callable[..., Any]]], None]
-"""Replaces an attribute of an owner until a block ends, for a feature that is lost where a torch lacks the name."""
+Replace = Callable[[str, object, str, Callable[..., Any]], None]
+"""Has a call of an owner's attribute be `function(real, ...)`, for a feature that is lost where a torch lacks it."""
 
 
-def mend_places(replace: Replace) -> None:
+def fix_places(replace: Replace) -> None:
     """Correct the lines of Dynamo's resume functions, and add the end line to each frame summary."""
     if sys.version_info < (3, 11):
         return  # code has no positions, and the older line table is written right
@@ -35,39 +35,29 @@ def mend_places(replace: Replace) -> None:
     replace("ends of places", torch._guards.TracingContext, "_populate_loc_in_frame_summary", _whole_current)
 
 
-def _in_entries(real: Callable[..., Any]) -> Callable[..., Any]:
+def _in_entries(real: Callable[..., Any], first_lineno: int) -> tuple[list[int], Callable[[Any, int], None]]:
     """Hand an instruction of several entries over one entry at a time.
 
     torch repeats the step to an instruction's line in each of its entries. A LOAD_METHOD has two on Python 3.11, a
     LOAD_ATTR has two on 3.12: each line number after a chain of calls, one per line, was too large.
     """
+    table, update = real(first_lineno)
 
-    def linetable_311_writer(first_lineno: int) -> tuple[list[int], Callable[[Any, int], None]]:
-        table, update = real(first_lineno)
+    def update_by_entry(positions: Any, size: int) -> None:
+        while size > _ENTRY:
+            update(positions, _ENTRY)  # the next one is on the same line: its step is 0
+            size -= _ENTRY
+        update(positions, size)
 
-        def update_by_entry(positions: Any, size: int) -> None:
-            while size > _ENTRY:
-                update(positions, _ENTRY)  # the next one is on the same line: its step is 0
-                size -= _ENTRY
-            update(positions, size)
-
-        return table, update_by_entry
-
-    return linetable_311_writer
+    return table, update_by_entry
 
 
-def _whole_summary(real: Callable[..., Any]) -> Callable[..., Any]:
-    def frame_summary(self: Any) -> Any:
-        return _whole(real(self), getattr(self.current_instruction, "positions", None))
-
-    return frame_summary
+def _whole_summary(real: Callable[..., Any], self: Any) -> Any:
+    return _whole(real(self), getattr(self.current_instruction, "positions", None))
 
 
-def _whole_current(real: Callable[..., Any]) -> Callable[..., Any]:
-    def _populate_loc_in_frame_summary(self: Any) -> Any:
-        return _whole(real(self), getattr(self, "loc_in_frame_positions", None))
-
-    return _populate_loc_in_frame_summary
+def _whole_current(real: Callable[..., Any], self: Any) -> Any:
+    return _whole(real(self), getattr(self, "loc_in_frame_positions", None))
 
 
 def _whole(summary: Any, at: Any) -> Any:

@@ -1,11 +1,13 @@
-"""Replaces an attribute of torch's for one block.
+"""Replaces an attribute for one block: the one way in which Fuselight changes torch, Triton or Python.
 
-Invariant: when the block ends, the owner has its original attribute, or none if it had none.
+Invariant: when the block ends, the owner has its original attribute, or none if it had none. An attribute that other
+code has replaced meanwhile stays.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,12 +22,19 @@ def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        if before is _MISSING:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, before)
+        if vars(owner).get(name) is value:
+            if before is _MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
 
 
-def wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> contextlib.AbstractContextManager[None]:
-    """Have `owner.name` be `wrap(owner.name)` until the block ends."""
-    return patched(owner, name, wrap(getattr(owner, name)))
+def wrapped(owner: Any, name: str, function: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
+    """Have a call of `owner.name` be `function(real, ...)`, with the original first, until the block ends."""
+    real = getattr(owner, name)
+
+    @functools.wraps(real)
+    def call(*args: Any, **named: Any) -> Any:
+        return function(real, *args, **named)
+
+    return patched(owner, name, call)

@@ -7,7 +7,6 @@ Invariant: a target is only inspected, never called.
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator
 from types import CodeType, FunctionType, MethodType
@@ -145,32 +144,22 @@ def replaced_compile(compile_: Callable[..., Any], optimize_: Callable[..., Any]
     `torch.compile` by that name, and so is covered; so is `optimize` by `torch.compile`, which goes through it.
     Raises UnknownArgumentError in a call of `torch.compile` with an argument that this torch lacks.
     """
-    real, real_optimize = torch.compile, torch._dynamo.optimize
 
-    parameters = inspect.signature(real).parameters
+    parameters = inspect.signature(torch.compile).parameters
     takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
 
-    @functools.wraps(real)
-    def compile(*args: Any, **kwargs: Any) -> Any:  # noqa: A001 - stands in for torch.compile
+    def compile_known(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         unknown = next((name for name in kwargs if name not in parameters), None)
         if unknown is not None and not takes_any:
             raise UnknownArgumentError(unknown, parameters)
         return compile_(real, *args, **kwargs)
 
-    @functools.wraps(real_optimize)
-    def optimize(*args: Any, **kwargs: Any) -> Any:
+    def optimize(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         wanted = args[0] if args else kwargs.pop("backend", None)
-        return optimize_(real_optimize, wanted, *args[1:], **kwargs)
+        return optimize_(real, wanted, *args[1:], **kwargs)
 
-    patched = [(torch, "compile", real, compile), (torch._dynamo, "optimize", real_optimize, optimize)]
-    for owner, name, _, mine in patched:
-        setattr(owner, name, mine)
-    try:
+    with wrapped(torch, "compile", compile_known), wrapped(torch._dynamo, "optimize", optimize):
         yield
-    finally:
-        for owner, name, before, mine in patched:
-            if getattr(owner, name) is mine:
-                setattr(owner, name, before)
 
 
 def heard_precompile(heard: Callable[[], None]) -> contextlib.AbstractContextManager[None]:

@@ -141,8 +141,7 @@ def _asked(asked: _Question) -> tuple[Assembled, bool]:
 def _assembled(asked: _Question, said: Callable[[], str]) -> tuple[Assembled, bool]:
     device, triton = asked.device, asked.triton
     try:
-        arch = device.arch if device.backend == "hip" else int(device.arch.replace(".", ""))
-        target = names.gpu_target(device.backend, arch, device.warp)
+        target = names.gpu_target(device.backend, device.triton_arch, device.warp)
         with (
             tempfile.TemporaryDirectory(prefix="fuselight-", ignore_cleanup_errors=True) as folder,
             virtual_driver(target, folder),

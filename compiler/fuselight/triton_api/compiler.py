@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fuselight.torch_api.patching import patched
 from fuselight.triton_api import names
 from fuselight.triton_api.lines import call_site, line_map
 from fuselight.triton_api.source import Request
@@ -141,15 +142,9 @@ def _at_first_line(ptx: str) -> str:
     return "\n".join(lines)
 
 
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
+def _silent() -> contextlib.AbstractContextManager[None]:
     """Suppress the page that Triton prints when ptxas fails: the exception holds the same text."""
-    module = vars(names.nvidia_compiler())
-    module["print"] = lambda *_, **__: None
-    try:
-        yield
-    finally:
-        module.pop("print", None)
+    return patched(names.nvidia_compiler(), "print", lambda *_, **__: None)
 
 
 def _explained(

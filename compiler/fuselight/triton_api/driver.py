@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from fuselight.torch_api.patching import patched
 from fuselight.triton_api import names
 
 
@@ -73,13 +74,12 @@ def virtual_driver(target: Any, cache: str) -> Iterator[None]:
 
     Its settings are the default ones for what decides on the texts: line information on, no interpreter, no dumps.
     """
-    knobs, driver = names.knobs(), names.driver()
+    knobs = names.knobs()
     with _replaced.lock, contextlib.ExitStack() as undo:
         outer, _replaced.thread = _replaced.thread, threading.get_ident()
         _replaced.undo.append(undo)
         try:
-            undo.callback(setattr, driver, "_active", driver._active)  # noqa: SLF001 - reading `active` would make one
-            driver.set_active(CompileOnlyDriver(target))
+            undo.enter_context(patched(names.driver(), "_active", CompileOnlyDriver(target)))
             for group in (knobs.cache, knobs.compilation, knobs.runtime):
                 undo.enter_context(group.scope())
             knobs.cache.dir = cache
@@ -92,8 +92,7 @@ def virtual_driver(target: Any, cache: str) -> Iterator[None]:
             knobs.runtime.override_arch = None
             if target.backend == "hip":
                 # Inductor's heuristics ask torch's build, not the target, which vendor it is.
-                undo.callback(setattr, torch.version, "hip", torch.version.hip)
-                torch.version.hip = torch.version.hip or "6.0"
+                undo.enter_context(patched(torch.version, "hip", torch.version.hip or "6.0"))
             yield
         finally:
             undo.close()

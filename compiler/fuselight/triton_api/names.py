@@ -15,6 +15,16 @@ def version() -> str:
     return str(importlib.import_module("triton").__version__)
 
 
+def is_missing() -> bool:
+    """Whether this Python has no Triton, or one that cannot be imported."""
+    try:
+        importlib.import_module("triton.runtime")
+        importlib.import_module("triton.backends.compiler")
+    except ImportError:
+        return True
+    return False
+
+
 def compile_(source: Any, *, target: Any, options: dict[str, Any]) -> Any:
     """`triton.compile`: the compiled kernel, not loaded."""
     return importlib.import_module("triton").compile(source, target=target, options=options)

@@ -47,15 +47,10 @@ def _by_shared(device: Device, shared: int) -> int | None:
         return None
     if device.backend == "hip":
         return device.shared_sm_kb * 1024 // _up(shared, 512) if shared else None
-    modern = _major(device) >= 8  # noqa: PLR2004 - Ampere
+    modern = device.capability[0] >= 8  # noqa: PLR2004 - Ampere
     # From Ampere on the driver keeps 1 KiB of each block.
     a_block = _up(shared + 1024, 128) if modern else _up(shared, 256)
     return device.shared_sm_kb * 1024 // a_block if a_block else None
-
-
-def _major(device: Device) -> int:
-    head = device.arch.partition(".")[0]
-    return int(head) if head.isdigit() else 0
 
 
 def _up(value: int, step: int) -> int:

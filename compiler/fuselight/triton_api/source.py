@@ -192,13 +192,12 @@ def _properties(device: Device) -> Any:
     """The device as Inductor's heuristics know one."""
     from torch._inductor.runtime.hints import DeviceProperties  # noqa: PLC0415
 
-    major, _, minor = device.arch.partition(".")
     facts: dict[str, Any] = {
         "type": device.backend,
         "index": 0,
         "multi_processor_count": device.multiprocessors,
-        "cc": device.arch if device.backend == "hip" else int(major) * 10 + int(minor or 0),
-        "major": 9 if device.backend == "hip" else int(major),
+        "cc": device.triton_arch,
+        "major": device.capability[0],
         "regs_per_multiprocessor": device.registers,
         "max_threads_per_multi_processor": device.threads,
         "max_threads_per_block": _BLOCK_THREADS,

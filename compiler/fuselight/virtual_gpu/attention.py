@@ -126,30 +126,27 @@ def names_the_cpus(node: torch.fx.Node) -> bool:
     )
 
 
-def _tracing_joints_on_the_cpu(real: Callable[..., Any]) -> Callable[..., Any]:
-    """In the place of `aot_function` where a pattern's replacement for training is traced.
+def _tracing_joints_on_the_cpu(
+    real: Callable[..., Any], fn: Any, compiler: Any, *, partition_fn: Any, decompositions: Any, **named: Any
+) -> Callable[..., None]:
+    """Replaces `aot_function` where a pattern's replacement for training is traced.
 
     Autograd cannot run over fake CUDA tensors where there is no CUDA: it runs over CPU ones; what it gives is moved.
     """
 
-    def aot_function(
-        fn: Any, compiler: Any, *, partition_fn: Any, decompositions: Any, **named: Any
-    ) -> Callable[..., None]:
-        def partition(joint: torch.fx.GraphModule, inputs: Any, **more: Any) -> Any:
-            retarget(joint, decompositions)
-            partition_fn(joint, inputs, **more)  # keeps the graph
-            raise _TracedError
+    def partition(joint: torch.fx.GraphModule, inputs: Any, **more: Any) -> Any:
+        retarget(joint, decompositions)
+        partition_fn(joint, inputs, **more)  # keeps the graph
+        raise _TracedError
 
-        traced = real(fn, compiler, partition_fn=partition, decompositions={}, **named)
+    traced = real(fn, compiler, partition_fn=partition, decompositions={}, **named)
 
-        def trace(*args: Any) -> None:
-            fake = torch._guards.detect_fake_mode(args)
-            with contextlib.suppress(_TracedError):
-                traced(*(on_device(arg, _CPU, fake) for arg in args))
+    def trace(*args: Any) -> None:
+        fake = torch._guards.detect_fake_mode(args)
+        with contextlib.suppress(_TracedError):
+            traced(*(on_device(arg, _CPU, fake) for arg in args))
 
-        return trace
-
-    return aot_function
+    return trace
 
 
 def _aligned(mask: torch.Tensor) -> torch.Tensor:

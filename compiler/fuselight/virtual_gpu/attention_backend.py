@@ -34,7 +34,7 @@ def choose(  # noqa: PLR0917 - in the order of the operator's own arguments
     training: bool,
 ) -> str:
     """`cudnn`, `flash`, `efficient` or `math`: ATen's first that takes the inputs. RuntimeError where none does."""
-    capability = _capability(device)
+    capability = device.capability
     fits = _fits(query, key, value)
     equal_heads = query.dim() == 4 and query.size(1) == key.size(1) == value.size(1)  # noqa: PLR2004
     grouped = equal_heads or (enable_gqa and _groups(query, key, value))
@@ -72,13 +72,6 @@ def choose(  # noqa: PLR0917 - in the order of the operator's own arguments
     raise RuntimeError("No available kernel. Aborting execution.")  # ATen's words
 
 
-def _capability(device: Device) -> tuple[int, int]:
-    if device.backend != "cuda" or not device.arch:
-        return 9, 0
-    major, _, minor = device.arch.partition(".")
-    return int(major), int(minor or 0)
-
-
 def _fits(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
     """What each kernel but math asks of shapes: batch, heads, length, size; one batch; nothing empty."""
     tensors = (query, key, value)
@@ -113,7 +106,10 @@ def _cudnn(
         most = size
     return (
         query.dtype in _HALF
-        and not (torch.are_deterministic_algorithms_enabled() and not _only_warns())
+        and (
+            not torch.are_deterministic_algorithms_enabled()
+            or torch.is_deterministic_algorithms_warn_only_enabled()
+        )
         and size <= most
         and value_size <= most
         and size % 8 == 0
@@ -121,10 +117,6 @@ def _cudnn(
         and key.size(2) != 1
         and not (query.size(2) == 1 and dropout != 0.0)
     )
-
-
-def _only_warns() -> bool:
-    return torch.is_deterministic_algorithms_warn_only_enabled()
 
 
 def _flash(

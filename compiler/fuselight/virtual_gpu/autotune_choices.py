@@ -98,9 +98,10 @@ class Choices:
 
 @contextlib.contextmanager
 def listing_choices(device: Device) -> Iterator[Choices]:
-    """Have Inductor take what it takes without timing, and tell what it would have timed."""
+    """Have Inductor choose without timing, and list what it would have timed."""
     choices = Choices()
-    selector, pad_mm = torch._inductor.select_algorithm.AlgorithmSelectorCache, _pad_mm()
+    selector = torch._inductor.select_algorithm.AlgorithmSelectorCache
+    pad_mm: Any = torch._inductor.fx_passes.pad_mm
     with contextlib.ExitStack() as stack:
         _forget()
         stack.callback(_forget)
@@ -109,12 +110,12 @@ def listing_choices(device: Device) -> Iterator[Choices]:
         if device.backend == "cpu" or name is None:
             stack.enter_context(torch._inductor.config.patch(shape_padding=False))
         else:
-            stack.enter_context(wrapped(pad_mm, name, _padding(choices, device)))
+            stack.enter_context(patched(pad_mm, name, _padding(choices, device)))
         yield choices
 
 
 def _forget() -> None:
-    """Drop what Inductor keeps of the size of a GPU: it was another one's."""
+    """Drop what Inductor caches about the size of a GPU: it describes another GPU."""
     kept = [getattr(torch._inductor.utils, name, None) for name in _OF_ONE_GPU]
     for one in (*kept, torch._inductor.runtime.hints.DeviceProperties.create):
         clear = getattr(one, "cache_clear", None)
@@ -122,54 +123,44 @@ def _forget() -> None:
             clear()
 
 
-def _pad_mm() -> Any:
-    return torch._inductor.fx_passes.pad_mm
-
-
-def _choosing(told: Choices) -> Callable[[Any], Any]:
-    """In the place of autotuning: the library's, or the first where there is none."""
+def _choosing(observed: Choices) -> Callable[..., Any]:
+    """Replaces autotuning: takes the library's candidate, or the first if there is none."""
     library = torch._inductor.select_algorithm.ExternKernelCaller
 
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        def choose(self: Any, name: str, choices: Any, *args: Any, **named: Any) -> Any:
-            every = list(choices)
-            if len(every) < 2:  # noqa: PLR2004 - nothing to choose
-                return real(self, name, every, *args, **named)
-            taken = next((one for one in every if isinstance(one, library)), every[0])
-            node = taken.output_node()
-            told.tried(node, every)
-            return node, taken
+    def choose(real: Callable[..., Any], self: Any, name: str, choices: Any, *args: Any, **named: Any) -> Any:
+        every = list(choices)
+        if len(every) < 2:  # noqa: PLR2004 - nothing to choose
+            return real(self, name, every, *args, **named)
+        taken = next((one for one in every if isinstance(one, library)), every[0])
+        node = taken.output_node()
+        observed.tried(node, every)
+        return node, taken
 
-        return choose
-
-    return wrap
+    return choose
 
 
-def _padding(told: Choices, device: Device) -> Callable[[Any], Any]:
-    """In the place of timing a multiplication with padded operands: no."""
-    pad_mm = _pad_mm()
+def _padding(observed: Choices, device: Device) -> Callable[..., bool]:
+    """Replaces the timing of a multiplication with padded operands: they are never padded."""
+    pad_mm: Any = torch._inductor.fx_passes.pad_mm
 
-    def wrap(_real: Callable[..., Any]) -> Callable[..., Any]:
-        def should_pad(_match: Any, mat1: Any, mat2: Any, _op: Any, _input: Any = None) -> bool:
-            if torch._inductor.config.force_shape_pad:
-                return True
-            rows, each, columns = mat1.shape[-2], mat1.shape[-1], mat2.shape[-1]
-            sizes = tuple(size_hint(size) for size in (rows, each, columns))
-            if None in sizes:
-                return False
-            known = tuple(size or 0 for size in sizes)
-            with answering(device), _rates_of(device):
-                # Of symbols, as torch asks: what the answer holds for is what is known of the sizes from then on.
-                if not pad_mm.is_mm_compute_bound(rows, each, columns, mat1.dtype):
-                    return False
-            aligned = pad_mm.get_alignment_size(mat1)
-            more = [pad_mm.get_padded_length(size, aligned) for size in (rows, each, columns)]
-            told.padded(known, tuple(size + by for size, by in zip(known, more, strict=True)))
+    def should_pad(_match: Any, mat1: Any, mat2: Any, _op: Any, _input: Any = None) -> bool:
+        if torch._inductor.config.force_shape_pad:
+            return True
+        rows, each, columns = mat1.shape[-2], mat1.shape[-1], mat2.shape[-1]
+        sizes = tuple(size_hint(size) for size in (rows, each, columns))
+        if None in sizes:
             return False
+        known = tuple(size or 0 for size in sizes)
+        with answering(device), _rates_of(device):
+            # Of symbols, as torch asks: what the answer holds for is what is known of the sizes from then on.
+            if not pad_mm.is_mm_compute_bound(rows, each, columns, mat1.dtype):
+                return False
+        aligned = pad_mm.get_alignment_size(mat1)
+        more = [pad_mm.get_padded_length(size, aligned) for size in (rows, each, columns)]
+        observed.padded(known, tuple(size + by for size, by in zip(known, more, strict=True)))
+        return False
 
-        return should_pad
-
-    return wrap
+    return should_pad
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ from fuselight.virtual_gpu.autotune_choices import decided, listing_choices
 from fuselight.virtual_gpu.cuda_dispatch import dispatch_for
 from fuselight.virtual_gpu.cuda_operators import cuda_operators
 from fuselight.virtual_gpu.device_interface import answering, virtual_gpu
-from fuselight.virtual_gpu.fusion_refusals import telling_refusals
+from fuselight.virtual_gpu.fusion_refusals import reporting_refusals
 from fuselight.virtual_gpu.retarget import devices_named, retarget
 from fuselight.virtual_gpu.symbolic_numbers import numbers_later
 from fuselight.virtual_gpu.symbolic_sizes import sized_as_decomposed
@@ -98,10 +98,23 @@ def generate(
             enter(attending(device))
             enter(virtual_gpu(device))
             numbers = enter(numbers_later())
-            enter(wrapped(compile_fx, "_recursive_joint_graph_passes", _retarget_then_passes(numbers)))
+
+            def retarget_first(real: Callable[..., Any], joint: Any, *args: Any, **named: Any) -> Any:
+                # The first that Inductor does with a joint graph, or with that of an inference, is on the device.
+                retarget(joint, select_decomp_table())
+                numbers(joint)
+                return real(joint, *args, **named)
+
+            enter(wrapped(compile_fx, "_recursive_joint_graph_passes", retarget_first))
             enter(wrapped(joint_graph, "constant_fold_uniform_value", _folding_on_the_cpu))
         choices = enter(listing_choices(device))
-        enter(wrapped(torch._inductor.graph.GraphLowering, "compile_to_module", _text_only(observer)))
+        enter(
+            wrapped(
+                torch._inductor.graph.GraphLowering,
+                "compile_to_module",
+                functools.partial(_text_only, observer),
+            )
+        )
         enter(hearing(observer, choices.of))
         enter(patched(torch._dynamo.utils, "preserve_rng_state", contextlib.nullcontext))
         enter(
@@ -128,20 +141,46 @@ def hearing(
 
     `candidates(nodes)` returns what a GPU would have tried for a launch.
     """
-    provenance = "set_kernel_post_grad_provenance_tracing"
+
+    def generated(real: Callable[..., Any], scheduled: Any, name: str, *args: Any, **named: Any) -> Any:
+        # Inductor names the scheduler's nodes of each launch, for its own record of provenance.
+        if isinstance(scheduled, (list, tuple)):
+            nodes = [item.node for item in scheduled if getattr(item, "node", None) is not None]
+            tell(observer, observer.launched, name, nodes, _scheduled(), candidates(nodes))
+        return real(scheduled, name, *args, **named)
+
+    def extern(real: Callable[..., Any], self: Any, wrapper: Any, kernel_name: str | None = None) -> None:
+        # Everything else: not each of them has a name by then that the record of provenance would take.
+        real(self, wrapper, kernel_name)
+        name = kernel_name or self.try_get_kernel_name()
+        if not name:
+            overload = getattr(self, "op_overload", None)
+            name = f"torch.ops.{overload}" if overload is not None else type(self).__name__
+        tell(observer, observer.launched, name, [self], _scheduled(), candidates([self]))
+
+    def partition(real: Callable[..., Any], joint: Any, inputs: Any, *args: Any, **named: Any) -> Any:
+        forward, backward = real(joint, inputs, *args, **named)
+        outputs = int(named.get("num_fwd_outputs", args[0] if args else 0))
+        tell(observer, observer.partitioned, forward, outputs)
+        return forward, backward
+
+    def should_partition(real: Callable[..., Any], self: Any, node: Any, *args: Any, **named: Any) -> Any:
+        reason = real(self, node, *args, **named)
+        if reason and torch._inductor.config.triton.cudagraphs:
+            nodes = [item.node for item in node.get_nodes() if item.node is not None]
+            tell(observer, observer.not_replayed, str(reason), nodes)
+        return reason
+
+    provenance, inductor = "set_kernel_post_grad_provenance_tracing", torch._inductor
     with contextlib.ExitStack() as stack:
         enter = stack.enter_context
-        enter(wrapped(torch._inductor.debug, provenance, _telling_launches(observer, candidates)))
-        mine = torch._inductor.debug.set_kernel_post_grad_provenance_tracing
-        for module in (torch._inductor.codegen.triton, torch._inductor.codegen.cpp):
-            enter(patched(module, provenance, mine))
-        extern = torch._inductor.ir.ExternKernel
-        enter(wrapped(extern, "codegen_comment", _telling_extern_launches(observer, candidates)))
-        compile_fx = torch._inductor.compile_fx
-        enter(wrapped(compile_fx, "min_cut_rematerialization_partition", _telling_partition(observer)))
-        enter(telling_refusals(lambda counts: tell(observer, observer.refused, counts)))
-        scheduler = torch._inductor.scheduler.Scheduler
-        enter(wrapped(scheduler, "should_partition", _telling_partitions(observer)))
+        enter(wrapped(inductor.debug, provenance, generated))
+        for module in (inductor.codegen.triton, inductor.codegen.cpp):
+            enter(patched(module, provenance, getattr(inductor.debug, provenance)))
+        enter(wrapped(inductor.ir.ExternKernel, "codegen_comment", extern))
+        enter(wrapped(inductor.compile_fx, "min_cut_rematerialization_partition", partition))
+        enter(reporting_refusals(lambda counts: tell(observer, observer.refused, counts)))
+        enter(wrapped(inductor.scheduler.Scheduler, "should_partition", should_partition))
         yield
 
 
@@ -179,49 +218,21 @@ def _inner(device: Device | None, gm: torch.fx.GraphModule, inputs: Sequence[Any
         return torch._inductor.compile_fx.compile_fx_inner(gm, values, **options)
 
 
-def _retarget_then_passes(
-    numbers: Callable[[torch.fx.GraphModule], None],
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The first that Inductor does with a joint graph, or with that of an inference, is on the device."""
-
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        def passes(gm: torch.fx.GraphModule, *args: Any, **named: Any) -> Any:
-            retarget(gm, select_decomp_table())
-            numbers(gm)
-            return real(gm, *args, **named)
-
-        return passes
-
-    return wrap
-
-
-def _folding_on_the_cpu(real: Callable[..., Any]) -> Callable[..., Any]:
+def _folding_on_the_cpu(real: Callable[..., Any], gm: torch.fx.GraphModule) -> Any:
     """This pass evaluates constants as real tensors."""
-
-    def fold(gm: torch.fx.GraphModule) -> Any:
-        with devices_named(gm, torch.device("cpu")):
-            return real(gm)
-
-    return fold
+    with devices_named(gm, torch.device("cpu")):
+        return real(gm)
 
 
-def _text_only(observer: GenerationObserver) -> Callable[[Any], Any]:
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        del real
-
-        def compile_to_module(self: Any) -> Any:
-            tell(observer, observer.lowered, self, self.module)
-            code, _ = self.codegen()
-            text = str(getattr(code, "value", code))
-            if self.disable_cudagraphs_reason:
-                tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
-            tell(observer, observer.written, self, text)
-            self.cache_key, self.cache_path, self.cache_linemap = "virtual", __file__, []
-            return _Unloaded(text)
-
-        return compile_to_module
-
-    return wrap
+def _text_only(observer: GenerationObserver, _real: Callable[..., Any], self: Any) -> Any:
+    tell(observer, observer.lowered, self, self.module)
+    code, _ = self.codegen()
+    text = str(getattr(code, "value", code))
+    if self.disable_cudagraphs_reason:
+        tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
+    tell(observer, observer.written, self, text)
+    self.cache_key, self.cache_path, self.cache_linemap = "virtual", __file__, []
+    return _Unloaded(text)
 
 
 class _Unloaded:
@@ -251,74 +262,5 @@ def tell(observer: GenerationObserver, notify: Callable[..., None], *args: Any) 
         observer.broke(getattr(notify, "__name__", "?"), error)
 
 
-def _telling_launches(
-    observer: GenerationObserver, candidates: Callable[[Sequence[Any]], Sequence[str]]
-) -> Callable[[Any], Any]:
-    """Of generated kernels: Inductor names the scheduler's nodes of each launch, for its own record of provenance."""
-
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        def set_kernel_post_grad_provenance_tracing(
-            node_schedule: Any, kernel_name: str, *args: Any, **named: Any
-        ) -> Any:
-            if isinstance(node_schedule, (list, tuple)):
-                nodes = [item.node for item in node_schedule if getattr(item, "node", None) is not None]
-                tell(observer, observer.launched, kernel_name, nodes, _scheduled(), candidates(nodes))
-            return real(node_schedule, kernel_name, *args, **named)
-
-        return set_kernel_post_grad_provenance_tracing
-
-    return wrap
-
-
-def _telling_extern_launches(
-    observer: GenerationObserver, candidates: Callable[[Sequence[Any]], Sequence[str]]
-) -> Callable[[Any], Any]:
-    """Of everything else: not each of them has a name by then that the record of provenance would take."""
-
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        def codegen_comment(self: Any, wrapper: Any, kernel_name: str | None = None) -> None:
-            real(self, wrapper, kernel_name)
-            name = kernel_name or self.try_get_kernel_name()
-            if not name:
-                overload = getattr(self, "op_overload", None)
-                name = f"torch.ops.{overload}" if overload is not None else type(self).__name__
-            tell(observer, observer.launched, name, [self], _scheduled(), candidates([self]))
-
-        return codegen_comment
-
-    return wrap
-
-
 def _scheduled() -> Any:
     return getattr(V.graph.scheduler, "current_node", None)
-
-
-def _telling_partition(observer: GenerationObserver) -> Callable[[Any], Any]:
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        def partition(joint: Any, inputs: Any, *args: Any, **named: Any) -> Any:
-            forward, backward = real(joint, inputs, *args, **named)
-            tell(
-                observer,
-                observer.partitioned,
-                forward,
-                int(named.get("num_fwd_outputs", args[0] if args else 0)),
-            )
-            return forward, backward
-
-        return partition
-
-    return wrap
-
-
-def _telling_partitions(observer: GenerationObserver) -> Callable[[Any], Any]:
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        def should_partition(self: Any, node: Any, *args: Any, **named: Any) -> Any:
-            reason = real(self, node, *args, **named)
-            if reason and torch._inductor.config.triton.cudagraphs:
-                nodes = [item.node for item in node.get_nodes() if item.node is not None]
-                tell(observer, observer.not_replayed, str(reason), nodes)
-            return reason
-
-        return should_partition
-
-    return wrap

@@ -55,9 +55,7 @@ def watching_cudagraphs(
             reason = _reason(compiled)
             if reason is not None:
                 tell(reason)
-                type(cudagraphs).disable(
-                    cudagraphs
-                )  # as torch: then the backward graph is not replayed either
+                type(cudagraphs).disable(cudagraphs)  # as torch: nor is the backward graph replayed then
         except Exception as error:  # noqa: BLE001 - an observer must not change what it observes
             broke("cudagraphs", error)
 

@@ -1,4 +1,4 @@
-# ruff: noqa: SLF001, FBT003 - private names are this package's business; the answers are torch's
+# ruff: noqa: SLF001 - private names are this package's business; the answers are torch's
 """Answers torch's questions about an absent GPU while Inductor generates code for it.
 
 Invariant: nothing is launched and no driver is asked. When the block ends, every replaced attribute is restored and
@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,10 @@ import torch._dynamo.device_interface
 import torch._prims_common
 
 from fuselight.report import Device
-from fuselight.torch_api.devices import _forget
+from fuselight.torch_api.devices import forget_answers
 from fuselight.torch_api.patching import patched
+from fuselight.triton_api import names
+from fuselight.triton_api.driver import CompileOnlyDriver
 from fuselight.virtual_gpu.triton_stand_in import triton_standing_in
 
 _GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
@@ -30,25 +31,15 @@ _GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
 _REAL_FORMAT = torch._C._conv_determine_backend_memory_format
 
 
-def is_triton_missing() -> bool:
-    """Whether this Python has no Triton, or one that cannot be imported."""
-    try:
-        importlib.import_module("triton.runtime")
-        importlib.import_module("triton.backends.compiler")
-    except ImportError:
-        return True
-    return False
-
-
 @contextlib.contextmanager
 def virtual_gpu(device: Device) -> Iterator[None]:
     """Have torch and Triton see one GPU, `device`, until the block ends."""
     interfaces = torch._dynamo.device_interface
-    _forget()
+    forget_answers()
     interfaces.get_interface_for_device("cpu")  # registers the real ones, or they would come after ours
     before = dict(interfaces.device_interfaces)
     with contextlib.ExitStack() as stack:
-        stack.callback(_forget)
+        stack.callback(forget_answers)
         stack.callback(interfaces.device_interfaces.update, before)
         stack.callback(interfaces.device_interfaces.clear)
         interface = _interface(device)
@@ -57,34 +48,33 @@ def virtual_gpu(device: Device) -> Iterator[None]:
         stack.enter_context(_guard_without_driver())
         if device.backend == "cuda":
             stack.enter_context(patched(torch._C, "_conv_determine_backend_memory_format", _memory_format))
-        if is_triton_missing():
+        if names.is_missing():
             stack.enter_context(triton_standing_in(device))
         else:
-            stack.enter_context(_triton_driver(device))
+            target = names.gpu_target(device.backend, device.triton_arch, device.warp)
+            stack.enter_context(patched(names.driver(), "_active", CompileOnlyDriver(target)))
         yield
 
 
 @contextlib.contextmanager
 def answering(device: Device) -> Iterator[None]:
     """Have `torch.cuda` answer for `device`: around code generation only, as autograd would believe it too."""
-    properties = _properties(device)
-    major, minor = _capability(device)
     answers: dict[str, Any] = {
         "is_available": True,
         "current_device": 0,
         "device_count": 1,
-        "get_device_properties": properties,
-        "get_device_capability": (major, minor),
+        "get_device_properties": _properties(device),
+        "get_device_capability": device.capability,
         "get_device_name": device.name,
         "synchronize": None,
-        "is_bf16_supported": (major, minor) >= (8, 0),
+        "is_bf16_supported": device.capability >= (8, 0),
         "_is_compiled": True,
     }
     with contextlib.ExitStack() as stack:
         for name, value in answers.items():
             stack.enter_context(patched(torch.cuda, name, _constant(value)))
-        stack.enter_context(patched(torch.cuda, "device", _null_context))
-        stack.enter_context(patched(torch.cuda, "_DeviceGuard", _null_context))
+        for name in ("device", "_DeviceGuard"):
+            stack.enter_context(patched(torch.cuda, name, lambda *_, **__: contextlib.nullcontext()))
         if device.backend == "hip":
             stack.enter_context(patched(torch.version, "hip", torch.version.hip or "6.4"))
         else:
@@ -106,24 +96,13 @@ def _memory_format(image: torch.Tensor, weight: torch.Tensor, backend: Any) -> A
     return wanted if either else torch.contiguous_format
 
 
-def _constant(value: Any) -> Callable[..., Any]:
+def _constant(value: Any) -> Any:
     return lambda *_args, **_named: value
-
-
-def _null_context(*_args: Any, **_named: Any) -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext()
-
-
-def _capability(device: Device) -> tuple[int, int]:
-    if device.backend != "cuda":
-        return 9, 0
-    major, _, minor = device.arch.partition(".")
-    return int(major), int(minor or 0)
 
 
 def _properties(device: Device) -> Any:
     """What `torch.cuda.get_device_properties` would give."""
-    major, minor = _capability(device)
+    major, minor = device.capability
     return types.SimpleNamespace(
         name=device.name,
         major=major,
@@ -144,38 +123,24 @@ def _properties(device: Device) -> Any:
 
 
 def _interface(device: Device) -> type:
-    properties = _properties(device)
-    major, minor = _capability(device)
-    capability = device.arch if device.backend == "hip" else major * 10 + minor
-
-    def always(value: Any) -> Any:
-        return staticmethod(_constant(value))
-
-    worker = type(
-        "Worker",
-        (),
-        {
-            "set_device": always(None),
-            "current_device": always(0),
-            "get_device_properties": always(properties),
-        },
-    )
-    answers = {
-        "Worker": worker,
-        "set_device": always(None),
-        "current_device": always(0),
-        "device_count": always(1),
-        "is_available": always(True),
-        "is_triton_capable": always(True),
-        "is_bf16_supported": always((major, minor) >= (8, 0)),
-        "raise_if_triton_unavailable": always(None),
-        "synchronize": always(None),
-        "get_device_properties": always(properties),
-        "get_compute_capability": always(capability),
-        "get_raw_stream": always(0),
-        "exchange_device": always(0),
-        "maybe_exchange_device": always(0),
+    values = {
+        "set_device": None,
+        "current_device": 0,
+        "device_count": 1,
+        "is_available": True,
+        "is_triton_capable": True,
+        "is_bf16_supported": device.capability >= (8, 0),
+        "raise_if_triton_unavailable": None,
+        "synchronize": None,
+        "get_device_properties": _properties(device),
+        "get_compute_capability": device.triton_arch,
+        "get_raw_stream": 0,
+        "exchange_device": 0,
+        "maybe_exchange_device": 0,
     }
+    answers: dict[str, Any] = {name: staticmethod(_constant(value)) for name, value in values.items()}
+    of_worker = ("set_device", "current_device", "get_device_properties")
+    answers["Worker"] = type("Worker", (), {name: answers[name] for name in of_worker})
     return type("VirtualCuda", (torch._dynamo.device_interface.CudaInterface,), answers)
 
 
@@ -198,37 +163,3 @@ def _guard_without_driver() -> Iterator[None]:
         yield
     finally:
         slots[1] = before
-
-
-@contextlib.contextmanager
-def _triton_driver(device: Device) -> Iterator[None]:
-    compiler: Any = importlib.import_module("triton.backends.compiler")
-    driver: Any = importlib.import_module("triton.runtime").driver
-
-    major, minor = _capability(device)
-    arch: Any = device.arch if device.backend == "hip" else major * 10 + minor
-    target = compiler.GPUTarget(device.backend, arch, device.warp)
-
-    class VirtualDriver:
-        def get_current_target(self) -> Any:
-            return target
-
-        def get_current_device(self) -> int:
-            return 0
-
-        def get_current_stream(self, device: int = 0) -> int:
-            del device
-            return 0
-
-        def get_active_torch_device(self) -> torch.device:
-            return torch.device("cuda", 0)
-
-        def is_active(self) -> bool:
-            return True
-
-    before = getattr(driver, "_active", None)
-    driver.set_active(VirtualDriver())
-    try:
-        yield
-    finally:
-        driver._active = before

@@ -17,7 +17,7 @@ from fuselight.torch_api.patching import wrapped
 
 
 @contextlib.contextmanager
-def telling_refusals(tell: Callable[[Mapping[tuple[Any, Any, str], int]], None]) -> Iterator[None]:
+def reporting_refusals(tell: Callable[[Mapping[tuple[Any, Any, str], int]], None]) -> Iterator[None]:
     """Inside, `tell` is given the pairs of scheduler nodes with torch's reason, and how often it was said.
 
     Nodes are compared by the thousand: they are counted at once and reported when the schedule ends.
@@ -26,38 +26,29 @@ def telling_refusals(tell: Callable[[Mapping[tuple[Any, Any, str], int]], None])
     pairs: dict[int, tuple[Any, Any]] = {}
     counts: dict[tuple[Any, Any, str], int] = {}
 
-    def wrap_init(real: Callable[..., Any]) -> Callable[..., Any]:
-        def init(self: Any, node1: Any, node2: Any) -> None:
-            real(self, node1, node2)
-            pairs[id(self)] = (node1, node2)
+    def init(real: Callable[..., Any], self: Any, node1: Any, node2: Any) -> None:
+        real(self, node1, node2)
+        pairs[id(self)] = (node1, node2)
 
-        return init
+    def call(real: Callable[..., Any], self: Any, reason: str, *args: Any) -> None:
+        real(self, reason, *args)
+        pair = pairs.get(id(self))
+        if pair is not None:
+            key = (pair[0], pair[1], reason)
+            counts[key] = counts.get(key, 0) + 1
 
-    def wrap_call(real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(self: Any, reason: str, *args: Any) -> None:
-            real(self, reason, *args)
-            pair = pairs.get(id(self))
-            if pair is not None:
-                key = (pair[0], pair[1], reason)
-                counts[key] = counts.get(key, 0) + 1
-
-        return call
-
-    def wrap_fuse(real: Callable[..., Any]) -> Callable[..., Any]:
-        def fuse_nodes(self: Any, nodes: Any) -> Any:
-            pairs.clear()
-            counts.clear()
-            fused = real(self, nodes)
-            tell(dict(counts))
-            pairs.clear()
-            counts.clear()
-            return fused
-
-        return fuse_nodes
+    def fuse_nodes(real: Callable[..., Any], self: Any, nodes: Any) -> Any:
+        pairs.clear()
+        counts.clear()
+        fused = real(self, nodes)
+        tell(dict(counts))
+        pairs.clear()
+        counts.clear()
+        return fused
 
     with (
-        wrapped(scheduler.WhyNoFuse, "__init__", wrap_init),
-        wrapped(scheduler.WhyNoFuse, "__call__", wrap_call),
-        wrapped(scheduler.Scheduler, "fuse_nodes", wrap_fuse),
+        wrapped(scheduler.WhyNoFuse, "__init__", init),
+        wrapped(scheduler.WhyNoFuse, "__call__", call),
+        wrapped(scheduler.Scheduler, "fuse_nodes", fuse_nodes),
     ):
         yield

@@ -15,7 +15,7 @@ import torch
 import torch._inductor.compile_fx
 import torch.fx
 
-from fuselight.torch_api.patching import patched
+from fuselight.torch_api.patching import wrapped
 
 
 @contextlib.contextmanager
@@ -24,10 +24,10 @@ def watching_partition(
     broke: Callable[[str, Exception], None],
 ) -> Iterator[None]:
     """Inside, `tell(joint, forward, backward)` is called at each cut, `joint` being the text of what was cut."""
-    owner: Any = torch._inductor.compile_fx
-    real = owner.min_cut_rematerialization_partition
 
-    def partition(joint: torch.fx.GraphModule, inputs: Any, *args: Any, **named: Any) -> Any:
+    def partition(
+        real: Callable[..., Any], joint: torch.fx.GraphModule, inputs: Any, *args: Any, **named: Any
+    ) -> Any:
         text = ""
         try:
             text = str(joint.graph.python_code("self").src).strip()  # now: to cut a graph changes it
@@ -40,7 +40,7 @@ def watching_partition(
             broke("partition", error)
         return forward, backward
 
-    with patched(owner, "min_cut_rematerialization_partition", partition):
+    with wrapped(torch._inductor.compile_fx, "min_cut_rematerialization_partition", partition):
         yield
 
 

@@ -58,50 +58,34 @@ def compile_heard(
     observer: CompilationObserver,
 ) -> Callable[..., Any]:
     """Compile `gm` with a backend of `inductor_backend`. Raises what torch raises."""
-    compile_fx = torch._inductor.compile_fx
+
+    def compile_to_module(real: Callable[..., Any], self: Any) -> Any:
+        tell(observer, observer.lowered, self, self.module)
+        module = real(self)
+        with open(module.__file__, encoding="utf-8") as file:
+            text = file.read()
+        if self.disable_cudagraphs_reason:
+            tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
+        tell(observer, observer.written, self, text)
+        tell(observer, observer.loaded, module)
+        return module
+
+    def compile_inner(real: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        made = real(*args, **named)
+        try:  # a unique name in profiles: equal graphs share one key in Inductor's cache
+            made._fx_graph_cache_key = observer.compiled(getattr(made, "_fx_graph_cache_key", None))
+        except Exception as error:  # noqa: BLE001 - an observer must not change what it observes
+            observer.broke("compiled", error)
+        return made
+
     with contextlib.ExitStack() as stack:
         enter = stack.enter_context
-        enter(wrapped(torch._inductor.graph.GraphLowering, "compile_to_module", _telling_text(observer)))
+        enter(wrapped(torch._inductor.graph.GraphLowering, "compile_to_module", compile_to_module))
         enter(hearing(observer, lambda _: ()))
-        enter(wrapped(compile_fx, "_compile_fx_inner", _naming(observer)))
+        enter(wrapped(torch._inductor.compile_fx, "_compile_fx_inner", compile_inner))
         enter(
             torch._functorch.config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True)
         )
         enter(torch._inductor.config.patch({"cpp.enable_kernel_profile": True}))
         run: Callable[..., Any] = backend(gm, inputs)
         return run
-
-
-def _telling_text(observer: CompilationObserver) -> Callable[[Any], Any]:
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        def compile_to_module(self: Any) -> Any:
-            tell(observer, observer.lowered, self, self.module)
-            module = real(self)
-            with open(module.__file__, encoding="utf-8") as file:
-                text = file.read()
-            if self.disable_cudagraphs_reason:
-                tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
-            tell(observer, observer.written, self, text)
-            tell(observer, observer.loaded, module)
-            return module
-
-        return compile_to_module
-
-    return wrap
-
-
-def _naming(observer: CompilationObserver) -> Callable[[Any], Any]:
-    """Give each compiled graph a unique name in profiles: equal graphs share one key in Inductor's cache."""
-
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        def _compile_fx_inner(*args: Any, **named: Any) -> Any:
-            made = real(*args, **named)
-            try:
-                made._fx_graph_cache_key = observer.compiled(getattr(made, "_fx_graph_cache_key", None))
-            except Exception as error:  # noqa: BLE001 - an observer must not change what it observes
-                observer.broke("compiled", error)
-            return made
-
-        return _compile_fx_inner
-
-    return wrap

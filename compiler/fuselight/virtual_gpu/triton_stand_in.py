@@ -174,10 +174,7 @@ def _modules(device: Device) -> dict[str, types.ModuleType]:
 
     def make_backend(target: Any) -> Any:
         del target
-        capability = device.arch if device.backend == "cuda" else ""
-        more = (
-            ("fp8e4nv",) if tuple(map(int, capability.split(".") if capability else (0,))) >= (8, 9) else ()
-        )
+        more = ("fp8e4nv",) if device.backend == "cuda" and device.capability >= (8, 9) else ()
         options = types.SimpleNamespace(supported_fp8_dtypes=tuple(sorted((*_FP8, *more))))
         return types.SimpleNamespace(parse_options=lambda _: options)
 

@@ -18,8 +18,7 @@ import torch
 from fuselight.devices import find
 from fuselight.protocol import GenerateRequest
 from fuselight.report import Phase, Report
-from fuselight.virtual_gpu.attention import SDPA, attending
-from fuselight.virtual_gpu.attention_backend import choose
+from fuselight.virtual_gpu.attention import SDPA, attending, choose
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch

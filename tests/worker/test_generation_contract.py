@@ -24,7 +24,7 @@ from torch.fx.experimental import proxy_tensor
 from fuselight import devices
 from fuselight.torch_api.toolchain import matching_triton
 from fuselight.virtual_gpu.cuda_operators import CUDA_WAY, cuda_operators
-from fuselight.virtual_gpu.symbolic_numbers import CALLERS, numbers_later
+from fuselight.virtual_gpu.retarget import CALLERS, numbers_later
 from fuselight.virtual_gpu.triton_stand_in import triton_standing_in
 
 pytestmark = pytest.mark.torch

@@ -85,7 +85,7 @@ def _owned() -> list[object]:
 
 
 def test_watched_functions_are_restored_when_the_block_raises() -> None:
-    from fuselight import virtual_gpu  # noqa: PLC0415 - as above
+    from fuselight.virtual_gpu import cudagraphs, partitioner  # noqa: PLC0415 - as above
 
     def ignore(*_args: object) -> None: ...
 
@@ -93,7 +93,7 @@ def test_watched_functions_are_restored_when_the_block_raises() -> None:
     during: list[object] = []
 
     def enter_and_raise() -> None:
-        with virtual_gpu.watching_partition(ignore, ignore), virtual_gpu.watching_cudagraphs(ignore, ignore):
+        with partitioner.watching_partition(ignore, ignore), cudagraphs.watching_cudagraphs(ignore, ignore):
             during.extend(_owned())
             raise KeyError
 
@@ -107,11 +107,12 @@ def test_a_raising_observer_does_not_change_the_partition() -> None:
     from torch._functorch._aot_autograd.utils import make_boxed_func  # noqa: PLC0415 - as above
     from torch._inductor import compile_fx  # noqa: PLC0415
 
-    from fuselight import virtual_gpu  # noqa: PLC0415
+    from fuselight.virtual_gpu import partitioner  # noqa: PLC0415
 
     told: list[str] = []
 
-    def tell(joint: str, forward: torch.fx.GraphModule, backward: torch.fx.GraphModule) -> None:
+    def tell(joint: str, forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int) -> None:
+        assert outputs == 1
         raise RuntimeError(f"{'tangents_1' in joint} {len(forward.graph.nodes) > 0} {backward is forward}")
 
     def run_by_aten(module: torch.fx.GraphModule, _inputs: Any, **_named: Any) -> Any:
@@ -124,7 +125,7 @@ def test_a_raising_observer_does_not_change_the_partition() -> None:
     x = torch.rand(4, requires_grad=True)
     with (
         torch._functorch.config.patch(enable_autograd_cache=False),
-        virtual_gpu.watching_partition(tell, lambda stage, error: told.append(f"{stage}: {error}")),
+        partitioner.watching_partition(tell, lambda stage, error: told.append(f"{stage}: {error}")),
     ):
         torch.compile(lambda x: x.sin().exp(), backend=backend)(x).sum().backward()
     assert told == ["partition: True True False"]
@@ -133,7 +134,7 @@ def test_a_raising_observer_does_not_change_the_partition() -> None:
 
 
 def test_a_size_is_known_by_its_hint_and_not_fixed() -> None:
-    from fuselight import virtual_gpu  # noqa: PLC0415 - as above
+    from fuselight.virtual_gpu import partitioner  # noqa: PLC0415 - as above
 
     shapes: Any = importlib.import_module("torch.fx.experimental.symbolic_shapes")
     source: Any = importlib.import_module("torch._dynamo.source").ConstantSource("x")
@@ -142,13 +143,13 @@ def test_a_size_is_known_by_its_hint_and_not_fixed() -> None:
     dynamic = shapes.StatelessSymbolicContext(dynamic_sizes=[shapes.DimDynamic.DYNAMIC] * 2)
     value = fake.from_tensor(torch.rand(6, 8), source=source, symbolic_context=dynamic)
     guards = len(env.guards)
-    identity, size = virtual_gpu.storage_of(value)
+    identity, size = partitioner.storage_of(value)
     assert size == 6 * 8 * 4
-    assert virtual_gpu.storage_of(value[1:])[0] == identity
+    assert partitioner.storage_of(value[1:])[0] == identity
     assert len(env.guards) == guards
     with fake:
         unknown = torch.empty(env.create_unbacked_symint())
-    assert virtual_gpu.storage_of(unknown)[1] is None
+    assert partitioner.storage_of(unknown)[1] is None
 
 
 def test_torch_says_whether_float32_is_computed_in_tf32() -> None:

@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api, virtual_gpu
+from fuselight import torch_api
 from fuselight.inductor.generation import Generation
 from fuselight.report import Device, GeneratedGraph, Phase
+from fuselight.virtual_gpu import codegen, cudagraphs
 
 _FROM_ELSEWHERE = GeneratedGraph(
     "?", Phase.INFERENCE, failure="it came from a cache of Inductor's that another process has filled"
@@ -38,7 +39,7 @@ class Compilation(Generation):
         on_graph: Callable[[int], None] | None = None,
     ) -> None:
         super().__init__(device, on_graph)
-        self._inductor = virtual_gpu.inductor_backend(mode, options or {}, dynamic=dynamic)
+        self._inductor = codegen.inductor_backend(mode, options or {}, dynamic=dynamic)
         self.modules: list[ModuleType | None] = []
         """The wrapper of each of `graphs`; None where it was not generated here."""
         self._loaded: ModuleType | None = None
@@ -46,14 +47,14 @@ class Compilation(Generation):
         """Inductor's cache key of each graph that it generated, and its position in `graphs`."""
 
     @property
-    def unheard(self) -> Callable[..., Any]:
+    def unrecorded(self) -> Callable[..., Any]:
         """The same compile without recording."""
         return self._inductor
 
     @property
     def cudagraphs(self) -> bool:
         """Whether CUDA graphs are asked for."""
-        return virtual_gpu.asks_for_cudagraphs(self._inductor)
+        return codegen.asks_for_cudagraphs(self._inductor)
 
     def __call__(
         self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **asked: Any
@@ -63,11 +64,8 @@ class Compilation(Generation):
         self._begin(gm)
         before = len(self.graphs)
         try:
-            with (
-                virtual_gpu.watching_partition(self._cut_in_two, self.broke),
-                virtual_gpu.hearing_cudagraphs(self._not_recorded),
-            ):
-                run = virtual_gpu.compile_heard(self._inductor, gm, example_inputs, self)
+            with cudagraphs.observing_cudagraphs(self._not_recorded):
+                run = codegen.compile_observed(self._inductor, gm, example_inputs, self)
         except torch_api.restart():
             del self.graphs[before:]
             del self.modules[before:]
@@ -76,11 +74,11 @@ class Compilation(Generation):
         return run
 
     def loaded(self, module: ModuleType) -> None:
-        """The wrapper of the graph that was written last is there (GenerationObserver's)."""
+        """The wrapper of the graph that was written last is there (CompilationObserver's)."""
         self._loaded = module
 
     def compiled(self, key: str | None) -> str:
-        """A graph is compiled: it was generated just now, or is equal to one before it (GenerationObserver's)."""
+        """A graph is compiled: it was generated just now, or is equal to one before it (CompilationObserver's)."""
         if (
             not self.graphs or self.graphs[-1].cache_key is not None
         ):  # nothing was written: Inductor's cache had it

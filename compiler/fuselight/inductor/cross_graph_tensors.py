@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from fuselight import virtual_gpu
 from fuselight.report import Handed
-from fuselight.virtual_gpu import Access, Touched
+from fuselight.virtual_gpu import partitioner
+from fuselight.virtual_gpu.scheduler_nodes import Access, Touched
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Handing:
         """The inputs that the graph that ran last returned, by position."""
         graph, alive = self._last
         made = {
-            virtual_gpu.storage_of(tensor)[0]: position
+            partitioner.storage_of(tensor)[0]: position
             for position, ref in alive.items()
             if (tensor := ref()) is not None
         }
@@ -59,7 +59,7 @@ class Handing:
         for position, tensor in enumerate(real):
             if not isinstance(tensor, torch.Tensor):
                 continue
-            output = made.get(virtual_gpu.storage_of(tensor)[0])
+            output = made.get(partitioner.storage_of(tensor)[0])
             written = None if output is None else self._outputs.get(graph, {}).get(output)
             if written is not None:
                 found[position] = Given(graph, written, tensor.numel() * tensor.element_size())

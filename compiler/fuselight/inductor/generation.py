@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api, virtual_gpu
+from fuselight import torch_api
 from fuselight.dynamo import stacks
 from fuselight.inductor import launches, shared_tensors
 from fuselight.inductor.cross_graph_tensors import Given, Handing, read_handed
@@ -33,6 +33,7 @@ from fuselight.report import (
     Stack,
     text_key,
 )
+from fuselight.virtual_gpu import autotune_choices, codegen, cudagraphs, partitioner, scheduler_nodes
 
 _REFUSALS = 500
 """Maximum number of kinds of refusals kept per graph, the most frequent first."""
@@ -53,7 +54,7 @@ class _OpenGraph:
 
     aten_key: str | None = None
     kernels: list[Kernel] = field(default_factory=list)
-    touched: list[virtual_gpu.Touched] = field(default_factory=list)
+    touched: list[scheduler_nodes.Touched] = field(default_factory=list)
     """Of each launch."""
     refusals: tuple[Refusal, ...] = ()
     skips: dict[CudagraphSkip, None] = field(default_factory=dict)
@@ -94,24 +95,21 @@ class Generation:
         self._begin(gm)
         options = dict(asked.get("options") or {})
         options.pop("backend", None)
-        options = {**virtual_gpu.mode_options(options.pop("mode", None)), **options}
-        for name in sorted(virtual_gpu.UNDECIDABLE & {key for key, value in options.items() if value}):
+        options = {**codegen.mode_options(options.pop("mode", None)), **options}
+        for name in sorted(autotune_choices.UNDECIDABLE & {key for key, value in options.items() if value}):
             what = f"{name} times kernels against each other"
             self._problem(
                 what,
                 "that needs the device itself: what Inductor takes without it is shown, with what it would try",
             )
         before = len(self.graphs)
-        real = virtual_gpu.real_inputs(gm)
+        real = partitioner.real_inputs(gm)
         self._inputs = self._carried.inputs(real)
         self._given, self._positions = self._handing.given(real), len(real)
         try:
-            with (
-                virtual_gpu.watching_partition(self._cut_in_two, self.broke),
-                virtual_gpu.watching_cudagraphs(self._not_recorded, self.broke),
-            ):
-                virtual_gpu.generate(gm, example_inputs, self.device, self, options)
-        except virtual_gpu.BREAKS:
+            with cudagraphs.watching_cudagraphs(self._not_recorded, self.broke):
+                codegen.generate(gm, example_inputs, self.device, self, options)
+        except codegen.BREAKS:
             raise  # Dynamo breaks the graph here, as it does for torch.compile's own backend, and comes again
         except torch_api.restart():
             del self.graphs[before:]
@@ -148,12 +146,6 @@ class Generation:
         self.texts.setdefault(key, text)
         return key
 
-    def _cut_in_two(self, joint: str, forward: torch.fx.GraphModule, backward: torch.fx.GraphModule) -> None:
-        key = self._text(joint) if joint else None
-        self._cut = replace(
-            self._cut, joint_key=key, recomputed=shared_tensors.read_recomputed(forward, backward)
-        )
-
     def _not_recorded(self, reason: str) -> None:
         """A graph that is written is kept out of CUDA graphs as a whole."""
         last = self.graphs[-1]
@@ -161,12 +153,15 @@ class Generation:
         if skip not in last.cudagraph_skips:
             self.graphs[-1] = replace(last, cudagraph_skips=(*last.cudagraph_skips, skip))
 
-    # What follows is torch_api's GenerationObserver.
+    # What follows is virtual_gpu's GenerationObserver.
 
-    def partitioned(self, forward: torch.fx.GraphModule, num_outputs: int) -> None:
+    def partitioned(
+        self, joint: str, forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int
+    ) -> None:
         """AOTAutograd partitioned the joint graph."""
-        found = shared_tensors.read_saved(forward, num_outputs, self._inputs)
-        self._cut = replace(self._cut, saved=found)
+        found = shared_tensors.read_saved(forward, outputs, self._inputs)
+        recomputed = shared_tensors.read_recomputed(forward, backward)
+        self._cut = _Cut(self._text(joint) if joint else None, found, recomputed)
         if found.unknown:
             names = ", ".join(found.unknown)
             self._problem(f"the bytes of {names}, kept for backward", "their sizes depend on data")
@@ -181,12 +176,12 @@ class Generation:
         self, name: str, nodes: Sequence[Any], scheduled: Any, candidates: Sequence[str] = ()
     ) -> None:
         """Inductor wrote a kernel launch."""
-        found = virtual_gpu.members_of(nodes, scheduled)
+        found = scheduler_nodes.members_of(nodes, scheduled)
         members = tuple(one for one in found if id(one) not in self._open.seen)
         self._open.seen.update(map(id, members))
-        part = virtual_gpu.Members(members) if members else None
+        part = scheduler_nodes.Members(members) if members else None
         kernel = launches.read_launch(name, nodes, part, len(self._open.kernels), self.device)
-        touched = virtual_gpu.touched(part) if part else virtual_gpu.Touched()
+        touched = scheduler_nodes.touched(part) if part else scheduler_nodes.Touched()
         self._open.kernels.append(replace(kernel, candidates=tuple(candidates)))
         self._open.touched.append(touched)  # beside its kernel: launches are known by their position in both
         if any(one.startswith("padded to") for one in candidates):
@@ -206,13 +201,13 @@ class Generation:
 
     def not_replayed(self, reason: str, nodes: Sequence[Any]) -> None:
         """Something is kept out of CUDA graphs."""
-        if virtual_gpu.cudagraphs_asked():
+        if cudagraphs.cudagraphs_asked():
             stack = launches.place_of_nodes(nodes) if nodes else stacks.from_text(reason)
             self._open.skips.setdefault(_skip(reason, stack))
 
     def written(self, graph: Any, text: str) -> None:
         """Inductor wrote the code of a graph."""
-        phase = Phase(virtual_gpu.phase(graph))
+        phase = Phase(scheduler_nodes.phase(graph))
         found = launches.with_calls(self._open.kernels, text)
         kernels = []
         for kernel, source in found:
@@ -242,7 +237,7 @@ class Generation:
 
     def _hand_over(self, graph: Any, phase: Phase) -> tuple[Handed, ...]:
         """Return the tensors that a graph gets from the one before it, and keep its results for the one after it."""
-        outputs = virtual_gpu.output_names(graph)
+        outputs = scheduler_nodes.output_names(graph)
         if phase is Phase.FORWARD:
             outputs = outputs[: self._cut.saved.num_outputs]
         self._handing.wrote(self._captured, outputs, self._open.touched, self._cut.saved.outputs)

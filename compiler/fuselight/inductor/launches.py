@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from fuselight import virtual_gpu
 from fuselight.devices import estimate
 from fuselight.dynamo import stacks
 from fuselight.report import Device, FusedOperator, Kernel, KernelKind, Stack
+from fuselight.virtual_gpu import scheduler_nodes
 
 _DEFINITION = re.compile(r"^(?P<name>\w+) = async_compile\.(?:triton|cpp_pybinding|cpp)\(", re.MULTILINE)
 _QUOTED = re.compile(r"(?P<raw>r?)'''(?P<text>.*?)'''", re.DOTALL)
@@ -29,8 +29,8 @@ _DTYPES = {
 
 def read_launch(name: str, nodes: Sequence[Any], scheduled: Any, launch: int, device: Device) -> Kernel:
     """The Kernel of a launch, without source and line yet; `scheduled` is None where its bytes are counted already."""
-    moved = virtual_gpu.traffic(scheduled) if scheduled is not None else None
-    flops = virtual_gpu.flops(nodes) if scheduled is not None else None
+    moved = scheduler_nodes.traffic(scheduled) if scheduled is not None else None
+    flops = scheduler_nodes.flops(nodes) if scheduled is not None else None
     dtype = _dtype(nodes, device)
     known = [part for part in moved or () if part is not None]
     cost = estimate(device, sum(known) if known else None, flops, dtype)
@@ -38,14 +38,14 @@ def read_launch(name: str, nodes: Sequence[Any], scheduled: Any, launch: int, de
         name=name,
         kind=_kind(name, nodes, device),
         launch=launch,
-        operators=tuple(map(_operator, virtual_gpu.origins(nodes))),
+        operators=tuple(map(_operator, scheduler_nodes.origins(nodes))),
         bytes_read=None if moved is None else moved[0],
         bytes_written=None if moved is None else moved[1],
         flops=flops,
         dtype=dtype,
         estimate_us=None if cost is None else cost[0],
         bound=None if cost is None else cost[1],
-        copies=scheduled is not None and virtual_gpu.is_copy(scheduled),
+        copies=scheduled is not None and scheduler_nodes.is_copy(scheduled),
     )
 
 
@@ -62,16 +62,16 @@ def with_calls(kernels: Sequence[Kernel], wrapper: str) -> list[tuple[Kernel, st
 
 def place_of(scheduled: Any) -> Stack:
     """Where the first operator of a node of the scheduler comes from."""
-    return place_of_nodes(virtual_gpu.nodes_of(scheduled))
+    return place_of_nodes(scheduler_nodes.nodes_of(scheduled))
 
 
 def place_of_nodes(nodes: Iterable[Any]) -> Stack:
     """Where the first operator of IR nodes comes from."""
-    return next((stack for node in virtual_gpu.origins(nodes) if (stack := _stack(node))), ())
+    return next((stack for node in scheduler_nodes.origins(nodes) if (stack := _stack(node))), ())
 
 
 def _operator(node: torch.fx.Node) -> FusedOperator:
-    name, original = virtual_gpu.operator_names(node)
+    name, original = scheduler_nodes.operator_names(node)
     return FusedOperator(name, original, _stack(node))
 
 
@@ -81,25 +81,27 @@ def _stack(node: torch.fx.Node) -> Stack:
 
 
 def _kind(name: str, nodes: Sequence[Any], device: Device) -> KernelKind:
-    if any(virtual_gpu.is_user_triton(node) for node in nodes):
+    if any(scheduler_nodes.is_user_triton(node) for node in nodes):
         return KernelKind.USER_TRITON
-    if any(virtual_gpu.is_template(node) for node in nodes):
+    if any(scheduler_nodes.is_template(node) for node in nodes):
         return KernelKind.TEMPLATE
-    if any(virtual_gpu.is_fallback(node) for node in nodes):
+    if any(scheduler_nodes.is_fallback(node) for node in nodes):
         return KernelKind.FALLBACK
-    if any(virtual_gpu.is_extern(node) for node in nodes):
+    if any(scheduler_nodes.is_extern(node) for node in nodes):
         return KernelKind.EXTERN
     return KernelKind.CPP if device.backend == "cpu" or name.startswith("cpp_") else KernelKind.TRITON
 
 
 def _dtype(nodes: Sequence[Any], device: Device) -> str | None:
-    multiplied = virtual_gpu.operand_dtype(nodes)
-    found = multiplied or virtual_gpu.compute_dtype(nodes) or virtual_gpu.result_dtype(nodes)
+    multiplied = scheduler_nodes.operand_dtype(nodes)
+    found = multiplied or scheduler_nodes.compute_dtype(nodes) or scheduler_nodes.result_dtype(nodes)
     name = _DTYPES.get(found) if found is not None else None
     if name == "f32" and multiplied is not None and device.backend == "cuda":
         # Convolutions take it from the start, if the device has it; for multiplications somebody has asked.
-        convolution = virtual_gpu.is_convolution(nodes)
-        if virtual_gpu.takes_tf32(convolution=convolution) and ("tf32" in device.tflops or not convolution):
+        convolution = scheduler_nodes.is_convolution(nodes)
+        if scheduler_nodes.takes_tf32(convolution=convolution) and (
+            "tf32" in device.tflops or not convolution
+        ):
             return "tf32"
     return name
 

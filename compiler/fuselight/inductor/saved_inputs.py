@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from fuselight import virtual_gpu
+from fuselight.virtual_gpu import partitioner
 
 
 class Carried:
@@ -28,8 +28,8 @@ class Carried:
         found = {}
         for position, tensor in enumerate(real):
             if isinstance(tensor, torch.Tensor):
-                identity, size = virtual_gpu.storage_of(tensor)
-                if identity in made or virtual_gpu.made_by_autograd(tensor):
+                identity, size = partitioner.storage_of(tensor)
+                if identity in made or partitioner.made_by_autograd(tensor):
                     found[position] = 0 if identity in counted else size or 0
         return found
 
@@ -59,4 +59,4 @@ def _alive(held: list[weakref.ref[torch.Tensor]]) -> list[weakref.ref[torch.Tens
 
 
 def _storages(held: list[weakref.ref[torch.Tensor]]) -> set[int]:
-    return {virtual_gpu.storage_of(tensor)[0] for one in held if (tensor := one()) is not None}
+    return {partitioner.storage_of(tensor)[0] for one in held if (tensor := one()) is not None}

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from fuselight import virtual_gpu
 from fuselight.dynamo import stacks
 from fuselight.report import Recomputed, SavedTensor, Stack
+from fuselight.virtual_gpu import partitioner, scheduler_nodes
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def read_saved(forward: torch.fx.GraphModule, num_outputs: int, carried: Mapping
     given: dict[int, tuple[int, torch.fx.Node]] = {}
     for position, node in enumerate(forward.graph.find_nodes(op="placeholder")):
         if isinstance(value := node.meta.get("val"), torch.Tensor):
-            given.setdefault(virtual_gpu.storage_of(value)[0], (position, node))
+            given.setdefault(partitioner.storage_of(value)[0], (position, node))
     counted: set[int] = set()
     unknown: list[str] = []
     kept_inputs: dict[int, None] = {}
@@ -53,7 +53,7 @@ def read_saved(forward: torch.fx.GraphModule, num_outputs: int, carried: Mapping
         if not isinstance(value, torch.Tensor):
             tensors.append(SavedTensor(node.name, "symbol", stack=_stack(node)))
             continue
-        identity, size = virtual_gpu.storage_of(value)
+        identity, size = partitioner.storage_of(value)
         first = identity not in counted
         counted.add(identity)
         kind, stack = "activation", _stack(node)
@@ -75,15 +75,15 @@ def read_saved(forward: torch.fx.GraphModule, num_outputs: int, carried: Mapping
 def read_recomputed(forward: torch.fx.GraphModule, backward: torch.fx.GraphModule) -> tuple[Recomputed, ...]:
     """The operators of the forward graph that the backward graph computes again."""
     return tuple(
-        Recomputed(node.name, virtual_gpu.operator_names(node)[0], _stack(node))
-        for node in virtual_gpu.duplicated(forward, backward)
+        Recomputed(node.name, scheduler_nodes.operator_names(node)[0], _stack(node))
+        for node in partitioner.duplicated(forward, backward)
     )
 
 
 def first_mutation(module: torch.fx.GraphModule) -> Stack:
     """Where the first value that a graph writes into one of its inputs was made; empty if it mutates none."""
     for node in module.graph.nodes:
-        if node.op == "call_function" and virtual_gpu.operator_names(node)[0] == "aten.copy_.default":
+        if node.op == "call_function" and scheduler_nodes.operator_names(node)[0] == "aten.copy_.default":
             into, value = node.args[:2]
             if into.op == "placeholder":
                 return _stack(value)
@@ -96,7 +96,7 @@ def _among(outputs: Sequence[Any], kept: set[int]) -> frozenset[int]:
         for index, node in enumerate(outputs)
         if isinstance(node, torch.fx.Node)
         and isinstance(value := node.meta.get("val"), torch.Tensor)
-        and virtual_gpu.storage_of(value)[0] in kept
+        and partitioner.storage_of(value)[0] in kept
     )
 
 

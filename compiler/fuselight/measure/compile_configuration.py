@@ -34,10 +34,10 @@ class Switched:
     instead: Callable[..., Any] | None = None
 
     @property
-    def unheard(self) -> Callable[..., Any]:
+    def unrecorded(self) -> Callable[..., Any]:
         """The backend without recording."""
         compilation = self.compilation
-        return compilation.unheard if compilation is not None else self.backend
+        return compilation.unrecorded if compilation is not None else self.backend
 
     @property
     def compilation(self) -> Compilation | None:
@@ -49,7 +49,7 @@ class Switched:
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
         """Compile a captured graph for Dynamo."""
         if self.instead is not None:
-            asked["suspect"] = self.unheard
+            asked["suspect"] = self.unrecorded
         made: Callable[..., Any] = (self.instead or self.backend)(gm, inputs, **asked)
         return made
 
@@ -83,7 +83,7 @@ class Compiled:
     @property
     def suspect(self) -> Callable[..., Any] | None:
         """The first backend that compiles graphs; None if nothing was compiled."""
-        return next((one.unheard for one in self.backends.values()), None)
+        return next((one.unrecorded for one in self.backends.values()), None)
 
     @property
     def graphs(self) -> tuple[GeneratedGraph, ...]:

@@ -1,8 +1,11 @@
 # ruff: noqa: SLF001, FBT003 - private names are this package's business
-"""Runs AOTAutograd and Inductor on a captured graph up to the source text, and reports their decisions.
+"""Runs AOTAutograd and Inductor on a captured graph, and reports their decisions to an observer.
 
-Invariant: no kernel is compiled, loaded or launched, and the captured graph is not changed. An exception in a hook goes
-to the observer and does not change the generated code.
+Invariant of `generate`: no kernel is compiled, loaded or launched, and the captured graph is not changed. Invariant of
+`compile_observed`: the code is what torch.compile makes of the graph with the same mode and options. Two things differ,
+both for what is shown and for what is timed: the backward is compiled with the forward and not at the first backward
+call, and C++ kernels carry a record for the profiler, which costs nothing while no profiler runs. An exception of an
+observer goes to `broke` and does not change the generated code.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import contextlib
 import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any, Protocol
 
 import torch
@@ -37,9 +41,8 @@ from fuselight.virtual_gpu.autotune_choices import decided, listing_choices
 from fuselight.virtual_gpu.cuda_dispatch import dispatch_for
 from fuselight.virtual_gpu.cuda_operators import cuda_operators
 from fuselight.virtual_gpu.device_interface import answering, virtual_gpu
-from fuselight.virtual_gpu.fusion_refusals import reporting_refusals
-from fuselight.virtual_gpu.retarget import devices_named, retarget
-from fuselight.virtual_gpu.symbolic_numbers import numbers_later
+from fuselight.virtual_gpu.partitioner import watching_partition
+from fuselight.virtual_gpu.retarget import devices_named, numbers_later, retarget
 from fuselight.virtual_gpu.symbolic_sizes import sized_as_decomposed
 
 BREAKS: tuple[type[Exception], ...] = torch._dynamo.exc.exceptions_allowed_to_be_fallback
@@ -49,8 +52,10 @@ BREAKS: tuple[type[Exception], ...] = torch._dynamo.exc.exceptions_allowed_to_be
 class GenerationObserver(Protocol):
     """Receives the events of one graph; `graph` is Inductor's GraphLowering."""
 
-    def partitioned(self, forward: torch.fx.GraphModule, num_outputs: int) -> None:
-        """AOTAutograd partitioned the joint graph: after `num_outputs` outputs, `forward` returns what it saves."""
+    def partitioned(
+        self, joint: str, forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int
+    ) -> None:
+        """AOTAutograd cut the graph with text `joint`; after `outputs` outputs, `forward` returns what it saves."""
 
     def lowered(self, graph: Any, module: torch.fx.GraphModule) -> None:
         """A graph of ATen operators goes to code generation."""
@@ -115,7 +120,7 @@ def generate(
                 functools.partial(_text_only, observer),
             )
         )
-        enter(hearing(observer, choices.of))
+        enter(observing(observer, choices.of))
         enter(patched(torch._dynamo.utils, "preserve_rng_state", contextlib.nullcontext))
         enter(
             torch._functorch.config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True)
@@ -134,7 +139,7 @@ def generate(
 
 
 @contextlib.contextmanager
-def hearing(
+def observing(
     observer: GenerationObserver, candidates: Callable[[Sequence[Any]], Sequence[str]]
 ) -> Iterator[None]:
     """Report launches, the partition of the joint graph, refused fusions, and what CUDA graphs do not replay.
@@ -158,12 +163,6 @@ def hearing(
             name = f"torch.ops.{overload}" if overload is not None else type(self).__name__
         tell(observer, observer.launched, name, [self], _scheduled(), candidates([self]))
 
-    def partition(real: Callable[..., Any], joint: Any, inputs: Any, *args: Any, **named: Any) -> Any:
-        forward, backward = real(joint, inputs, *args, **named)
-        outputs = int(named.get("num_fwd_outputs", args[0] if args else 0))
-        tell(observer, observer.partitioned, forward, outputs)
-        return forward, backward
-
     def should_partition(real: Callable[..., Any], self: Any, node: Any, *args: Any, **named: Any) -> Any:
         reason = real(self, node, *args, **named)
         if reason and torch._inductor.config.triton.cudagraphs:
@@ -178,7 +177,7 @@ def hearing(
         for module in (inductor.codegen.triton, inductor.codegen.cpp):
             enter(patched(module, provenance, getattr(inductor.debug, provenance)))
         enter(wrapped(inductor.ir.ExternKernel, "codegen_comment", extern))
-        enter(wrapped(inductor.compile_fx, "min_cut_rematerialization_partition", partition))
+        enter(watching_partition(observer.partitioned, observer.broke))
         enter(reporting_refusals(lambda counts: tell(observer, observer.refused, counts)))
         enter(wrapped(inductor.scheduler.Scheduler, "should_partition", should_partition))
         yield
@@ -264,3 +263,109 @@ def tell(observer: GenerationObserver, notify: Callable[..., None], *args: Any) 
 
 def _scheduled() -> Any:
     return getattr(V.graph.scheduler, "current_node", None)
+
+
+@contextlib.contextmanager
+def reporting_refusals(tell: Callable[[Mapping[tuple[Any, Any, str], int]], None]) -> Iterator[None]:
+    """Inside, `tell` is given the pairs of scheduler nodes that were not fused, with torch's reason and its count.
+
+    Nodes are compared by the thousand: they are counted at once and reported when the schedule ends. No node is held
+    after that.
+    """
+    scheduler = torch._inductor.scheduler
+    pairs: dict[int, tuple[Any, Any]] = {}
+    counts: dict[tuple[Any, Any, str], int] = {}
+
+    def init(real: Callable[..., Any], self: Any, node1: Any, node2: Any) -> None:
+        real(self, node1, node2)
+        pairs[id(self)] = (node1, node2)
+
+    def call(real: Callable[..., Any], self: Any, reason: str, *args: Any) -> None:
+        real(self, reason, *args)
+        pair = pairs.get(id(self))
+        if pair is not None:
+            key = (pair[0], pair[1], reason)
+            counts[key] = counts.get(key, 0) + 1
+
+    def fuse_nodes(real: Callable[..., Any], self: Any, nodes: Any) -> Any:
+        pairs.clear()
+        counts.clear()
+        fused = real(self, nodes)
+        tell(dict(counts))
+        pairs.clear()
+        counts.clear()
+        return fused
+
+    with (
+        wrapped(scheduler.WhyNoFuse, "__init__", init),
+        wrapped(scheduler.WhyNoFuse, "__call__", call),
+        wrapped(scheduler.Scheduler, "fuse_nodes", fuse_nodes),
+    ):
+        yield
+
+
+class CompilationObserver(GenerationObserver, Protocol):
+    """Receives the events of one graph that is compiled."""
+
+    def loaded(self, module: ModuleType) -> None:
+        """The wrapper of the graph that was written last is loaded."""
+
+    def compiled(self, key: str | None) -> str:
+        """A graph is compiled, Inductor's cache key of it; returns what profiles are to call it."""
+        ...
+
+
+def inductor_backend(
+    mode: str | None, options: Mapping[str, Any], *, dynamic: bool | None
+) -> Callable[..., Any]:
+    """What torch.compile(mode=..., options=...) calls for each graph. Raises RuntimeError for unknown options."""
+    wrapper: Any = torch._TorchCompileInductorWrapper
+    made: Callable[..., Any] = wrapper(mode, dict(options), dynamic)
+    return made
+
+
+def asks_for_cudagraphs(backend: Callable[..., Any]) -> bool:
+    """Whether a backend of `inductor_backend` replays CUDA graphs."""
+    return bool(
+        getattr(backend, "config", {}).get("triton.cudagraphs", torch._inductor.config.triton.cudagraphs)
+    )
+
+
+def compile_observed(
+    backend: Callable[..., Any],
+    gm: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    observer: CompilationObserver,
+) -> Callable[..., Any]:
+    """Compile `gm` with a backend of `inductor_backend`. Raises what torch raises."""
+
+    def compile_to_module(real: Callable[..., Any], self: Any) -> Any:
+        tell(observer, observer.lowered, self, self.module)
+        module = real(self)
+        with open(module.__file__, encoding="utf-8") as file:
+            text = file.read()
+        if self.disable_cudagraphs_reason:
+            tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
+        tell(observer, observer.written, self, text)
+        tell(observer, observer.loaded, module)
+        return module
+
+    def compile_inner(real: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        made = real(*args, **named)
+        try:  # a unique name in profiles: equal graphs share one key in Inductor's cache
+            made._fx_graph_cache_key = observer.compiled(getattr(made, "_fx_graph_cache_key", None))
+        except Exception as error:  # noqa: BLE001 - an observer must not change what it observes
+            observer.broke("compiled", error)
+        return made
+
+    with contextlib.ExitStack() as stack:
+        enter = stack.enter_context
+        enter(wrapped(torch._inductor.graph.GraphLowering, "compile_to_module", compile_to_module))
+        enter(observing(observer, lambda _: ()))
+        enter(wrapped(torch._inductor.compile_fx, "_compile_fx_inner", compile_inner))
+        enter(
+            torch._functorch.config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True)
+        )
+        enter(torch._inductor.config.patch({"cpp.enable_kernel_profile": True}))
+        run: Callable[..., Any] = backend(gm, inputs)
+        return run

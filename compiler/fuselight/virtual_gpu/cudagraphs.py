@@ -27,7 +27,7 @@ def cudagraphs_asked() -> bool:
 
 
 @contextlib.contextmanager
-def hearing_cudagraphs(tell: Callable[[str], None]) -> Iterator[None]:
+def observing_cudagraphs(tell: Callable[[str], None]) -> Iterator[None]:
     """Inside, where graphs are compiled for real, `tell(reason)` is called for each that torch does not replay."""
     owner: Any = torch._inductor.output_code
     name = "log_cudagraph_skip_and_bump_counter"

@@ -20,10 +20,13 @@ from fuselight.torch_api.patching import wrapped
 
 @contextlib.contextmanager
 def watching_partition(
-    tell: Callable[[str, torch.fx.GraphModule, torch.fx.GraphModule], None],
+    tell: Callable[[str, torch.fx.GraphModule, torch.fx.GraphModule, int], None],
     broke: Callable[[str, Exception], None],
 ) -> Iterator[None]:
-    """Inside, `tell(joint, forward, backward)` is called at each cut, `joint` being the text of what was cut."""
+    """Inside, `tell(joint, forward, backward, outputs)` is called at each cut.
+
+    `joint` is the text of what was cut; after `outputs` outputs, `forward` returns what it saves.
+    """
 
     def partition(
         real: Callable[..., Any], joint: torch.fx.GraphModule, inputs: Any, *args: Any, **named: Any
@@ -35,7 +38,7 @@ def watching_partition(
             broke("joint graph", error)
         forward, backward = real(joint, inputs, *args, **named)
         try:
-            tell(text, forward, backward)
+            tell(text, forward, backward, int(named.get("num_fwd_outputs", args[0] if args else 0)))
         except Exception as error:  # noqa: BLE001 - as above
             broke("partition", error)
         return forward, backward

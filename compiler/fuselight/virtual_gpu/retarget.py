@@ -4,11 +4,16 @@
 AOTAutograd runs on the CPU, for autograd cannot run over fake CUDA tensors where there is no CUDA; it is given no
 decompositions. They are applied here, below autograd, on fake CUDA tensors. Invariant: inputs and outputs keep their
 names, order and metadata; a new node has the metadata of the node that it was made of; no real tensor is moved.
+
+With dynamic sizes Dynamo passes a float as a tensor of float64 on the CPU, and torch turns what is computed of it into
+operators on that tensor, in a pass over what AOTAutograd has decomposed. `numbers_later` has it wait: it runs once for
+each graph that AOTAutograd asked it for, and on no other.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -19,8 +24,67 @@ import torch.fx
 import torch.fx.traceback
 from torch.fx.experimental import proxy_tensor
 from torch.utils import _pytree as pytree
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-from fuselight.virtual_gpu.symbolic_numbers import is_item_of_float, passed_floats
+from fuselight.torch_api.patching import patched
+
+_ITEM = torch.ops.aten._local_scalar_dense.default
+CALLERS = (
+    "torch._functorch._aot_autograd.graph_compile",
+    "torch._functorch._aot_autograd.jit_compile_runtime_wrappers",
+)
+"""Where AOTAutograd looks the pass up: that of torch 2.9 and newer, and that of older ones."""
+_TENSORIFY = "tensorify_python_scalars"
+
+
+@contextlib.contextmanager
+def numbers_later() -> Iterator[Callable[[torch.fx.GraphModule], None]]:
+    """Defer the pass that AOTAutograd requests; the yielded function runs it on a graph that requested it."""
+    owner, real = _caller()
+    asked: list[tuple[torch.fx.GraphModule, tuple[Any, ...]]] = []
+
+    def ask(gm: torch.fx.GraphModule, *args: Any) -> None:
+        asked.append((gm, args))
+
+    def run(gm: torch.fx.GraphModule) -> None:
+        for index, (of, args) in enumerate(asked):
+            if of is gm:
+                del asked[index]
+                real(gm, *args)
+                return
+
+    with contextlib.nullcontext() if owner is None else patched(owner, _TENSORIFY, ask):
+        yield run
+
+
+def _caller() -> tuple[Any, Any]:
+    for name in CALLERS:
+        with contextlib.suppress(ImportError):
+            module = importlib.import_module(name)
+            if hasattr(module, _TENSORIFY):
+                return module, getattr(module, _TENSORIFY)
+    return None, None
+
+
+def is_item_of_float(node: torch.fx.Node) -> bool:
+    """Whether a node takes a float of the program's out of the tensor that Dynamo passes it as."""
+    value = node.meta.get("val")
+    if node.target is not _ITEM or not isinstance(value, torch.SymFloat):
+        return False
+    symbols = value.node.expr.free_symbols
+    return bool(symbols) and all(symbol_is_type(symbol, SymT.FLOAT) for symbol in symbols)
+
+
+def passed_floats(gm: torch.fx.GraphModule) -> set[torch.fx.Node]:
+    """The inputs of a graph that are floats of the program's: on every device they stay on the CPU."""
+    return {
+        node.args[0]
+        for node in gm.graph.find_nodes(op="call_function", target=_ITEM)
+        if is_item_of_float(node)
+        and isinstance(node.args[0], torch.fx.Node)
+        and node.args[0].op == "placeholder"
+    }
+
 
 CUDA = torch.device("cuda", 0)
 _INLINED = 8
@@ -164,7 +228,7 @@ class _TracedAgain(torch.fx.Interpreter):
 
 
 def _hand_on(last: torch.fx.Node, graph: torch.fx.Graph, meta: Mapping[str, Any]) -> torch.fx.Node:
-    """Give the nodes behind `last` this metadata; returns the last of them."""
+    """Give the nodes after `last` this metadata; returns the last of them."""
     while last.next is not graph._root:
         last = last.next
         last.meta.update(meta)

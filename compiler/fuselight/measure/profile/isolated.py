@@ -1,25 +1,69 @@
 """Times generated kernels alone, one after the other, with nothing between them.
 
-Invariant: an isolated time uses the arguments of a real call. It never replaces the in-run time, which includes the
-cache state and adjacent kernels of the program.
+Invariant: an isolated time uses the arguments of a real call, which are recorded without changing what it computes. It
+never replaces the in-run time, which includes the cache state and adjacent kernels of the program.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
 
 import torch
 
-from fuselight import virtual_gpu
 from fuselight.inductor import Compilation
 from fuselight.measure import steady_state, timing
 from fuselight.report import Clock, GeneratedGraph, Profile
+from fuselight.torch_api.patching import patched
 
 _SECONDS = 0.05
 """Seconds per kernel."""
 _ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class RecordedLaunch:
+    """One launch of a generated kernel."""
+
+    name: str
+    again: Callable[[], object]
+    """Launches it again, with the same arguments; what it changes in place, it changes again."""
+
+
+class _RecordedKernel:
+    """Replaces a kernel: records each launch and forwards it."""
+
+    def __init__(self, name: str, kernel: Any, note: Callable[[RecordedLaunch], None]) -> None:
+        self._name, self._kernel, self._note = name, kernel, note
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """A C++ kernel is called."""
+        return self._made(self._kernel, args, named)
+
+    def run(self, *args: Any, **named: Any) -> Any:
+        """A Triton kernel is run."""
+        return self._made(self._kernel.run, args, named)
+
+    def _made(self, launch: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        self._note(RecordedLaunch(self._name, lambda: launch(*args, **named)))
+        return launch(*args, **named)
+
+
+@contextlib.contextmanager
+def recording_launches(module: ModuleType, names: Iterable[str]) -> Iterator[list[RecordedLaunch]]:
+    """Record the launches of these kernels of a wrapper's module, in order, in the list that this yields."""
+    taken: list[RecordedLaunch] = []
+    with contextlib.ExitStack() as stack:
+        for name in set(names) & vars(module).keys():
+            kernel = _RecordedKernel(name, vars(module)[name], taken.append)
+            stack.enter_context(patched(module, name, kernel))
+        yield taken
 
 
 def isolated_times(
@@ -35,14 +79,14 @@ def isolated_times(
     """
     graphs = [graph for one in compilations for graph in one.graphs]
     modules = [module for one in compilations for module in one.modules]
-    taken: dict[int, list[virtual_gpu.TakenLaunch]] = {}
+    taken: dict[int, list[RecordedLaunch]] = {}
     with contextlib.ExitStack() as stack:
         seen: set[int] = set()  # equal graphs share a module: the first one has its launches
         for position, (graph, module) in enumerate(zip(graphs, modules, strict=True)):
             if module is not None and id(module) not in seen:
                 seen.add(id(module))
                 names = [kernel.name for kernel in graph.kernels if kernel.text_key is not None]
-                taken[position] = stack.enter_context(virtual_gpu.taking_launches(module, names))
+                taken[position] = stack.enter_context(recording_launches(module, names))
         call()
     return {
         (position, launch): _alone(again, device, cold_cache=cold_cache)
@@ -51,9 +95,7 @@ def isolated_times(
     }
 
 
-def _by_launch(
-    graph: GeneratedGraph, taken: Sequence[virtual_gpu.TakenLaunch]
-) -> dict[int, Callable[[], object]]:
+def _by_launch(graph: GeneratedGraph, taken: Sequence[RecordedLaunch]) -> dict[int, Callable[[], object]]:
     """The launches of a graph's first run by number: launches of one name follow the wrapper's order."""
     waiting: dict[str, list[int]] = {}
     for kernel in graph.kernels:

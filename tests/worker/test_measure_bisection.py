@@ -320,7 +320,7 @@ def test_a_wrong_kernel_of_inductor_is_named(tmp_path: Path, monkeypatch: pytest
     verdict_ = judge(compiled(build, compilation))
     assert verdict_.passed is False
     generated = tuple(compilation.graphs)
-    first = bisection.find_first(functools.partial(compiled, build), compilation.unheard, judge)
+    first = bisection.find_first(functools.partial(compiled, build), compilation.unrecorded, judge)
     found = bisection.with_first(verdict_, first, generated)
     assert len(found.first) == 1
     assert place(found) == place_of("inductor's relu")

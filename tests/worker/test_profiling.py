@@ -21,7 +21,7 @@ from fuselight.measure.profile.join import read_profile
 from fuselight.measure.profile.profiler import NotProfiledError, record_calls, record_lines
 from fuselight.measure.profile.recording import RECORD_FUNCTIONS, Recording
 from fuselight.report import GapKind, LaunchKind, Phase, Profile
-from fuselight.torch_api.profiling import marked_operators
+from fuselight.torch_api.measurement import marked_operators
 from tests.worker import profiled_model
 
 pytestmark = pytest.mark.torch

@@ -5,7 +5,6 @@ group of names. If a torch lacks a name, the feature that needs it reports that,
 2.11, 2.13 and 2.14; other releases from 2.6 on lose single features.
 """
 
-from fuselight.torch_api.accuracy_rules import same, version_of
 from fuselight.torch_api.artifacts import (
     OpOverload,
     dispatch_keys,
@@ -52,8 +51,16 @@ from fuselight.torch_api.frames import (
     user_stack,
 )
 from fuselight.torch_api.hooks import LINE_EVERY, Listener, listen
-from fuselight.torch_api.preparation import compile_with_all_workers, fake_tensors, warm_up
-from fuselight.torch_api.settings import changed_config, eager_random_numbers, set_dynamo_config, setting
+from fuselight.torch_api.measurement import same, version_of
+from fuselight.torch_api.settings import (
+    changed_config,
+    compile_with_all_workers,
+    eager_random_numbers,
+    fake_tensors,
+    set_dynamo_config,
+    setting,
+    warm_up,
+)
 from fuselight.torch_api.targets import (
     SHAPES,
     UnknownArgumentError,

@@ -22,7 +22,7 @@ from fuselight.measure.profile.eager_lines import placed_operators
 from fuselight.measure.profile.recording import CUPTI, RECORD_FUNCTIONS, Event, PlacedOperator, Recording
 from fuselight.measure.profile.trace_events import read_trace, read_windows
 from fuselight.report import Stack
-from fuselight.torch_api.profiling import marked_operators, marks_compiled_calls
+from fuselight.torch_api.measurement import marked_operators, marks_compiled_calls
 
 MOST_EVENTS = 20_000
 """Event limit of one recording: half a second to parse. More calls than that do not change a median."""

@@ -44,8 +44,8 @@ def environment() -> Environment:
     """Variables that torch and its compilers read, and Dynamo settings that differ from their default."""
     config: dict[str, str] = {}
     if "torch._dynamo" in sys.modules:
-        from fuselight import torch_api  # noqa: PLC0415 - this module must be importable without torch
+        from fuselight.torch_api import settings  # noqa: PLC0415 - this module must be importable without torch
 
-        config = torch_api.changed_config()
+        config = settings.changed_config()
     variables = {name: value for name, value in sorted(os.environ.items()) if name.startswith(VARIABLES)}
     return Environment(variables, config)

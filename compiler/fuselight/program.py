@@ -255,8 +255,8 @@ def _caller(code: types.CodeType, roots: Sequence[str]) -> Location | None:
 
 
 def _frames_above() -> Iterator[types.FrameType]:
-    torch_api = importlib.import_module("fuselight.torch_api")
-    yield from torch_api.frames_above(sys._getframe(1))  # noqa: SLF001 - where we are
+    frames = importlib.import_module("fuselight.torch_api.frames")
+    yield from frames.frames_above(sys._getframe(1))  # noqa: SLF001 - where we are
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):

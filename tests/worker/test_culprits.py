@@ -14,8 +14,9 @@ import torch._inductor
 import torch._inductor.cudagraph_trees
 import torch._inductor.output_code
 
-from fuselight import dynamo, torch_api
+from fuselight import dynamo
 from fuselight.report import Culprit, Failure
+from fuselight.torch_api import errors
 
 TREES = torch._inductor.cudagraph_trees
 OUTPUT_CODE = torch._inductor.output_code.__file__
@@ -115,7 +116,7 @@ def test_errors_of_other_code_are_not_compiler_errors(
 
 
 def test_device_errors_are_user_failures_wherever_the_wait_was(model: str, tmp_path: Path) -> None:
-    error = torch_api.accelerator()("CUDA error: device-side assert triggered")
+    error = errors.accelerator()("CUDA error: device-side assert triggered")
     failure = ended(error, (str(tmp_path),), model, OUTPUT_CODE, TREES.__file__)
     assert failure.culprit is Culprit.USER
     failure = ended(torch.OutOfMemoryError("no memory"), (str(tmp_path),), model, TREES.__file__)
@@ -135,9 +136,9 @@ def test_an_overwritten_cuda_graph_result_is_a_user_failure(
 def test_torch_has_these_words_and_this_function() -> None:
     assert callable(torch.compiler.cudagraph_mark_step_begin)
     assert "overwritten by a subsequent run" in inspect.getsource(TREES).replace('"\n                f"', "")
-    assert torch_api.is_overwritten(RuntimeError(OVERWRITTEN))
-    assert not torch_api.is_overwritten(RuntimeError("another"))
-    assert torch_api.is_of_cuda_graphs(TREES.__file__)
+    assert errors.is_overwritten(RuntimeError(OVERWRITTEN))
+    assert not errors.is_overwritten(RuntimeError("another"))
+    assert errors.is_of_cuda_graphs(TREES.__file__)
 
 
 def test_an_unknown_mode_is_a_user_error(tmp_path: Path) -> None:

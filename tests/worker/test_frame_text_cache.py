@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight import dynamo, torch_api
+from fuselight import dynamo
+from fuselight.torch_api import frame_text_cache
 
 pytestmark = pytest.mark.torch
 
@@ -44,16 +45,16 @@ def test_dynamo_says_which_files_it_has_listed_and_lists_one_ahead(tmp_path: Pat
 
     torch._dynamo.reset()
     torch.compile(f, backend="eager")(torch.ones(2))
-    assert __file__ in torch_api.named_files()
+    assert __file__ in frame_text_cache.named_files()
     other = tmp_path / "other.py"
     other.write_text("def g():\n    pass\n")
-    torch_api.name_functions(str(other))
-    assert str(other) in torch_api.named_files()
+    frame_text_cache.name_functions(str(other))
+    assert str(other) in frame_text_cache.named_files()
 
 
 @pytest.mark.parametrize("text", [b"def g():\n    pass\n  pass\n", b"# coding: no-such\n", b"x = '\xff'\n"])
 def test_a_file_that_is_no_longer_python_is_omitted(tmp_path: Path, text: bytes) -> None:
     other = tmp_path / "other.py"
     other.write_bytes(text)
-    torch_api.name_functions(str(other))
-    assert str(other) not in torch_api.named_files()
+    frame_text_cache.name_functions(str(other))
+    assert str(other) not in frame_text_cache.named_files()

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from fuselight import torch_api
 from fuselight.measure.machine import nvidia_smi, processor
 from fuselight.measure.machine.conditions import DeviceError, Look, choose, look, machine_of, others
 from fuselight.measure.machine.nvidia_smi import GpuProcess, GpuState
 from fuselight.report import Culprit
+from fuselight.torch_api import toolchain
 
 pytestmark = pytest.mark.torch
 UUID = "fcf41002-68b6-5900-d7d1-74026173bb44"
@@ -32,7 +32,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: said.count)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: said.current)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: said.properties)
-    monkeypatch.setattr(torch_api, "driver_version", lambda: said.driver)
+    monkeypatch.setattr(toolchain, "driver_version", lambda: said.driver)
     monkeypatch.setattr(torch.version, "cuda", said.built)
     return said
 

@@ -19,8 +19,7 @@ from types import CodeType
 import pytest
 import torch
 
-from fuselight import torch_api
-from fuselight.torch_api import devices
+from fuselight.torch_api import devices, errors, hooks, targets, toolchain
 
 pytestmark = pytest.mark.torch
 
@@ -99,7 +98,7 @@ def test_everything_is_restored_and_a_raising_observer_changes_nothing() -> None
     before = _hooked()
     listener = Silent()
     torch._dynamo.reset()
-    with torch_api.listen(listener, lines=True):  # type: ignore[arg-type]  # the rest is `__getattr__`
+    with hooks.listen(listener, lines=True):  # type: ignore[arg-type]  # the rest is `__getattr__`
         during = _hooked()
         result = torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
     assert result.tolist() == [2, 2]
@@ -110,7 +109,7 @@ def test_everything_is_restored_and_a_raising_observer_changes_nothing() -> None
 
 def test_it_is_put_back_when_the_block_raises() -> None:
     before = _hooked()
-    with pytest.raises(KeyError), torch_api.listen(Silent()):  # type: ignore[arg-type]  # as above
+    with pytest.raises(KeyError), hooks.listen(Silent()):  # type: ignore[arg-type]  # as above
         raise KeyError
     assert all(one is two for one, two in zip(before, _hooked(), strict=True))
 
@@ -119,13 +118,13 @@ def test_a_name_missing_in_torch_disables_one_feature(monkeypatch: pytest.Monkey
     shape_env = importlib.import_module("torch.fx.experimental.symbolic_shapes").ShapeEnv
     monkeypatch.delattr(shape_env, "_set_replacement")
     listener = Silent()
-    with torch_api.listen(listener):  # type: ignore[arg-type]  # as above
+    with hooks.listen(listener):  # type: ignore[arg-type]  # as above
         pass
     assert listener.events == [f"specializations: torch {torch.__version__} has no ShapeEnv._set_replacement"]
 
 
 def test_the_registry_of_graph_breaks_is_the_installed_torchs() -> None:
-    ids = torch_api.gb_ids()
+    ids = errors.gb_ids()
     assert ids["Failed to trace builtin operator"] == "GB0059"
     registry = Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json"
     read = json.loads(registry.read_text(encoding="utf-8"))
@@ -144,7 +143,7 @@ def test_a_skipped_frame_runs_as_python_and_is_traced_where_compiled_code_calls_
     def calling(x: torch.Tensor) -> torch.Tensor:
         return called(x)
 
-    assert torch_api.skip_frames(called.__code__)
+    assert targets.skip_frames(called.__code__)
     ones = torch.ones(2)
     assert torch.compile(called, backend="eager")(ones).tolist() == [2, 2]
     assert torch.compile(calling, backend="eager")(ones).tolist() == [3, 3]
@@ -156,9 +155,9 @@ def test_a_disabled_target_is_recognized() -> None:
         return x
 
     disabled = torch.compiler.disable(plain, reason="slow")  # type: ignore[no-untyped-call]
-    assert torch_api.disabled_reason(plain) is None
-    assert torch_api.disabled_reason(disabled) == "slow"
-    assert torch_api.code_of(disabled) is plain.__code__
+    assert targets.disabled_reason(plain) is None
+    assert targets.disabled_reason(disabled) == "slow"
+    assert targets.code_of(disabled) is plain.__code__
 
 
 @pytest.mark.parametrize(
@@ -209,25 +208,25 @@ def test_the_driver_is_asked_again_after_it_was_left_alone(monkeypatch: pytest.M
     is_available, device_count = torch.cuda.is_available, torch.cuda.device_count
     assert device_count() == 3
     try:
-        torch_api.leave_driver_alone()
+        devices.leave_driver_alone()
         assert (is_available(), device_count()) == (True, 1)
         with devices.unseen():
             assert (is_available(), device_count()) == (False, 0)
         assert device_count() == 1
     finally:
-        torch_api.use_driver()
+        devices.use_driver()
     assert device_count() == 3
     assert is_available is torch.cuda.is_available
 
 
 def test_inductors_compiler_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each name that the doctor asks for is there: a compiler that starts, and the folder that was asked for."""
-    compiler = torch_api.cpp_compiler()
+    compiler = toolchain.cpp_compiler()
     assert compiler is not None
     assert shutil.which(compiler) is not None
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-    assert torch_api.cache_folder() == str(tmp_path / "cache")
-    assert torch_api.driver_version() is None or torch.version.cuda is not None
+    assert toolchain.cache_folder() == str(tmp_path / "cache")
+    assert toolchain.driver_version() is None or torch.version.cuda is not None
 
 
 def test_the_assembler_of_the_compile_workers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +237,7 @@ def test_the_assembler_of_the_compile_workers(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         tasks, "_set_triton_ptxas_path", lambda: os.environ.update(TRITON_PTXAS_PATH="/of/torch/ptxas")
     )
-    assert torch_api.workers_assembler() == "/of/torch/ptxas"
+    assert toolchain.workers_assembler() == "/of/torch/ptxas"
     assert "TRITON_PTXAS_PATH" not in os.environ
     monkeypatch.setenv("TRITON_PTXAS_PATH", "/of/mine/ptxas")
-    assert torch_api.workers_assembler() is None
+    assert toolchain.workers_assembler() is None

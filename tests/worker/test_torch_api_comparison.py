@@ -8,7 +8,7 @@ import inspect
 import pytest
 import torch
 
-from fuselight import torch_api
+from fuselight.torch_api import measurement
 
 pytestmark = pytest.mark.torch
 
@@ -34,30 +34,30 @@ def test_it_takes_what_it_is_given() -> None:
 )
 def test_eager_may_be_inaccurate(error: float, eager_error: float, right: bool) -> None:  # noqa: FBT001
     eager, compiled = EAGER - eager_error, EAGER + error
-    assert torch_api.same(eager, compiled, EAGER.double(), tolerance=1e-4) is right
+    assert measurement.same(eager, compiled, EAGER.double(), tolerance=1e-4) is right
 
 
 def test_half_precision_has_more_room() -> None:
     half = [(EAGER + error).half() for error in (-1e-2, 2.8e-2, 3.5e-2)]
-    assert torch_api.same(half[0], half[1], EAGER.double(), tolerance=1e-4)
-    assert not torch_api.same(half[0], half[2], EAGER.double(), tolerance=1e-4)
+    assert measurement.same(half[0], half[1], EAGER.double(), tolerance=1e-4)
+    assert not measurement.same(half[0], half[2], EAGER.double(), tolerance=1e-4)
 
 
 def test_without_float64_the_cosine_decides() -> None:
-    assert torch_api.same(EAGER, EAGER * 3, None, tolerance=1e-4, cosine=True)
-    assert not torch_api.same(EAGER, EAGER.flip(0) - 1.5, None, tolerance=1e-4, cosine=True)
-    assert not torch_api.same(EAGER, EAGER * 3, None, tolerance=1e-4)
+    assert measurement.same(EAGER, EAGER * 3, None, tolerance=1e-4, cosine=True)
+    assert not measurement.same(EAGER, EAGER.flip(0) - 1.5, None, tolerance=1e-4, cosine=True)
+    assert not measurement.same(EAGER, EAGER * 3, None, tolerance=1e-4)
 
 
 def test_a_failure_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    assert not torch_api.same(EAGER, EAGER + 1, EAGER.double(), tolerance=1e-4)
+    assert not measurement.same(EAGER, EAGER + 1, EAGER.double(), tolerance=1e-4)
     assert not caplog.records
 
 
 def test_changes_in_place_are_counted() -> None:
     tensor = torch.ones(2)
-    before = torch_api.version_of(tensor)
+    before = measurement.version_of(tensor)
     tensor.add_(1)
-    assert torch_api.version_of(tensor) != before
+    assert measurement.version_of(tensor) != before
     with torch.inference_mode():
-        assert torch_api.version_of(torch.ones(2)) is None
+        assert measurement.version_of(torch.ones(2)) is None

@@ -29,13 +29,14 @@ def one_assembler() -> Check:
     """Check that both would call an assembler of the same version, on a GPU that is there."""
     import torch  # noqa: PLC0415 - checked before
 
-    from fuselight import torch_api, triton_api  # noqa: PLC0415 - need torch
+    from fuselight import triton_api  # noqa: PLC0415 - need torch
+    from fuselight.torch_api import toolchain  # noqa: PLC0415 - need torch
 
     if torch.version.cuda is None or not torch.cuda.is_available():
         return Check(_KEY, _TITLE, Status.SKIPPED, "there is no NVIDIA GPU to assemble for", _MEANING)
     if torch.cuda.get_device_capability() >= _NEWER:
         return Check(_KEY, _TITLE, Status.SKIPPED, "Triton has one of its own for this GPU", _MEANING)
-    program, workers = triton_api.ptxas(), torch_api.workers_assembler()
+    program, workers = triton_api.ptxas(), toolchain.workers_assembler()
     if program is None:
         return Check(_KEY, _TITLE, Status.SKIPPED, "this Triton names none", _MEANING)
     said = _version(program)

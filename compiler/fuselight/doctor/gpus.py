@@ -17,7 +17,7 @@ def driver() -> Check:
     """Check that the driver supports the CUDA version that torch was built with."""
     import torch  # noqa: PLC0415 - checked before
 
-    from fuselight import torch_api  # noqa: PLC0415 - needs torch
+    from fuselight.torch_api import toolchain  # noqa: PLC0415 - needs torch
 
     meaning = "kernels run through it, and it must be as new as the CUDA that torch was built with"
     if getattr(torch.version, "hip", None):
@@ -27,7 +27,7 @@ def driver() -> Check:
             "driver", "GPU driver", Status.SKIPPED,
             "torch was built for the CPU; GPU kernels are still generated, none is measured", meaning,
         )  # fmt: skip
-    served = torch_api.driver_version()
+    served = toolchain.driver_version()
     if served is None:
         status = Status.WARNING if shutil.which("nvidia-smi") else Status.SKIPPED
         fix = "nvidia-smi is there: if it lists a GPU, reinstall the driver; in a container, start it with the GPU"

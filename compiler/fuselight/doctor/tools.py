@@ -21,10 +21,10 @@ _SECONDS = 20.0
 
 def cpp_compiler() -> Check:
     """Check that the C++ compiler that Inductor would call starts."""
-    from fuselight import torch_api  # noqa: PLC0415 - needs torch
+    from fuselight.torch_api import toolchain  # noqa: PLC0415 - needs torch
 
     meaning = "Inductor compiles kernels for the CPU with it, and Triton its launchers"
-    compiler = torch_api.cpp_compiler()
+    compiler = toolchain.cpp_compiler()
     path = shutil.which(compiler) if compiler else None
     if path is None:
         return Check(
@@ -67,11 +67,11 @@ def headers() -> Check:
 
 def cache() -> Check:
     """Check that Inductor's folder can be written, has room and may hold programs."""
-    from fuselight import torch_api  # noqa: PLC0415 - needs torch
+    from fuselight.torch_api import toolchain  # noqa: PLC0415 - needs torch
 
     meaning = "Inductor keeps there what it has compiled"
     try:
-        folder = torch_api.cache_folder()
+        folder = toolchain.cache_folder()
     except OSError as error:
         fix = "Name a folder that you may write to in TORCHINDUCTOR_CACHE_DIR"
         return Check("cache", "Cache folder", Status.FAILED, f"cannot be made: {error}", meaning, fix)

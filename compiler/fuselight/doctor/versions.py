@@ -101,10 +101,10 @@ def _broken_torch(error: BaseException) -> Check:
 
 def triton() -> Check:
     """Check that Triton is installed, in the release that belongs to this torch."""
-    from fuselight import torch_api  # noqa: PLC0415 - needs torch
+    from fuselight.torch_api import toolchain  # noqa: PLC0415 - needs torch
 
     meaning = "it compiles kernels for GPUs, also for a GPU that is absent; kernels for the CPU do without it"
-    wanted = torch_api.matching_triton()
+    wanted = toolchain.matching_triton()
     version = versions().triton
     install = f"pip install triton{f'=={wanted}' if wanted else ''}"
     if version is None:

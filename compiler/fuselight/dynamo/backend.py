@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.dynamo import stacks
 from fuselight.report import Location
+from fuselight.torch_api import targets
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[Comp
 
     optimize = functools.partial(_optimize, backend)
     compile_ = functools.partial(_compile, made, backend)
-    with torch_api.replaced_compile(compile_, optimize), torch_api.heard_precompile(heard):
+    with targets.replaced_compile(compile_, optimize), targets.heard_precompile(heard):
         yield made
 
 
@@ -69,7 +69,7 @@ def _optimize(
     backend: Callable[..., Any], real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any
 ) -> Any:
     """`torch._dynamo.optimize` with the backend replaced, where that is not done yet."""
-    keep = torch_api.backend_within(wanted) is backend
+    keep = targets.backend_within(wanted) is backend
     return real(wanted if keep else backend, *args, **asked)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import CodeType
 
-from fuselight import torch_api
 from fuselight.dynamo import eager_frames, guards
 from fuselight.dynamo.symbols import SymbolLog
 from fuselight.dynamo.wrappers import Callee
 from fuselight.report import Compile, Graph, Outcome, Stack
+from fuselight.torch_api import artifacts
 
 
 @dataclass
@@ -61,10 +61,10 @@ class CompileUnderWay:
     def _outcome(self, result: object, error: BaseException | None) -> Outcome:
         if error is not None:
             return Outcome.SKIPPED if eager_frames.is_graph_break(error) else Outcome.FAILED
-        if torch_api.is_empty_result(result):
+        if artifacts.is_empty_result(result):
             return (
                 Outcome.SKIPPED
-                if (torch_api.skip_reason(result) or "").find("No ops traced") < 0
+                if (artifacts.skip_reason(result) or "").find("No ops traced") < 0
                 else Outcome.EMPTY
             )
         return Outcome.COMPILED if self.graph is not None else Outcome.EMPTY

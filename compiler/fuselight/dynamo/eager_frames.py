@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import CodeType
 
-from fuselight import torch_api
 from fuselight.dynamo import breaks, stacks
 from fuselight.report import Location, Mismatch, NotCompiled, NotCompiledKind, Stack
 from fuselight.report.exception_text import first_line, safe_text
+from fuselight.torch_api import errors, frames, settings, targets
 from fuselight.trace import reasons
 
 _LIMIT_TITLE = "Dynamo recompile limit exceeded"
@@ -36,7 +36,7 @@ def refused(
 
 def is_graph_break(error: BaseException) -> bool:
     """Whether the exception means that Dynamo does not support something and falls back to eager mode."""
-    return isinstance(error, (torch_api.exceptions.Unsupported, torch_api.exceptions.UserError))
+    return isinstance(error, (errors.exceptions.Unsupported, errors.exceptions.UserError))
 
 
 def is_limit(error: BaseException) -> bool:
@@ -50,7 +50,7 @@ def limit_reached(
     """The frame has been compiled as often as the setting `limit` allows."""
     accumulated = limit.startswith("accumulated")
     kind = NotCompiledKind.ACCUMULATED_LIMIT if accumulated else NotCompiledKind.RECOMPILE_LIMIT
-    value = torch_api.setting(limit)
+    value = settings.setting(limit)
     reason = f"torch._dynamo.config.{limit} ({value}) is reached: calls that no cache entry fits run in eager"
     last = next((failure.difference for entry in entries for failure in entry.failures), None)
     return NotCompiled(
@@ -58,7 +58,7 @@ def limit_reached(
         function=stacks.qualified_name(code),
         location=stacks.def_location(code),
         reason=reason if last is None else f"{reason}. The last time, {last}",
-        gb_id=torch_api.gb_ids().get(_LIMIT_TITLE),
+        gb_id=errors.gb_ids().get(_LIMIT_TITLE),
         caller=caller,
         call=call,
     )
@@ -81,7 +81,7 @@ def fell_back(error: BaseException, code: CodeType, *, caller: Stack, call: int 
         function=stacks.qualified_name(code),
         location=stacks.def_location(code),
         reason=reason,
-        stack=stacks.from_summaries(torch_api.real_stack(error)),
+        stack=stacks.from_summaries(frames.real_stack(error)),
         gb_id=breaks.gb_id(cause),
         caller=caller,
         call=call,
@@ -102,10 +102,10 @@ def skipped(reason: str, code: CodeType, *, caller: Stack, call: int | None) -> 
 
 def disabled(target: object) -> NotCompiled | None:
     """A target that never reaches Dynamo, because `torch.compiler.disable` covers it or its `forward`."""
-    reason = torch_api.disabled_reason(target)
+    reason = targets.disabled_reason(target)
     if reason is None:
         return None
-    code = torch_api.code_of(target)
+    code = targets.code_of(target)
     where = stacks.def_location(code) if code is not None else Location("", 0)
     name = stacks.qualified_name(code) if code is not None else type(target).__name__
     words = "torch.compiler.disable is on it, so torch.compile does nothing"

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import torch
 
-from fuselight import torch_api
 from fuselight.dynamo import breaks, eager_frames, stacks, tracebacks
 from fuselight.report import Culprit, Failure, Stack
 from fuselight.report.exception_text import first_line, safe_text, traceback_text
+from fuselight.torch_api import errors, frames, targets
 from fuselight.trace import reasons
 from fuselight.trace.sources import in_user_words
 
@@ -130,18 +130,18 @@ _OVERWRITTEN = _Verdict(
     "torch.compiler.cudagraph_mark_step_begin() before each call.",
 )
 _BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
-    (torch_api.exceptions.Unsupported, _FULLGRAPH),
-    (torch_api.exceptions.UncapturedHigherOrderOpError, _HIGHER_ORDER),
-    (torch_api.exceptions.UserError, _CONSTRAINT),
-    (torch_api.exceptions.BackendCompilerFailed, _BACKEND),
-    (torch_api.exceptions.TorchRuntimeError, _OPERATOR),
-    (torch_api.exceptions.RecompileError, _RECOMPILE),
-    (torch_api.exceptions.InvalidBackend, _BACKEND_NAME),
-    (torch_api.exceptions.ResetRequired, _BACKEND_NAME),
-    (torch_api.constraint_violation(), _CONSTRAINT),
-    (torch_api.recompile_limit_hit(), _LIMIT),
-    (torch_api.exceptions.TorchDynamoException, _COMPILER),
-    (torch_api.guard_on_data(), _COMPILER),
+    (errors.exceptions.Unsupported, _FULLGRAPH),
+    (errors.exceptions.UncapturedHigherOrderOpError, _HIGHER_ORDER),
+    (errors.exceptions.UserError, _CONSTRAINT),
+    (errors.exceptions.BackendCompilerFailed, _BACKEND),
+    (errors.exceptions.TorchRuntimeError, _OPERATOR),
+    (errors.exceptions.RecompileError, _RECOMPILE),
+    (errors.exceptions.InvalidBackend, _BACKEND_NAME),
+    (errors.exceptions.ResetRequired, _BACKEND_NAME),
+    (errors.constraint_violation(), _CONSTRAINT),
+    (errors.recompile_limit_hit(), _LIMIT),
+    (errors.exceptions.TorchDynamoException, _COMPILER),
+    (errors.guard_on_data(), _COMPILER),
 )
 """First match wins: the base class of Dynamo's exceptions comes after them."""
 _CLEAR_BY_TYPE = (
@@ -156,17 +156,17 @@ _CLEAR_BY_TYPE = (
 
 
 def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
-    if isinstance(exc, torch_api.UnknownArgumentError):
+    if isinstance(exc, targets.UnknownArgumentError):
         return _Verdict(Culprit.USER, "exception", exc.next_step)
     for kind, verdict in _BY_TYPE:
         if isinstance(exc, kind):
             return verdict
-    if torch_api.is_overwritten(exc):
+    if errors.is_overwritten(exc):
         return _OVERWRITTEN
-    if not isinstance(exc, (*_CLEAR_BY_TYPE, torch_api.accelerator())) and not _raised_by_us(exc):
+    if not isinstance(exc, (*_CLEAR_BY_TYPE, errors.accelerator())) and not _raised_by_us(exc):
         place = _in_inductor(exc)
         if place is not None:
-            return _CUDA_GRAPHS if torch_api.is_of_cuda_graphs(place) else _COMPILER
+            return _CUDA_GRAPHS if errors.is_of_cuda_graphs(place) else _COMPILER
     return _Verdict(*_judge_python(exc, roots))
 
 
@@ -179,7 +179,7 @@ def _in_inductor(exc: BaseException) -> str | None:
     entry = exc.__traceback__
     while entry is not None:
         path = entry.tb_frame.f_code.co_filename
-        if torch_api.is_of_inductor(path):
+        if errors.is_of_inductor(path):
             found = path
         elif stacks.is_shown(path) or tracebacks.is_graph(path):
             found = None
@@ -231,21 +231,21 @@ def _raised_by_us(exc: BaseException) -> bool:
 def _dynamo_text(exc: BaseException) -> str:
     """The text of an exception of Dynamo's, less the preamble by which a higher-order operator hands on a break."""
     text = safe_text(getattr(exc, "msg", None) or exc, _DYNAMO_TEXT)
-    if not isinstance(exc, torch_api.exceptions.UncapturedHigherOrderOpError):
+    if not isinstance(exc, errors.exceptions.UncapturedHigherOrderOpError):
         return text
     _, marker, handed_on = text.partition("Got graph break/error:")
     return handed_on.lstrip() if marker else text
 
 
 def _is_dynamo(exc: BaseException) -> bool:
-    return isinstance(exc, torch_api.exceptions.TorchDynamoException)
+    return isinstance(exc, errors.exceptions.TorchDynamoException)
 
 
 def _stack(exc: BaseException) -> Stack:
     """Down to the line: the Python frames above the compile, then the frames that Dynamo had traced."""
     above = tracebacks.from_traceback(exc)
-    traced = stacks.from_summaries(torch_api.real_stack(exc), exc)
-    if not traced and isinstance(exc, torch_api.constraint_violation()):
+    traced = stacks.from_summaries(frames.real_stack(exc), exc)
+    if not traced and isinstance(exc, errors.constraint_violation()):
         traced = stacks.from_text(safe_text(exc))
     if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:
         return (*above, stacks.at(exc.filename, exc.lineno, exc.offset, exc.text))
@@ -256,16 +256,16 @@ def _message(exc: BaseException, cause: reasons.Reason | None) -> str:
     name = type(exc).__name__
     if isinstance(exc, SyntaxError):
         return f"SyntaxError: {safe_text(exc.msg, 1000)}"
-    handed_on = isinstance(exc, torch_api.exceptions.UncapturedHigherOrderOpError)
+    handed_on = isinstance(exc, errors.exceptions.UncapturedHigherOrderOpError)
     if cause is not None and (handed_on or eager_frames.is_graph_break(exc)):
         return cause.title.split("\n", 1)[0].strip()
-    if isinstance(exc, torch_api.exceptions.BackendCompilerFailed):
+    if isinstance(exc, errors.exceptions.BackendCompilerFailed):
         inner = first_line(exc.inner_exception)
         return f"backend {exc.backend_name!r}: {type(exc.inner_exception).__name__}: {inner}"
-    if isinstance(exc, torch_api.exceptions.TorchRuntimeError) and cause is not None:
+    if isinstance(exc, errors.exceptions.TorchRuntimeError) and cause is not None:
         _, marker, inner = cause.explanation.rpartition(": got ")
         return f"{cause.title}: {inner}" if marker else cause.title
-    if isinstance(exc, torch_api.constraint_violation()):
+    if isinstance(exc, errors.constraint_violation()):
         return _constraint(safe_text(exc))
     first = first_line(exc)
     return f"{name}: {first}" if first else name
@@ -279,6 +279,6 @@ def _constraint(text: str) -> str:
 
 def _limit_id(exc: BaseException) -> str | None:
     inner = exc.__cause__
-    if not isinstance(exc, torch_api.recompile_limit_hit()) or inner is None:
+    if not isinstance(exc, errors.recompile_limit_hit()) or inner is None:
         return None
     return breaks.gb_id(reasons.read_reasons(safe_text(getattr(inner, "msg", inner), _DYNAMO_TEXT))[0])

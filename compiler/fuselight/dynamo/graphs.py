@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.dynamo import stacks
 from fuselight.report import Graph, Stack, text_key
+from fuselight.torch_api import artifacts
 
 _CALLS = ("call_function", "call_method", "call_module")
 _DTYPES = {
@@ -53,7 +53,7 @@ def target_name(target: Any) -> str:
     """What a node of a graph calls, as a user would name it: `torch.nn.functional.linear`; methods by bare name."""
     if isinstance(target, str):
         return target
-    if isinstance(target, torch_api.OpOverload):
+    if isinstance(target, artifacts.OpOverload):
         return str(target)
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or str(target)
     module = getattr(target, "__module__", None) or ""

@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.report import GuardCause, SizeChange
+from fuselight.torch_api import artifacts
 from fuselight.trace.sources import in_user_words
 
 _SHORT = 80
@@ -200,7 +200,7 @@ def _joined(differences: Sequence[Difference], sizes: tuple[SizeChange, ...] = (
 
 
 def _explain_keys(where: str, keys: str, value: torch.Tensor) -> Difference:
-    was, now = set(keys.split(", ")), torch_api.dispatch_keys(value)
+    was, now = set(keys.split(", ")), artifacts.dispatch_keys(value)
     gone, new = sorted(was - now), sorted(now - was)
     if value.is_inference():
         return Difference(f"{where} is an inference tensor now, which it was not", cause=GuardCause.DISPATCH)
@@ -267,7 +267,7 @@ def _explain_attribute(found: re.Match[str]) -> Difference:
 def explain_global_state(part: str) -> Difference:
     """Which part of torch's global state changed: grad mode, autocast, the default dtype, ..."""
     _, _, recorded = part.partition(" against ")
-    now = torch_api.global_state()
+    now = artifacts.global_state()
     try:
         before = json.loads(recorded)
     except ValueError:

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fuselight import torch_api
 from fuselight.dynamo import guard_differences, stacks
 from fuselight.report import Guard, GuardPlace, Stack
+from fuselight.torch_api import artifacts
 from fuselight.trace import sources
 
 _CHECKS = 5
@@ -64,11 +64,11 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
     found = []
     places: collections.Counter[Stack] = collections.Counter()
     births = Births({}, {}, {}, set())
-    scope = torch_api.local_scope(output_graph) or {}
-    for guard in torch_api.guards_of(output_graph):
+    scope = artifacts.local_scope(output_graph) or {}
+    for guard in artifacts.guards_of(output_graph):
         stack = stacks.from_summaries(guard.user_stack or ())
         code = tuple(str(part) for part in guard.code_list or ())
-        kind, name = guard.create_fn_name(), torch_api.source_name(guard)
+        kind, name = guard.create_fn_name(), artifacts.source_name(guard)
         for part in code:
             births.by_code.setdefault(part, stack)
         if stack:
@@ -105,7 +105,7 @@ def _note_object(guard: Any, objects: dict[int, str], scope: Mapping[str, object
     reference = guard.obj_weakref
     value = reference() if callable(reference) else None
     if value is None:  # an enum's member has no weak reference; an argument of the frame can be looked up
-        value = scope.get(torch_api.local_name(guard) or "")
+        value = scope.get(artifacts.local_name(guard) or "")
     name = None if value is None else guard_differences.object_name(value)
     if name is None:
         return
@@ -117,7 +117,7 @@ def _note_object(guard: Any, objects: dict[int, str], scope: Mapping[str, object
 
 def check_latency(manager: Any, output_graph: Any) -> float | None:
     """Microseconds of one full check of the guards, None where they cannot be checked here."""
-    scope = torch_api.local_scope(output_graph)
+    scope = artifacts.local_scope(output_graph)
     if scope is None:
         return None
     best = float("inf")

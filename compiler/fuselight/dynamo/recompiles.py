@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
-from fuselight import torch_api
 from fuselight.dynamo import guard_differences, stacks
 from fuselight.dynamo.guards import Births
 from fuselight.report import GuardCause, GuardFailure, Location, Mismatch, Stack
+from fuselight.torch_api import artifacts
 from fuselight.trace import sources
 
 _COMMENT = re.compile(r"\s+#\s(.*)$", re.DOTALL)
@@ -52,7 +52,7 @@ def _read_entry(
     entry: Any, frame: Any, backend: object, births: Mapping[Any, Births]
 ) -> tuple[GuardFailure, ...]:
     manager = entry.guard_manager
-    deleted = torch_api.is_deleted(manager)
+    deleted = artifacts.is_deleted(manager)
     if deleted is not None:
         why = f"the compiled code was dropped: {deleted}"
         return (GuardFailure("DELETED", "", "", why, cause=GuardCause.DELETED),)
@@ -82,8 +82,8 @@ def _read_entry(
 
 def _failures(manager: Any, f_locals: Mapping[str, object], table: Births) -> Iterator[GuardFailure]:
     reader = _GuardReader(manager, f_locals)
-    for node in torch_api.managers(manager):
-        leaves = [leaf for leaf in node.get_leaf_guards() if not torch_api.is_relational(leaf)]
+    for node in artifacts.managers(manager):
+        leaves = [leaf for leaf in node.get_leaf_guards() if not artifacts.is_relational(leaf)]
         if not leaves:
             continue
         source = node.get_source()
@@ -112,7 +112,7 @@ class _GuardReader:
     """Expressions of guards, read against one new call."""
 
     def __init__(self, manager: Any, f_locals: Mapping[str, object]) -> None:
-        self.scope, self.names = torch_api.guard_scope(manager, f_locals)
+        self.scope, self.names = artifacts.guard_scope(manager, f_locals)
 
     def read(self, expression: str) -> object:
         # torch wrote the expression, and evaluates it in the same way for its own log

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.dynamo import breaks, eager_frames, graphs, guards, recompiles, stacks
 from fuselight.dynamo.compile_in_progress import CompileUnderWay
 from fuselight.dynamo.wrappers import Callee, callee_of
@@ -31,6 +30,7 @@ from fuselight.report import (
     Recompile,
     Stack,
 )
+from fuselight.torch_api import errors, frames, hooks
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Recorder:
         self._births: weakref.WeakKeyDictionary[Any, guards.Births] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> Recorder:  # noqa: PYI034 - `Self` is younger than Python 3.10
-        self._exit.enter_context(torch_api.listen(self, graphs=self._graphs, lines=self._on_line is not None))
+        self._exit.enter_context(hooks.listen(self, graphs=self._graphs, lines=self._on_line is not None))
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -123,7 +123,7 @@ class Recorder:
             texts=dict(self._texts),
         )
 
-    # What follows is `torch_api.Listener`.
+    # What follows is `hooks.Listener`.
 
     def broke(self, stage: str, error: Exception) -> None:
         """A hook of Fuselight's raised: its fact is lost, and the user's compile continues."""
@@ -138,7 +138,7 @@ class Recorder:
 
     def compile_started(self, code: CodeType, f_locals: Mapping[str, object], compile_id: str) -> None:
         """Dynamo starts to compile a frame."""
-        above = stacks.from_frames(torch_api.frames_above(_caller()))
+        above = stacks.from_frames(frames.frames_above(_caller()))
         callee = self._callees[code] = callee_of(code, f_locals, self._roots)
         self._running.append(CompileUnderWay(code, callee, compile_id, stacks.without_resumed(above, code)))
         self._frame(code, callee)
@@ -158,7 +158,7 @@ class Recorder:
         self, run: CompileUnderWay, result: object, error: BaseException | None, seconds: float
     ) -> None:
         if error is not None:
-            torch_api.keep_positions(error)
+            frames.keep_positions(error)
         if run.limit is not None:
             self._refuse_for_limit(run, run.limit, error)
             return  # nothing was compiled: only the refusal is reported
@@ -169,7 +169,7 @@ class Recorder:
         """Dynamo traces a line."""
         if self._on_line is None:
             return
-        for path, line in torch_api.traced_places(translator):
+        for path, line in frames.traced_places(translator):
             if stacks.is_shown(path):
                 self._on_line(stacks.absolute(path), line)
                 return
@@ -186,7 +186,7 @@ class Recorder:
             translator,
             reason,
             error,
-            compile_id=run.compile_id if run else torch_api.current_compile_id() or "?",
+            compile_id=run.compile_id if run else frames.current_compile_id() or "?",
             above=run.caller if run else (),
             call=self._call,
         )
@@ -215,7 +215,7 @@ class Recorder:
                 function=callee.function,
                 location=callee.location,
                 entries=callee.mismatches(recompiles.read_mismatches(entries, frame, backend, self._births)),
-                compile_id=run.compile_id if run else torch_api.current_compile_id(),
+                compile_id=run.compile_id if run else frames.current_compile_id(),
                 caller=run.caller if run else (),
                 call=self._call,
             )
@@ -277,7 +277,7 @@ class Recorder:
 
     def _refuse_for_limit(self, run: CompileUnderWay, limit: str, error: BaseException | None) -> None:
         """Report the limit once, although each later call without a matching cache entry reaches it again."""
-        if isinstance(error, torch_api.recompile_limit_hit()):
+        if isinstance(error, errors.recompile_limit_hit()):
             return  # fullgraph=True: the call failed and did not continue in eager mode
         why = self._recompiles[run.recompile].entries if run.recompile is not None else ()
         found = self._as_known(
@@ -297,7 +297,7 @@ class Recorder:
         return replace(found, function=callee.function, location=callee.location, wrapper=callee.wrapper)
 
     def _caller(self, code: CodeType) -> Stack:
-        return stacks.without_resumed(stacks.from_frames(torch_api.frames_above(_caller())), code)
+        return stacks.without_resumed(stacks.from_frames(frames.frames_above(_caller())), code)
 
     def _mark_skipping_break(self, code: CodeType) -> None:
         """Mark the newest break of a frame as the reason why the frame fell back to eager mode."""
@@ -310,7 +310,7 @@ class Recorder:
 
     def _frame(self, code: CodeType, callee: Callee) -> int:
         resumed = stacks.resumes_at(code)
-        original = torch_api.original_code(code)
+        original = frames.original_code(code)
         key = (original.co_filename, callee.function, original.co_firstlineno, resumed)
         index = self._frames.setdefault(key, len(self._frame_list))
         if index == len(self._frame_list):

@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.report import Location, Stack, is_user_file
+from fuselight.torch_api import frames
 
 _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 _FUSELIGHT = f"{Path(__file__).parents[1]}{os.sep}"
@@ -64,7 +64,7 @@ def is_user_code(path: str, roots: Sequence[str]) -> bool:
 
 def user_function(name: str) -> str:
     """The function's own name for that of a resume function."""
-    while found := torch_api.RESUME.search(name):
+    while found := frames.RESUME.search(name):
         name = found["name"]
     return name
 
@@ -77,7 +77,7 @@ def parameters(code: CodeType) -> tuple[str, ...]:
 
 def resumes_at(code: CodeType) -> int | None:
     """The line at which a resume function takes over, None for any other function."""
-    found = torch_api.RESUME.search(code.co_name)
+    found = frames.RESUME.search(code.co_name)
     return None if found is None else int(found["line"])
 
 
@@ -94,7 +94,7 @@ def location(  # noqa: PLR0917 - the arguments are the cache's key
 def from_summaries(summaries: Sequence[Any], error: BaseException | None = None, *translators: Any) -> Stack:
     """A traced stack, of `traceback.FrameSummary`, outermost first; columns that it lacks are asked of the rest."""
     lacking = any(getattr(frame, "colno", None) is None for frame in summaries)
-    positions = torch_api.positions(error, *translators) if lacking else {}
+    positions = frames.positions(error, *translators) if lacking else {}
     out = []
     for frame in summaries:
         if is_ours(frame.filename):
@@ -109,9 +109,9 @@ def from_summaries(summaries: Sequence[Any], error: BaseException | None = None,
     return tuple(out)
 
 
-def from_frames(frames: Iterable[FrameType], limit: int = 64) -> Stack:
+def from_frames(found: Iterable[FrameType], limit: int = 64) -> Stack:
     """A Python stack from the innermost frame up; user and third-party frames only, the nearest `limit` of them."""
-    shown = itertools.islice((frame for frame in frames if is_shown(frame.f_code.co_filename)), limit)
+    shown = itertools.islice((frame for frame in found if is_shown(frame.f_code.co_filename)), limit)
     return tuple(reversed([_frame_location(frame) for frame in shown]))
 
 
@@ -138,14 +138,14 @@ def without_resumed(above: Stack, code: CodeType) -> Stack:
 
 def qualified_name(code: CodeType) -> str:
     """The user's function of a code object, as `Net.forward` (before Python 3.11: `forward`)."""
-    original = torch_api.original_code(code)
+    original = frames.original_code(code)
     name: str = getattr(original, "co_qualname", original.co_name)
     return user_function(name).replace("<locals>.", "")
 
 
 def def_location(code: CodeType) -> Location:
     """The `def` line of the user's function (not its first decorator, which is where a code object says it starts)."""
-    original = torch_api.original_code(code)
+    original = frames.original_code(code)
     first = original.co_firstlineno
     line = first
     lines = linecache.getlines(original.co_filename)

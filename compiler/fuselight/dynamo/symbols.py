@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuselight import torch_api
 from fuselight.dynamo import stacks
 from fuselight.report import Stack, Symbol
+from fuselight.torch_api import artifacts, frames
 from fuselight.trace import sources
 
 
@@ -39,24 +39,22 @@ class SymbolLog:
     def created(self, shape_env: Any, symbol: object, value: object, source: Any, *, marked: bool) -> None:
         """A size was given to the ShapeEnv: it became a symbol, or a number at once."""
         self._enter(shape_env)
-        name = torch_api.source_name(source)
-        if "storage_offset" in name and not torch_api.is_symbol(symbol):
+        name = artifacts.source_name(source)
+        if "storage_offset" in name and not artifacts.is_symbol(symbol):
             return  # nearly every tensor starts at 0 of its storage
         self.born.setdefault(name, _Born(symbol, sources.in_user_words(name), str(value), marked))
 
     def specialized(self, shape_env: Any, symbol: object, value: object, reason: str) -> None:
         """A symbol was specialized to a number. Only the first time is kept: it is the one that the user can act on."""
         self._enter(shape_env)
-        self.fixed.setdefault(
-            str(symbol), (str(value), reason, stacks.from_summaries(torch_api.user_stack()))
-        )
+        self.fixed.setdefault(str(symbol), (str(value), reason, stacks.from_summaries(frames.user_stack())))
 
     def read(self) -> tuple[Symbol, ...]:
         """Each size that could have been dynamic, as a Symbol."""
         return tuple(self._read(born) for born in self.born.values())
 
     def _read(self, born: _Born) -> Symbol:
-        if not torch_api.is_symbol(born.symbol):
+        if not artifacts.is_symbol(born.symbol):
             return Symbol(
                 name=str(born.symbol),
                 source=born.source,
@@ -65,7 +63,7 @@ class SymbolLog:
                 marked=born.marked,
                 reason="sizes 0 and 1 are always specialized" if born.value in {"0", "1"} else None,
             )
-        hint, bounds = torch_api.symbol_facts(self.shape_env, born.symbol)
+        hint, bounds = artifacts.symbol_facts(self.shape_env, born.symbol)
         value, reason, stack = self.fixed.get(str(born.symbol), (None, None, ()))
         return Symbol(
             name=str(born.symbol),

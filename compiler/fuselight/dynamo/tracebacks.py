@@ -12,9 +12,9 @@ from types import CodeType, FrameType
 
 import torch
 
-from fuselight import torch_api
 from fuselight.dynamo import stacks
 from fuselight.report import Location, Stack
+from fuselight.torch_api import frames
 
 _GRAPH = "<eval_with_key>"
 _ASSIGNED = re.compile(r"\s*(?P<node>\w+)(?:\s*:[^=]+)?\s*=[^=]")
@@ -43,7 +43,7 @@ def is_graph(path: str) -> bool:
 
 
 def _location(code: CodeType, line: int, offset: int) -> Location:
-    if line == code.co_firstlineno and torch_api.is_generated(code):
+    if line == code.co_firstlineno and frames.is_generated(code):
         line, offset = _behind(code, offset) or (line, offset)
     column = end_line = end_column = None
     if hasattr(code, "co_positions"):

@@ -15,9 +15,9 @@ from types import CodeType, FunctionType, MethodType
 
 import torch
 
-from fuselight import torch_api
 from fuselight.dynamo import stacks
 from fuselight.report import Guard, GuardCause, GuardFailure, Location, Mismatch, Symbol
+from fuselight.torch_api import frames
 
 _ANYTHING = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _POSITION = re.compile(r"(?<![\w.])args\[(\d+)\]")
@@ -97,7 +97,7 @@ class Callee:
 
 def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[str]) -> Callee:
     """The callee of a frame that is about to be compiled."""
-    original = torch_api.original_code(code)
+    original = frames.original_code(code)
     plain = Callee(stacks.qualified_name(code), stacks.def_location(code), stacks.parameters(original))
     held = [
         name

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.inductor.generation import Generation
 from fuselight.report import Device, GeneratedGraph, Phase
+from fuselight.torch_api import errors
 from fuselight.virtual_gpu import codegen, cudagraphs
 
 _FROM_ELSEWHERE = GeneratedGraph(
@@ -66,7 +66,7 @@ class Compilation(Generation):
         try:
             with cudagraphs.observing_cudagraphs(self._not_recorded):
                 run = codegen.compile_observed(self._inductor, gm, example_inputs, self)
-        except torch_api.restart():
+        except errors.restart():
             del self.graphs[before:]
             del self.modules[before:]
             raise  # Dynamo captures the frame again

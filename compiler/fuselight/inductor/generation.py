@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.dynamo import stacks
 from fuselight.inductor import launches, shared_tensors
 from fuselight.inductor.cross_graph_tensors import Given, Handing, read_handed
@@ -33,6 +32,7 @@ from fuselight.report import (
     Stack,
     text_key,
 )
+from fuselight.torch_api import errors, frames
 from fuselight.virtual_gpu import autotune_choices, codegen, cudagraphs, partitioner, scheduler_nodes
 
 _REFUSALS = 500
@@ -111,7 +111,7 @@ class Generation:
                 codegen.generate(gm, example_inputs, self.device, self, options)
         except codegen.BREAKS:
             raise  # Dynamo breaks the graph here, as it does for torch.compile's own backend, and comes again
-        except torch_api.restart():
+        except errors.restart():
             del self.graphs[before:]
             raise  # Dynamo captures the frame again
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
@@ -136,7 +136,7 @@ class Generation:
         self.graphs.append(GeneratedGraph(self._compile_id(), phase, graph=self._captured, failure=words))
 
     def _compile_id(self) -> str:
-        return torch_api.current_compile_id() or "?"
+        return frames.current_compile_id() or "?"
 
     def _problem(self, what: str, why: str) -> None:
         self.problems.setdefault(Problem("kernels", what, why))

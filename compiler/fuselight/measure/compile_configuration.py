@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.configurations import Configuration
 from fuselight.report import Device, GeneratedGraph, Problem
+from fuselight.torch_api import targets
 
 if TYPE_CHECKING:
     from fuselight.inductor import Compilation
@@ -110,7 +110,7 @@ class Compiled:
 def configured(configuration: Configuration, device: Device) -> Iterator[Compiled]:
     """Within the block, torch.compile follows the configuration. Raises what torch raises for unknown options."""
     made = Compiled(configuration, device)
-    with torch_api.replaced_compile(functools.partial(_compile, made), functools.partial(_optimize, made)):
+    with targets.replaced_compile(functools.partial(_compile, made), functools.partial(_optimize, made)):
         yield made
 
 
@@ -131,7 +131,7 @@ def _made(real: Callable[..., Any], model: Any, named: dict[str, Any]) -> Any:
 
 def _optimize(made: Compiled, real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
     """`torch._dynamo.optimize` for this configuration; torch.compile calls it too, with resolved arguments."""
-    if asked.get("disable") or isinstance(torch_api.backend_within(wanted), Switched):
+    if asked.get("disable") or isinstance(targets.backend_within(wanted), Switched):
         return real(wanted, *args, **asked)
     named = _as_configured(made, {"backend": wanted})
     kept = {name: value for name, value in named.items() if name in {"dynamic", "disable"}}
@@ -152,7 +152,7 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
     else:
         if configuration.dynamic is not None:
             kept["dynamic"] = configuration.dynamic
-            for name in torch_api.SHAPES:  # torch takes either, never both
+            for name in targets.SHAPES:  # torch takes either, never both
                 kept.pop(name, None)
         kept["fullgraph"] = bool(kept.get("fullgraph")) or configuration.fullgraph
     options.pop(_GUARDS, None)
@@ -169,7 +169,7 @@ def _as_configured(made: Compiled, asked: dict[str, Any]) -> dict[str, Any]:
     else:
         key = f"{backend if isinstance(backend, str) else id(backend)}"
         if key not in made.backends:
-            named = torch_api.backend_named(backend) if isinstance(backend, str) else backend
+            named = targets.backend_named(backend) if isinstance(backend, str) else backend
             made.backends[key] = Switched(named)
         for_torch.update(options)
         if mode is not None:

@@ -17,6 +17,7 @@ from fuselight.measure.reachable import modules_of
 from fuselight.report import Work
 from fuselight.target.calls import Prepared, call_mode, call_outputs, module_of
 from fuselight.target.tensors import tensors_in, with_tensors
+from fuselight.torch_api.measurement import version_of
 
 _RATE = 0.0
 """Learning rate of the optimizer: zero keeps the weights while the step does the same work. The loss is a plain sum,
@@ -111,13 +112,9 @@ class Unit:
     def noticing_changes(self, prepared: Prepared) -> Iterator[None]:
         """Detect whether a call changes the inputs of `prepared` in place; if so, each later call gets copies."""
         inputs = tensors_in([prepared.args, prepared.kwargs])
-        before = [_version(tensor) for tensor in inputs]
+        before = [version_of(tensor) for tensor in inputs]
         yield
-        self.fresh = self.fresh or before != [_version(tensor) for tensor in inputs]
-
-
-def _version(tensor: torch.Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version  # noqa: SLF001 - documented for this
+        self.fresh = self.fresh or before != [version_of(tensor) for tensor in inputs]
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:

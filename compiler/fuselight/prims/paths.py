@@ -12,12 +12,11 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.dynamo import stacks
 from fuselight.dynamo.graphs import target_name
 from fuselight.prims.sets import OperatorSet
 from fuselight.report import OperatorPath, Phase, Problem, Stack, is_library_call
-from fuselight.torch_api import operator_sets
+from fuselight.torch_api import errors, frames, operator_sets
 
 _CALLS = frozenset({"call_function", "call_method", "call_module"})
 
@@ -92,10 +91,10 @@ class OperatorPaths:
         self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_asked: Any
     ) -> Callable[..., Any]:
         """Take a captured graph from Dynamo."""
-        compile_id = torch_api.current_compile_id() or "?"
+        compile_id = frames.current_compile_id() or "?"
         try:
             operator_sets.read_aten_graph(gm, example_inputs, lambda aten: self._read(gm, aten, compile_id))
-        except torch_api.restart():
+        except errors.restart():
             raise  # Dynamo captures the frame again
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
             first = next(iter(str(error).strip().splitlines()), "")

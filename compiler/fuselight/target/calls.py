@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.dynamo import CompileCalls
 from fuselight.inputs import Options
 from fuselight.report import Location, Note, is_user_file
 from fuselight.target.tensors import tensors_in
+from fuselight.torch_api import targets
 
 _PARTS_SHOWN = 3
 """Names of compiled parts in one note."""
@@ -68,17 +68,17 @@ def compiled_form(
     (the class is what the user pointed at) may still be wrapped. Without it, a module of which the source compiles
     parts stays as it is: a break outside of them costs nothing, and what they recompile for would be hidden.
     """
-    if torch_api.is_compiled(function):
+    if targets.is_compiled(function):
         return function, ()
-    if not by_source and torch_api.disabled_reason(function) is not None:
+    if not by_source and targets.disabled_reason(function) is not None:
         # torch.compile would take the disabling off, and what then runs is not the user's.
         return function, ()
     if by_source and not isinstance(function, torch.nn.Module):
         return function, ()
-    if by_source and torch_api.is_compiled(getattr(type(function), "forward", None)):
+    if by_source and targets.is_compiled(getattr(type(function), "forward", None)):
         return function, ()
     if not by_source and isinstance(function, torch.nn.Module):
-        parts = torch_api.compiled_parts(function, lambda path: is_user_file(path, roots))
+        parts = targets.compiled_parts(function, lambda path: is_user_file(path, roots))
         if parts:
             return function, (_parts_note(type(function).__name__, parts),)
     compiled: Callable[..., Any] = torch.compile(function, dynamic=dynamic)

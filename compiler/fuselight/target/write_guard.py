@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.report import Location, Note, is_user_file
+from fuselight.torch_api import targets
 from fuselight.torch_api.patching import patched
 
 _WRITING = frozenset("wax+")
@@ -168,7 +168,7 @@ def _seen_by_dynamo_as(real: Callable[..., Any], guard: Callable[..., Any]) -> C
         return real(*args, **kwargs) if traced() else disabled(*args, **kwargs)
 
     # As a frame of its own it is left to Python: compiled, it would be the traced form that runs.
-    skipped = torch_api.skip_frames(wrapper.__code__)
+    skipped = targets.skip_frames(wrapper.__code__)
     return functools.wraps(real)(wrapper if skipped else guarded)
 
 

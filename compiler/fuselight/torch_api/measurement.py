@@ -1,5 +1,8 @@
 # ruff: noqa: SLF001 - private names are this package's business
-"""Records each operator call with the line that makes it: a part of torch's profiling without a public name."""
+"""Names without a public form that a benchmark needs: records around operators, and the suite's rule of equality.
+
+Invariant: nothing is changed, and nothing is written to torch's logs.
+"""
 
 from __future__ import annotations
 

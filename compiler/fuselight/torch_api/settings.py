@@ -1,7 +1,7 @@
 # ruff: noqa: SLF001 - private names are this package's business
-"""The settings of Dynamo and of `torch.compiler`.
+"""The settings of Dynamo and of `torch.compiler`, and the state of this process before a run.
 
-Invariant: reading a setting prints nothing into the user's program.
+Invariant: reading a setting prints nothing into the user's program; `warm_up` removes everything that it compiled.
 """
 
 from __future__ import annotations

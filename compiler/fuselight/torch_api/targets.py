@@ -144,7 +144,6 @@ def replaced_compile(compile_: Callable[..., Any], optimize_: Callable[..., Any]
     `torch.compile` by that name, and so is covered; so is `optimize` by `torch.compile`, which goes through it.
     Raises UnknownArgumentError in a call of `torch.compile` with an argument that this torch lacks.
     """
-
     parameters = inspect.signature(torch.compile).parameters
     takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
 
@@ -168,15 +167,11 @@ def heard_precompile(heard: Callable[[], None]) -> contextlib.AbstractContextMan
     if precompile is None:
         return contextlib.nullcontext()
 
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(real)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            heard()
-            return real(*args, **kwargs)
+    def call(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        heard()
+        return real(*args, **kwargs)
 
-        return call
-
-    return wrapped(type(precompile), "__call__", wrap)
+    return wrapped(type(precompile), "__call__", call)
 
 
 def backend_within(wanted: Any) -> Any:

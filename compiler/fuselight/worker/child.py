@@ -20,10 +20,11 @@ from typing import Any
 
 import torch
 
-from fuselight import dynamo, torch_api
+from fuselight import dynamo
 from fuselight.codec import encode
 from fuselight.report import Culprit, Failure, is_user_file
 from fuselight.target import importing
+from fuselight.torch_api import devices, frames
 from fuselight.worker import process, run_failures, wire
 from fuselight.worker.originals import Originals, names_of
 from fuselight.worker.state import ChildJob, RunState, exit_now, finish, getpid, identity, put
@@ -79,7 +80,7 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
     request = job.request
     process.allow_sampling()
     if not forks:
-        torch_api.use_driver()
+        devices.use_driver()
     if timed:
         gc.unfreeze()
         gc.set_threshold(*_DEFAULT_THRESHOLD)  # as where the program runs by itself
@@ -111,7 +112,7 @@ def _stop(state: RunState, frame: types.FrameType | None) -> None:
     replaced = state.originals.restore()
     try:
         stack = run_failures.stack_of(traceback.extract_stack(frame), state.job.request.roots)
-        traced = run_failures.stack_of(torch_api.user_stack(), state.job.request.roots)
+        traced = run_failures.stack_of(frames.user_stack(), state.job.request.roots)
         where = Failure(
             Culprit.USER,
             "stopped",

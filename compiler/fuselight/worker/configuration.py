@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from fuselight import dynamo, torch_api
+from fuselight import dynamo
 from fuselight.codec import encode
 from fuselight.configurations import EAGER, Configuration, parse_configuration
 from fuselight.devices import find
@@ -38,6 +38,7 @@ from fuselight.target.calls import PlannedCall, Prepared, compiled_form
 from fuselight.target.present_device import present_device
 from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
+from fuselight.torch_api import settings
 from fuselight.worker import child, process, wire
 from fuselight.worker.state import ChildJob, RunState, identity, put
 from fuselight.worker.target_run import Climb, report_descriptors, run_target
@@ -55,7 +56,7 @@ def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
         os.environ[variable] = os.path.join(caches, folder)
     request = replace(request, environment={**request.environment, **{n: os.environ[n] for n in _CACHES}})
     os.environ.update(request.environment)  # before Inductor reads its own
-    torch_api.compile_with_all_workers()
+    settings.compile_with_all_workers()
     if hasattr(os, "register_at_fork"):  # a fork of the user's must not hold the channel, nor answer
         os.register_at_fork(after_in_child=channel.close)
     strategy = MeasureCalls(name, channel, identity(channel.fileno()))

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from fuselight import dynamo, torch_api
+from fuselight import dynamo
 from fuselight.devices import FALLBACK, find
 from fuselight.protocol import (
     AssembleRequest,
@@ -22,6 +22,7 @@ from fuselight.protocol import (
 )
 from fuselight.report import Device, text_key
 from fuselight.target.present_device import present_device
+from fuselight.torch_api import settings
 from fuselight.worker import child
 from fuselight.worker.state import ChildJob, RunState, keep
 from fuselight.worker.target_run import MakeCalls, guarded, run_target
@@ -117,5 +118,5 @@ def _compile_kernels(state: RunState) -> None:
 def warm_up() -> None:
     """Trace a tiny function under the recorder, so that a run's first trace finds everything loaded."""
     with dynamo.capture_only(), dynamo.Recorder(roots=()) as recorder:
-        torch_api.warm_up()
+        settings.warm_up()
     recorder.parts()

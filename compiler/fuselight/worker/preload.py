@@ -125,7 +125,7 @@ class Preload:
         unlisted = self._unlisted()
         if unlisted is not None:
             self._files[unlisted] = True
-            importlib.import_module("fuselight.torch_api").name_functions(unlisted)
+            importlib.import_module("fuselight.torch_api.frame_text_cache").name_functions(unlisted)
         return []
 
     def _unlisted(self) -> str | None:

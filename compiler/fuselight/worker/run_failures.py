@@ -75,7 +75,7 @@ def note_exit(report: Callable[[int, types.FrameType], None]) -> None:
     """
     import torch  # noqa: PLC0415 - takes a second
 
-    from fuselight import torch_api  # noqa: PLC0415 - the same
+    from fuselight.torch_api import targets  # noqa: PLC0415 - the same
 
     really, caller = os._exit, sys._getframe  # noqa: SLF001 - the one way to the line that calls it
 
@@ -87,7 +87,7 @@ def note_exit(report: Callable[[int, types.FrameType], None]) -> None:
             really(status)
 
     # Dynamo skips this frame: the form that it traces reports nothing.
-    skipped = torch_api.skip_frames(_exit.__code__)
+    skipped = targets.skip_frames(_exit.__code__)
     traced: Callable[[], bool] = torch.compiler.is_dynamo_compiling if skipped else _never
     os._exit = _exit  # type: ignore[assignment]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import TYPE_CHECKING
 
-from fuselight import dynamo, torch_api
+from fuselight import dynamo
 from fuselight.codec import encode
 from fuselight.incremental_json import GrowingJson
 from fuselight.inputs.records import MOST_CALLS, ConstructorCalls, call_text, is_resumed
@@ -38,6 +38,7 @@ from fuselight.report import (
 )
 from fuselight.target import importing
 from fuselight.target.calls import asked_notes
+from fuselight.torch_api import frame_text_cache
 from fuselight.worker import wire
 from fuselight.worker.originals import Originals
 
@@ -258,7 +259,7 @@ def finish(state: RunState, name: str) -> None:
     """Write the whole report, and the modules that the host may preload."""
     state.phase = "report"
     data = state.json.dump(state.report())
-    ahead = {"modules": _libraries(state.sources), "files": list(torch_api.named_files())}
+    ahead = {"modules": _libraries(state.sources), "files": list(frame_text_cache.named_files())}
     put(os.path.join(state.job.directory, "ahead.json"), wire.dump(ahead))
     put(os.path.join(state.job.directory, name), data)
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import torch
 
-from fuselight import dynamo, torch_api
+from fuselight import dynamo
 from fuselight.inputs.records import ConstructorCalls
 from fuselight.report import Call, Location, Note, Problem, Rung
 from fuselight.target import importing, main_calls, rungs
@@ -28,6 +28,7 @@ from fuselight.target.random_fill import quick_random
 from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
 from fuselight.target.write_guard import WriteGuard
+from fuselight.torch_api import settings
 from fuselight.worker import child, run_failures
 from fuselight.worker.state import RunState, exit_now, getpid, identity
 
@@ -145,7 +146,7 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
     request = state.job.request
     for name, value in request.dynamo_config.items():
         try:
-            torch_api.set_dynamo_config(name, value)
+            settings.set_dynamo_config(name, value)
         except (AttributeError, TypeError, ValueError) as error:
             state.problems.append(Problem("settings", f"dynamo.config {name}", str(error)))
     is_main = request.target.kind == "main" or not request.target.name
@@ -294,7 +295,7 @@ def _fake_tensors(state: RunState, why: str | None) -> Iterator[None]:
     if not state.fake:
         state.fake = True
         state.notes.append(Note("fake_tensors", f"built and captured on fake tensors: {why}"))
-    with torch_api.fake_tensors():
+    with settings.fake_tensors():
         yield
 
 

@@ -150,6 +150,6 @@ def _broken(error: Exception) -> Failure:
 
 def _load(*, forks: bool) -> None:
     if forks:
-        importlib.import_module("fuselight.torch_api").leave_driver_alone()
+        importlib.import_module("fuselight.torch_api.devices").leave_driver_alone()
     jobs = importlib.import_module("fuselight.worker.jobs")
     jobs.warm_up()

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.measure.accuracy.narrowing import SECONDS, Narrowed, SpentError, kernel_of, narrow
 from fuselight.measure.accuracy.partial_compile import (
     Backend,
@@ -27,6 +26,7 @@ from fuselight.measure.accuracy.partial_compile import (
 )
 from fuselight.measure.accuracy.results import CallResults
 from fuselight.report import Accuracy, GeneratedGraph, Stack
+from fuselight.torch_api import errors
 
 Run = Callable[[Backend], CallResults]
 """Builds the target again with the same seeds, compiles it with the backend, makes one call and returns its results."""
@@ -160,7 +160,7 @@ class _Trying:
             self.captured.append(read_captured(gm))
         try:
             return self._compile(index, gm, inputs, functools.partial(suspect or self._suspect, **options))
-        except torch_api.restart():
+        except errors.restart():
             # Dynamo captures the frame again and passes another graph for this index.
             self._seen = index
             if self.made == 1:

@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.measure.accuracy import bisection, results, rules
 from fuselight.measure.accuracy.held_numbers import as_captured, hold_numbers
 from fuselight.measure.accuracy.results import CallResults
 from fuselight.measure.session import ConfigurationSession
 from fuselight.report import Accuracy
 from fuselight.target.tensors import SEED
+from fuselight.torch_api import settings
 
 Judge = Callable[[CallResults], Accuracy]
 
@@ -83,7 +83,7 @@ class AccuracyCheck:
             return rules.judge(found, expected, reference, training=training, no_float64=why)
 
         try:
-            with torch_api.eager_random_numbers():
+            with settings.eager_random_numbers():
                 verdict = is_eager(self._tried(_unchanged))
             if verdict.passed:
                 session.judged(rules.with_eagers_numbers(verdict))

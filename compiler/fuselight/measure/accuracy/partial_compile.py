@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch.fx.passes.split_module import split_module
 
-from fuselight import torch_api
 from fuselight.dynamo import graphs, stacks
 from fuselight.report import Stack
+from fuselight.torch_api import frames
 
 Backend = Callable[..., Callable[..., Any]]
 """The `backend` argument of torch.compile: takes a captured graph and its inputs, and returns what to call instead."""
@@ -51,7 +51,7 @@ def read_captured(gm: torch.fx.GraphModule) -> Captured:
     """Read a graph before a backend can change it."""
     calls = _calls(gm)
     operators = tuple(_operator(node) for node in calls)
-    return Captured(torch_api.current_compile_id(), operators, tuple(_cuts(calls)))
+    return Captured(frames.current_compile_id(), operators, tuple(_cuts(calls)))
 
 
 def compile_stretch(

@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.measure.measured_call import Unit, work_of
 from fuselight.measure.reachable import arguments_of, modules_of
 from fuselight.report import Work
 from fuselight.target.calls import Prepared
 from fuselight.target.tensors import SEED, set_seeds, tensors_in
+from fuselight.torch_api import measurement
 
 _ELEMENTS = 1 << 22
 """Maximum elements kept of one tensor: comparing that many in float64 takes some tenths of a second."""
@@ -97,14 +97,14 @@ class _Before:
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor = tensor
-        self._version = torch_api.version_of(tensor)
+        self._version = measurement.version_of(tensor)
         self.copy: torch.Tensor | None = None
         """None for parameters and large tensors: torch's version counter must suffice for them."""
 
     def changed(self, now: torch.Tensor) -> bool:
         """Whether its elements changed; native batch normalization updates its buffers without counting a change."""
         if self.copy is None:
-            return now is not self._tensor or torch_api.version_of(now) != self._version
+            return now is not self._tensor or measurement.version_of(now) != self._version
         if now.shape != self.copy.shape or now.dtype != self.copy.dtype:
             return True
         same = (now == self.copy) | (now != now) & (self.copy != self.copy)  # noqa: PLR0124 - NaN

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fuselight import torch_api
 from fuselight.measure.accuracy import STATE
 from fuselight.measure.accuracy.results import CallResults, Value
 from fuselight.report import Accuracy, TensorError
+from fuselight.torch_api import measurement
 
 _SHOWN = 20
 """Maximum tensors in an Accuracy, and names in its message."""
@@ -175,7 +175,7 @@ def _verdict(
     if kept is not None:
         ours, theirs, double = ours[kept], theirs[kept], None if double is None else double[kept]
     try:
-        passed = torch_api.same(theirs, ours, double, tolerance=tolerance, cosine=cosine)
+        passed = measurement.same(theirs, ours, double, tolerance=tolerance, cosine=cosine)
     except RuntimeError:  # a dtype that torch compares only for equality
         passed = torch.equal(theirs, ours)
     if passed and cosine and not torch.allclose(theirs, ours, rtol=tolerance, atol=tolerance):

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from fuselight import torch_api
 from fuselight.devices.drivers import SMALLEST_CAPABILITY, limited, serves, update_driver
 from fuselight.measure.machine import nvidia_smi, processor
 from fuselight.measure.machine.nvidia_smi import GpuProcess, GpuState
 from fuselight.measure.machine.processor import ProcessorState
 from fuselight.report import Culprit, Failure, Machine
+from fuselight.torch_api import toolchain
 
 _ON_CPU = "measure on the CPU: device cpu"
 _NAMED = 4
@@ -81,7 +81,7 @@ def choose(asked: str) -> torch.device:
 
 
 def _no_gpu() -> DeviceError:
-    built, served = torch.version.cuda, torch_api.driver_version()
+    built, served = torch.version.cuda, toolchain.driver_version()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if getattr(torch.version, "hip", None):
         return DeviceError("torch sees no GPU", f"Run fuselight doctor, or {_ON_CPU}")

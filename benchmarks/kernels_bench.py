@@ -55,7 +55,7 @@ import torch._dynamo, torch._inductor.compile_fx
 import transformers.models.gpt2.modeling_gpt2
 from fuselight.devices import find
 from fuselight.protocol import GenerateRequest
-from fuselight.virtual_gpu import generate
+from fuselight.virtual_gpu.codegen import generate
 torch.set_num_threads(1)
 torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
 threads = int(sys.argv[1])

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fuselight.codec import encode
-from fuselight.measure.coordinator import Measuring
-from fuselight.measure.remote import EndedError
+from fuselight.measure.coordinator import EndedError, Measuring
 from fuselight.protocol import MeasurePlan
 from fuselight.report import (
     Accuracy,

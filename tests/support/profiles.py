@@ -13,8 +13,8 @@ from fuselight.measure.profile.recording import (
     EventKind,
     PlacedOperator,
     Recording,
+    read_windows,
 )
-from fuselight.measure.profile.trace_events import read_windows
 from fuselight.report import Break, GeneratedGraph, Kernel, KernelKind, Location, Phase, Stack
 
 MAIN, ENGINE = 1, 2

@@ -22,8 +22,7 @@ from fuselight.incremental_json import GrowingJson
 from fuselight.protocol import Answer, Progress, Refused, RunRequest
 from fuselight.report import Culprit, Failure, Note, Problem, Report
 from fuselight.worker import preload
-from fuselight.worker.children import Tail
-from fuselight.worker.folders import HostFolder
+from fuselight.worker.children import HostFolder, Tail
 from fuselight_server import files
 from fuselight_server.findings import catalogue
 from fuselight_server.results.captures import CaptureResult, capture_result_of

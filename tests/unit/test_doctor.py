@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fuselight.doctor import Check, Status, assembler, checks, gpus, tools, versions
+from fuselight import torch_api
+from fuselight.doctor import Check, Status, assembler, checks, tools, versions
 from fuselight_server import doctor
 from fuselight_server.worker_client.process import Interpreter
 
@@ -41,8 +42,8 @@ def toolchain(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
         driver_version=lambda: None,
         matching_triton=lambda: "3.7.1",
     )
-    monkeypatch.setitem(sys.modules, "fuselight.torch_api", said)
-    monkeypatch.setattr("fuselight.torch_api", said, raising=False)
+    monkeypatch.setitem(sys.modules, "fuselight.torch_api.toolchain", said)
+    monkeypatch.setattr(torch_api, "toolchain", said, raising=False)
     return said
 
 
@@ -158,7 +159,7 @@ def test_drivers(
     """Within one major version of CUDA an older driver serves; of an older major version none does."""
     _torch(monkeypatch, "2.13.0", cuda="12.6")
     toolchain.driver_version = lambda: driver
-    check = gpus.driver()
+    check = tools.driver()
     assert check.status is status
     assert driver in check.found
 
@@ -171,7 +172,7 @@ def test_a_gpu_that_triton_does_not_support(monkeypatch: pytest.MonkeyPatch) -> 
     )
     _torch(monkeypatch, "2.13.0", cuda="12.6")
     monkeypatch.setattr(sys.modules["torch"], "cuda", cuda, raising=False)
-    (check,) = gpus.devices()
+    (check,) = tools.devices()
     assert check.status is Status.FAILED
     assert "capability 6.0" in check.found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fuselight.measure import remote
+from fuselight.measure import coordinator
 from fuselight.measure.coordinator import FLOAT64, Measuring
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Accuracy, Measured
@@ -17,7 +17,7 @@ from tests.support.fake_processes import TIMED, FakeProcess, FakeProcesses, fail
 def timed(monkeypatch: pytest.MonkeyPatch) -> FakeProcesses:
     """FakeProcesses that take the time which they are said to take."""
     processes = FakeProcesses()
-    monkeypatch.setattr(remote, "time", processes.clock)
+    monkeypatch.setattr(coordinator, "now", processes.clock.perf_counter)
     return processes
 
 

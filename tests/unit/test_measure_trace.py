@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fuselight.measure.profile import torch_records
-from fuselight.measure.profile.recording import Event, EventKind, Window
-from fuselight.measure.profile.trace_events import read_trace, read_windows
+from fuselight.measure.profile.recording import Event, EventKind, Window, read_trace, read_windows
 
 
 def _one(cat: str, name: str, ts: Any, dur: Any, **args: Any) -> dict[str, Any]:

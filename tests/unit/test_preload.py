@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from fuselight.worker import preload as ahead
-from fuselight.worker.folders import HostFolder
+from fuselight.worker.children import HostFolder
 from fuselight.worker.fork_rules import Baseline
 from fuselight.worker.preload import Preload
 

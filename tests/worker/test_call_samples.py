@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight.measure.profile.call_samples import CallSample, sampling_calls
+from fuselight.measure.profile.compile_steps import CallSample, sampling_calls
 from fuselight.report import Location
 
 pytestmark = pytest.mark.torch

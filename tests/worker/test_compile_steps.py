@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuselight.measure.profile import compile_steps
-from fuselight.measure.profile.call_samples import CallSample
-from fuselight.measure.profile.compile_steps import Watched, lacks, steps, watching_compiles
+from fuselight.measure.profile.compile_steps import CallSample, Watched, lacks, steps, watching_compiles
 from fuselight.report import Compile, CompileStep, Frame, Location, Outcome
 from fuselight.torch_api.compile_events import CompileEvents, CompilePhase, hear_compile_events
 

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
-from fuselight.doctor import assembler, gpus, tools, versions
+from fuselight.doctor import assembler, tools, versions
 from fuselight.doctor.check import Check, Status
 
 _OFF = {
@@ -37,8 +37,8 @@ def quick() -> Iterator[Check]:
     yield _guarded("cpp_compiler", "C++ compiler", tools.cpp_compiler)
     yield _guarded("python_headers", "Python's headers", tools.headers)
     yield _guarded("cache", "Cache folder", tools.cache)
-    yield _guarded("driver", "GPU driver", gpus.driver)
-    yield from gpus.devices()
+    yield _guarded("driver", "GPU driver", tools.driver)
+    yield from tools.devices()
     yield _guarded("assembler", "Assembler", assembler.one_assembler)
     yield _guarded("variables", "Variables", _variables)
     yield _guarded("fork", "Worker", _fork)

@@ -1,18 +1,20 @@
-"""Frames that run in eager mode, and why.
+"""Graph breaks that Dynamo handles, and frames that run in eager mode, with the reason.
 
-Invariant: one NotCompiled per frame and cause. It names the user's function, never a resume function.
+Invariant: one Break for each record that torch's own trace would write, with the cause first in `ids`; one NotCompiled
+per frame and cause, which names the user's function, never a resume function.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from types import CodeType
+from typing import Any
 
-from fuselight.dynamo import breaks, stacks
-from fuselight.report import Location, Mismatch, NotCompiled, NotCompiledKind, Stack
-from fuselight.report.exception_text import first_line, safe_text
+from fuselight.dynamo import stacks
+from fuselight.report import Break, Location, Mismatch, NotCompiled, NotCompiledKind, Stack
+from fuselight.report.failure import first_line, safe_text
 from fuselight.torch_api import errors, frames, settings, targets
-from fuselight.trace import reasons
+from fuselight.trace import torch_texts
 
 _LIMIT_TITLE = "Dynamo recompile limit exceeded"
 _GENERATOR_TITLE = "Attempt to trace generator"
@@ -23,6 +25,41 @@ _TOLD_ELSEWHERE = (
     "compilation failed with a custom frame execution strategy",
     "frame is already Dynamo-generated code",
 )
+
+
+def read_break(
+    translator: Any, reason: str, error: Any, *, compile_id: str, above: Stack, call: int | None
+) -> Break:
+    """The Break for the arguments of Dynamo's `log_graph_break`. `above` is the Python stack above the frame."""
+    message = str(getattr(error, "msg", None) or error or reason)
+    chain = torch_texts.read_reasons(message)
+    code = frames.root_code(translator)
+    # as torch: an exception without a stack broke where the trace is now, one with an empty stack at the start
+    carried = getattr(error, "real_stack", None)
+    raised = error if isinstance(error, BaseException) else None
+    stack = stacks.from_summaries(frames.user_stack() if carried is None else carried, raised, translator)
+    if not stack:
+        stack = (stacks.def_location(code),)
+    cause = chain[0]
+    return Break(
+        compile_id=compile_id,
+        ids=tuple(gb_id(link) for link in chain),
+        types=tuple(link.title for link in chain),
+        stack=stack,
+        above=above,
+        reason=cause.title,
+        explanation=cause.explanation,
+        hints=cause.hints,
+        context=cause.context,
+        frame_function=stacks.qualified_name(code),
+        frame_line=frames.original_code(code).co_firstlineno,
+        call=call,
+    )
+
+
+def gb_id(link: torch_texts.Reason) -> str | None:
+    """The GB id of a link: by its type in the registry, else the one that the message links to."""
+    return errors.gb_ids().get(link.title.split("\n", 1)[0]) or link.gb_id
 
 
 def refused(
@@ -67,7 +104,7 @@ def limit_reached(
 def fell_back(error: BaseException, code: CodeType, *, caller: Stack, call: int | None) -> NotCompiled:
     """A frame that continues in eager mode because of an exception."""
     message = safe_text(getattr(error, "msg", None) or error, 200_000)
-    cause = reasons.read_reasons(message)[0]
+    cause = torch_texts.read_reasons(message)[0]
     if not is_graph_break(error):
         kind = NotCompiledKind.COMPILER_ERROR
         inner = getattr(error, "inner_exception", None) or error
@@ -82,7 +119,7 @@ def fell_back(error: BaseException, code: CodeType, *, caller: Stack, call: int 
         location=stacks.def_location(code),
         reason=reason,
         stack=stacks.from_summaries(frames.real_stack(error)),
-        gb_id=breaks.gb_id(cause),
+        gb_id=gb_id(cause),
         caller=caller,
         call=call,
     )

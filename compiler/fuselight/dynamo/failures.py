@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import torch
 
-from fuselight.dynamo import breaks, eager_frames, stacks, tracebacks
+from fuselight.dynamo import eager_frames, stacks
 from fuselight.report import Culprit, Failure, Stack
-from fuselight.report.exception_text import first_line, safe_text, traceback_text
+from fuselight.report.failure import first_line, safe_text, traceback_text
 from fuselight.torch_api import errors, frames, targets
-from fuselight.trace import reasons
-from fuselight.trace.sources import in_user_words
+from fuselight.trace import torch_texts
+from fuselight.trace.torch_texts import in_user_words
 
 _DYNAMO_TEXT = 200_000
 """Characters of a message of Dynamo's that are read: its reasons stand one after the other."""
@@ -36,7 +36,7 @@ def failure_of(
             f"{name}: {first_line(exc)}",
             f"The code raised this exception, which cannot be read in full. Give {name} attributes of the usual types.",
             exception=name,
-            stack=tracebacks.from_traceback(exc),
+            stack=stacks.from_traceback(exc),
             traceback=traceback_text(exc),
             call=call,
             phase=phase,
@@ -45,7 +45,7 @@ def failure_of(
 
 def _described(exc: BaseException, roots: tuple[str, ...], call: int | None, phase: str | None) -> Failure:
     verdict = _judge(exc, roots)
-    chain = reasons.read_reasons(_dynamo_text(exc)) if _is_dynamo(exc) else ()
+    chain = torch_texts.read_reasons(_dynamo_text(exc)) if _is_dynamo(exc) else ()
     cause = chain[0] if chain else None
     return Failure(
         culprit=verdict.culprit,
@@ -55,7 +55,7 @@ def _described(exc: BaseException, roots: tuple[str, ...], call: int | None, pha
         exception=type(exc).__name__,
         stack=_stack(exc),
         traceback=traceback_text(exc),
-        gb_id=breaks.gb_id(cause) if cause is not None else _limit_id(exc),
+        gb_id=eager_frames.gb_id(cause) if cause is not None else _limit_id(exc),
         call=call,
         phase=phase,
     )
@@ -181,7 +181,7 @@ def _in_inductor(exc: BaseException) -> str | None:
         path = entry.tb_frame.f_code.co_filename
         if errors.is_of_inductor(path):
             found = path
-        elif stacks.is_shown(path) or tracebacks.is_graph(path):
+        elif stacks.is_shown(path) or stacks.is_graph(path):
             found = None
         entry = entry.tb_next
     return found
@@ -208,7 +208,7 @@ def _judge_python(  # noqa: PLR0911 - one return a kind of exception
             "internal",
             "This is a defect of Fuselight. Please report it with the traceback.",
         )
-    in_user_code = any(stacks.is_user_code(place.path, roots) for place in tracebacks.from_traceback(exc))
+    in_user_code = any(stacks.is_user_code(place.path, roots) for place in stacks.from_traceback(exc))
     where = (
         "The code raised this, not the compiler"
         if in_user_code
@@ -243,7 +243,7 @@ def _is_dynamo(exc: BaseException) -> bool:
 
 def _stack(exc: BaseException) -> Stack:
     """Down to the line: the Python frames above the compile, then the frames that Dynamo had traced."""
-    above = tracebacks.from_traceback(exc)
+    above = stacks.from_traceback(exc)
     traced = stacks.from_summaries(frames.real_stack(exc), exc)
     if not traced and isinstance(exc, errors.constraint_violation()):
         traced = stacks.from_text(safe_text(exc))
@@ -252,7 +252,7 @@ def _stack(exc: BaseException) -> Stack:
     return above + traced
 
 
-def _message(exc: BaseException, cause: reasons.Reason | None) -> str:
+def _message(exc: BaseException, cause: torch_texts.Reason | None) -> str:
     name = type(exc).__name__
     if isinstance(exc, SyntaxError):
         return f"SyntaxError: {safe_text(exc.msg, 1000)}"
@@ -281,4 +281,6 @@ def _limit_id(exc: BaseException) -> str | None:
     inner = exc.__cause__
     if not isinstance(exc, errors.recompile_limit_hit()) or inner is None:
         return None
-    return breaks.gb_id(reasons.read_reasons(safe_text(getattr(inner, "msg", inner), _DYNAMO_TEXT))[0])
+    return eager_frames.gb_id(
+        torch_texts.read_reasons(safe_text(getattr(inner, "msg", inner), _DYNAMO_TEXT))[0]
+    )

@@ -14,7 +14,7 @@ from typing import Any
 from fuselight.dynamo import guard_differences, stacks
 from fuselight.report import Guard, GuardPlace, Stack
 from fuselight.torch_api import artifacts
-from fuselight.trace import sources
+from fuselight.trace import torch_texts
 
 _CHECKS = 5
 """Checks per measurement, the fastest counts: the first fills caches that a running program finds filled."""
@@ -83,7 +83,7 @@ def read_guards(output_graph: Any, roots: Sequence[str]) -> tuple[Guards, Births
 
 
 def _guard(kind: str, name: str, code: tuple[str, ...], born: Stack) -> Guard:
-    source = "" if sources.is_global_state(name) else sources.in_user_words(name)
+    source = "" if torch_texts.is_global_state(name) else torch_texts.in_user_words(name)
     return Guard(
         kind=kind,
         source=source,

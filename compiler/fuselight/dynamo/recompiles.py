@@ -16,7 +16,7 @@ from fuselight.dynamo import guard_differences, stacks
 from fuselight.dynamo.guards import Births
 from fuselight.report import GuardCause, GuardFailure, Location, Mismatch, Stack
 from fuselight.torch_api import artifacts
-from fuselight.trace import sources
+from fuselight.trace import torch_texts
 
 _COMMENT = re.compile(r"\s+#\s(.*)$", re.DOTALL)
 _BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n:]+?):(?P<line>\d+) in (?P<function>\w+)")
@@ -143,7 +143,7 @@ def _leaf_failures(
         found = guard_differences.explain(part, value=value, evaluate=reader.read, objects=table.objects)
         yield GuardFailure(
             kind=kind,
-            source="" if sources.is_global_state(source) else sources.in_user_words(source),
+            source="" if torch_texts.is_global_state(source) else torch_texts.in_user_words(source),
             code=part[:2000],
             difference=_with_cause(found.text, text),
             was=found.was,
@@ -188,7 +188,7 @@ def _born_in_comment(text: str, paths: set[str]) -> Stack:
 
 
 def _missing(source: str, error: Exception, table: Births) -> GuardFailure:
-    words = sources.in_user_words(source)
+    words = torch_texts.in_user_words(source)
     return GuardFailure(
         kind=_MISSING,
         source=words,
@@ -228,7 +228,7 @@ def _explain_aliasing(manager: Any, f_locals: Mapping[str, object]) -> str:
     by_object: dict[int, list[str]] = {}
     for source in getattr(manager, "no_tensor_aliasing_sources", None) or ():
         try:
-            by_object.setdefault(id(reader.read(source)), []).append(sources.in_user_words(source))
+            by_object.setdefault(id(reader.read(source)), []).append(torch_texts.in_user_words(source))
         except Exception:  # noqa: BLE001, S112 - a source that is gone aliases nothing
             continue
     same = [" and ".join(sorted(names)) for names in by_object.values() if len(names) > 1]

@@ -11,7 +11,7 @@ from typing import Any
 from fuselight.dynamo import stacks
 from fuselight.report import Stack, Symbol
 from fuselight.torch_api import artifacts, frames
-from fuselight.trace import sources
+from fuselight.trace import torch_texts
 
 
 @dataclass
@@ -42,7 +42,7 @@ class SymbolLog:
         name = artifacts.source_name(source)
         if "storage_offset" in name and not artifacts.is_symbol(symbol):
             return  # nearly every tensor starts at 0 of its storage
-        self.born.setdefault(name, _Born(symbol, sources.in_user_words(name), str(value), marked))
+        self.born.setdefault(name, _Born(symbol, torch_texts.in_user_words(name), str(value), marked))
 
     def specialized(self, shape_env: Any, symbol: object, value: object, reason: str) -> None:
         """A symbol was specialized to a number. Only the first time is kept: it is the one that the user can act on."""

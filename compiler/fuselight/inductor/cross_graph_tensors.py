@@ -1,7 +1,9 @@
-"""Tensors that one graph of a target returns and the next graph takes: a graph break sends them through memory.
+"""Tensors that pass between the graphs of a target: returned by one, taken by the next or kept by a later one.
 
-Invariant: a tensor crosses graphs if its storage came out of the graph that ran last; real tensors are held by weak
-reference. If AOTAutograd's inputs or outputs do not match Dynamo's, nothing is reported.
+A graph break sends them through memory; a later graph may keep its inputs for backward, and autograd then keeps them
+like any other saved tensor. Invariant: a tensor crosses graphs if its storage came out of an earlier graph; a storage
+is counted once. Real tensors are held by weak reference. If AOTAutograd's inputs or outputs do not match Dynamo's,
+nothing is reported.
 """
 
 from __future__ import annotations
@@ -130,3 +132,50 @@ def _fits(written: WrittenTensor, reader: Touched, name: str) -> bool:
     if each == 1:
         return results in {others, others * others_each}
     return others in {results, results * each}
+
+
+class Carried:
+    """The tensors that the graphs of a target have returned up to now."""
+
+    def __init__(self) -> None:
+        self._made: list[weakref.ref[torch.Tensor]] = []
+        self._counted: list[weakref.ref[torch.Tensor]] = []
+
+    def inputs(self, real: Sequence[Any]) -> dict[int, int]:
+        """Bytes of the inputs of a graph that the target made itself, by position; 0 where they are counted."""
+        made, counted = _storages(self._made), _storages(self._counted)
+        found = {}
+        for position, tensor in enumerate(real):
+            if isinstance(tensor, torch.Tensor):
+                identity, size = partitioner.storage_of(tensor)
+                if identity in made or partitioner.made_by_autograd(tensor):
+                    found[position] = 0 if identity in counted else size or 0
+        return found
+
+    def count(self, tensor: torch.Tensor) -> None:
+        """Mark a kept tensor as counted."""
+        self._counted = [*_alive(self._counted), weakref.ref(tensor)]
+
+    def noting(self, forward: Callable[..., Any], kept: frozenset[int], outputs: int) -> Callable[..., Any]:
+        """`forward`, wrapped to remember its results; `kept` are the positions that its graph saves in any case."""
+
+        def run(*args: Any) -> Any:
+            made = forward(*args)
+            if isinstance(made, (tuple, list)):
+                tensors = [(index, one) for index, one in enumerate(made) if isinstance(one, torch.Tensor)]
+                self._made = [*_alive(self._made), *(weakref.ref(one) for _, one in tensors)]
+                if len(made) == outputs:  # else AOTAutograd has others, in an order of its own
+                    for index, one in tensors:
+                        if index in kept:
+                            self.count(one)
+            return made
+
+        return run
+
+
+def _alive(held: list[weakref.ref[torch.Tensor]]) -> list[weakref.ref[torch.Tensor]]:
+    return [one for one in held if one() is not None]
+
+
+def _storages(held: list[weakref.ref[torch.Tensor]]) -> set[int]:
+    return {partitioner.storage_of(tensor)[0] for one in held if (tensor := one()) is not None}

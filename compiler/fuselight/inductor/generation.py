@@ -15,9 +15,8 @@ import torch
 
 from fuselight.dynamo import stacks
 from fuselight.inductor import launches, shared_tensors
-from fuselight.inductor.cross_graph_tensors import Given, Handing, read_handed
+from fuselight.inductor.cross_graph_tensors import Carried, Given, Handing, read_handed
 from fuselight.inductor.repeats import read_repeated
-from fuselight.inductor.saved_inputs import Carried
 from fuselight.report import (
     CudagraphSkip,
     Device,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fuselight.prims.paths import OperatorPaths
-from fuselight.prims.sets import OperatorSet
+from fuselight.prims.paths import OperatorPaths, OperatorSet
 
 __all__ = ["OperatorPaths", "OperatorSet"]

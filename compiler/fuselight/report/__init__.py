@@ -38,11 +38,13 @@ from fuselight.report.kernels import (
     Handed,
     Kernel,
     KernelKind,
+    OperatorPath,
     Phase,
     Recomputed,
     Refusal,
     Repeated,
     SavedTensor,
+    is_library_call,
 )
 from fuselight.report.measured import (
     Accuracy,
@@ -60,7 +62,6 @@ from fuselight.report.measured import (
     Timing,
     Work,
 )
-from fuselight.report.operators import OperatorPath, is_library_call
 from fuselight.report.place import Location, Stack, innermost_user_frame, is_user_file
 from fuselight.report.resources import Assembled, LaunchConfig, Listing, Occupancy
 

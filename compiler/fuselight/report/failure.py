@@ -1,11 +1,20 @@
-"""A failure that ended a run, or a part of it, and its culprit."""
+"""A failure that ended a run, or a part of it, its culprit, and the text of the exception.
+
+Invariant: the text of an exception is bounded and never raises, whatever user code does in `__str__`.
+"""
 
 from __future__ import annotations
 
 import enum
+import traceback
 from dataclasses import dataclass
+from typing import Any
 
 from fuselight.report.place import Stack
+
+LONGEST = 20_000
+"""Maximum characters kept of an exception's text, and of a traceback."""
+_str, _getitem = str, str.__getitem__  # bound before user code can replace them
 
 
 class Culprit(str, enum.Enum):
@@ -39,3 +48,34 @@ class Failure:
     phase: str | None = None
     directive_line: int | None = None
     """For `inputs`: the directive's line; its columns are in `stack[-1]`."""
+
+
+def safe_text(value: Any, limit: int = LONGEST) -> str:
+    """Return the start of `str(value)`, or a message if that raises."""
+    try:
+        text = _str(value)
+        return _getitem(text, slice(0, limit))  # a plain str, of a subclass too
+    except BaseException as error:  # noqa: BLE001 - user code may raise anything
+        return f"<{type(value).__name__}.__str__ raised {type(error).__name__}>"
+
+
+def first_line(error: BaseException, limit: int = 1000) -> str:
+    """Return the first nonblank line of an exception's text."""
+    return next(iter(safe_text(error).strip().splitlines()), "").strip()[:limit]
+
+
+def traceback_text(error: BaseException) -> str:
+    """Return the traceback with its causes; of a long text, the end of the traceback and the start of the text."""
+    made = traceback.TracebackException(type(error), error, error.__traceback__)
+    seen: set[int] = set()
+    chain: list[Any] = [made]
+    while chain:
+        one = chain.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        text = getattr(one, "_str", None)
+        if isinstance(text, str) and len(text) > LONGEST // 2:
+            one._str = f"{text[: LONGEST // 2]}..."  # noqa: SLF001 - before it formats all of it
+        chain += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
+    return "".join(made.format())[-LONGEST:]

@@ -1,6 +1,6 @@
 """Converts TORCH_TRACE logs to parts of a Report, after the run and without torch.
 
-`reasons` and `sources` parse texts that torch prints both in a log and in an exception.
+`torch_texts` parses texts that torch prints both in a log and in an exception.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from fuselight.report import (
 )
 from fuselight.trace import events
 from fuselight.trace.events import TraceEvent
-from fuselight.trace.sources import in_user_words
+from fuselight.trace.torch_texts import in_user_words
 
 _RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
 _CALL = re.compile(r"^\s+(?:[\w, :\[\]\"'().]+ = )?[\w.]+\(.*|^\s+\w+(?:: \"[^\"]*\")? = .+", re.MULTILINE)

@@ -33,6 +33,13 @@ _HEADS_OF_CUDNN = (192, 128)
 """Sizes of query and value that cuDNN takes on Blackwell besides."""
 _NO_TRAINING = (192, 224)
 """Heads for which flash has no backward on devices with little shared memory; above them, none with dropout."""
+_CUDNN_AWAY = -65536.0
+"""What cuDNN's kernel is given where a mask is false; in float16 the least that there is."""
+_ALIGNED = 16
+"""Elements to which the memory-efficient kernel wants its mask's rows aligned."""
+_CPU = torch.device("cpu")
+SDPA = torch.ops.aten.scaled_dot_product_attention.default
+FOR_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
 
 def choose(
@@ -160,15 +167,6 @@ def _efficient(capability: tuple[int, int], query: torch.Tensor, value: torch.Te
     if capability >= (8, 0) or (capability >= (7, 0) and half):  # tensor cores read 16 bytes
         step = max(step, 8 if half else 4)
     return query.dtype in dtypes and query.size(3) % step == 0 and value.size(3) % step == 0
-
-
-_CUDNN_AWAY = -65536.0
-"""What cuDNN's kernel is given where a mask is false; in float16 the least that there is."""
-_ALIGNED = 16
-"""Elements to which the memory-efficient kernel wants its mask's rows aligned."""
-_CPU = torch.device("cpu")
-SDPA = torch.ops.aten.scaled_dot_product_attention.default
-FOR_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
 
 class _TracedError(Exception):

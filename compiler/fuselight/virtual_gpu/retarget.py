@@ -35,6 +35,12 @@ CALLERS = (
 )
 """Where AOTAutograd looks the pass up: that of torch 2.9 and newer, and that of older ones."""
 _TENSORIFY = "tensorify_python_scalars"
+CUDA = torch.device("cuda", 0)
+_INLINED = 8
+"""Elements of a held tensor that Inductor writes into the kernel (torch/_inductor/graph.py, can_inline_constant)."""
+_OWN = frozenset({"val", "tensor_meta", "example_value", "eager_input_vals"})
+"""Metadata that describes the result of a node on the old device."""
+Table = Mapping[Any, Callable[..., Any]]
 
 
 @contextlib.contextmanager
@@ -84,15 +90,6 @@ def passed_floats(gm: torch.fx.GraphModule) -> set[torch.fx.Node]:
         and isinstance(node.args[0], torch.fx.Node)
         and node.args[0].op == "placeholder"
     }
-
-
-CUDA = torch.device("cuda", 0)
-_INLINED = 8
-"""Elements of a held tensor that Inductor writes into the kernel (torch/_inductor/graph.py, can_inline_constant)."""
-_OWN = frozenset({"val", "tensor_meta", "example_value", "eager_input_vals"})
-"""Metadata that describes the result of a node on the old device."""
-
-Table = Mapping[Any, Callable[..., Any]]
 
 
 def retarget(gm: torch.fx.GraphModule, decompositions: Table) -> None:

@@ -26,6 +26,7 @@ _USER_TRITON = "triton_kernel_wrapper_"
 """How the operators are called that launch a Triton kernel of the user's."""
 _MOVES = frozenset({"load", "store", "output", "get_index"})
 """What a loop consists of that stores what it loads."""
+_CAUSAL = "is_causal"
 
 
 @dataclass(frozen=True)
@@ -280,9 +281,6 @@ def _is_used_outside(member: Any, name: str, members: Sequence[Any]) -> bool:
         return True
     inside = set(members)
     return any(user.node not in inside for user in buffer.users)
-
-
-_CAUSAL = "is_causal"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 from fuselight.codec import DecodeError, decode, encode
 from fuselight.protocol import MeasureRequest, Refused, to_json
 from fuselight.report import Failure, Location, Report, Stack, TargetRef, Versions
-from fuselight.worker import fault_stacks, run_failures, wire
+from fuselight.worker import children, run_failures, wire
 from fuselight.worker.children import RunningChild
 
 
@@ -95,9 +95,7 @@ def _stack(running: RunningChild) -> Stack:
         return stopped.stack
     dumps = (_read(running.path("faults.txt")) or b"").decode("utf-8", "replace")
     roots = running.request.roots
-    return tuple(
-        place for place in fault_stacks.read_stack(dumps) if run_failures.is_shown(place.path, roots)
-    )
+    return tuple(place for place in children.read_stack(dumps) if run_failures.is_shown(place.path, roots))
 
 
 def _phase(running: RunningChild) -> str | None:

@@ -22,11 +22,10 @@ from typing import Any, Protocol
 from fuselight.codec import DecodeError, decode
 from fuselight.configurations import EAGER, ConfigurationError, parse_configuration
 from fuselight.measure import timing
-from fuselight.measure.coordinator import Measuring
-from fuselight.measure.remote import EndedError
+from fuselight.measure.coordinator import EndedError, Measuring
 from fuselight.protocol import MeasurePlan, MeasureRequest, to_json
 from fuselight.report import Culprit, Failure, Location, Measured, Report, innermost_user_frame
-from fuselight.worker import children, configuration, fault_stacks, process, run_failures, wire
+from fuselight.worker import children, configuration, process, run_failures, wire
 from fuselight.worker.state import ChildJob, RunState, keep
 
 _LEAVES = 10.0
@@ -253,7 +252,7 @@ class ConfigurationProcess:
         self._kill()
         stack: tuple[Location, ...] = ()
         with contextlib.suppress(OSError), open(faults_path, encoding="utf-8", errors="replace") as file:
-            stack = fault_stacks.read_stack(file.read())
+            stack = children.read_stack(file.read())
         place = innermost_user_frame(stack, self.job.request.roots)
         plan = _plan(self.job)
         if phase != "search" and plan.limit_seconds:

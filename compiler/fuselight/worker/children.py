@@ -1,17 +1,23 @@
-"""Starts the process of one run and collects its output until it ends.
+"""Starts the process of one run, collects its output, and ends it at a limit of duration or memory.
 
 Invariant: a run leads its own process group, reads `/dev/null`, has its own output pipes, and holds no descriptor of
-the host. Only a bounded tail of its output is kept.
+the host. Only a bounded tail of its output is kept. At a limit it is asked to end, so that it can record its position,
+and is killed if it does not; far beyond its memory limit it is killed at once. Nothing here blocks.
+
+The files of the runs are in the host's folder (mode 0700), which is named after its process, so that one whose process
+is gone can go. User code may delete it, and all of the folder for temporary files: it is made again under another name.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,15 +25,90 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fuselight.protocol import Progress, RunRequest, to_json
-from fuselight.report import Location, Output, innermost_user_frame
-from fuselight.worker import fault_stacks, fork_rules, process, wire
+from fuselight.report import Location, Output, Stack, innermost_user_frame
+from fuselight.worker import fork_rules, process, wire
 
 if TYPE_CHECKING:
-    from fuselight.worker.folders import HostFolder
     from fuselight.worker.state import ChildJob
 
+_FRAME = re.compile(r'^  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>.+)$')
+_CURRENT = re.compile(
+    r"^(Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\):$|^Stack \(most recent"
+)
 _CHUNK = 1 << 16
 _exit = os._exit  # bound before user code can replace it: a run never returns into the host's code
+_TREE_EVERY = 0.5
+"""Seconds between looks at the memory of a run's whole process tree."""
+_READY = 120.0
+"""Seconds that a fresh process has to import torch, where there is no fork, before its time begins to count."""
+_GRACE = 1.0
+"""Seconds that a run has to end by itself at a limit."""
+_HARD_MEMORY = 1.25
+"""Beyond this part of the memory limit a run is killed at once."""
+
+
+class HostFolder:
+    """The folder of this process, made when it is first needed. A fork of this process does not own it."""
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        self._path: str | None = None
+
+    def new_folder(self, prefix: str) -> str:
+        """Make a folder inside. Raises OSError."""
+        if self._path is None or not os.path.isdir(self._path):
+            self._path = _make()
+        return tempfile.mkdtemp(prefix=prefix, dir=self._path)
+
+    def remove(self) -> None:
+        """Delete it, in the process that made it alone."""
+        if self._path is not None and os.getpid() == self._owner:
+            shutil.rmtree(self._path, ignore_errors=True)
+
+
+def _make() -> str:
+    """Make this host's folder (mode 0700), and delete those of hosts that were killed."""
+    prefix = f"fuselight-worker-{os.getuid()}-"
+    if not os.path.isdir(tempfile.gettempdir()):
+        tempfile.tempdir = None  # looks for another one
+    parent = tempfile.gettempdir()
+    for name in _names_in(parent):
+        pid = name.removeprefix(prefix).partition("-")[0]
+        if name.startswith(prefix) and pid.isdigit() and not _is_alive(int(pid)):
+            shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-")
+
+
+def _names_in(folder: str) -> list[str]:
+    with contextlib.suppress(OSError):
+        return os.listdir(folder)
+    return []
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def read_stack(text: str) -> Stack:
+    """Read the stack of the current thread out of a faulthandler dump; the last dump, if there are several."""
+    stacks: list[tuple[bool, list[Location]]] = []
+    for line in text.splitlines():
+        header = _CURRENT.match(line)
+        if header:
+            stacks.append((not line.startswith("Thread"), []))
+            continue
+        frame = _FRAME.match(line)
+        if frame and stacks:
+            path, function = frame["path"], frame["function"]
+            stacks[-1][1].append(Location(path, int(frame["line"]), function=function))
+    current = [frames for is_current, frames in stacks if is_current] or [frames for _, frames in stacks]
+    return tuple(reversed(current[-1])) if current else ()
 
 
 class Tail:
@@ -118,7 +199,7 @@ class RunningChild:
             file.seek(self.asked)
             text = file.read().decode("utf-8", "replace")
         self.asked = None
-        return innermost_user_frame(fault_stacks.read_stack(text), self.request.roots)
+        return innermost_user_frame(read_stack(text), self.request.roots)
 
     def _dump_size(self) -> int:
         try:
@@ -274,3 +355,41 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
+
+
+def due(running: RunningChild, *, forks: bool) -> float | None:
+    """Seconds from `running.started` after which the run has ended or is being killed; None: it has no such limit."""
+    seconds = _seconds(running, forks=forks)
+    return seconds + _GRACE if seconds else None
+
+
+def enforce(running: RunningChild, *, forks: bool) -> None:
+    """Check a run, and end it if it has reached a limit."""
+    now = time.monotonic()
+    if running.kill_at is not None:
+        if now >= running.kill_at:
+            process.kill_group(running.pid)
+        return
+    seconds = _seconds(running, forks=forks)
+    if seconds and now - running.started >= seconds:
+        running.end("timeout", grace=_GRACE)
+        return
+    limit = running.request.limits.memory_mb * 1024 * 1024
+    used = _memory(running, limit, now) if limit else None
+    if used is not None and used > limit:
+        running.end("memory", grace=0 if used > limit * _HARD_MEMORY else _GRACE)
+
+
+def _seconds(running: RunningChild, *, forks: bool) -> float:
+    """How long the run may take from `running.started` on; 0 is for ever."""
+    seconds = running.request.limits.seconds
+    importing_torch = not forks and running.last is None
+    return seconds + _READY if seconds and importing_torch else seconds
+
+
+def _memory(running: RunningChild, limit: int, now: float) -> int | None:
+    """Measure a run's memory: its first process each time, its whole process tree now and then."""
+    if now - running.measured < _TREE_EVERY:
+        return process.resident(running.pid)
+    running.measured = now
+    return process.tree_memory(running.pid, enough=limit)

@@ -34,7 +34,7 @@ from fuselight.protocol import (
     to_json,
 )
 from fuselight.report import Culprit, Failure
-from fuselight.worker import answers, children, folders, fork_rules, limits, preload, process, warm, wire
+from fuselight.worker import answers, children, fork_rules, preload, process, warm, wire
 from fuselight.worker.children import RunningChild
 
 _POLL = 0.1
@@ -67,7 +67,7 @@ class Host:
         self._selector = selectors.DefaultSelector()
         self._runs: dict[int, RunningChild] = {}
         self._environment = dict(os.environ)
-        self._folder = folders.HostFolder()
+        self._folder = children.HostFolder()
         self._forks = sys.platform.startswith("linux") and not os.environ.get("FUSELIGHT_NO_FORK")
         self._preload = preload.Preload(self._folder)
         self._spare: tuple[subprocess.Popen[bytes], str, children.Pipes] | None = None
@@ -109,7 +109,7 @@ class Host:
             self._reap()
             self._tell_places()
             for running in self._runs.values():
-                limits.enforce(running, forks=self._forks)
+                children.enforce(running, forks=self._forks)
             if self._forks and not self._runs:
                 for line in self._preload.go_on(self._warm.baseline, self._closing):
                     self._log("info", line)
@@ -191,7 +191,7 @@ class Host:
         self._tell_started(running)
 
     def _tell_started(self, running: RunningChild) -> None:
-        self._send(Started(running.request.id, running.pid, limits.due(running, forks=self._forks)))
+        self._send(Started(running.request.id, running.pid, children.due(running, forks=self._forks)))
 
     def _fork(self, request: RunRequest, fake: str | None) -> RunningChild:
         for broken in fork_rules.violations(self._warm.baseline):

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fuselight.worker import fork_rules, process
-from fuselight.worker.folders import HostFolder
+from fuselight.worker.children import HostFolder
 
 _LIMIT = 120.0
 """Seconds that a throw-away child may take."""

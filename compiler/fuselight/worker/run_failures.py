@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from fuselight.inputs import UserCallError
 from fuselight.protocol import RunRequest, Target
 from fuselight.report import Call, Culprit, Failure, Location, Note, Stack, is_user_file
-from fuselight.report.exception_text import first_line, safe_text
+from fuselight.report.failure import first_line, safe_text
 
 if TYPE_CHECKING:
     from fuselight.target.calls import PlannedCall

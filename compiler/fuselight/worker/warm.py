@@ -22,8 +22,7 @@ from fuselight.version import OLDEST_TORCH, release
 from fuselight.worker import children, fork_rules
 
 if TYPE_CHECKING:
-    from fuselight.worker.children import RunningChild
-    from fuselight.worker.folders import HostFolder
+    from fuselight.worker.children import HostFolder, RunningChild
     from fuselight.worker.state import ChildJob
 
 

@@ -14,7 +14,7 @@ import torch
 from fuselight.measure.accuracy import RANDOM, STATE
 from fuselight.measure.accuracy.results import CHANGED, CallResults, of_call
 from fuselight.measure.accuracy.rules import is_random
-from fuselight.measure.reachable import modules_of
+from fuselight.measure.measured_call import modules_of
 from fuselight.report import Work
 from fuselight.target.calls import Prepared
 from fuselight.target.tensors import SEED, tensors_in, with_tensors

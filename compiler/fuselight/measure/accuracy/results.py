@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from fuselight.measure.measured_call import Unit, work_of
-from fuselight.measure.reachable import arguments_of, modules_of
+from fuselight.measure.measured_call import Unit, arguments_of, modules_of, work_of
 from fuselight.report import Work
 from fuselight.target.calls import Prepared
 from fuselight.target.tensors import SEED, set_seeds, tensors_in

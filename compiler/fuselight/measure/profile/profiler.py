@@ -19,8 +19,15 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from fuselight.dynamo import stacks
 from fuselight.measure.profile import torch_records
 from fuselight.measure.profile.eager_lines import placed_operators
-from fuselight.measure.profile.recording import CUPTI, RECORD_FUNCTIONS, Event, PlacedOperator, Recording
-from fuselight.measure.profile.trace_events import read_trace, read_windows
+from fuselight.measure.profile.recording import (
+    CUPTI,
+    RECORD_FUNCTIONS,
+    Event,
+    PlacedOperator,
+    Recording,
+    read_trace,
+    read_windows,
+)
 from fuselight.report import Stack
 from fuselight.torch_api.measurement import marked_operators, marks_compiled_calls
 

@@ -1,0 +1,107 @@
+"""Parses texts that torch prints both in a log and in an exception: graph breaks, and the sources of values.
+
+Invariant: no text is lost except the middle of a huge message, and nothing is an error: text in an unknown section
+stays in the section above, and an unknown form of source stays as Dynamo writes it. torch has no object for the parts
+of a break's message. `L['self']._modules['l']._parameters['weight']` is `self.l.weight`, `L['x'].size()[0]` is
+`x.size(0)`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import textwrap
+from dataclasses import dataclass
+
+CHAIN = re.compile(r"\n*\*\*\* While handling this graph break, another graph break occurred: \*\*\*\n*")
+_LINK = re.compile(r"\n*\s*For more details about this graph break, please visit: \S*?gb(\d+)\.html")
+_USER_CODE = re.compile(r"\n*from user code:\n.*", re.DOTALL)
+_VERBOSE = re.compile(r"\n*Set TORCHDYNAMO_VERBOSE=1 for the internal stack trace.*", re.DOTALL)
+_SECTION = re.compile(
+    r"^  (Explanation|Hint|Developer debug context|Higher Order Operator):[ ]?", re.MULTILINE
+)
+_LONGEST = 100_000
+"""Characters of a message that are read: the user's values stand in it, and may be of any size."""
+_REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\b[LG]\[(['\"])([A-Za-z_]\w*)\1\]"), r"\2"),
+    (re.compile(r"\.(?:_modules|_parameters|_buffers|__dict__)\[(['\"])([A-Za-z_]\w*)\1\]"), r".\2"),
+    (re.compile(r"\.(?:_modules|_parameters|_buffers)\[(['\"])(\d+)\1\]"), r"[\2]"),
+    (re.compile(r"\.(size|stride)\(\)\[(\d+)\]"), r".\1(\2)"),
+    (re.compile(r"\b__builtins_dict___\d+\[(['\"])(\w+)\1\]"), r"\2"),
+    (re.compile(r"\bdict\.(?:__getitem__|get)\((\w[\w.\[\]'\"]*), (.+?)\)"), r"\1[\2]"),
+    (re.compile(r"\b(?:list|tuple)\.__getitem__\((\w[\w.\[\]'\"]*), (\d+)\)"), r"\1[\2]"),
+    (re.compile(r"\b___(?:from_numpy|as_tensor|dict_getitem)\(([^()]*)\)"), r"\1"),
+    (re.compile(r"\blist\(dict\.keys\(([^()]*)\)\)"), r"list(\1)"),
+    (re.compile(r"\.__code__$"), ""),
+    (re.compile(r"\b___get_torch_function_mode_stack_at\((\d+)\)"), r"torch function mode \1"),
+    (re.compile(r"\btype\(([^()]*)\)\.__mro__\[\d+\]\.__dict__\[(['\"])(\w+)\2\]"), r"type(\1).\3"),
+    (re.compile(r"\b__import_(\w+)"), "@import@"),
+)
+_CLOSURE = re.compile(r"(?P<owner>[\w.\[\]]+)\.__closure__\[(?P<index>\d+)\]\.cell_contents")
+_DEFAULT = re.compile(r"(?P<owner>[\w.\[\]]+)\.__(?:kw)?defaults__\[(?P<key>[^\]]+)\]")
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One link of a chain of graph breaks. `gb_id` is that of its link to the registry's page, None without one."""
+
+    title: str
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    context: str = ""
+    gb_id: str | None = None
+
+
+def read_reasons(message: str) -> tuple[Reason, ...]:
+    """The chain in a message: the cause first, then what handling it ran into."""
+    if len(message) > _LONGEST:
+        message = f"{message[: _LONGEST // 2]}...{message[-_LONGEST // 2 :]}"
+    message = _VERBOSE.sub("", _USER_CODE.sub("", message))
+    return tuple(_read_reason(part) for part in CHAIN.split(message))
+
+
+def _read_reason(text: str) -> Reason:
+    link = _LINK.search(text)
+    text = _LINK.sub("", text).strip("\n")
+    pieces = _SECTION.split(text)
+    title = pieces[0].strip()
+    explanation, context = "", ""
+    hints: list[str] = []
+    for name, body in zip(pieces[1::2], pieces[2::2], strict=True):
+        plain = _dedent(body)
+        if name == "Explanation":
+            explanation = plain
+        elif name == "Hint":
+            hints.append(plain)
+        elif name == "Developer debug context":
+            context = plain
+        else:
+            title = f"{title} ({plain})"
+    return Reason(
+        title, explanation, tuple(hints), context, None if link is None else f"GB{int(link[1]):04d}"
+    )
+
+
+def _dedent(body: str) -> str:
+    first, _, rest = body.strip().partition("\n")
+    return f"{first}\n{textwrap.dedent(rest)}".strip() if rest else first
+
+
+@functools.lru_cache(maxsize=16384)
+def in_user_words(source: str) -> str:
+    """A source, or an expression over sources, as the user would write it."""
+    text = source
+    if "[" not in text and "(" not in text:
+        return text
+    for pattern, replacement in _REPLACEMENTS:
+        if replacement == "@import@":
+            text = pattern.sub(lambda found: found[1].replace("_dot_", "."), text)
+        else:
+            text = pattern.sub(replacement, text)
+    text = _CLOSURE.sub(r"closure variable \g<index> of \g<owner>", text)
+    return _DEFAULT.sub(r"default \g<key> of \g<owner>", text)
+
+
+def is_global_state(source: str) -> bool:
+    """Whether a guard's source names nothing of the user's: the whole frame, or nothing at all."""
+    return source in {"", "L", "G"}

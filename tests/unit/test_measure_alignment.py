@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight.measure.profile.alignment import Element, Told, align
+from fuselight.measure.profile.alignment import Element, KnownBy, align
 from fuselight.report import Kernel, KernelKind
 
 
@@ -18,16 +18,16 @@ def _kernels(*names: str) -> list[Kernel]:
     ]
 
 
-def _elements(told: Told, *names: str) -> list[Element]:
-    return [Element(name, told) for name in names]
+def _elements(known_by: KnownBy, *names: str) -> list[Element]:
+    return [Element(name, known_by) for name in names]
 
 
 def _host(*names: str) -> list[Element]:
-    return [Element(name, Told.OPERATOR if "::" in name else Told.RECORD) for name in names]
+    return [Element(name, KnownBy.OPERATOR if "::" in name else KnownBy.RECORD) for name in names]
 
 
 def _device(*names: str) -> list[Element]:
-    return [Element(name, Told.COPY if name.startswith("Mem") else Told.DEVICE) for name in names]
+    return [Element(name, KnownBy.COPY if name.startswith("Mem") else KnownBy.DEVICE) for name in names]
 
 
 def test_records_and_operators_are_aligned_by_name_and_order() -> None:
@@ -128,7 +128,7 @@ def test_launches_in_wrapper_order_are_aligned_completely(names: list[str]) -> N
 @given(
     st.lists(
         st.sampled_from(SEEN).flatmap(
-            lambda name: st.sampled_from(Told).map(lambda told: Element(name, told))
+            lambda name: st.sampled_from(KnownBy).map(lambda told: Element(name, told))
         )
     ),
     st.lists(st.sampled_from(NAMES)),

@@ -52,10 +52,10 @@ def one_assembler() -> Check:
 
 def _version(path: str) -> str:
     """The full version text of an assembler, as it appears in Triton's cache keys."""
-    told = subprocess.run(  # noqa: S603 - the assembler that torch would start, too
+    reported = subprocess.run(  # noqa: S603 - the assembler that torch would start, too
         [path, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=True
     )
-    return told.stdout
+    return reported.stdout
 
 
 def _release(said: str) -> str:

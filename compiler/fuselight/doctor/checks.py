@@ -61,15 +61,15 @@ def _guarded(key: str, title: str, check: Callable[[], Check]) -> Check:
 
 def _variables() -> Check:
     meaning = "torch reads them, and some change what a compile does"
-    told = [
+    reported = [
         f"{name}={os.environ[name]}: {effect}"
         for name, effect in _OFF.items()
         if os.environ.get(name, "").strip().lower() not in _NOTHING
         or (name == "PYTORCH_JIT" and name in os.environ)
     ]
-    if told:
+    if reported:
         fix = "Unset those that you do not want, where your editor or terminal is started"
-        return Check("variables", "Variables", Status.WARNING, "; ".join(told), meaning, fix)
+        return Check("variables", "Variables", Status.WARNING, "; ".join(reported), meaning, fix)
     return Check("variables", "Variables", Status.OK, "none that changes what torch.compile does", meaning)
 
 

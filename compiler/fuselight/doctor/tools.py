@@ -37,11 +37,11 @@ def cpp_compiler() -> Check:
             meaning,
             "Install g++ or clang++ (Debian: apt install g++; macOS: xcode-select --install), or name one in CXX",
         )
-    told = subprocess.run(  # noqa: S603 - the compiler that torch would start, too
+    reported = subprocess.run(  # noqa: S603 - the compiler that torch would start, too
         [path, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False
     )
-    first = (told.stdout or told.stderr).strip().partition("\n")[0]
-    if told.returncode != 0:
+    first = (reported.stdout or reported.stderr).strip().partition("\n")[0]
+    if reported.returncode != 0:
         fix = "Reinstall it, or name another in CXX"
         return Check(
             "cpp_compiler", "C++ compiler", Status.FAILED, f"{path} does not start: {first}", meaning, fix

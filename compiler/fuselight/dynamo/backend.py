@@ -85,7 +85,7 @@ def _compile(
     model = asked.pop("model", model)
     made.calls.append(_read_call(asked))
     kept = {name: value for name, value in asked.items() if name not in {"backend", "mode", "options"}}
-    options = _told_apart(asked)
+    options = _distinguishing_options(asked)
     if options:
         kept["options"] = options
     if model is None:
@@ -93,7 +93,7 @@ def _compile(
     return real(model, backend=backend, **kept)
 
 
-def _told_apart(asked: dict[str, Any]) -> dict[str, Any]:
+def _distinguishing_options(asked: dict[str, Any]) -> dict[str, Any]:
     """What was asked for, as options that `capture_backend` ignores.
 
     Dynamo shares compiled code between two compiles of a function only where backend, mode and options are equal, and

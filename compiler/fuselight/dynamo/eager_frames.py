@@ -19,7 +19,7 @@ from fuselight.trace import torch_texts
 _LIMIT_TITLE = "Dynamo recompile limit exceeded"
 _GENERATOR_TITLE = "Attempt to trace generator"
 _EMPTY = "No ops traced for the FX graph"
-_TOLD_ELSEWHERE = (
+_REPORTED_ELSEWHERE = (
     "no tensor-related objects found in frame",
     "an error was suppressed during compilation",
     "compilation failed with a custom frame execution strategy",
@@ -127,7 +127,7 @@ def fell_back(error: BaseException, code: CodeType, *, caller: Stack, call: int 
 
 def skipped(reason: str, code: CodeType, *, caller: Stack, call: int | None) -> NotCompiled | None:
     """A frame that torch skipped. None if another hook reports it in more detail or nobody asked to compile it."""
-    if reason in _TOLD_ELSEWHERE or code.co_name in {"<module>", "__setattr__"}:
+    if reason in _REPORTED_ELSEWHERE or code.co_name in {"<module>", "__setattr__"}:
         return None
     if _EMPTY in reason:
         if stacks.resumes_at(code) is not None:

@@ -238,7 +238,7 @@ def is_graph(path: str) -> bool:
 
 def _location(code: CodeType, line: int, offset: int) -> Location:
     if line == code.co_firstlineno and frames.is_generated(code):
-        line, offset = _behind(code, offset) or (line, offset)
+        line, offset = _next_of_user(code, offset) or (line, offset)
     column = end_line = end_column = None
     if hasattr(code, "co_positions"):
         found = next(itertools.islice(code.co_positions(), offset // 2, None), None)
@@ -247,7 +247,7 @@ def _location(code: CodeType, line: int, offset: int) -> Location:
     return location(code.co_filename, line, column, end_line, end_column, code.co_name)
 
 
-def _behind(code: CodeType, offset: int) -> tuple[int, int] | None:
+def _next_of_user(code: CodeType, offset: int) -> tuple[int, int] | None:
     """Line and offset of the next instruction of the user's, for which Dynamo generated the ones before it."""
     return next(
         (

@@ -41,7 +41,7 @@ class Given:
     bytes: int
 
 
-class Handing:
+class HandedTensors:
     """The tensors that pass between the graphs of a target."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ def _fits(written: WrittenTensor, reader: Touched, name: str) -> bool:
     return others in {results, results * each}
 
 
-class Carried:
+class SavedInputs:
     """The tensors that the graphs of a target have returned up to now."""
 
     def __init__(self) -> None:

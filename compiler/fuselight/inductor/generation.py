@@ -15,7 +15,7 @@ import torch
 
 from fuselight.dynamo import stacks
 from fuselight.inductor import launches, shared_tensors
-from fuselight.inductor.cross_graph_tensors import Carried, Given, Handing, read_handed
+from fuselight.inductor.cross_graph_tensors import Given, HandedTensors, SavedInputs, read_handed
 from fuselight.inductor.repeats import read_repeated
 from fuselight.report import (
     CudagraphSkip,
@@ -77,10 +77,10 @@ class Generation:
         self._open = _OpenGraph()
         self._cut = _Cut()
         self._mutation: Stack = ()
-        self._carried = Carried()
+        self._saved_inputs = SavedInputs()
         self._inputs: dict[int, int] = {}
         """Bytes of the inputs of the current graph that the target made itself, by position."""
-        self._handing = Handing()
+        self._handed = HandedTensors()
         self._given: dict[int, Given] = {}
         self._repeated: Repeated | None = None
         self._positions = 0
@@ -103,8 +103,8 @@ class Generation:
             )
         before = len(self.graphs)
         real = partitioner.real_inputs(gm)
-        self._inputs = self._carried.inputs(real)
-        self._given, self._positions = self._handing.given(real), len(real)
+        self._inputs = self._saved_inputs.inputs(real)
+        self._given, self._positions = self._handed.given(real), len(real)
         try:
             with cudagraphs.watching_cudagraphs(self._not_recorded, self.broke):
                 codegen.generate(gm, example_inputs, self.device, self, options)
@@ -116,9 +116,9 @@ class Generation:
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
             self._fail(error, before)
         for position in self._cut.saved.carried:
-            self._carried.count(real[position])
-        run = self._carried.noting(gm.forward, self._cut.saved.outputs, self._cut.saved.num_outputs)
-        run = self._handing.noting(self._captured, run)
+            self._saved_inputs.count(real[position])
+        run = self._saved_inputs.noting(gm.forward, self._cut.saved.outputs, self._cut.saved.num_outputs)
+        run = self._handed.noting(self._captured, run)
         self._captured += 1
         return run
 
@@ -182,7 +182,9 @@ class Generation:
         kernel = launches.read_launch(name, nodes, part, len(self._open.kernels), self.device)
         touched = scheduler_nodes.touched(part) if part else scheduler_nodes.Touched()
         self._open.kernels.append(replace(kernel, candidates=tuple(candidates)))
-        self._open.touched.append(touched)  # beside its kernel: launches are known by their position in both
+        self._open.touched.append(
+            touched
+        )  # in step with the kernels: launches are known by their position in both
         if any(one.startswith("padded to") for one in candidates):
             self._problem(
                 "whether multiplications are padded",
@@ -239,7 +241,7 @@ class Generation:
         outputs = scheduler_nodes.output_names(graph)
         if phase is Phase.FORWARD:
             outputs = outputs[: self._cut.saved.num_outputs]
-        self._handing.wrote(self._captured, outputs, self._open.touched, self._cut.saved.outputs)
+        self._handed.wrote(self._captured, outputs, self._open.touched, self._cut.saved.outputs)
         names = list(graph.graph_input_names)
         kept = frozenset(tensor.name for tensor in self._cut.saved.tensors)
         aligned = self._given if len(names) == self._positions else {}

@@ -248,40 +248,40 @@ class Measuring:
 
     def _together(self, asked: Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]) -> None:
         """Run several configurations in parallel, for orders that time nothing."""
-        beside = len(self._rows) > 1
+        parallel = len(self._rows) > 1
         for name, orders in asked.items():
             for what, details in orders:
                 if name in self._rows:
-                    self._ask(name, what, details, beside=beside)
+                    self._ask(name, what, details, parallel=parallel)
         for name, orders in asked.items():
             for what, _ in orders:
                 if name in self._rows:
-                    self._answer(name, what, beside=beside)
+                    self._answer(name, what, parallel=parallel)
 
-    def _ask(self, name: str, what: str, details: Mapping[str, Any], *, beside: bool = False) -> bool:
+    def _ask(self, name: str, what: str, details: Mapping[str, Any], *, parallel: bool = False) -> bool:
         try:
             self._rows[name].ask(what, details)
         except EndedError as ended:
-            self._ended(name, ended.failure, beside=beside)
+            self._ended(name, ended.failure, parallel=parallel)
             return False
         return True
 
-    def _answer(self, name: str, what: str, *, beside: bool = False) -> dict[str, Any] | None:
+    def _answer(self, name: str, what: str, *, parallel: bool = False) -> dict[str, Any] | None:
         try:
             said = self._rows[name].answer(what)
         except EndedError as ended:
-            self._ended(name, ended.failure, beside=beside)
+            self._ended(name, ended.failure, parallel=parallel)
             return None
         if "machine" in said and name == self._looks:
             self._machine = decode(Machine, said["machine"])
         self._counted += said.get("seconds", 0.0)
         return said
 
-    def _ended(self, name: str, failure: Failure, *, beside: bool) -> None:
-        """Record that a configuration has ended; `beside`: other processes were active at the time."""
+    def _ended(self, name: str, failure: Failure, *, parallel: bool) -> None:
+        """Record that a configuration has ended; `parallel`: other processes were active at the time."""
         row = self._rows.pop(name)
         row.other.end()
-        if failure.kind == "memory" and (beside or self._rows) and not row.measured.alone:
+        if failure.kind == "memory" and (parallel or self._rows) and not row.measured.alone:
             self._retry.append(name)
         self._done[name] = replace(row.measured, failure=failure)
         self._known()
@@ -336,9 +336,9 @@ class Measuring:
     def _read(self, names: Sequence[str]) -> None:
         """Compare results and read profiles in all processes in parallel; no call is timed during this step."""
         compares = self.plan.accuracy and any(name != EAGER for name in names)
-        told = [*["comparing results"] * compares, *["reading profiles"] * self.plan.profile]
-        if told:
-            self.tell(" and ".join(told))
+        steps = [*["comparing results"] * compares, *["reading profiles"] * self.plan.profile]
+        if steps:
+            self.tell(" and ".join(steps))
         judge = ("judge", {**self._compared, "varies": self._varies})
         looks = "" if self.plan.isolated else self._looks
         self._together(

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from fuselight.measure import steady_state, timing
-from fuselight.measure.accuracy.results import CHANGED, CallResults, Taking
+from fuselight.measure.accuracy.results import CHANGED, CallResults, ResultCollector
 from fuselight.measure.compile_configuration import Compiled
 from fuselight.measure.machine import memory
 from fuselight.measure.measured_call import Unit
@@ -40,7 +40,7 @@ _PROFILED_LEAST = 3
 _PROFILED_MOST = 30
 _PROFILED_FRESH = 5
 """Profiled calls if each needs copies of the inputs, all made before the first call."""
-_PROFILED_BESIDE = 1
+_PROFILED_EXTRA = 1
 """Calls that a profile makes in addition to those that it reads."""
 _NOT_PROFILED = "not profiled"
 _JOINED = 0.99
@@ -83,7 +83,7 @@ class ConfigurationSession:
         eager = self.compiled.configuration.eager
         self.tell("first call" if eager else "compiling, first call")
         prepared = self.unit.copied()
-        taking = Taking(prepared)
+        collector = ResultCollector(prepared)
         set_seeds(SEED)
         timing.wait(self.device)
         with self.unit.noticing_changes(prepared):
@@ -93,7 +93,7 @@ class ConfigurationSession:
                 with compile_steps.watching_compiles(self.roots) as self.watched:
                     first, outputs = self._timed(lambda: self.unit.made(prepared))
         if self.plan.accuracy:
-            self.results = taking.outputs(outputs)
+            self.results = collector.outputs(outputs)
         self.counted_us += first
         self.row = replace(self.row, first_us=first)
 
@@ -111,9 +111,9 @@ class ConfigurationSession:
         self.us = steady_state.quartiles(warm[-steady_state.WINDOW :])[1]
         self.counted_us += second + sum(warm)
         if self._may_be_replayed():
-            taking = Taking(self.unit.prepared)
+            collector = ResultCollector(self.unit.prepared)
             set_seeds(SEED)
-            self.replayed = taking.outputs(self.unit.prepare()())
+            self.replayed = collector.outputs(self.unit.prepare()())
         self.row = replace(self.row, warm_up_calls=len(warm))
 
     def _may_be_replayed(self) -> bool:
@@ -155,9 +155,7 @@ class ConfigurationSession:
         """Profile calls; if that is not possible, a note says why."""
         most = _PROFILED_FRESH if self.unit.fresh else _PROFILED_MOST
         calls = max(_PROFILED_LEAST, min(most, int(self.plan.seconds * 1e6 / max(self.us, 1.0))))
-        ready = iter(
-            [self.unit.prepare() for _ in range(calls + _PROFILED_BESIDE)] if self.unit.fresh else ()
-        )
+        ready = iter([self.unit.prepare() for _ in range(calls + _PROFILED_EXTRA)] if self.unit.fresh else ())
 
         def call() -> object:
             made = next(ready, None) or self.unit.prepare()  # make no copies while the profiler records

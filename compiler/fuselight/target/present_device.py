@@ -42,7 +42,7 @@ def merged(properties: Any) -> Device:
     arch = _hip_arch(properties) if hip else f"{properties.major}.{properties.minor}"
     known = next((one for one in DEVICES if one.name.lower() == name.lower()), None)
     base = known or _of_arch(name, arch, hip=hip)
-    told = {
+    reported = {
         "name": name,
         "arch": arch,
         "multiprocessors": int(properties.multi_processor_count),
@@ -57,7 +57,7 @@ def merged(properties: Any) -> Device:
         "warp": _scaled(properties, "warp_size", 1, whole=True),
     }
     source = f"the driver; rates: {known.source}" if known else "the driver; no rates are published here"
-    values = {field: value for field, value in told.items() if value is not None}
+    values = {field: value for field, value in reported.items() if value is not None}
     return dataclasses.replace(base, **values, origin="driver", source=source)
 
 

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class _Marking(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Puts a record around each operator, behind autograd and so in the engine's thread as well."""
+    """Puts a record around each operator, below autograd and so in the engine's thread as well."""
 
     def __init__(self, mark: Callable[[], str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

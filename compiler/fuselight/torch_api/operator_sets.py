@@ -76,7 +76,7 @@ def is_backward(node: torch.fx.Node) -> bool:
 
 
 def source_call(node: torch.fx.Node) -> tuple[str, ...]:
-    """The name of the node of Dynamo's graph that a node belongs to, behind those of the nodes that contain it.
+    """The name of the node of Dynamo's graph that a node belongs to, after those of the nodes that contain it.
 
     The same for nodes of Dynamo's own. A backward node belongs where its forward node does. Empty where torch keeps
     none.

@@ -34,7 +34,7 @@ def line_map(stage: str, text: str, file: str) -> tuple[int, ...]:
 
 
 def call_site(location: str, file: str) -> int:
-    """The innermost line of `file` in a comment of LLVM's behind `.loc`, as `a.py:7:1 @[ b.py:29:26 ]`; 0 for none."""
+    """The innermost line of `file` in a comment of LLVM's after `.loc`, as `a.py:7:1 @[ b.py:29:26 ]`; 0 for none."""
     name = _base(file)
     return next((int(line) for path, line in _IN_COMMENT.findall(location) if _base(path) == name), 0)
 

@@ -61,14 +61,14 @@ def keep(key: str, assembled: Assembled, folder: str | None) -> str | None:
         return None
     data = zlib.compress(json.dumps(encode(assembled)).encode("utf-8", "surrogatepass"), 6)
     path = Path(folder, f"{key}{_SUFFIX}")
-    beside = path.with_name(f".{key}.{uuid.uuid4().hex}")
+    temporary = path.with_name(f".{key}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            beside.write_bytes(data)
-            beside.replace(path)
+            temporary.write_bytes(data)
+            temporary.replace(path)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         _bound(path.parent)
     except OSError as error:
         return f"the cache in {folder} cannot be written ({error.strerror}): kernels are kept until this run ends"

@@ -25,7 +25,7 @@ from fuselight.devices import find
 from fuselight.measure import timing
 from fuselight.measure.accuracy import results
 from fuselight.measure.accuracy.check import AccuracyCheck
-from fuselight.measure.accuracy.reference import Sparing, float64_results, varies
+from fuselight.measure.accuracy.reference import ReusedBuild, float64_results, varies
 from fuselight.measure.accuracy.results import CallResults
 from fuselight.measure.compile_configuration import Compiled, configured
 from fuselight.measure.coordinator import FLOAT64
@@ -225,7 +225,7 @@ class MeasureCalls:
 
     def _reference(self, state: RunState, build: Callable[[], Prepared], work: Work | None) -> dict[str, Any]:
         """Results of the call in float64, and whether eager's results vary; compiles nothing."""
-        build = Sparing(build)
+        build = ReusedBuild(build)
         state.tell("measure", "whether eager gives the same each time", None, None)
         said: dict[str, Any] = {"varies": varies(build, work)}
         state.tell("measure", "the reference in float64", None, None)
@@ -243,8 +243,8 @@ class MeasureCalls:
     def _read(self, state: RunState, *, look: bool) -> dict[str, Any]:
         """Read the profile and, with `look`, the machine's state."""
         parts = state.recorder.parts()
-        with ThreadPoolExecutor(1) as beside, _no_collection():
-            looking = beside.submit(conditions.look, self.device) if look else None
+        with ThreadPoolExecutor(1) as thread, _no_collection():
+            looking = thread.submit(conditions.look, self.device) if look else None
             self._session.read(parts.breaks, parts.not_compiled)
         if looking is None:
             return {}

@@ -40,13 +40,13 @@ class Baseline(NamedTuple):
 
 def baseline() -> Baseline:
     """Count this process's threads now. Forks once if there are several, as numpy's own OpenBLAS may have some."""
-    return Baseline(threads=_threads_behind_a_fork(1))
+    return Baseline(threads=_threads_after_a_fork(1))
 
 
 def violations(before: Baseline) -> tuple[str, ...]:
     """Describe which rules this process breaks. Forks once if there are new threads, see `prepare_to_fork`."""
     found = []
-    threads = _threads_behind_a_fork(before.threads)
+    threads = _threads_after_a_fork(before.threads)
     if threads > before.threads:
         found.append(f"{threads - before.threads} new threads")
     torch = sys.modules.get("torch")
@@ -78,7 +78,7 @@ def fork() -> int:
         return os.fork()
 
 
-def _threads_behind_a_fork(expected: int) -> int:
+def _threads_after_a_fork(expected: int) -> int:
     """Count the threads. Only if there are more than `expected` it takes a fork to see which of them stay."""
     if thread_count() > expected:
         prepare_to_fork()

@@ -23,7 +23,7 @@ Backend = Callable[..., Callable[..., Any]]
 _CALLS = ("call_function", "call_method", "call_module")
 _BETWEEN = ("getitem", "_enter_autocast", "_exit_autocast", "_set_grad_enabled")
 """Calls that compute nothing."""
-_BEFORE, _INSIDE, _BEHIND = range(3)
+_BEFORE, _INSIDE, _AFTER = range(3)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def compile_stretch(
     if first <= 0 and end >= len(calls):
         return backend(gm, inputs)
     part = {
-        node: _BEFORE if index < first else _INSIDE if index < end else _BEHIND
+        node: _BEFORE if index < first else _INSIDE if index < end else _AFTER
         for index, node in enumerate(calls)
     }
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]

@@ -27,7 +27,7 @@ class NotDoubledError(Exception):
     """The inputs cannot be converted to float64; the message says why."""
 
 
-class Sparing:
+class ReusedBuild:
     """A build function that reuses its object until a call changes it: large models are slow to build."""
 
     def __init__(self, build: Callable[[], Prepared]) -> None:
@@ -57,7 +57,7 @@ def varies(build: Callable[[], Prepared], work: Work | None = None) -> str:
         for seed in (SEED, SEED + 1, SEED):
             prepared = build()
             found.append(of_call(prepared, prepared.function, work, seed=seed))
-            if isinstance(build, Sparing):
+            if isinstance(build, ReusedBuild):
                 build.called(found[-1])
             if len(found) > 1 and not is_random(found[0], found[1]):
                 return ""

@@ -85,10 +85,10 @@ def of_call(
     for _, module in modules_of(prepared):  # a module that the source keeps may have old gradients
         module.zero_grad(set_to_none=True)
     unit = Unit(prepared, function, work_of(work, prepared))
-    taking = Taking(unit.prepared)
+    collector = ResultCollector(unit.prepared)
     set_seeds(seed)
     with unit.mode():
-        return taking.outputs(unit.prepare()())
+        return collector.outputs(unit.prepare()())
 
 
 class _Before:
@@ -110,7 +110,7 @@ class _Before:
         return not bool(same.all())
 
 
-class Taking:
+class ResultCollector:
     """Collects the results of one call: created before the call, and given the outputs after it.
 
     The call must clear gradients that already exist.

@@ -118,10 +118,10 @@ def look(device: torch.device) -> Look:
     return Look(device, processor.state(), gpu, silent)
 
 
-def machine_of(before: Look, behind: Look) -> Machine:
+def machine_of(before: Look, after: Look) -> Machine:
     """Describe the machine between these two states, and what makes the timings doubtful."""
-    device, host = before.device, (before.processor, behind.processor)
-    notes = tuple(dict.fromkeys((*_gpu_doubts(before, behind), *processor.doubts(*host), *_threads(behind))))
+    device, host = before.device, (before.processor, after.processor)
+    notes = tuple(dict.fromkeys((*_gpu_doubts(before, after), *processor.doubts(*host), *_threads(after))))
     if device.type != "cuda":
         return Machine(
             processor.name(), threads=torch.get_num_threads(), clocks=processor.clocks(*host),
@@ -135,10 +135,10 @@ def machine_of(before: Look, behind: Look) -> Machine:
         visible=os.environ.get("CUDA_VISIBLE_DEVICES"),
         uuid=_uuid(device),
         mig=" MIG " in f"{name} ",
-        driver=behind.gpu.driver if behind.gpu is not None else "",
+        driver=after.gpu.driver if after.gpu is not None else "",
         cuda=str(torch.version.cuda or ""),
         threads=torch.get_num_threads(),
-        clocks=nvidia_smi.clocks(before.gpu, behind.gpu),
+        clocks=nvidia_smi.clocks(before.gpu, after.gpu),
         notes=(*notes, *_unserved(properties)),
     )
 
@@ -160,24 +160,24 @@ def _passed_over() -> Iterator[str]:
         yield f"nvidia-smi is installed, but torch sees no GPU: {_no_gpu().message}"
 
 
-def _threads(behind: Look) -> Iterator[str]:
-    threads, usable = torch.get_num_threads(), behind.processor.usable
+def _threads(after: Look) -> Iterator[str]:
+    threads, usable = torch.get_num_threads(), after.processor.usable
     if threads > usable:
         yield f"torch runs {threads} threads on {usable} cores"
 
 
-def _gpu_doubts(before: Look, behind: Look) -> Iterator[str]:
+def _gpu_doubts(before: Look, after: Look) -> Iterator[str]:
     if before.device.type != "cuda":
         return
-    silent = before.silent or behind.silent
+    silent = before.silent or after.silent
     if silent:
         yield f"{silent}: clocks, throttling and other processes on the GPU are unknown"
         return
-    yield from nvidia_smi.slowed(before.gpu, behind.gpu)
-    told = [one.gpu.processes for one in (before, behind) if one.gpu is not None]
-    if any(one is None for one in told):
+    yield from nvidia_smi.slowed(before.gpu, after.gpu)
+    reported = [one.gpu.processes for one in (before, after) if one.gpu is not None]
+    if any(one is None for one in reported):
         yield "other processes on the GPU are unknown"
-    there = {process.pid: process for processes in told for process in processes or ()}
+    there = {process.pid: process for processes in reported for process in processes or ()}
     yield from others(there.values())
 
 

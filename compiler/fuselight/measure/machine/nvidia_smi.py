@@ -82,13 +82,13 @@ def asked() -> Ask | None:
         if hangs:
             return None  # a later query would fail too, as with a GPU that is lost
         try:
-            told = subprocess.run(  # noqa: S603 - the driver's own tool, found on the user's PATH
+            reported = subprocess.run(  # noqa: S603 - the driver's own tool, found on the user's PATH
                 [path, *arguments], capture_output=True, text=True, timeout=_SECONDS, check=False
             )
         except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
             hangs = isinstance(error, subprocess.TimeoutExpired)
             return None
-        return told.stdout if told.returncode == 0 else None
+        return reported.stdout if reported.returncode == 0 else None
 
     return ask
 
@@ -104,9 +104,9 @@ def state_of(uuid: str, ask: Ask) -> GpuState | None:
         return None
     active = next((row for name in _ACTIVE if (row := _row(ask, ("uuid", name), whose))), None)
     counted = _row(ask, ("uuid", *_COUNTERS), whose)
-    told = ask(("--query-compute-apps=pid,gpu_uuid,used_memory,process_name", _FORMAT))
-    there = None if told is None else tuple(
-        one for one in processes(told) if bare(one.gpu) in {bare(base["uuid"] or ""), bare(uuid)}
+    reported = ask(("--query-compute-apps=pid,gpu_uuid,used_memory,process_name", _FORMAT))
+    there = None if reported is None else tuple(
+        one for one in processes(reported) if bare(one.gpu) in {bare(base["uuid"] or ""), bare(uuid)}
     )  # fmt: skip
     return GpuState(
         driver=base["driver_version"] or "",
@@ -125,8 +125,8 @@ def rows(text: str, fields: Sequence[str]) -> list[dict[str, str | None]]:
     for line in text.splitlines():
         values = [value.strip() for value in line.split(",")]
         if len(values) == len(fields):
-            told = (None if value.startswith("[") or value == "N/A" else value for value in values)
-            found.append(dict(zip(fields, told, strict=True)))
+            reported = (None if value.startswith("[") or value == "N/A" else value for value in values)
+            found.append(dict(zip(fields, reported, strict=True)))
     return found
 
 
@@ -157,30 +157,30 @@ def bare(uuid: str) -> str:
     return uuid.lower().removeprefix("gpu-").removeprefix("mig-")
 
 
-def clocks(before: GpuState | None, behind: GpuState | None) -> str:
+def clocks(before: GpuState | None, after: GpuState | None) -> str:
     """Describe the SM and memory clocks before and after; empty if they are unknown."""
     found = []
     for name, pair in (
-        ("SM", (before and before.sm_mhz, behind and behind.sm_mhz)),
-        ("memory", (before and before.memory_mhz, behind and behind.memory_mhz)),
+        ("SM", (before and before.sm_mhz, after and after.sm_mhz)),
+        ("memory", (before and before.memory_mhz, after and after.memory_mhz)),
     ):
         first, last = pair
         if first is not None and last is not None:
             found.append(f"{name} {first} MHz before, {last} MHz after")
-    highest = behind and behind.highest_mhz
+    highest = after and after.highest_mhz
     return "; ".join(found) + (f"; SM at most {highest} MHz" if found and highest else "")
 
 
-def slowed(before: GpuState | None, behind: GpuState | None) -> list[str]:
+def slowed(before: GpuState | None, after: GpuState | None) -> list[str]:
     """Describe what throttled the GPU's clocks during the measurement."""
-    if before is None or behind is None:
+    if before is None or after is None:
         return []
-    if before.slowed_us and behind.slowed_us:
-        spent = {name: us - before.slowed_us.get(name, us) for name, us in behind.slowed_us.items()}
+    if before.slowed_us and after.slowed_us:
+        spent = {name: us - before.slowed_us.get(name, us) for name, us in after.slowed_us.items()}
         return [f"{name} throttled the clocks for {us / 1e6:.3g} s" for name, us in spent.items() if us > 0]
-    if before.reasons is None or behind.reasons is None:
+    if before.reasons is None or after.reasons is None:
         return ["throttling by heat or the power limit is unknown: this driver does not report it"]
-    bits = before.reasons | behind.reasons
+    bits = before.reasons | after.reasons
     return [
         f"{name} throttled the clocks before or after the measurement"
         for bit, name in _BITS.items()
@@ -189,8 +189,8 @@ def slowed(before: GpuState | None, behind: GpuState | None) -> list[str]:
 
 
 def _row(ask: Ask, fields: Sequence[str], uuid: str) -> dict[str, str | None] | None:
-    told = ask((f"--query-gpu={','.join(fields)}", _FORMAT))
-    found = rows(told or "", fields)
+    reported = ask((f"--query-gpu={','.join(fields)}", _FORMAT))
+    found = rows(reported or "", fields)
     if not uuid:
         return found[0] if len(found) == 1 else None
     return next((row for row in found if bare(row["uuid"] or "") == bare(uuid)), None)
@@ -217,5 +217,5 @@ def _bits(text: str | None) -> int | None:
 
 
 def _counts(row: Mapping[str, str | None]) -> dict[str, int]:
-    told = ((words, _number(row.get(name))) for name, words in _COUNTERS.items())
-    return {words: us for words, us in told if us is not None}
+    reported = ((words, _number(row.get(name))) for name, words in _COUNTERS.items())
+    return {words: us for words, us in reported if us is not None}

@@ -79,9 +79,9 @@ def state(root: Path = ROOT) -> ProcessorState:
 
 def name(root: Path = ROOT) -> str:
     """The processor's name as the manufacturer or the system reports it."""
-    told = re.search(r"^model name\s*:\s*(.+)$", _read(root / "proc/cpuinfo"), re.MULTILINE)
-    if told is not None:
-        return told[1].strip()
+    reported = re.search(r"^model name\s*:\s*(.+)$", _read(root / "proc/cpuinfo"), re.MULTILINE)
+    if reported is not None:
+        return reported[1].strip()
     if sys.platform == "darwin":
         try:
             asked = subprocess.run(
@@ -94,37 +94,37 @@ def name(root: Path = ROOT) -> str:
     return platform.processor() or platform.machine()
 
 
-def clocks(before: ProcessorState, behind: ProcessorState) -> str:
+def clocks(before: ProcessorState, after: ProcessorState) -> str:
     """Describe the processor's clock before and after; empty if it is unknown."""
-    if before.mhz is None or behind.mhz is None:
+    if before.mhz is None or after.mhz is None:
         return ""
-    return f"{before.mhz:.0f} MHz before, {behind.mhz:.0f} MHz after, mean of the cores"
+    return f"{before.mhz:.0f} MHz before, {after.mhz:.0f} MHz after, mean of the cores"
 
 
-def doubts(before: ProcessorState, behind: ProcessorState) -> Iterator[str]:
+def doubts(before: ProcessorState, after: ProcessorState) -> Iterator[str]:
     """Describe what makes timings between these two states doubtful."""
-    yield from _busy(before, behind)
-    span = (behind.at - before.at) * behind.cores
-    stolen = _between(before.stolen, behind.stolen)
+    yield from _busy(before, after)
+    span = (after.at - before.at) * after.cores
+    stolen = _between(before.stolen, after.stolen)
     if stolen is not None and span > 0 and stolen / span > _STOLEN:
         yield f"the hypervisor gave {stolen / span:.0%} of the processor's time to other machines"
-    held_back = _between(before.held_back, behind.held_back)
+    held_back = _between(before.held_back, after.held_back)
     if held_back:
         yield f"the control group throttled its processes for {held_back:.3g} s"
-    if behind.quota is not None and behind.quota < behind.usable:
-        yield f"the control group allows at most {behind.quota:g} cores"
-    hot = _between(before.hot, behind.hot)
+    if after.quota is not None and after.quota < after.usable:
+        yield f"the control group allows at most {after.quota:g} cores"
+    hot = _between(before.hot, after.hot)
     if hot:
         yield f"heat slowed a core {hot:g} times"
-    if behind.governor and behind.governor != _STEADY:
-        yield f"the processor's clock follows its load (governor {behind.governor})"
-    if behind.battery:
+    if after.governor and after.governor != _STEADY:
+        yield f"the processor's clock follows its load (governor {after.governor})"
+    if after.battery:
         yield "the machine runs on battery"
 
 
-def _busy(before: ProcessorState, behind: ProcessorState) -> Iterator[str]:
-    cores, span = behind.cores, behind.at - before.at
-    all_of_it, own = _between(before.busy, behind.busy), _between(before.own, behind.own)
+def _busy(before: ProcessorState, after: ProcessorState) -> Iterator[str]:
+    cores, span = after.cores, after.at - before.at
+    all_of_it, own = _between(before.busy, after.busy), _between(before.own, after.own)
     if all_of_it is not None and own is not None and span > 0:
         others = (all_of_it - own) / span
         if others > _OTHERS * cores:
@@ -213,9 +213,9 @@ def _control_group(root: Path) -> tuple[float | None, float | None]:
     folder = root / "sys/fs/cgroup" / line[3:].strip().lstrip("/")
     quotas, held_back = [], None
     for one in (folder, *folder.parents):
-        told = re.match(r"(\d+) (\d+)", _read(one / "cpu.max"))
-        if told is not None:
-            quotas.append(int(told[1]) / int(told[2]))
+        reported = re.match(r"(\d+) (\d+)", _read(one / "cpu.max"))
+        if reported is not None:
+            quotas.append(int(reported[1]) / int(reported[2]))
         counted = re.search(r"^throttled_usec (\d+)", _read(one / "cpu.stat"), re.MULTILINE)
         if counted is not None and held_back is None:
             held_back = int(counted[1]) / 1e6
@@ -225,8 +225,8 @@ def _control_group(root: Path) -> tuple[float | None, float | None]:
 
 
 def _mhz(text: str) -> float | None:
-    told = [float(value) for value in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", text, re.MULTILINE)]
-    return sum(told) / len(told) if told else None
+    reported = [float(value) for value in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", text, re.MULTILINE)]
+    return sum(reported) / len(reported) if reported else None
 
 
 def _on_battery(root: Path) -> bool:

@@ -23,11 +23,11 @@ _SUFFIX = re.compile(r"_(?:[0-9dce]+)")
 _LAST_NUMBER = re.compile(r"_\d+$")
 _BEFORE = re.compile(r"memset|nchwToNhwc|dot_do_o|computeOffsets", re.IGNORECASE)
 """Kernels with which libraries prepare the kernel that computes."""
-_BEHIND = re.compile(r"splitk_?reduce|nhwcToNchw|combine|convert_d[qkv]|cublasLt::splitK", re.IGNORECASE)
+_AFTER = re.compile(r"splitk_?reduce|nhwcToNchw|combine|convert_d[qkv]|cublasLt::splitK", re.IGNORECASE)
 """Kernels with which libraries finish the computation."""
 
 
-class Told(enum.Enum):
+class KnownBy(enum.Enum):
     """How an element of work was identified."""
 
     RECORD = enum.auto()
@@ -45,7 +45,7 @@ class Element:
     """A piece of work within one call of a graph."""
 
     name: str
-    told: Told
+    known_by: KnownBy
 
 
 Range = tuple[int, int]
@@ -61,7 +61,9 @@ def align(elements: Sequence[Element], kernels: Sequence[Kernel]) -> list[int | 
     ours = [None if kernel.kind in _LIBRARY else kernel.name for kernel in kernels]
     seen = [_generated(element, generated, users) for element in elements]
     libraries = [_operator(kernel) if kernel.kind in _LIBRARY else None for kernel in kernels]
-    called = [torch_records.short_name(one.name) if one.told is Told.OPERATOR else None for one in elements]
+    called = [
+        torch_records.short_name(one.name) if one.known_by is KnownBy.OPERATOR else None for one in elements
+    ]
     for span, launches in _anchor(seen, ours, (0, len(elements)), (0, len(kernels)), out):
         # Between generated kernels: match by operator, then the rest by count.
         for rest, left in _anchor(called, libraries, span, launches, out):
@@ -72,7 +74,7 @@ def align(elements: Sequence[Element], kernels: Sequence[Kernel]) -> list[int | 
 
 def _generated(element: Element, names: set[str], users: dict[str, str]) -> str | None:
     """The name of the generated kernel that an element must be; None if it is not a generated kernel."""
-    if element.told in {Told.OPERATOR, Told.COPY}:
+    if element.known_by in {KnownBy.OPERATOR, KnownBy.COPY}:
         return None
     name = torch_records.kernel_name(element.name)
     if name in names:
@@ -80,9 +82,15 @@ def _generated(element: Element, names: set[str], users: dict[str, str]) -> str 
     if name in users:
         return users[name]
     for known in names:
-        if element.told is Told.RECORD and name.endswith(f"_{known}"):  # a C++ template's kernel has a prefix
+        if element.known_by is KnownBy.RECORD and name.endswith(
+            f"_{known}"
+        ):  # a C++ template's kernel has a prefix
             return known
-        if element.told is Told.DEVICE and name.startswith(known) and _SUFFIX.fullmatch(name[len(known) :]):
+        if (
+            element.known_by is KnownBy.DEVICE
+            and name.startswith(known)
+            and _SUFFIX.fullmatch(name[len(known) :])
+        ):
             return known
     return None
 
@@ -127,17 +135,17 @@ def _share(
     out: list[int | None],
 ) -> None:
     """Assign work without a recognizable name to the library launches between the same neighbors."""
-    told = {elements[at].told for at in rest}
-    if told & {Told.DEVICE, Told.COPY}:  # a replay, perhaps after operators that copy its inputs
-        replayed = [at for at in rest if elements[at].told in {Told.DEVICE, Told.COPY}]
+    known = {elements[at].known_by for at in rest}
+    if known & {KnownBy.DEVICE, KnownBy.COPY}:  # a replay, perhaps after operators that copy its inputs
+        replayed = [at for at in rest if elements[at].known_by in {KnownBy.DEVICE, KnownBy.COPY}]
         groups = _groups([elements[at] for at in replayed], len(free)) if free else []
         for launch, group in zip(free, groups, strict=False):
             for at in group:
                 out[replayed[at]] = launch
-    elif told == {Told.OPERATOR} and len(rest) == len(free):
+    elif known == {KnownBy.OPERATOR} and len(rest) == len(free):
         for at, launch in zip(rest, free, strict=True):
             out[at] = launch
-    elif told == {Told.OPERATOR} and len(free) == 1:
+    elif known == {KnownBy.OPERATOR} and len(free) == 1:
         for at in rest:  # an Inductor function that calls several kernels, such as `_mm_plus_mm`
             if torch_records.short_name(elements[at].name) in kernels[free[0]].name:
                 out[at] = free[0]
@@ -147,10 +155,10 @@ def _groups(work: Sequence[Element], count: int) -> list[list[int]]:
     """The kernels of each of `count` consecutive library calls; empty if their number is ambiguous."""
     if count == 1:
         return [list(range(len(work)))]
-    main = [not _prepares(one) and not _BEHIND.search(one.name) for one in work]
+    main = [not _prepares(one) and not _AFTER.search(one.name) for one in work]
     if sum(main) != count:
         main = [True] * len(work)
-        if len(work) != count or any(one.told is Told.COPY for one in work):
+        if len(work) != count or any(one.known_by is KnownBy.COPY for one in work):
             return []
     groups: list[list[int]] = [[]]
     ahead: list[int] = []
@@ -168,4 +176,4 @@ def _groups(work: Sequence[Element], count: int) -> list[list[int]]:
 
 
 def _prepares(one: Element) -> bool:
-    return one.told is Told.COPY or _BEFORE.search(one.name) is not None
+    return one.known_by is KnownBy.COPY or _BEFORE.search(one.name) is not None

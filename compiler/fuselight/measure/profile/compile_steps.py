@@ -243,7 +243,7 @@ def _fit_others(whole: _Node, phases: Sequence[CompilePhase]) -> None:
                 )
     for index, cuts in there.items():
         node = stretches[index][2]
-        node.inner.extend(_beside(cuts))
+        node.inner.extend(_parallel(cuts))
         node.inner.sort(key=lambda one: one.start)
 
 
@@ -260,17 +260,17 @@ def _alone(node: _Node) -> Iterator[tuple[int, int, _Node]]:
 
 
 @dataclass
-class _Beside(_Node):
+class _Parallel(_Node):
     """Work of one or several other threads within one stretch."""
 
     threads: set[int] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
 
 
-def _beside(phases: Iterable[CompilePhase]) -> list[_Node]:
+def _parallel(phases: Iterable[CompilePhase]) -> list[_Node]:
     """Nest the phases of other threads; overlapping phases become one node for several threads."""
-    found: list[_Beside] = []
-    stack: list[_Beside] = []
+    found: list[_Parallel] = []
+    stack: list[_Parallel] = []
     for phase in sorted(phases, key=lambda one: (one.start_ns, -one.end_ns)):
         while stack and stack[-1].end <= phase.start_ns:
             stack.pop()
@@ -285,7 +285,7 @@ def _beside(phases: Iterable[CompilePhase]) -> list[_Node]:
             whole.names.add(phase.name)
             del stack[crossed + 1 :]
             continue
-        node = _Beside(
+        node = _Parallel(
             phase.name, phase.start_ns, phase.end_ns, phase.compile_id,
             threads={phase.thread}, names={phase.name},
         )  # fmt: skip
@@ -295,7 +295,7 @@ def _beside(phases: Iterable[CompilePhase]) -> list[_Node]:
     return list(found)
 
 
-def _is_alike(node: _Beside, phase: CompilePhase) -> bool:
+def _is_alike(node: _Parallel, phase: CompilePhase) -> bool:
     """Whether `phase`, which lies within `node`, is the same work on another thread rather than a part of it."""
     if phase.thread in node.threads:
         return False
@@ -304,7 +304,7 @@ def _is_alike(node: _Beside, phase: CompilePhase) -> bool:
 
 def _name_threads(nodes: Iterable[_Node], above: set[int]) -> None:
     for node in nodes:
-        if isinstance(node, _Beside):
+        if isinstance(node, _Parallel):
             if node.threads != above:
                 many = len(node.threads)
                 where = f"{many} threads" if many > 1 else "another thread"

@@ -59,7 +59,7 @@ def place_operators(names: Sequence[str], placed: Sequence[PlacedOperator]) -> l
 
 
 def lines_of(
-    call: Launched, placed: Sequence[PlacedOperator], behind: Mapping[str, Stack]
+    call: Launched, placed: Sequence[PlacedOperator], after_break: Mapping[str, Stack]
 ) -> dict[int, Stack]:
     """The stack of each eager unit, and of backward nodes around them, by `id` of the node, if the line is known."""
     lines: dict[int, Stack] = {}
@@ -67,15 +67,15 @@ def lines_of(
     in_engine = {id(unit.node): node for unit in eager if (node := _engine(unit.node)) is not None}
     forward = [unit for unit in eager if id(unit.node) not in in_engine]
     own = [unit for unit in forward if unit.operator and unit.node.event.thread == call.window.thread]
-    told = place_operators([unit.name for unit in own], placed)
-    known = {id(unit.node): stack for unit, stack in zip(own, told, strict=True)}
+    stacks_of_own = place_operators([unit.name for unit in own], placed)
+    known = {id(unit.node): stack for unit, stack in zip(own, stacks_of_own, strict=True)}
     for unit in forward:
         at, region = id(unit.node), unit.region
         stack = known.get(at, ())
         if region is not None:
             # Work before its graph has returned belongs to the wrapper, and no line calls it.
             returned = unit.node.event.start_ns >= (region.graph_end or 0)
-            stack = (behind.get(region.compile_id) or stack) if returned else ()
+            stack = (after_break.get(region.compile_id) or stack) if returned else ()
         if stack:
             lines[at] = stack
     makers = _makers(call) if in_engine else {}

@@ -49,18 +49,18 @@ _Around = tuple[IdleCause, "Region | None"]
 
 
 def split(
-    call: Launched, lines: Mapping[int, Stack], behind: Mapping[str, Stack], *, on_device: bool
+    call: Launched, lines: Mapping[int, Stack], after_break: Mapping[str, Stack], *, on_device: bool
 ) -> Split:
     """Divide the time of one call.
 
-    `lines` maps the `id` of a node to the stack of an eager unit or backward node; `behind` maps a compile id to the
-    line where eager mode takes over after the compiled region.
+    `lines` maps the `id` of a node to the stack of an eager unit or backward node; `after_break` maps a compile id to
+    the line where eager mode takes over after the compiled region.
     """
     window = (call.window.start_ns, call.window.end_ns)
     work = call.work if on_device else [event for unit in call.units for event in unit.work]
     kernels = [event for event in work if not _over_bus(event)]
     busy = union(clipped(map(_span, kernels), window))
-    host = _Host(call, lines, behind, on_device=on_device).stretches(window)
+    host = _Host(call, lines, after_break, on_device=on_device).stretches(window)
     if not on_device:
         return Split(length(busy), tuple(merged(_meanwhile(host, without(window, busy)))))
     return Split(length(busy), tuple(merged(_Idle(call, host).read(window, busy))))
@@ -135,11 +135,11 @@ class _Host:
     """The host's activity at each moment: the calling thread, or the engine's threads while that thread waits."""
 
     def __init__(
-        self, call: Launched, lines: Mapping[int, Stack], behind: Mapping[str, Stack], *, on_device: bool
+        self, call: Launched, lines: Mapping[int, Stack], after_break: Mapping[str, Stack], *, on_device: bool
     ) -> None:
         self._call = call
         self._lines = lines
-        self._behind = behind
+        self._after_break = after_break
         self._on_device = on_device
         self._regions = {id(region.node): region for region in call.regions}
         self._graphs = {id(unit.graph.node) for unit in call.units if unit.graph is not None}
@@ -163,10 +163,10 @@ class _Host:
     def _own(self, stretch: Stretch[_Around]) -> list[Stretch[IdleCause]]:
         """A region's own time belongs to the wrapper until its graph returns, and to eager Python afterwards."""
         cause, region = stretch.what
-        if region is None or region.compile_id not in self._behind:
+        if region is None or region.compile_id not in self._after_break:
             return [Stretch(stretch.start, stretch.end, cause)]
         at = min(max(region.graph_end or 0, stretch.start), stretch.end)
-        later = IdleCause(GapKind.HOST, stack=self._behind[region.compile_id])
+        later = IdleCause(GapKind.HOST, stack=self._after_break[region.compile_id])
         parts = [Stretch(stretch.start, at, cause), Stretch(at, stretch.end, later)]
         return [part for part in parts if part.end > part.start]
 

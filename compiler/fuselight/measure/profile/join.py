@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuselight.measure.profile import idle_time, torch_records
-from fuselight.measure.profile.alignment import Element, Told, align
+from fuselight.measure.profile.alignment import Element, KnownBy, align
 from fuselight.measure.profile.calls import GraphCall, Launched, WorkUnit, read_calls
 from fuselight.measure.profile.eager_lines import break_lines, lines_of
 from fuselight.measure.profile.recording import Event, EventKind, Recording
@@ -118,11 +118,11 @@ class _Reader:
     """State that all calls of a recording share."""
 
     def __init__(
-        self, recording: Recording, generated: Sequence[GeneratedGraph], behind: Mapping[str, Stack]
+        self, recording: Recording, generated: Sequence[GeneratedGraph], after_break: Mapping[str, Stack]
     ) -> None:
         self._on_device = recording.on_device
         self._placed = recording.operators
-        self._behind = behind
+        self._after_break = after_break
         self._generated = generated
         self._graphs: dict[str, int | None] = {}
         """Position in `generated` by cache key; None if several graphs have the same key."""
@@ -139,7 +139,7 @@ class _Reader:
     def read(self, call: Launched) -> _Read:
         """Analyze one call."""
         rows: dict[_Key, _Row] = {}
-        lines = lines_of(call, self._placed, self._behind)
+        lines = lines_of(call, self._placed, self._after_break)
         graphs = {id(unit.graph): unit.graph for unit in call.units if unit.graph is not None}
         for graph in graphs.values():
             self._join_graph(graph, rows)
@@ -153,7 +153,7 @@ class _Reader:
                     _add(rows, key, event, unit.operator)
         for event in call.strays:
             _add(rows, _stray_key(event, self._only_launch(event.name, graphs.values())), event, "")
-        split = idle_time.split(call, lines, self._behind, on_device=self._on_device)
+        split = idle_time.split(call, lines, self._after_break, on_device=self._on_device)
         kernels = {key: row for key, row in rows.items() if not _over_bus(key)}
         return _Read(
             wall_ns=call.window.end_ns - call.window.start_ns,
@@ -203,11 +203,11 @@ def _elements(graph: GraphCall) -> tuple[list[Element], list[tuple[WorkUnit, lis
             continue
         if unit.node.event.kind is EventKind.RUNTIME:
             for event in unit.work:
-                told = Told.COPY if event.kind is EventKind.COPY else Told.DEVICE
-                elements.append(Element(event.name, told))
+                known_by = KnownBy.COPY if event.kind is EventKind.COPY else KnownBy.DEVICE
+                elements.append(Element(event.name, known_by))
                 work.append((unit, [event]))
         else:
-            elements.append(Element(unit.name, Told.OPERATOR if unit.operator else Told.RECORD))
+            elements.append(Element(unit.name, KnownBy.OPERATOR if unit.operator else KnownBy.RECORD))
             work.append((unit, unit.work))
     return elements, work
 

@@ -40,22 +40,18 @@ def _path(arguments: tuple[Any, ...], key: str = "uri") -> str | None:
     return convert.path(uri) if isinstance(uri, str) else None
 
 
-def run(server: Server, arguments: tuple[Any, ...]) -> None:
+def run(server: Server, arguments: tuple[Any, ...], tier: Tier = Tier.CAPTURE) -> None:
     """Run a target, or what a file compiles."""
     path, target = _path(arguments), argument(arguments, "target")
     if path is None:
         server.ui.say("Fuselight runs files only: save this to a file first.", error=False)
     else:
-        server.analysis.command(path, target if isinstance(target, str) else None)
+        server.analysis.command(path, target if isinstance(target, str) else None, tier)
 
 
 def kernels(server: Server, arguments: tuple[Any, ...]) -> None:
     """Generate the kernels of a target, or of what a file compiles."""
-    path, target = _path(arguments), argument(arguments, "target")
-    if path is None:
-        server.ui.say("Fuselight runs files only: save this to a file first.", error=False)
-    else:
-        server.analysis.command(path, target if isinstance(target, str) else None, Tier.KERNELS)
+    run(server, arguments, Tier.KERNELS)
 
 
 def cancel(server: Server, arguments: tuple[Any, ...]) -> None:

@@ -242,19 +242,11 @@ def _operators(compiled: Compile | None) -> str:
 
 def _same_function(context: Context, one: Break) -> list[Compile]:
     """The compiles of the function that broke and of its resumptions, in order, in the break's call."""
-    frames = context.report.frames
-    own = next((item for item in context.report.compiles if item.id == one.compile_id), None)
-    if own is None or own.frame >= len(frames):
+    own = context.compile_of(one.compile_id)
+    frame = context.frame_of(own)
+    if own is None or frame is None:
         return []
-    frame = frames[own.frame]
-    mine = (frame.function, frame.location.path, frame.location.line)
-    out = []
-    for item in context.report.compiles:
-        if item.frame < len(frames) and item.call == own.call:
-            other = frames[item.frame]
-            if (other.function, other.location.path, other.location.line) == mine:
-                out.append(item)
-    return out
+    return [item for item in context.compiles_of(frame.function, frame.location) if item.call == own.call]
 
 
 def _graphs_of(context: Context, one: Break) -> int:

@@ -19,7 +19,7 @@ from fuselight_server.findings.text import compose, inputs_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from fuselight.report import Report, Stack
+    from fuselight.report import Compile, Frame, Report, Stack
 
 _MACHINERY = f"torch{os.sep}_dynamo{os.sep}"
 """Dynamo's own Python stands in for calls that it rewrites, so it is on traced stacks; it explains nothing."""
@@ -65,6 +65,29 @@ class Context:
     def estimated_us(self) -> float:
         """Of all launches of the target together: an estimate."""
         return sum(kernel.estimate_us or 0.0 for graph in self.report.generated for kernel in graph.kernels)
+
+    @cached_property
+    def _compiles(self) -> dict[str, Compile]:
+        return {one.id: one for one in reversed(self.report.compiles)}
+
+    def compile_of(self, identity: str | None) -> Compile | None:
+        """The compile of an id; None where the report has none."""
+        return self._compiles.get(identity or "")
+
+    def frame_of(self, compiled: Compile | None) -> Frame | None:
+        """The frame of a compile; None where the report has none."""
+        frames = self.report.frames
+        return frames[compiled.frame] if compiled is not None and compiled.frame < len(frames) else None
+
+    def compiles_of(self, function: str, location: Location) -> list[Compile]:
+        """All compiles of a function and of its parts after graph breaks, in order."""
+        wanted = (function, location.path, location.line)
+        known = {
+            index
+            for index, one in enumerate(self.report.frames)
+            if (one.function, one.location.path, one.location.line) == wanted
+        }
+        return [one for one in self.report.compiles if one.frame in known]
 
     def is_user_file(self, path: str) -> bool:
         """Whether the file is the user's: the target's file, or a file of the workspace."""

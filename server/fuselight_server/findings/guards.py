@@ -24,16 +24,15 @@ _MOST_LINES = 8
 
 def guard_findings(context: Context) -> Iterator[Finding]:
     """The findings of frames past the thresholds."""
-    worst: dict[tuple[str, int], Compile] = {}
+    worst: dict[tuple[str, int], tuple[Compile, Frame]] = {}
     for compiled in context.report.compiles:
-        if compiled.frame >= len(context.report.frames) or not _past(context, compiled):
-            continue
-        at = context.report.frames[compiled.frame].location
-        key = (at.path, at.line)
-        if key not in worst or _weight(compiled) > _weight(worst[key]):
-            worst[key] = compiled
-    for compiled in worst.values():
-        yield _finding(context, compiled, context.report.frames[compiled.frame])
+        frame = context.frame_of(compiled)
+        if frame is not None and _past(context, compiled):
+            key = (frame.location.path, frame.location.line)
+            if key not in worst or _weight(compiled) > _weight(worst[key][0]):
+                worst[key] = compiled, frame
+    for compiled, frame in worst.values():
+        yield _finding(context, compiled, frame)
 
 
 def _weight(compiled: Compile) -> tuple[float, int]:

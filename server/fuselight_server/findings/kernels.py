@@ -8,7 +8,6 @@ that the program asks for by name (`copy_`, `cat`). Repeated instances are equal
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
 from fuselight.devices import BANDWIDTH_REACHED, lacks
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from fuselight.report import (
         Break,
-        Compile,
         CudagraphSkip,
         Frame,
         GeneratedGraph,
@@ -215,9 +213,9 @@ def _lacking(context: Context) -> Iterator[Finding]:
 
 
 def _failed(context: Context, graph: GeneratedGraph, why: str) -> Finding:
-    compiled = _compile_of(context, graph.compile_id)
+    frame = context.frame_of(context.compile_of(graph.compile_id))
     others = any(one.kernels for one in context.report.generated)
-    home = context.report.frames[compiled.frame].location if compiled is not None else None
+    home = frame.location if frame is not None else None
     return context.finding(
         "FL704",
         f"no kernels for the {graph.phase.value} graph: {plain(why.splitlines()[0])}",
@@ -289,12 +287,12 @@ def _spared(one: Handed) -> bool:
 
 def _between(context: Context, graph: GeneratedGraph, earlier: int) -> Break | None:
     """The break between a graph and the one that ran before it; None where the report does not show it."""
-    reader = _compile_of(context, graph.compile_id)
+    reader = context.compile_of(graph.compile_id)
     before = next((one for one in context.report.generated if one.graph == earlier), None)
-    writer = _compile_of(context, before.compile_id) if before is not None else None
-    if reader is None or writer is None or reader.call != writer.call:
+    writer = context.compile_of(before.compile_id) if before is not None else None
+    frame = context.frame_of(reader)
+    if reader is None or frame is None or writer is None or reader.call != writer.call:
         return None
-    frame = context.report.frames[reader.frame]
     if frame.resumes_at is not None:
         found = [one for one in context.report.breaks if _is_at(one, frame, frame.resumes_at)]
     else:  # a function that the one before it called, and could not take in
@@ -304,11 +302,6 @@ def _between(context: Context, graph: GeneratedGraph, earlier: int) -> Break | N
             if one.compile_id == writer.id and any(_is_in(at, frame) for at in one.stack[1:])
         ]
     return max(found, key=lambda one: len(one.stack), default=None)
-
-
-def _compile_of(context: Context, compile_id: str) -> Compile | None:
-    found = next((one for one in context.report.compiles if one.id == compile_id), None)
-    return found if found is not None and found.frame < len(context.report.frames) else None
 
 
 def _is_at(one: Break, frame: Frame, line: int) -> bool:
@@ -475,15 +468,16 @@ def _in_one_graph(context: Context, graph: GeneratedGraph, one: Repeated) -> Fin
 
 def _as_many_graphs(context: Context, least: int) -> Iterator[Finding]:
     """Graphs whose ATen text is the same, which were generated each by itself."""
-    groups: dict[tuple[str, int], list[GeneratedGraph]] = defaultdict(list)
+    groups: dict[tuple[str, int], tuple[Frame, list[GeneratedGraph]]] = {}
     for graph in context.report.generated:
-        made = _compile_of(context, graph.compile_id)
-        if graph.aten_key is not None and graph.phase is not Phase.BACKWARD and made is not None:
-            groups[graph.aten_key, made.frame].append(graph)
-    for (_, frame), graphs in groups.items():
+        made = context.compile_of(graph.compile_id)
+        frame = context.frame_of(made)
+        if graph.aten_key is not None and graph.phase is not Phase.BACKWARD and made and frame:
+            groups.setdefault((graph.aten_key, made.frame), (frame, []))[1].append(graph)
+    for frame, graphs in groups.values():
         launches = sum(len(one.kernels) for one in graphs)
         if len(graphs) >= least and launches:
-            yield _many_graphs(context, graphs, context.report.frames[frame], launches)
+            yield _many_graphs(context, graphs, frame, launches)
 
 
 def _many_graphs(context: Context, graphs: list[GeneratedGraph], frame: Frame, launches: int) -> Finding:

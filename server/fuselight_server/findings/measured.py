@@ -15,14 +15,15 @@ from fuselight_server.findings.text import sentence
 from fuselight_server.measured.causes import Cause
 from fuselight_server.measured.page import accuracy_words
 from fuselight_server.measured.timing_stats import compiled_of
-from fuselight_server.measured.verdict import slower, verdict
+from fuselight_server.measured.verdict import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from fuselight.report import Accuracy, MeasuredConfiguration
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
+    from fuselight_server.measured.causes import Statement
 
 _ACCURACY_HINTS = (
     "Try `torch._inductor.config.emulate_precision_casts = True`, or float32, to rule out rounding",
@@ -36,12 +37,16 @@ def measured_findings(context: Context) -> Iterator[Finding]:
     measured = context.report.measured
     if measured is None:
         return
-    for one in compiled_of(measured):
-        if one.accuracy is not None and one.accuracy.passed is False:
+    wrong = [
+        one for one in compiled_of(measured) if one.accuracy is not None and one.accuracy.passed is False
+    ]
+    for one in wrong:
+        if one.accuracy is not None:
             yield _wrong(context, one, one.accuracy)
-    slow = slower(context.report)
-    if slow is not None:
-        yield _slower(context, slow)
+    statements = verdict(context.report)
+    is_slower = bool(statements) and statements[0].cause is Cause.SLOWER
+    if is_slower and statements[0].configuration not in {one.name for one in wrong}:
+        yield _slower(context, statements)
 
 
 def _wrong(context: Context, one: MeasuredConfiguration, accuracy: Accuracy) -> Finding:
@@ -68,12 +73,12 @@ def _figure(value: float | None) -> str:
     return "not a number" if value is None else f"{value:.3g}"
 
 
-def _slower(context: Context, one: MeasuredConfiguration) -> Finding:
-    headline, *rest = verdict(context.report)
+def _slower(context: Context, statements: Sequence[Statement]) -> Finding:
+    headline, *rest = statements
     causes = [each for each in rest if each.cause not in _HEADLINES]
     found = context.finding(
         "FL802",
-        f"`{one.name}` is slower than eager",
+        f"`{headline.configuration}` is slower than eager",
         f"{headline.text}.",
         *(sentence(each.text) for each in causes),
         related=tuple(

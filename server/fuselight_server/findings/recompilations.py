@@ -292,7 +292,7 @@ def _earlier_call(context: Context, one: Recompile, calls: tuple[Call, ...]) -> 
     if not one.entries:
         return None, ""
     identity = one.entries[0].compile_id
-    earlier = next((item for item in context.report.compiles if item.id == identity), None)
+    earlier = context.compile_of(identity)
     if earlier is None:
         return None, identity
     before = context.innermost_user_frame(earlier.caller)

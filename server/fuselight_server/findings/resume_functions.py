@@ -60,11 +60,9 @@ def nearest(one: Recompile) -> tuple[GuardFailure, ...]:
 
 def resumed_at(context: Context, one: Recompile) -> int | None:
     """The line of the break before the compiled part; None for a function from its start."""
-    known = {item.id: item.frame for item in context.report.compiles}
     ids = (one.compile_id, *(entry.compile_id for entry in one.entries))
-    frame = next((known[name] for name in ids if name in known), None)
-    frames = context.report.frames
-    return frames[frame].resumes_at if frame is not None and frame < len(frames) else None
+    frames = (context.frame_of(context.compile_of(name)) for name in ids)
+    return next((frame.resumes_at for frame in frames if frame is not None), None)
 
 
 def break_at(context: Context, one: Recompile, line: int) -> Location:

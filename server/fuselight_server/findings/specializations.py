@@ -94,8 +94,7 @@ def _is_torchs_rule(symbol: Symbol) -> bool:
 
 def in_words(context: Context, compiled: Compile, symbol: Symbol) -> str:
     """The symbol's source as findings name it: what a break carried over by the expression that made it."""
-    frames = context.report.frames
-    frame = frames[compiled.frame] if compiled.frame < len(frames) else None
+    frame = context.frame_of(compiled)
     if frame is None or frame.resumes_at is None:
         return symbol.source
     return carried_in_words(context, frame.location, frame.resumes_at, symbol.source)
@@ -114,7 +113,7 @@ def what_holds_it(context: Context, one: Recompile, failure: GuardFailure) -> tu
         source = source if line is None else carried_in_words(context, one.location, line, source)
     symbols = [
         symbol
-        for compiled in _of_the_function(context, one)
+        for compiled in context.compiles_of(one.function, one.location)
         for symbol in compiled.symbols
         if in_words(context, compiled, symbol) == source
     ]
@@ -132,7 +131,7 @@ def what_holds_it(context: Context, one: Recompile, failure: GuardFailure) -> tu
             ),
         )
     is_plain = size is not None and size.name.isidentifier() and not size.name.startswith(CARRIED)
-    if symbols or not is_plain or _compile(context, one) is None:
+    if symbols or not is_plain or context.compile_of(one.compile_id) is None:
         return ()
     # Torch makes a size that varied dynamic by itself, unless a setting forbids it.
     if _SETTING in context.report.environment.config:
@@ -142,17 +141,3 @@ def what_holds_it(context: Context, one: Recompile, failure: GuardFailure) -> tu
             "Remove dynamic=False or mark_static, which keeps this size fixed: torch then makes a varying size dynamic"
         ),
     )
-
-
-def _compile(context: Context, one: Recompile) -> Compile | None:
-    return next((item for item in context.report.compiles if item.id == one.compile_id), None)
-
-
-def _of_the_function(context: Context, one: Recompile) -> Iterator[Compile]:
-    """All compiles of the function and of its parts."""
-    frames = context.report.frames
-    for item in context.report.compiles:
-        if item.frame < len(frames):
-            frame = frames[item.frame]
-            if (frame.function, frame.location) == (one.function, one.location):
-                yield item

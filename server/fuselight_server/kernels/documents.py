@@ -95,14 +95,10 @@ def document(report: Report, key: str, form: str = SOURCE) -> KernelDocument | N
     if found is None:
         return None
     graph, kernel = found
-    if form == WRAPPER:
-        return _wrapper(report, graph, kernel)
-    if form == SCRIPT:
-        return _script(report, graph, kernel)
-    if form == JOINT:
-        return _joint(report, graph, kernel)
-    if form == ATEN or kernel is None:
-        return _aten(report, graph, kernel)
+    if kernel is None and form == SOURCE:
+        form = ATEN
+    if kernel is None or form in {WRAPPER, SCRIPT, JOINT, ATEN}:
+        return _of_graph(report, graph, kernel, form)
     return _source(report, graph, kernel)
 
 
@@ -128,18 +124,17 @@ def compiled(
         if listing is None:
             why = assembled.failure or "; ".join(assembled.problems) or "it was not reached"
             head.append(f"There is no {stage.upper()}: {why}")
-    lines = _commented(head, name)
-    body = [] if listing is None else ["", *listing.text.rstrip("\n").split("\n")]
-    links = (Link(places, 1, len(lines) + len(body)),) if places else ()
-    text = "\n".join([*lines, *body, ""])
-    origins = () if listing is None else listing.lines[: len(body) - 1]
+    text, above = _text(name, head, listing.text if listing is not None else None)
+    last = text.count("\n")
+    links = (Link(places, 1, last),) if places else ()
+    origins = () if listing is None else listing.lines[: last - above]
     shift = _source_shift(report, graph, kernel, places)
     return KernelDocument(
         name,
         text,
         links,
         _forms(report, graph, kernel),
-        tuple(_source_links(origins, after=len(lines) + 1, shift=shift)),
+        tuple(_source_links(origins, after=above, shift=shift)),
     )
 
 
@@ -186,6 +181,14 @@ def file_name(kernel: Kernel) -> str:
     return f"{kernel.name.replace('/', '_')}{'.cpp' if kernel.kind is KernelKind.CPP else '.py'}"
 
 
+def _text(name: str, head: list[str], body: str | None) -> tuple[str, int]:
+    """A text under a header of comments, and the lines that stand above it."""
+    lines = _commented(head, name)
+    if body is None:
+        return "\n".join([*lines, ""]), len(lines)
+    return "\n".join([*lines, "", body.rstrip("\n"), ""]), len(lines) + 1
+
+
 def _source(report: Report, graph: GeneratedGraph, kernel: Kernel) -> KernelDocument:
     name = file_name(kernel)
     source = report.texts.get(kernel.text_key or "")
@@ -193,80 +196,42 @@ def _source(report: Report, graph: GeneratedGraph, kernel: Kernel) -> KernelDocu
     head = list(_header(report, graph, kernel, places))
     if source is None:
         head += [f"Its code is a library's, and not generated. It is called as: {kernel.call}"]
-    lines = _commented(head, name)
-    body = [] if source is None else ["", *source.rstrip("\n").split("\n")]
-    last = len(lines) + len(body)
-    return KernelDocument(
-        name,
-        "\n".join([*lines, *body, ""]),
-        (Link(places, 1, last),) if places else (),
-        _forms(report, graph, kernel),
-    )
+    text, _ = _text(name, head, source)
+    links = (Link(places, 1, text.count("\n")),) if places else ()
+    return KernelDocument(name, text, links, _forms(report, graph, kernel))
 
 
-def _wrapper(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> KernelDocument | None:
-    text = report.texts.get(graph.text_key or "")
-    if text is None:
+def _of_graph(
+    report: Report, graph: GeneratedGraph, kernel: Kernel | None, form: str
+) -> KernelDocument | None:
+    """Make a text of a whole graph; None where the report has it no more."""
+    keys = {ATEN: graph.aten_key, JOINT: _joint_key(report, graph)}
+    body = report.texts.get(keys.get(form, graph.text_key) or "")
+    if body is None:
         return None
-    name = _graph_file(graph, WRAPPER)
-    head = [f"What calls the {len(graph.kernels)} kernels of the {_graph(graph)}.", *_origin(report)]
-    lines = [*_commented(head, name), ""]
+    name = _graph_file(graph, form)
+    head = {
+        WRAPPER: f"What calls the {len(graph.kernels)} kernels of the {_graph(graph)}.",
+        ATEN: f"The {_graph(graph)} as it went to Inductor.",
+        JOINT: f"Forward and backward of graph {graph.compile_id} together, before AOTAutograd cut them in two.",
+    }.get(form)
+    if head is None:
+        aten = report.texts.get(graph.aten_key or "")
+        does = "checks the kernels against the captured graph, and times them"
+        if not checks(body, aten):
+            does = "times the kernels; there is nothing to check them with here"
+        head = (
+            f"Runs by itself on a machine with the device and torch {report.versions.torch}: `python {name}`\n"
+            f"makes random inputs, {does}. Of the {_graph(graph)}."
+        )
+        body = standalone(body, aten, name)
+    text, above = _text(name, [head, *_origin(report)], body)
     links = tuple(
-        Link(places, kernel.wrapper_line + len(lines), kernel.wrapper_line + len(lines))
-        for kernel in graph.kernels
-        if kernel.wrapper_line is not None and (places := _places(kernel, report))
+        Link(places, one.wrapper_line + above, one.wrapper_line + above)
+        for one in (graph.kernels if form == WRAPPER else ())
+        if one.wrapper_line is not None and (places := _places(one, report))
     )
-    return KernelDocument(name, "\n".join(lines) + "\n" + text, links, _forms(report, graph, kernel))
-
-
-def _script(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> KernelDocument | None:
-    text, aten = report.texts.get(graph.text_key or ""), report.texts.get(graph.aten_key or "")
-    if text is None:
-        return None
-    name = _graph_file(graph, SCRIPT)
-    does = "checks the kernels against the captured graph, and times them"
-    if not checks(text, aten):
-        does = "times the kernels; there is nothing to check them with here"
-    head = [
-        f"Runs by itself on a machine with the device and torch {report.versions.torch}: `python {name}`",
-        f"makes random inputs, {does}. Of the {_graph(graph)}.",
-        *_origin(report),
-    ]
-    lines = [*_commented(head, name), ""]
-    return KernelDocument(
-        name, "\n".join(lines) + "\n" + standalone(text, aten, name), (), _forms(report, graph, kernel)
-    )
-
-
-def _aten(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> KernelDocument | None:
-    text = report.texts.get(graph.aten_key or "")
-    if text is None:
-        return None
-    name = _graph_file(graph, ATEN)
-    lines = _commented([f"The {_graph(graph)} as it went to Inductor.", *_origin(report)], name)
-    return KernelDocument(
-        name,
-        "\n".join([*lines, "", text.rstrip("\n"), ""]),
-        (),
-        _forms(report, graph, kernel),
-    )
-
-
-def _joint(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> KernelDocument | None:
-    text = report.texts.get(_joint_key(report, graph) or "")
-    if text is None:
-        return None
-    name = _graph_file(graph, JOINT)
-    head = [
-        f"Forward and backward of graph {graph.compile_id} together, before AOTAutograd cut them in two.",
-        *_origin(report),
-    ]
-    return KernelDocument(
-        name,
-        "\n".join([*_commented(head, name), "", text.rstrip("\n"), ""]),
-        (),
-        _forms(report, graph, kernel),
-    )
+    return KernelDocument(name, text, links, _forms(report, graph, kernel))
 
 
 def _joint_key(report: Report, graph: GeneratedGraph) -> str | None:
@@ -279,11 +244,13 @@ def _forms(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> tupl
     forms = [] if kernel is None else [(SOURCE, file_name(kernel))]
     if kernel is not None and report.target_device is not None and compiles(kernel, report):
         forms += [(stage, f"{kernel.name}.{stage}") for stage in _OF_BACKEND[report.target_device.backend]]
-    forms += [(WRAPPER, _graph_file(graph, WRAPPER))] if graph.text_key in report.texts else []
-    forms += [(SCRIPT, _graph_file(graph, SCRIPT))] if graph.text_key in report.texts else []
-    forms += [(JOINT, _graph_file(graph, JOINT))] if _joint_key(report, graph) in report.texts else []
-    forms += [(ATEN, _graph_file(graph, ATEN))] if graph.aten_key in report.texts else []
-    return tuple(forms)
+    keys = {
+        WRAPPER: graph.text_key,
+        SCRIPT: graph.text_key,
+        JOINT: _joint_key(report, graph),
+        ATEN: graph.aten_key,
+    }
+    return (*forms, *((form, _graph_file(graph, form)) for form, key in keys.items() if key in report.texts))
 
 
 def _graph_file(graph: GeneratedGraph, form: str) -> str:

@@ -64,23 +64,6 @@ def verdict(report: Report) -> tuple[Statement, ...]:
     return tuple(found)
 
 
-def slower(report: Report) -> MeasuredConfiguration | None:
-    """Return the fastest compiled row where that is slower than eager, as far as the spreads carry it."""
-    measured = report.measured
-    if measured is None:
-        return None
-    clock = clock_of(measured)
-    eager = eager_of(measured)
-    base = timing_of(eager, clock) if eager is not None else None
-    timed = [one for one in compiled_of(measured) if timing_of(one, clock) is not None and not _is_wrong(one)]
-    best = min(timed, key=lambda one: _us(one, clock), default=None)
-    mine = timing_of(best, clock) if best is not None else None
-    if base is None or mine is None:
-        return None
-    part = change(range_of(base), range_of(mine))
-    return best if part is not None and part > 0 else None
-
-
 def _us(one: MeasuredConfiguration, clock: Clock) -> float:
     timing = timing_of(one, clock)
     return timing.median_us if timing is not None else math.inf

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import Clock, Culprit, Failure, GapKind, LaunchKind, MeasuredConfiguration, Work
+from fuselight.report import Clock, Culprit, Failure, GapKind, LaunchKind, MeasuredConfiguration, Report, Work
+from fuselight_server.finding import Finding
+from fuselight_server.findings import findings_of_measured
 from fuselight_server.kernels import SourceLine
 from fuselight_server.measured.causes import Cause, Statement
 from fuselight_server.measured.timing_stats import LEAST, Range, change, clock_of, shown_of
-from fuselight_server.measured.verdict import slower, verdict
+from fuselight_server.measured.verdict import verdict
 from tests.support.measured import benchmark, gap, graph, kernel, measured, profile, ran, row, timing, wrong
 from tests.support.reports import FILE, at, broken
 
@@ -242,3 +244,7 @@ def test_a_wrong_configuration_is_on_lines_only_without_a_correct_one() -> None:
     right = row("reduce-overhead", profile=some)
     assert shown_of(measured(row("eager"), bad, right)) == right
     assert shown_of(measured(row("eager"), bad)) == bad
+
+
+def slower(made: Report) -> Finding | None:
+    return next((one for one in findings_of_measured(made) if one.code == "FL802"), None)

@@ -48,12 +48,12 @@ class Score:
 
     @property
     def recall(self) -> float:
-        """Share of torch's records that are told; 1 where there are none."""
+        """Share of torch's records that are reported; 1 without records."""
         return 1 - len(self.missing) / self.recorded if self.recorded else 1.0
 
     @property
     def precision(self) -> float:
-        """Share of what is told that torch recorded; 1 where nothing is told."""
+        """Share of the reported facts that torch recorded; 1 without reported facts."""
         return 1 - len(self.surplus) / self.found if self.found else 1.0
 
 
@@ -93,7 +93,7 @@ def recorded(folder: Path) -> dict[str, set[Key]]:
 
 
 def run_model(name: str, mode: str) -> dict[str, Any]:
-    """In the child: run one model under the Recorder. torch's own log goes to TORCH_TRACE meanwhile."""
+    """In the child: run one model under the Recorder. torch writes its own log to TORCH_TRACE at the same time."""
     import torch  # noqa: PLC0415 - after TORCH_TRACE is set
     import transformers  # noqa: PLC0415
 
@@ -167,9 +167,9 @@ def refusal_keys(report: Any) -> set[Key]:
     ended = report.compiles[-1:] if report.failures else ()
     failed = [one for one in report.compiles if one.outcome is Outcome.FAILED]
     frames = [report.frames[one.frame] for one in (*failed, *ended)]
-    told = [one for one in report.not_compiled if one.kind not in never_begun]
+    reported = [one for one in report.not_compiled if one.kind not in never_begun]
     keys: set[Key] = set()
-    for one in (*frames, *told):
+    for one in (*frames, *reported):
         if one.wrapper is None:
             keys.add((one.location.path, 0, user_function(one.function.rpartition(".")[2])))
         else:  # torch records the wrapper, the Report names what it wraps
@@ -178,7 +178,7 @@ def refusal_keys(report: Any) -> set[Key]:
 
 
 def error_keys(report: Any) -> set[Key]:
-    """The errors of Dynamo that the Report tells: those that ended a call, and those that left a frame to eager."""
+    """The errors of Dynamo in the Report: those that ended a call, and those after which a frame ran in eager mode."""
     left = [one for one in report.not_compiled if one.gb_id is not None]
     return {
         (one.stack[-1].path, one.stack[-1].line, one.gb_id) for one in (*report.failures, *left) if one.stack
@@ -191,14 +191,14 @@ def finding_keys(report: Any) -> set[Key] | None:
         from fuselight_server.findings import findings  # noqa: PLC0415 - not everywhere installed
     except ImportError:
         return None
-    told = [one for one in findings(report) if one.code.startswith("GB")]
+    reported = [one for one in findings(report) if one.code.startswith("GB")]
     places = {(one.stack[-1].path, one.stack[-1].line, one.ids[0]): one for one in report.breaks}
-    return set(_told(told, places))
+    return set(_matched(reported, places))
 
 
-def _told(told: Iterable[Any], places: dict[Key, Any]) -> Iterator[Key]:
-    """Each finding must speak of a recorded place: with its primary span, or with a related one."""
-    for finding in told:
+def _matched(reported: Iterable[Any], places: dict[Key, Any]) -> Iterator[Key]:
+    """Each finding must be on a recorded line: with its primary span, or with a related one."""
+    for finding in reported:
         spans = [finding.span, *(related.span for related in finding.related)]
         shown = {(span.path, span.line) for span in spans}
         matching = [key for key in places if key[:2] in shown and key[2] == finding.code]
@@ -280,12 +280,12 @@ class Total:
 
     @property
     def recall(self) -> float:
-        """Share of torch's records that are told."""
+        """Share of torch's records that are reported."""
         return 1 - self.missing / self.recorded if self.recorded else 1.0
 
     @property
     def precision(self) -> float:
-        """Share of what is told that torch recorded."""
+        """Share of the reported facts that torch recorded."""
         return 1 - self.surplus / self.found if self.found else 1.0
 
 
@@ -306,7 +306,7 @@ def totals(names: Sequence[str]) -> dict[str, Total]:
 def rows() -> Iterator[Row]:
     """The promises: every graph break that torch recorded has its finding, and no finding is without a record."""
     for level, total in totals(tuple(MODELS)).items():
-        detail = f"{total.recorded} recorded, {total.found} told, {len(MODELS)} architectures"
+        detail = f"{total.recorded} recorded, {total.found} reported, {len(MODELS)} architectures"
         yield Row(f"{level}: recall", total.recall, 1.0, "", at_least=True, detail=detail)
         yield Row(f"{level}: precision", total.precision, 1.0, "", at_least=True, detail=detail)
 

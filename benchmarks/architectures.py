@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - MODELS is a table
-"""Small configurations of the architectures of `transformers` on which capture is held against torch's own record.
+"""Small configurations of the architectures of `transformers` on which capture is compared with torch's own record.
 
-Invariant: sizes only: no weights are fetched, and what an architecture does is what its library does.
+Invariant: sizes only: no weights are downloaded, and the library defines the architectures.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ def rows() -> list[Row]:
         for _ in range(_ROUNDS):
             plain.append(_plain(folder))
             ours.append(_row(_bench(path, "--compare", "eager", "--no-accuracy", "--no-profile"), "eager"))
-        whole = _bench(path, "--compare", "eager,default")
-    measured = whole["targets"][0]["run"]["report"]["measured"]
+        result = _bench(path, "--compare", "eager,default")
+    measured = result["targets"][0]["run"]["report"]["measured"]
     counted, seconds = float(measured["counted_seconds"]), float(measured["seconds"])
     ratio = median([mine / theirs for mine, theirs in zip(ours, plain, strict=True)])
     return [
@@ -54,7 +54,7 @@ def rows() -> list[Row]:
             100 * (seconds - counted) / counted,
             20,
             unit="%",
-            detail=f"{seconds - counted:.1f} s beside {counted:.1f} s",
+            detail=f"{seconds - counted:.1f} s in addition to {counted:.1f} s",
         ),
         Row(
             "its median of eager off from torch.utils.benchmark's in plain Python",

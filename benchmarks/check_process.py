@@ -1,4 +1,4 @@
-"""`fuselight check` as a whole process, against a whole process that compiles the same model cold."""
+"""A process of `fuselight check` against a process that compiles the same model cold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHECK_CODES = (0, 1)
 
 
 def _run(command: list[str], folder: Path, *, codes: tuple[int, ...] = (0,)) -> tuple[float, str]:
-    """Seconds of a whole process, and what it printed."""
+    """The seconds and the output of a process."""
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": tempfile.mkdtemp(dir=folder)}
     started = time.perf_counter()
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -51,7 +51,7 @@ def rows() -> list[Row]:
         for _ in range(ROUNDS):
             checks.append(_check(check, folder))
             colds.append(_run([sys.executable, str(script)], folder)[0])
-    name = "fuselight check, whole process, against a cold torch.compile, whole process"
+    name = "fuselight check against a cold torch.compile, each as a process"
     return [times_faster(name, median(checks), median(colds), 4)]
 
 

@@ -1,7 +1,7 @@
-"""Kernels for an H100 that is not there: against the compiler without us, a cold compile, the cache, a huge report.
+"""Kernels for an absent H100: against the compiler alone, a cold compile, the cache, a huge report.
 
 Bare is a process that has imported everything and forks a child that builds the model and has Dynamo, AOTAutograd and
-Inductor write the code for the same device, told to nobody. Ours is a run of the worker, from request to report.
+Inductor write the code for the same device, without a recorder. Ours is a run of the worker, from request to report.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _huge() -> Report:
 
 
 def _lenses(result: KernelResult) -> float:
-    """Seconds to make the lenses of every line anew, after an edit that has moved nearly all."""
+    """Seconds to rebuild the lenses of every line, after an edit that moved nearly all."""
     state, uri = State(), "file:///w/model.py"
     text = "".join(f"x{number} = {number}\n" for number in range(220))
     document = Document(uri, "/w/model.py", 1, SourceDocument("/w/model.py", text), runnable=True)
@@ -202,7 +202,7 @@ def rows() -> list[Row]:
     shown = time.perf_counter() - started
     return [
         *found,
-        Row("lenses of 1,000 kernels, behind an edit", 1000 * _lenses(result), 50, unit="ms"),
+        Row("lenses of 1,000 kernels, after an edit", 1000 * _lenses(result), 50, unit="ms"),
         Row("a report of 1,000 kernels: written and shared between lines", shown, 1, unit="s"),
         Row("its size", len(data) / 1e6, 20, unit="MB"),
     ]

@@ -93,7 +93,7 @@ def _save(client: Client, uri: str, generation: int) -> tuple[float, int]:
 
 
 def _measure(folder: Path) -> tuple[list[float], list[float], list[float]]:
-    """Seconds of the saves and of the first calls with the eager backend, taken in turns, and of cold compiles."""
+    """Seconds of the saves and of the first calls with the eager backend, interleaved, and of cold compiles."""
     path = write_model(folder)
     baseline = Baseline(folder)
     interpreter = {"executable": sys.executable, "args": [], "why": "the benchmark's own"}

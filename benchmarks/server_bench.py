@@ -70,7 +70,7 @@ async def watched(server, *pipes):
 app.make_server, app._serve = make_server, watched
 app.main()
 """
-"""The server, with a clock beside its work."""
+"""The server, with a clock in a second thread."""
 
 FUNCTION = '''
 
@@ -98,7 +98,7 @@ def rows() -> list[tuple[str, float, float, str]]:
     stall, grown = (statistics.median(values) for values in zip(*stalls, strict=True))
     return [
         (
-            "server: start to initialised",
+            "server: start to initialized",
             statistics.median(starts) / statistics.median(bare),
             2.5,
             "x bare pygls",
@@ -166,7 +166,7 @@ def _round(client: Client, uri: str, text: str) -> float:
 
 
 def _longest_stall() -> tuple[float, float]:
-    """Milliseconds that the server's event loop stood still while a file of MANY_LINES lines was opened and edited.
+    """Milliseconds that the server's event loop was blocked while a file of MANY_LINES lines was opened and edited.
 
     Also its memory in MB after all of the edits, less that after the first few.
     """

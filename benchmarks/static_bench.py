@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _BLOCK = '''
 class Block{n}(nn.Module):
-    """One layer: attention and a feed-forward network, each behind a norm."""
+    """One layer: attention and a feed-forward network, each after a norm."""
 
     def __init__(self, dim: int, heads: int = 8, *, dropout: float = 0.1) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ def keystrokes(document: SourceDocument, count: int) -> list[float]:
 
 
 def longest_wait(text: str) -> float:
-    """The longest time, in seconds, that the event loop did not turn while a file is opened, read and edited."""
+    """The longest block of the event loop, in seconds, while a file is opened, read and edited."""
 
     async def work() -> None:
         document = SourceDocument("model.py", text)
@@ -96,7 +96,7 @@ def longest_wait(text: str) -> float:
 
 
 def busy_wait() -> float:
-    """The same beside a thread that runs plain Python for a second: what this machine does to any event loop now."""
+    """The same with a thread that runs plain Python for a second: the load of this machine on any event loop."""
 
     def count() -> None:
         end = time.perf_counter() + 1.0
@@ -126,7 +126,7 @@ def rows() -> list[Row]:
     typed = sorted(keystrokes(document, 150))
     p95 = typed[int(len(typed) * 0.95)]
     held = median([longest_wait(huge) for _ in range(3)])
-    beside = busy_wait()
+    busy = busy_wait()
     raw = f"ast.parse {parse * 1e3:.1f} ms"
     return [
         Row(
@@ -146,7 +146,7 @@ def rows() -> list[Row]:
             held * 1e3,
             50.0,
             "ms",
-            detail=f"{beside * 1e3:.0f} ms beside a thread that only counts",
+            detail=f"{busy * 1e3:.0f} ms with a thread that only counts",
         ),
     ]
 

@@ -24,11 +24,11 @@ class Row:
     at_least: bool = False
     """Whether `limit` is a lower bound."""
     detail: str = ""
-    """The raw numbers behind a ratio, for the reader."""
+    """The raw numbers of a ratio, for the reader."""
 
     @property
     def holds(self) -> bool:
-        """Whether the promise is kept."""
+        """Whether the promise holds."""
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
 

@@ -159,7 +159,7 @@ def _names_its_python(relative: Path) -> bool:
 
 
 def _keep_sampler() -> None:
-    """py-spy is one native program, which its package puts beside the scripts; it is the only one that is wanted."""
+    """py-spy is one native program, which its package installs next to the scripts; only that program is bundled."""
     for program in (LIBRARIES / "bin").iterdir():
         if program.stem != "py-spy":
             program.unlink()

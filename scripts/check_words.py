@@ -45,6 +45,12 @@ RIDDLES = {
     r"\bcame to nothing\b|\bcomes to nothing\b": "failed",
     r"\bwhatever befalls\b|\bbefall(?:s|en)?\b": "happens to",
     r"\bupon which\b|\bwhereupon\b|\bthereupon\b": "then",
+    r"\bheld (?:up )?against\b|\bholds? (?:it|them|the \w+) (?:up )?against\b": "compared with",
+    r"\bas soon as it is there\b|\bwhat stands (?:here|there)\b": "results, as they are measured",
+    r"\bsays? the same\b": "has the same content",
+    r"\bone's own\b|\bof (?:ours|theirs) own\b": "user-defined",
+    r"\bwhat it is at\b|\bhow far it is\b": "its progress",
+    r"\bgo(?:es)? along with\b|\btak(?:e|es|en) along\b": "moves with",
     r"\bnobody says\b|\bsays nothing of\b|\bhas it that\b": "is not set",
     r"\blearnt\b|\bspelt\b|\bburnt\b": "learned (American spelling)",
     r"\b(?:behaviour|colour|licence|artefact|favour|neighbour|programme)s?\b": "American spelling",
@@ -56,7 +62,7 @@ _RIDDLES = [(re.compile(pattern, re.IGNORECASE), better) for pattern, better in 
 
 PAGES = re.compile(r"^(?:README|CONTRIBUTING)\.md$|^docs/.*\.md$|^package\.json$")
 TYPESCRIPT = re.compile(r"^extension/(?:src|webview)/.*\.ts$")
-PYTHON = re.compile(r"^(?:compiler|server)/.*\.py$")
+PYTHON = re.compile(r"^(?:compiler|server|tests|benchmarks|scripts)/.*\.py$")
 _QUOTED = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\]|\\.)*`")
 _GENERATED = ("docs/results/",)
 
@@ -90,7 +96,7 @@ def wrong_lines() -> list[str]:
 
 
 def riddles() -> list[str]:
-    """Every phrase of `RIDDLES` in a page, in a docstring or in a string that the product can show."""
+    """Every phrase of `RIDDLES` in a page, in a docstring or in a string."""
     found = []
     for name in committed():
         if name.startswith(_GENERATED):

@@ -114,7 +114,7 @@ def _install_code_server(node: Node, home: Path) -> None:
     if shutil.which("g++") and shutil.which("make"):
         try:
             native = ("@vscode/spdlog", "@vscode/native-watchdog")
-            # Half a minute of a processor with optimisation, which a log of a test's editor has no use for.
+            # Optimization takes half a minute of CPU time, which a test's editor does not need.
             quick = {"CFLAGS": "-O0 -g0", "CXXFLAGS": "-O0 -g0"}
             node.run_npm("rebuild", *native, directory=vscode, variables=quick)
         except Unavailable:

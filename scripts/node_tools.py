@@ -121,7 +121,7 @@ def _npm() -> Path:
     resolved = Path(found).resolve()
     if resolved.suffix == ".js":
         return resolved
-    # Windows, and distributions that wrap it in a shell script: the program lies beside it.
+    # Windows, and distributions that wrap it in a shell script: the program is next to it.
     for guess in (
         resolved.parent / "node_modules" / "npm" / "bin" / "npm-cli.js",
         resolved.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js",

@@ -49,7 +49,7 @@ def read(path: Path) -> KeptProfile:
 
 
 def bare(graphs: Sequence[GeneratedGraph]) -> tuple[GeneratedGraph, ...]:
-    """What a profile is joined to, without what is told of it besides."""
+    """The facts that a profile is joined to, without other texts."""
     return tuple(
         GeneratedGraph(
             graph.compile_id,

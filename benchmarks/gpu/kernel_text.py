@@ -1,7 +1,7 @@
 """Reads the kernels out of Inductor's wrappers and compares two sets of them, as text.
 
-Invariant: standard library only. Two kernels are identical when their sources are, but for the number behind a name,
-the name's own repetition, hashes, file paths and comments. Calls of libraries are a bag of operators beside them.
+Invariant: standard library only. Two kernels are identical if their sources are, except for the number at the end of
+a name, the repeated name, hashes, file paths and comments. Library calls are compared as a multiset of operators.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOISE = (
 
 @dataclass(frozen=True)
 class GraphText:
-    """What one wrapper holds: its kernels' sources, normalised, and how often it calls which library operator."""
+    """The contents of a wrapper: normalized sources of its kernels, and the count of each library operator."""
 
     phase: str
     kernels: tuple[str, ...]
@@ -47,7 +47,7 @@ class Comparison:
     externs_identical: int = 0
     externs_total: int = 0
     differences: list[str] = field(default_factory=list)
-    """A unified diff for each pair, the real kernel first; a kernel alone as added or removed whole."""
+    """A unified diff for each pair, the real kernel first; an unmatched kernel is added or removed entirely."""
     extern_differences: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Operators called a different number of times: by the real wrapper, by the virtual one."""
 
@@ -61,7 +61,7 @@ class Comparison:
 
 def read(phase: str, wrapper: str) -> GraphText:
     """The kernels and library calls of a wrapper of Inductor's."""
-    kernels = tuple(normalised(match["text"], match["given"]) for match in _KERNEL.finditer(wrapper))
+    kernels = tuple(normalized(match["text"], match["given"]) for match in _KERNEL.finditer(wrapper))
     body = _KERNEL.sub("", wrapper)
     start = body.find("def call(")
     lines = [line for line in body[start:].splitlines() if not line.lstrip().startswith("#")]
@@ -69,7 +69,7 @@ def read(phase: str, wrapper: str) -> GraphText:
     return GraphText(phase, kernels, dict(calls))
 
 
-def normalised(source: str, name: str) -> str:
+def normalized(source: str, name: str) -> str:
     """A kernel's source without what differs between two runs of the same compiler."""
     text = source.replace(name, re.sub(r"_\d+$", "", name))
     for pattern, put in _NOISE:

@@ -122,7 +122,7 @@ def _model(model: str, asked: argparse.Namespace) -> dict[str, Any]:
         measured = _measured(
             model, asked, ("eager", asked.mode), limit=float(APART_SECONDS), keep_caches=caches
         )
-        # The same code as was measured: how Inductor's kernels are laid out is decided by timing them, each time anew.
+        # The same code as was measured: Inductor times kernels in each process to choose their layout.
         kept = Path(caches, asked.mode)
         times = asked.apart if "configurations" in measured else 0
         readings = [_apart(model, asked, kept) for _ in range(times)]
@@ -173,7 +173,7 @@ async def _run(path: Path, plan: MeasurePlan) -> dict[str, Any]:
         Interpreter(sys.executable), cwd=str(ROOT), env=_environment(), log=log.add, sample_after=0.0
     )
     try:
-        # As in an editor, where the file was analysed before anyone clicks: its libraries are there by then.
+        # As in an editor, where the file was analyzed before a click, so that its libraries are imported.
         await worker.run(ahead, _tell)
         await log.settled()
         answer = await worker.run(request, _tell)
@@ -279,12 +279,12 @@ def _made(asked: argparse.Namespace) -> dict[str, str]:
 
 def _variables() -> list[str]:
     """What was set for the command, among the variables that change a compile; no folders of this machine."""
-    told = {
+    variables = {
         name: value.rpartition("site-packages/")[2]
         for name, value in sorted(os.environ.items())
         if name.startswith(("TORCHINDUCTOR_", "TRITON_")) and not name.endswith(_FOLDERS)
     }
-    return [f"{name}={value}" for name, value in {"PYTHONPATH": "compiler:server", **told}.items()]
+    return [f"{name}={value}" for name, value in {"PYTHONPATH": "compiler:server", **variables}.items()]
 
 
 def _said() -> list[str]:
@@ -315,7 +315,7 @@ def _keep(path: Path, found: Mapping[str, Any]) -> None:
 
 def _page(folder: Path) -> str:
     """The page of all that is in the folder."""
-    told: dict[str, dict[str, None]] = {}
+    values_by_key: dict[str, dict[str, None]] = {}
     rows, seed = [], None
     for path in sorted(folder.glob("*.json")):
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -327,11 +327,11 @@ def _page(folder: Path) -> str:
             seed = measured_table.Seed(found["model"], decode(Measured, measured), command)
         else:
             for key, value in found["made"].items():
-                told.setdefault(key, {})[value] = None
+                values_by_key.setdefault(key, {})[value] = None
             rows.append(
                 measured_table.row_of(path.stem, decode(Measured, measured), found["mode"], found["aparts"])
             )
-    made = {key: "<br>".join(values) for key, values in told.items()}
+    made = {key: "<br>".join(values) for key, values in values_by_key.items()}
     return measured_table.page(made, rows, seed)
 
 

@@ -1,4 +1,4 @@
-"""The same calls timed and profiled without Fuselight: what the benchmark's numbers are held against.
+"""Times and profiles the same calls without Fuselight, for comparison with the benchmark's numbers.
 
     python -m benchmarks.gpu.measured_apart MODEL OUT [--device cuda] [--mode default] [--dtype bfloat16] [--rows 0]
 

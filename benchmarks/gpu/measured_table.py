@@ -17,7 +17,7 @@ TIME, KERNEL, JOINED, WHOLE, ESTIMATE, OVERHEAD, COSINE = 0.02, 0.05, 0.99, 0.03
 _LONG_US, _ESTIMATED_US = 10.0, 5.0
 """Kernels shorter than these are not compared with a reading, and with an estimate."""
 _APART = 0.25
-"""Of the least: readings that differ by more than that agree on nothing that could be held against them."""
+"""Relative to the smallest: readings that differ by more than this are not compared."""
 _WORST = 10
 
 
@@ -116,8 +116,8 @@ def row_of(model: str, measured: Measured, name: str, aparts: Sequence[Mapping[s
 def cosine_of(one: MeasuredConfiguration) -> float | None:
     """The least similarity of any of its results."""
     tensors = one.accuracy.tensors if one.accuracy is not None else ()
-    told = [tensor.cosine for tensor in tensors if tensor.cosine is not None]
-    return min(told, default=None)
+    known = [tensor.cosine for tensor in tensors if tensor.cosine is not None]
+    return min(known, default=None)
 
 
 def _clock(timing: Timing | None) -> str:
@@ -190,13 +190,13 @@ class Seed:
     @property
     def text(self) -> str:
         """Its part of the page."""
-        told = [f"## {_MODELS.get(self.model, self.model)}, in several configurations"]
+        parts = [f"## {_MODELS.get(self.model, self.model)}, in several configurations"]
         if self.command:
-            told.append(f"`{self.command}`")
-        told.append(_table(SEED_HEAD, seed_rows(self.measured)))
+            parts.append(f"`{self.command}`")
+        parts.append(_table(SEED_HEAD, seed_rows(self.measured)))
         own = _number(self.overhead, "{:.1%}")
-        told.append(f"The benchmark's own time: {own} of its compiles and calls.")
-        return "\n\n".join(told)
+        parts.append(f"The benchmark's own time: {own} of its compiles and calls.")
+        return "\n\n".join(parts)
 
 
 def page(made: Mapping[str, str], rows: Sequence[ModelRow], seed: Seed | None) -> str:
@@ -219,7 +219,7 @@ def page(made: Mapping[str, str], rows: Sequence[ModelRow], seed: Seed | None) -
             [(*_against(one), one.note) for one in worst],
         ),
         *([seed.text] if seed is not None else []),
-        "## What the machine was told of\n\n" + _notes(rows),
+        "## Notes\n\n" + _notes(rows),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -299,8 +299,8 @@ def _rest(parts: Iterable[float | None]) -> list[float | None]:
 
 def _worst(values: Sequence[float | None]) -> float | None:
     """The largest; None where there is none, or one is missing."""
-    told = [value for value in values if value is not None]
-    return max(told) if told and len(told) == len(values) else None
+    known = [value for value in values if value is not None]
+    return max(known) if known and len(known) == len(values) else None
 
 
 def _promise(what: str, reach: str, value: float | None, most: float) -> tuple[str, ...]:
@@ -332,11 +332,13 @@ def _range(us: Sequence[float], form: str) -> str:
 
 
 def _notes(rows: Sequence[ModelRow]) -> str:
-    told: dict[str, list[str]] = {}
+    models_by_note: dict[str, list[str]] = {}
     for row in rows:
         for note in row.notes:
-            told.setdefault(note, []).append(row.model)
-    return "\n".join(f"- {note} ({', '.join(models)})" for note, models in told.items()) or "Nothing."
+            models_by_note.setdefault(note, []).append(row.model)
+    return (
+        "\n".join(f"- {note} ({', '.join(models)})" for note, models in models_by_note.items()) or "Nothing."
+    )
 
 
 def _number(value: float | None, form: str) -> str:

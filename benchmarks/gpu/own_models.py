@@ -28,7 +28,7 @@ if importlib.util.find_spec("triton") is not None:
 
     @torch.library.triton_op("fuselight_fidelity::scale_rows", mutates_args=())
     def scaled(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-        """`x * scale`, by a kernel of one's own."""
+        """`x * scale`, by a user-defined kernel."""
         out = torch.empty_like(x)
         rows, columns = x.shape
         torch.library.wrap_triton(scale_rows)[(rows,)](x, scale, out, columns, BLOCK=256)
@@ -54,7 +54,7 @@ class Scaled(nn.Module):
         self.scale = nn.Parameter(torch.randn(width))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Normalise, scale, activate."""
+        """Normalize, scale, activate."""
         scaled_x: torch.Tensor = scaled(self.norm(x), self.scale)
         return F.gelu(scaled_x) * 2
 
@@ -196,7 +196,7 @@ class AttentionWays(nn.Module):
 
 
 class Norms(nn.Module):
-    """Operators that ATen computes as a whole on CUDA and takes apart on the CPU, or the other way round."""
+    """Operators that ATen computes as one kernel on CUDA and decomposes on the CPU, or the reverse."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

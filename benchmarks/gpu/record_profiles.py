@@ -1,4 +1,4 @@
-"""Records real profiles for the tests of joins and sums: what a profiler told, and what it is to be joined to.
+"""Records real profiles for the tests of joins and sums: the recording, and the facts that it is joined to.
 
     PYTHONPATH=compiler python -m benchmarks.gpu.record_profiles [--device cpu] [--cases CASE,CASE] [--out FOLDER]
 

@@ -1,4 +1,4 @@
-"""The GPU that is measured on, as the driver and nvidia-smi tell of it: what the CPU's tests can only play.
+"""The measured GPU as the driver and nvidia-smi report it, which the tests on a CPU can only fake.
 
 Also a script, for a machine that has torch but no pytest: `python tests/gpu/test_machine_on_gpu.py`.
 """

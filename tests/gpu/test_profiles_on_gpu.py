@@ -1,4 +1,4 @@
-"""Profiles of a GPU, joined: what the tests on a CPU can only play with streams made by hand.
+"""Joined profiles of a GPU, for which the tests on a CPU use hand-made streams.
 
 Also a script, for a machine that has torch but no pytest: `python tests/gpu/test_profiles_on_gpu.py`, which also says
 what is not joined; `... cpu` shows on a machine without a GPU that it works.

@@ -1,5 +1,5 @@
 # ruff: noqa: ANN, T201, S110, SIM105 - a user's program, as users write them
-"""What the recordings are of: a small program with graph breaks, recompilations, a limit and a specialisation."""
+"""The recorded program: graph breaks, recompilations, a limit and a specialization."""
 
 import torch
 from torch import nn

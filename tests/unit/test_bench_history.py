@@ -28,7 +28,7 @@ def session(tmp_path: Path) -> BenchmarkSession:
 
 
 def renamed(session: BenchmarkSession, name: str) -> tuple[Path, Path]:
-    """Give the file another name, as the editor does before it tells of it."""
+    """Rename the file, as the editor does before it notifies the server."""
     old, new = Path(session.path), Path(session.path).with_name(name)
     old.rename(new)
     return old, new

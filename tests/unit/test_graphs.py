@@ -222,7 +222,7 @@ def test_kernels_stand_in_the_graph_that_was_captured_in_both_runs() -> None:
 
 
 def chain(length: int, *, titles: int = 1) -> Report:
-    """One function with a break on each of its lines, or `titles` functions that take turns."""
+    """One function with a break on each of its lines, or of `titles` functions in turn."""
     lines = range(100, 100 + length)
     return report(
         frames=tuple(frame(f"f{line % titles}", 20, line - 1 if line > 100 else None) for line in lines),

@@ -39,7 +39,7 @@ def test_tf32_is_reported_if_it_may_explain_the_difference() -> None:
 
 @pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="before torch 2.9")
 def test_tf32_is_reported_by_torchs_newer_names_as_well() -> None:
-    """Once they are used, torch raises for the older ones where the two do not say the same."""
+    """After their first use, torch raises for the older names if the values differ."""
     matmul: Any = torch.backends.cuda.matmul
     was = matmul.fp32_precision
     matmul.fp32_precision = "tf32"

@@ -107,7 +107,7 @@ def test_saved_tensors_equal_those_of_autograd(live: LiveWorker) -> None:
         if tensor.bytes:
             line = next(place.line for place in tensor.stack if place.path.endswith("model.py"))
             by_line[line] = by_line.get(line, 0) + tensor.bytes
-    # The mean is folded into the normalised input: what is kept is x_hat and 1/sigma, and what GELU was given.
+    # The mean is folded into the normalized input: what is kept is x_hat and 1/sigma, and what GELU was given.
     assert sum(by_line.values()) == sum(tensor.bytes for tensor in saved)
     assert by_line[UP] >= 4 * rows * outer
     assert by_line[NORM] <= 4 * (rows * inner + 2 * rows)

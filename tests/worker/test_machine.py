@@ -73,7 +73,7 @@ def _refused() -> DeviceError:
 
 
 def test_why_there_is_no_gpu(gpus: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each cause in its words, with what to do."""
+    """Each cause has its message and its next step."""
     assert "No GPU driver" in _refused().message
     gpus.driver = "11.8"
     told = _refused()

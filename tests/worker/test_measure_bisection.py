@@ -167,14 +167,14 @@ def test_a_stretch_that_does_not_compile_alone_is_omitted() -> None:
     assert "parts of it alone raised BackendCompilerFailed: " in first.words
 
 
-def normalised(x: torch.Tensor, eps: float) -> torch.Tensor:
+def normalized(x: torch.Tensor, eps: float) -> torch.Tensor:
     x = torch.relu(x - 0.5)  # relu before a float
     return torch.nn.functional.layer_norm(x, (8,), eps=eps) + x
 
 
 def test_a_graph_that_is_captured_twice_is_one_graph() -> None:
     """Where a dynamic float has to be fixed to its value, the backend has Dynamo capture the frame again."""
-    build = builder(lambda: normalised, X, 0.1)
+    build = builder(lambda: normalized, X, 0.1)
     captures: list[int] = []
 
     def backend(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:

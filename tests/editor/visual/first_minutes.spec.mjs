@@ -18,7 +18,7 @@ const found = /1 graph, 1 break, 0 recompilations\s*\|\s*inputs from line 4/;
 const pages = [
   ["Provide example inputs", "Two lines are two calls of the same object", "walkthrough-inputs"],
   ["Save, and read the findings", "To ignore a finding", "walkthrough-read"],
-  ["Open the whole report", "Click an entry to go to its line", "walkthrough-details"],
+  ["Open the complete report", "Click an entry to go to its line", "walkthrough-details"],
 ];
 
 test("from an empty profile to findings, and still there after a reload", async ({ session }) => {

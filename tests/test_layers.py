@@ -1,4 +1,4 @@
-"""Holds the table of rooms in docs/architecture.md: what each part of the project may import.
+"""Checks the table of layers in docs/architecture.md: what each part of the project may import.
 
 By syntax tree, so that an import inside a function or under TYPE_CHECKING counts as well.
 """
@@ -36,7 +36,7 @@ BASE = (
     "fuselight_server.settings",
     "fuselight_server.store",
 )
-"""Modules at the root of the server, which every room of the server may use."""
+"""Modules at the root of the server, which every layer of the server may use."""
 SERVER_CORE = (
     *BASE,
     "fuselight_server.findings",
@@ -57,8 +57,8 @@ SERVER = (
 
 
 @dataclass(frozen=True)
-class Room:
-    """Modules and what they may import besides the standard library and their own room."""
+class Layer:
+    """Modules and what they may import besides the standard library and their own layer."""
 
     modules: tuple[str, ...]
     project: tuple[str, ...] = ()
@@ -68,30 +68,30 @@ class Room:
         return _within(module, self.modules)
 
 
-ROOMS = (
-    Room(("fuselight.codec",)),
-    Room(("fuselight.report",)),
-    Room(("fuselight.version",)),
-    Room(("fuselight.environment",), ("fuselight.report", "fuselight.torch_api", "fuselight.version")),
-    Room(("fuselight.protocol",), ("fuselight.codec", "fuselight.report")),
-    Room(("fuselight.inputs",), ("fuselight.report",)),
-    Room(("fuselight.configurations",)),
-    Room(("fuselight.devices",), ("fuselight.report",)),
-    Room(("fuselight.torch_api",), ("fuselight.report",), ("torch",)),
-    Room(
+LAYERS = (
+    Layer(("fuselight.codec",)),
+    Layer(("fuselight.report",)),
+    Layer(("fuselight.version",)),
+    Layer(("fuselight.environment",), ("fuselight.report", "fuselight.torch_api", "fuselight.version")),
+    Layer(("fuselight.protocol",), ("fuselight.codec", "fuselight.report")),
+    Layer(("fuselight.inputs",), ("fuselight.report",)),
+    Layer(("fuselight.configurations",)),
+    Layer(("fuselight.devices",), ("fuselight.report",)),
+    Layer(("fuselight.torch_api",), ("fuselight.report",), ("torch",)),
+    Layer(
         ("fuselight.virtual_gpu",),
         ("fuselight.torch_api", "fuselight.triton_api", "fuselight.report"),
         ("torch",),
     ),
-    Room(
+    Layer(
         ("fuselight.triton_api",), ("fuselight.codec", "fuselight.report", "fuselight.torch_api"), ("torch",)
     ),
-    Room(
+    Layer(
         ("fuselight.dynamo",),
         ("fuselight.torch_api", "fuselight.environment", "fuselight.report", "fuselight.trace"),
         ("torch",),
     ),
-    Room(
+    Layer(
         ("fuselight.inductor",),
         (
             "fuselight.torch_api",
@@ -102,11 +102,11 @@ ROOMS = (
         ),
         ("torch",),
     ),
-    Room(("fuselight.prims",), ("fuselight.torch_api", "fuselight.dynamo", "fuselight.report"), ("torch",)),
-    Room(("fuselight.trace",), ("fuselight.codec", "fuselight.report")),
-    Room(("fuselight.target",), ("fuselight.torch_api", "fuselight.dynamo", *SHARED), ("torch",)),
-    Room(("fuselight.worker.wire",), SHARED),
-    Room(
+    Layer(("fuselight.prims",), ("fuselight.torch_api", "fuselight.dynamo", "fuselight.report"), ("torch",)),
+    Layer(("fuselight.trace",), ("fuselight.codec", "fuselight.report")),
+    Layer(("fuselight.target",), ("fuselight.torch_api", "fuselight.dynamo", *SHARED), ("torch",)),
+    Layer(("fuselight.worker.wire",), SHARED),
+    Layer(
         ("fuselight.doctor",),
         (
             "fuselight.codec",
@@ -118,7 +118,7 @@ ROOMS = (
         ),
         ("torch",),
     ),
-    Room(
+    Layer(
         ("fuselight.measure",),
         (
             "fuselight.torch_api",
@@ -130,21 +130,21 @@ ROOMS = (
         ),
         ("torch",),
     ),
-    Room(("fuselight.worker", "fuselight.program", "fuselight.incremental_json"), COMPILER, ("torch",)),
-    Room(("fuselight_server.files", "fuselight_server.formatting", "fuselight_server.interpreters")),
-    Room(("fuselight_server.finding",), ("fuselight.report",)),
-    Room(
+    Layer(("fuselight.worker", "fuselight.program", "fuselight.incremental_json"), COMPILER, ("torch",)),
+    Layer(("fuselight_server.files", "fuselight_server.formatting", "fuselight_server.interpreters")),
+    Layer(("fuselight_server.finding",), ("fuselight.report",)),
+    Layer(
         ("fuselight_server.settings", "fuselight_server.store"),
         (*SHARED, *BASE, "fuselight.incremental_json"),
     ),
-    Room(
+    Layer(
         ("fuselight_server.static",),
         (*SHARED, *BASE),
         ("tree_sitter", "tree_sitter_python", "libcst"),
     ),
-    Room(("fuselight_server.kernels",), (*SHARED, *BASE)),
-    Room(("fuselight_server.measured",), (*SHARED, *BASE, "fuselight_server.kernels")),
-    Room(
+    Layer(("fuselight_server.kernels",), (*SHARED, *BASE)),
+    Layer(("fuselight_server.measured",), (*SHARED, *BASE, "fuselight_server.kernels")),
+    Layer(
         ("fuselight_server.findings",),
         (
             *SHARED,
@@ -154,15 +154,15 @@ ROOMS = (
             "fuselight_server.static.reading",
         ),
     ),
-    Room(
+    Layer(
         ("fuselight_server.worker_client",),
         (*SHARED, *BASE, "fuselight.worker.wire", "fuselight_server.findings"),
     ),
-    Room(
+    Layer(
         ("fuselight_server.runs",),
         (*SHARED, *BASE, "fuselight_server.static", "fuselight_server.worker_client"),
     ),
-    Room(
+    Layer(
         ("fuselight_server.results",),
         (
             *SHARED,
@@ -174,7 +174,7 @@ ROOMS = (
             "fuselight_server.static",
         ),
     ),
-    Room(
+    Layer(
         ("fuselight_server.graphs",),
         (
             *SHARED,
@@ -184,23 +184,23 @@ ROOMS = (
             "fuselight_server.results",
         ),
     ),
-    Room(("fuselight_server.session",), (*SHARED, *SERVER)),
-    Room(
+    Layer(("fuselight_server.session",), (*SHARED, *SERVER)),
+    Layer(
         ("fuselight_server.doctor",),
         ("fuselight.codec", "fuselight.doctor", "fuselight_server.worker_client"),
     ),
-    Room(
+    Layer(
         ("fuselight_server.features.convert",),
         (*SHARED, *SERVER),
         ("lsprotocol", "pygls"),
     ),
-    Room(("fuselight_server.features.pipes",)),
-    Room(
+    Layer(("fuselight_server.features.pipes",)),
+    Layer(
         ("fuselight_server.features", "fuselight_server.app"),
         (*SHARED, *SERVER, *DOCTOR),
         ("attrs", "cattrs", "lsprotocol", "pygls"),
     ),
-    Room(
+    Layer(
         ("fuselight_server.cli",),
         (*SHARED, *SERVER_CORE, *DOCTOR, "fuselight_server.app"),
     ),
@@ -209,8 +209,8 @@ FACADES = ("fuselight", "fuselight_server", "fuselight_server.__main__")
 PACKAGES = ("fuselight", "fuselight_server")
 
 
-def _within(module: str, rooms: tuple[str, ...]) -> bool:
-    return any(module == room or module.startswith(f"{room}.") for room in rooms)
+def _within(module: str, layers: tuple[str, ...]) -> bool:
+    return any(module == layer or module.startswith(f"{layer}.") for layer in layers)
 
 
 def _module(path: Path) -> str:
@@ -239,26 +239,26 @@ def _imports(path: Path, module: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, whole if whole in MODULES else base
 
 
-def _room(module: str) -> Room | None:
-    return next((room for room in ROOMS if room.holds(module)), None)
+def _layer(module: str) -> Layer | None:
+    return next((layer for layer in LAYERS if layer.holds(module)), None)
 
 
-def _allowed(imported: str, room: Room) -> bool:
+def _allowed(imported: str, layer: Layer) -> bool:
     top = imported.partition(".")[0]
     if top in PACKAGES:
         # A package's own docstring and version are everybody's.
-        return imported in PACKAGES or room.holds(imported) or _within(imported, room.project)
-    return top in sys.stdlib_module_names or top in room.libraries
+        return imported in PACKAGES or layer.holds(imported) or _within(imported, layer.project)
+    return top in sys.stdlib_module_names or top in layer.libraries
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if name not in FACADES])
 def test_imports_obey_the_table(module: str) -> None:
-    room = _room(module)
-    assert room is not None, f"{module} is in no room: give it one here and in docs/architecture.md"
+    layer = _layer(module)
+    assert layer is not None, f"{module} has no layer: add it here and in docs/architecture.md"
     wrong = [
         f"{MODULES[module].relative_to(ROOT)}:{line} imports {imported}"
         for line, imported in _imports(MODULES[module], module)
-        if not _allowed(imported, room)
+        if not _allowed(imported, layer)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -282,7 +282,7 @@ def _is_launching(module: str, name: str) -> bool:
 
 
 def test_one_module_imports_triton() -> None:
-    """By name, since it is imported as it is needed and has no types: a room would not see it."""
+    """Checks names in the text, because the import is lazy and untyped, so that the table would not find it."""
     importing = re.compile(r"""^\s*(?:import|from) triton\b|import_module\(["']triton\b""", re.MULTILINE)
     found = {name for name, path in MODULES.items() if importing.search(path.read_text(encoding="utf-8"))}
     assert found == {"fuselight.triton_api.names"}
@@ -313,9 +313,9 @@ def test_two_packages_use_torchs_private_names() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_table_in_the_docs_names_every_room() -> None:
+def test_the_table_in_the_docs_names_every_layer() -> None:
     table = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    names = {module.rpartition(".")[2] for room in ROOMS for module in room.modules}
+    names = {module.rpartition(".")[2] for layer in LAYERS for module in layer.modules}
     missing = sorted(name for name in names if name not in table)
     assert not missing, f"docs/architecture.md does not name {missing}"
 
@@ -323,8 +323,8 @@ def test_the_table_in_the_docs_names_every_room() -> None:
 def test_every_package_rule_matches_a_module() -> None:
     empty = [
         module
-        for room in ROOMS
-        for module in room.modules
+        for layer in LAYERS
+        for module in layer.modules
         if not any(_within(name, (module,)) for name in MODULES)
     ]
     assert not empty, f"no such module: {empty}"

@@ -1,4 +1,4 @@
-/** A benchmark's page without a window: rows of the flame chart, segments, limits, its policy, what it is of. */
+/** A benchmark's page without a DOM: rows of the flame chart, segments, limits, its policy, its target. */
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -29,7 +29,7 @@ function step(name: string, start_us: number, us: number, depth: number): Step {
 }
 
 describe("A renamed file", () => {
-  it("is known under its new name, itself or a folder around it", () => {
+  it("is found under its new name, also after a rename of its folder", () => {
     assert.equal(renamedUri(uri, uri, "file:///w/net.py"), "file:///w/net.py");
     assert.equal(renamedUri(uri, "file:///w", "file:///v"), "file:///v/model.py");
     for (const other of ["file:///w/model", "file:///w/model.p", "file:///w/model.py/x", "file:///"]) {
@@ -55,7 +55,7 @@ describe("The flame chart", () => {
     assert.deepEqual(new Set(boxes.map((box) => box.step)), new Set(steps));
   });
 
-  it("lays no step on another, and each below what it runs in", () => {
+  it("draws steps without overlap, each below its outer step", () => {
     for (const [index, one] of boxes.entries()) {
       for (const other of boxes.slice(index + 1)) {
         const start = Math.max(one.step.start_us, other.step.start_us);
@@ -67,14 +67,14 @@ describe("The flame chart", () => {
     }
   });
 
-  it("has rows without holes", () => {
+  it("has no empty rows", () => {
     assert.equal(rowOf("entire_frame_compile"), 0);
     assert.deepEqual([rowOf("bytecode_tracing"), rowOf("backend_compile")], [1, 1]);
     assert.equal(rowOf("left alone"), 1);
     assert.deepEqual(flameRows([]), []);
   });
 
-  it("counts the innermost steps alone", () => {
+  it("counts only the innermost steps", () => {
     const times = stageTimes(
       flameRows([
         step("dynamo", 0, 100, 0),
@@ -114,7 +114,7 @@ describe("Where the wall time goes", () => {
   const parts = [part("kernel", 700), part("sync", 290), part("host", 2), part("host", 3), part("host", 5)];
   const segments = segmentsOf(parts);
 
-  it("lays all parts end to end, small ones of a kind together", () => {
+  it("lays parts end to end, and combines small parts of a kind", () => {
     assert.deepEqual(
       segments.map(({ kind, start, end, parts: of }) => [kind, start, end, of.length]),
       [
@@ -160,11 +160,11 @@ describe("The roofline", () => {
     ],
   };
 
-  it("has no point without operations", () => {
+  it("has no points without operations", () => {
     assert.deepEqual(shownPoints(roofline), [roofline.points[0]]);
   });
 
-  it("meets each rate where memory allows it", () => {
+  it("has ridges where memory bandwidth reaches each rate", () => {
     assert.equal(ridge(roofline, 60), 15);
     assert.equal(memoryLimit(roofline, 15), 60);
     assert.deepEqual(ceilings(roofline), [
@@ -173,7 +173,7 @@ describe("The roofline", () => {
     ]);
   });
 
-  it("has whole decades around all of it", () => {
+  it("spans full decades", () => {
     const [across, up] = [intensities(roofline), rates(roofline)];
     assert.ok(across.start <= 0.5 && across.end >= 225 && up.start <= 1.2 && up.end >= 900);
     for (const value of [across.start, across.end, up.start, up.end]) {
@@ -182,10 +182,10 @@ describe("The roofline", () => {
   });
 });
 
-describe("The page around it", () => {
+describe("The HTML of the page", () => {
   const source = "https://x.vscode-cdn.net";
 
-  it("allows its own script and style sheet, and nothing else", () => {
+  it("allows only its own script and style sheet", () => {
     const policy = pagePolicy({ source, nonce: "abc" });
     assert.equal(policy, `default-src 'none'; style-src ${source}; script-src 'nonce-abc'; img-src data:`);
     const html = pageHtml({
@@ -202,8 +202,8 @@ describe("The page around it", () => {
   });
 });
 
-describe("The benchmark that is meant", () => {
-  it("is of a target of a file, and nothing else", () => {
+describe("The target of a benchmark", () => {
+  it("is a target of a file", () => {
     const of = { uri, target: "Net" };
     assert.deepEqual(benchTargetIn({ ...of, line: 7 }), of);
     assert.deepEqual(benchTargetIn({ uri, target: "" }), { uri, target: "" });
@@ -225,13 +225,13 @@ describe("The benchmark that is meant", () => {
     assert.equal(benchTitleOf({ uri: "file:///w/100%.py", target: "f" }), "Benchmark: f (100%.py)");
   });
 
-  it("is asked for with the runs that were chosen", () => {
+  it("is requested with the chosen runs", () => {
     const of = { uri, target: "Net", run: null, with: null };
     assert.deepEqual(measuredAt(of), { uri, target: "Net" });
     assert.deepEqual(measuredAt({ ...of, run: "a", with: "b" }), { uri, target: "Net", run: "a", with: "b" });
   });
 
-  it("has started, or says why not", () => {
+  it("has started, or has a reason", () => {
     const no = { started: false, target: null, message: "No target is here." };
     assert.deepEqual(startedIn(no), no);
     assert.deepEqual(startedIn({ started: true, target: "f", message: "" })?.target, "f");
@@ -240,7 +240,7 @@ describe("The benchmark that is meant", () => {
     }
   });
 
-  it("is what a page asks for, as far as that can be so", () => {
+  it("accepts only valid messages of a page", () => {
     const picture = { type: "picture", name: "Net-2026-01-31.png", data: "data:image/png;base64," };
     const asked = [
       { type: "ready" },
@@ -283,11 +283,11 @@ describe("The benchmark that is meant", () => {
     });
   });
 
-  it("shows the profile that stands on the lines, until another one is chosen", () => {
+  it("shows the profile of the editor's lines until another is chosen", () => {
     const of = (names: Record<string, string>) =>
       Object.fromEntries(Object.entries(names).map(([name, source]) => [name, { source } as Details]));
     const all = of({ eager: "CUPTI", "max-autotune": "CUPTI", default: "CUPTI", written: "" });
-    assert.equal(profileOf(all, null), "default", "written was compiled, and not profiled");
+    assert.equal(profileOf(all, null), "default", "written was compiled but not profiled");
     assert.equal(profileOf(all, "eager"), "eager");
     assert.equal(profileOf(all, "gone"), "default");
     assert.equal(profileOf(of({ eager: "CUPTI", written: "CUPTI", default: "CUPTI" }), null), "written");
@@ -296,7 +296,7 @@ describe("The benchmark that is meant", () => {
     assert.equal(profileOf({}, null), null);
   });
 
-  it("has a picture only where one was made", () => {
+  it("has a picture only if one was drawn", () => {
     const png = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a]);
     const url = (bytes: Buffer) => `data:image/png;base64,${bytes.toString("base64")}`;
     assert.deepEqual(pictureIn(url(png)), png);
@@ -307,7 +307,7 @@ describe("The benchmark that is meant", () => {
 });
 
 describe("Requests of a page", () => {
-  it("are sent one at a time, and later ones become one more", async () => {
+  it("are sent one at a time, and later ones are combined", async () => {
     const open: (() => void)[] = [];
     let asked = 0;
     const draw = coalesce(() => {
@@ -327,7 +327,7 @@ describe("Requests of a page", () => {
     assert.equal(asked, 2);
   });
 
-  it("continue after one that fails", async () => {
+  it("continue after a failure", async () => {
     let asked = 0;
     const draw = coalesce(() => {
       asked += 1;

@@ -1,4 +1,4 @@
-/** What a benchmark's page says: numbers, sentences, and what its terms mean. */
+/** Texts of a benchmark's page: numbers, sentences, and explanations of its terms. */
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -10,8 +10,8 @@ import * as words from "../webview/bench/words.ts";
 const uri = "file:///w/model.py";
 const place = { uri, path: "model.py", line: 11, text: "x = self.up(x)" };
 
-describe("Words", () => {
-  it("say times and sizes with three digits and a unit, and what is not known with a dash", () => {
+describe("Texts", () => {
+  it("format times and sizes with three digits and a unit, and unknown values as a dash", () => {
     assert.deepEqual(
       [0, 0.0384, 38.44, 999.4, 999.6, 12_345, 1_234_000, 600e6].map((us) => words.time(us)),
       ["0 µs", "0.0384 µs", "38.4 µs", "999 µs", "1 ms", "12.3 ms", "1.23 s", "600 s"],
@@ -23,21 +23,21 @@ describe("Words", () => {
     }
   });
 
-  it("say speed-ups with two digits at least", () => {
+  it("format speed-ups with at least two digits", () => {
     assert.deepEqual([1, 12.345, 0.5, 0.00472].map(words.speedup), ["1.00×", "12.35×", "0.50×", "0.0047×"]);
   });
 
-  it("never say 0 % of what is there", () => {
+  it("never show 0% for a positive share", () => {
     assert.deepEqual([0, 0.0004, 0.012, 0.174].map(words.percent), ["0.0%", "<0.1%", "1.2%", "17%"]);
   });
 
-  it("say changes with their sign, and none within the spread", () => {
+  it("format changes with their sign, and none within the spread", () => {
     assert.deepEqual([0.124, -0.031, 0].map(words.change), ["+12%", "\u22123.1%", "+0.0%"]);
     assert.equal(words.changeOf({ before_us: 5, after_us: 5.1, change: null }), "within the spread");
     assert.equal(words.changeOf({ before_us: null, after_us: 5, change: null }), words.unknown);
   });
 
-  it("say what a configuration is", () => {
+  it("describe a configuration", () => {
     assert.equal(words.withSpread({ us: 12_300, spread: 0.012 }), "12.3 ms ± 1.2%");
     assert.equal(words.withSpread({ us: null, spread: null }), words.unknown);
     const cell = (passed: boolean | null, text: string) =>
@@ -48,7 +48,7 @@ describe("Words", () => {
     assert.deepEqual(cell(null, "not compared: no reference"), ["not compared", "no reference"]);
   });
 
-  it("say what was measured, and when", () => {
+  it("summarize what was measured, and when", () => {
     const page = {
       path: "a/model.py",
       work: "inference",
@@ -71,14 +71,14 @@ describe("Words", () => {
     );
   });
 
-  it("make sentences of statements, and leave names as they are", () => {
+  it("capitalize statements except names", () => {
     const names = ["eager", "max-autotune", "max-autotune-no-cudagraphs"];
     assert.equal(words.sentence("its compile takes 5 s ± 1%", names), "Its compile takes 5 s ± 1%");
     assert.equal(words.sentence("eager takes 5 s", names), "eager takes 5 s");
     assert.deepEqual(["written", "default"].map(words.configurationName), ["as in source", "default"]);
   });
 
-  it("tell of a failure once", () => {
+  it("show a failure once", () => {
     const page = {
       notes: ["no inputs are known. write a directive.", "the load average was 7.0"],
       configurations: [{ failure: "no inputs are known. write a directive" }, { failure: null }],
@@ -87,8 +87,8 @@ describe("Words", () => {
   });
 });
 
-describe("What terms mean", () => {
-  it("is said of each configuration that has a name", () => {
+describe("Explanations", () => {
+  it("exist for each named configuration", () => {
     const named = readFileSync(
       new URL("../../compiler/fuselight/configurations.py", import.meta.url),
       "utf8",
@@ -104,7 +104,7 @@ describe("What terms mean", () => {
     );
   });
 
-  it("is said of each kind of time", () => {
+  it("exist for each kind of time", () => {
     const report = readFileSync(
       new URL("../../compiler/fuselight/report/measured.py", import.meta.url),
       "utf8",
@@ -117,7 +117,7 @@ describe("What terms mean", () => {
     }
   });
 
-  it("is said of each kind of kernel", () => {
+  it("exist for each kind of kernel", () => {
     const read = (name: string) =>
       readFileSync(new URL(`../../compiler/fuselight/report/${name}.py`, import.meta.url), "utf8");
     const members = (text: string, name: string) =>
@@ -134,7 +134,7 @@ describe("What terms mean", () => {
     assert.equal(kernelKind("of_tomorrow"), "of tomorrow");
   });
 
-  it("reads the names of kernels", () => {
+  it("shorten the names of kernels", () => {
     const encoded = "_ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolutionEEE";
     assert.equal(kernelName(encoded), "cutlass__5x_cudnn::Kernel<\u2026>");
     assert.equal(

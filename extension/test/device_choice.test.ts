@@ -1,4 +1,4 @@
-/** What a choice of device writes and where, and what the picker shows. */
+/** The settings that a choice of device writes, and the picker. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -52,7 +52,7 @@ for (const [name, given, expected] of cases) {
   test(name, () => assert.deepEqual(changeFor(...given), expected));
 }
 
-test("the current device is marked, by a word too, and the user's own are told", () => {
+test("the current device and user devices are marked, also in text", () => {
   const common = { detail: "9.0, 132 SMs", own: false, current: false };
   const [auto, lab, h200] = entriesOf([
     { ...common, key: "auto", name: "the GPU that is there", current: true },

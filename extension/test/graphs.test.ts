@@ -1,4 +1,4 @@
-/** The picture of graphs without a window: words, the tree that says the same, keys, blocks and where they lie. */
+/** The picture of graphs without a DOM: texts, the tree, keys, blocks and their layout. */
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -46,8 +46,8 @@ const picture = pictureOf(
 const texts = (rows: readonly Row[]): readonly string[] =>
   rows.flatMap((row) => [row.text, ...texts(row.children)]);
 
-describe("The words of a box", () => {
-  it("say what it is, which, how often and where", () => {
+describe("The texts of a box", () => {
+  it("name its kind, name, count and location", () => {
     assert.equal(lineOf(first), "Graph 0/0: Net.forward, model.py:3");
     assert.equal(tagOf(again), "Graph 0/1, recompiled");
     assert.equal(tagOf(box("0/0 to 9/0", { count: 10 })), "Graph 0/0 to 9/0 × 10");
@@ -56,7 +56,7 @@ describe("The words of a box", () => {
     assert.equal(lineOf(second), "Graph 1/0: Net.forward");
   });
 
-  it("say in full what the eye sees", () => {
+  it("contain everything visible", () => {
     assert.equal(
       spokenOf(first, picture),
       "Graph 0/0: Net.forward, model.py:3. 3 operators. 2 guards. leads to 2 boxes",
@@ -68,7 +68,7 @@ describe("The words of a box", () => {
 describe("The tree", () => {
   const rows = treeOf(picture);
 
-  it("has a row for each box, in order, over its facts and ways", () => {
+  it("has a row for each box in order, with its facts and arrows", () => {
     assert.deepEqual(
       rows.map(({ text }) => text),
       picture.boxes.map(lineOf),
@@ -82,7 +82,7 @@ describe("The tree", () => {
     ]);
   });
 
-  it("holds every fact and every arrow of the picture, both ways", () => {
+  it("has every fact, and every arrow in both directions", () => {
     const all = texts(rows);
     for (const { facts } of picture.boxes) {
       assert.ok(facts.every((fact) => all.includes(fact)));
@@ -91,7 +91,7 @@ describe("The tree", () => {
     assert.equal(ways.length, 2 * picture.arrows.length);
   });
 
-  it("goes to lines that are there, and from a way to its box", () => {
+  it("links to existing lines, and from an arrow to its box", () => {
     assert.deepEqual(
       rows.map(({ place }) => place?.place ?? null),
       ["model.py:1", "model.py:3", "model.py:1", null, "model.py:3"],
@@ -102,14 +102,14 @@ describe("The tree", () => {
     );
   });
 
-  it("lists what was folded, and says how much it does not list", () => {
+  it("lists folded boxes, and counts the unlisted ones", () => {
     const members = ["0/0", "1/0"].map((label) => ({ label, place: "model.py:7", uri, range }));
     const [row] = treeOf(pictureOf([box("0/0 to 9/0", { count: 10, members })], []));
     assert.deepEqual(texts(row?.children ?? []), ["0/0, model.py:7", "1/0, model.py:7", "and 8 more"]);
     assert.equal(row?.children[0]?.place?.uri, uri);
   });
 
-  it("has one name for each row", () => {
+  it("has unique row names", () => {
     const names = (all: readonly Row[]): readonly string[] =>
       all.flatMap((row) => [row.id, ...names(row.children)]);
     const found = names(rows);
@@ -118,7 +118,7 @@ describe("The tree", () => {
 });
 
 describe("Keys", () => {
-  it("follow arrows down and up, and go through all boxes", () => {
+  it("follow arrows down and up, and visit all boxes", () => {
     assert.equal(step(picture, "0/0", "follow"), "b");
     assert.equal(step(picture, "b", "back"), "0/0");
     assert.equal(step(picture, "1/0", "follow"), "1/0");
@@ -150,7 +150,7 @@ describe("The layout", () => {
     ]);
   });
 
-  it("lays what follows below, and nothing on top of another", () => {
+  it("places successors below, without overlap", () => {
     const apart = pictureOf(
       [..."abcdefgh"].map((id) => box(id)),
       [..."bcdefgh"].map((id, index) => ({ start: "aabbccd"[index] ?? "", end: id, kind: "calls" as const })),
@@ -174,7 +174,7 @@ describe("The layout", () => {
     }
   });
 
-  it("stands a way back, two ways between the same blocks, and nothing at all", () => {
+  it("accepts a back edge, parallel edges, and an empty picture", () => {
     const lines = [
       { start: "x", end: "y", kind: "calls" as const },
       { start: "x", end: "y", kind: "goes on" as const },
@@ -198,8 +198,8 @@ describe("The layout", () => {
   });
 });
 
-describe("The target that is meant", () => {
-  it("is what names a file, and nothing else", () => {
+describe("The target of a picture", () => {
+  it("names a file", () => {
     assert.deepEqual(targetIn({ uri, target: "Net", mode: "tree" }), { uri, target: "Net" });
     assert.deepEqual(targetIn({ uri }), { uri, target: null });
     for (const other of [null, undefined, 7, "x", {}, { uri: "" }, { uri: 7 }]) {
@@ -207,7 +207,7 @@ describe("The target that is meant", () => {
     }
   });
 
-  it("is the one that was named, or the only one", () => {
+  it("is the named target, or the only one", () => {
     const [net, main] = [
       { uri, target: "Net", label: "Net" },
       { uri, target: "", label: "__main__" },

@@ -11,27 +11,27 @@ describe("The URI of a kernel", () => {
     form: "source",
   };
 
-  it("has in it all that the text is made of", () => {
+  it("contains everything that identifies the text", () => {
     assert.deepEqual(idOf(partsOf(id, "triton.py").query), id);
   });
 
-  it("keeps the file's own block apart from a target", () => {
+  it("distinguishes the __main__ block from a target", () => {
     const main = { ...id, target: "" };
     assert.equal(partsOf(main, "k.py").path, "/__main__/k.py");
     assert.deepEqual(idOf(partsOf(main, "k.py").query), main);
   });
 
-  it("has a path of two parts, whatever the names are", () => {
+  it("has a path of two parts for any names", () => {
     assert.equal(partsOf({ ...id, target: "a/b" }, "x/y.py").path, "/a_b/x_y.py");
   });
 
-  it("is no one's where a part is missing", () => {
+  it("is invalid without one of its parts", () => {
     assert.equal(idOf("uri=file:///m.py&target=f"), null);
     assert.equal(idOf(""), null);
   });
 });
 
-describe("Lines that belong together", () => {
+describe("Linked lines", () => {
   const [model, other] = ["file:///model.py", "file:///other.py"];
   const links: readonly KernelLink[] = [
     { uri: model, lines: [8, 9, 12], first: 0, last: 40 },
@@ -40,7 +40,7 @@ describe("Lines that belong together", () => {
     { uri: model, lines: [9], first: 51, last: 51 },
   ];
 
-  it("finds the source of a generated line, neighbours as one", () => {
+  it("finds the source of a generated line, with neighbors combined", () => {
     assert.deepEqual(sourceLines(links, 7, model), [
       { first: 8, last: 9 },
       { first: 12, last: 12 },
@@ -49,7 +49,7 @@ describe("Lines that belong together", () => {
     assert.deepEqual(sourceLines(links, 45, model), []);
   });
 
-  it("finds what a line becomes, in every place", () => {
+  it("finds all generated lines of a line", () => {
     assert.deepEqual(generatedLines(links, { first: 9, last: 9 }, model), [
       { first: 0, last: 40 },
       { first: 51, last: 51 },

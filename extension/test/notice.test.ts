@@ -5,12 +5,12 @@ import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { notice } from "../src/notice.ts";
 
-test("a link is shown as the text that it is", () => {
+test("a link is shown as text", () => {
   const text = notice("no device [press](command:workbench.action.quit) of yours [x](https://a.b)");
   assert.equal(text, "no device [press] (command:workbench.action.quit) of yours [x] (https://a.b)");
 });
 
-test("every message goes through it", () => {
+test("every message is escaped", () => {
   const sources = new URL("../src/", import.meta.url);
   const names = readdirSync(sources, { recursive: true, encoding: "utf8" }).filter((name) =>
     name.endsWith(".ts"),

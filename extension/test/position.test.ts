@@ -4,7 +4,7 @@ import { indexOf, positionOf } from "../webview/bench/position.ts";
 
 const items = (...keys: string[]) => keys.map((key) => ({ key }));
 
-test("an item is found in another order, and among its like", () => {
+test("an item is found after a reorder, and among items with the same key", () => {
   const before = items("a", "b", "a", "c");
   const found = (index: number, after: { key: string }[]) => {
     const position = positionOf(before, index);
@@ -18,7 +18,7 @@ test("an item is found in another order, and among its like", () => {
   assert.equal(found(3, items("a", "b")), -1);
 });
 
-test("each item of a chart is found again in the same chart, and the keys may be nowhere", () => {
+test("each item is found in the same chart, and no item may be selected", () => {
   const all = items("x", "x", "y", "x", "z", "y");
   for (const index of all.keys()) {
     const position = positionOf(all, index);

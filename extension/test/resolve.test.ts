@@ -1,4 +1,4 @@
-/** `resolve` as a table: what is on the machine, what is chosen, and the reason that the user reads. */
+/** `resolve` as a table: the Pythons of the machine, the choice, and its reason. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -58,7 +58,7 @@ function chosen(resolution: Resolution): readonly [string | undefined, string | 
   return [resolution.folders[0]?.choice?.interpreter.executable, resolution.server?.interpreter.executable];
 }
 
-test("the first rung that answers serves the models and the server", () => {
+test("the first usable rung applies to the models and the server", () => {
   const environment = machine([candidate("Python extension", "/a"), candidate("folder", "/b")], {
     "/a": python(12),
     "/b": python(13),
@@ -68,14 +68,14 @@ test("the first rung that answers serves the models and the server", () => {
   assert.equal(resolution.folders[0]?.why, "from Python extension");
 });
 
-test("a rung that is broken is passed over", () => {
+test("a broken rung is ignored", () => {
   const environment = machine([candidate("folder", "/broken")], {
     "/broken": { ok: false, problem: "there is no such file" },
   });
   assert.deepEqual(chosen(resolve(settings(), environment, true)), ["/usr/bin/python3", "/usr/bin/python3"]);
 });
 
-test("a setting that is broken is not passed over, and says what is wrong with it", () => {
+test("a broken setting is reported instead of ignored", () => {
   const environment = machine([], { "/mine": { ok: false, problem: "there is no such file" } });
   const resolution = resolve(settings({ interpreter: "/mine" }), environment, true);
   assert.deepEqual(chosen(resolution), ["/mine", "/usr/bin/python3"]);
@@ -98,7 +98,7 @@ test("without bundled libraries the server takes any Python from 3.10 on", () =>
   assert.deepEqual(chosen(resolve(settings(), environment, true)), ["/new", "/new"]);
 });
 
-test("a Python that is too old serves nobody, and the reason names it", () => {
+test("a Python that is too old is not used, and the reason names it", () => {
   const environment = machine([], { "/usr/bin/python3": python(9) });
   const resolution = resolve(settings(), environment, true);
   assert.deepEqual(chosen(resolution), [undefined, undefined]);
@@ -108,7 +108,7 @@ test("a Python that is too old serves nobody, and the reason names it", () => {
   );
 });
 
-test("an untrusted workspace has no interpreter, and nothing that it names is even probed", () => {
+test("an untrusted workspace has no interpreter, and its candidates are not probed", () => {
   const environment = machine([candidate("folder", "/project/.venv/bin/python")], {});
   const probed = candidates(settings({ interpreter: "/project/evil" }), environment, false);
   assert.deepEqual(
@@ -145,7 +145,7 @@ test("the server restarts when its own setting changes, and starts when it can",
   assert.equal(serverStep(before, without), "keep");
 });
 
-test("an environment is offered once, with its torch, and those that have one come first", () => {
+test("an environment is offered once with its torch, and those with torch come first", () => {
   const found = [candidate("variable", "/usr/bin/python"), candidate("folder", "/env/bin/python3")];
   found.push(candidate("folder", "/broken"));
   const environment = machine(found, {

@@ -162,5 +162,5 @@ COUNT = 2
 @torch.compile(dynamic=True)
 def counts(x):
     global COUNT
-    COUNT += 1  # warning: [FL201] "Pass it as an argument, or as a tensor if it varies often"
-    return x * COUNT
+    COUNT += 1  # warning(2.11, 2.13): [FL201] "Pass it as an argument, or as a tensor if it varies often"
+    return x * COUNT  # warning(2.14): [FL201] "COUNT was 2, now 3"

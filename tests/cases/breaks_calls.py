@@ -48,7 +48,7 @@ def breaks_in_the_standard_library(x):
 
 def twice(x):
     x = x + 1
-    if x.sum() > 0:  # warning: [GB0170] "decides which branch"
+    if x.sum() > 0:  # warning: [GB0170] "a branch depends on the data of a tensor"
         x = x + 2
     return x
 

@@ -26,14 +26,14 @@ def branch_on_a_tensor(x):
 
 # fuselight: loop_until_a_tensor_says_so(f32[4])
 def loop_until_a_tensor_says_so(x):
-    while x.sum() < 10:  # warning: [GB0170] "decides which branch"
+    while x.sum() < 10:  # warning: [GB0170] "a branch depends on the data of a tensor"
         x = x + 5
     return x
 
 
 # fuselight: assert_with_a_message_that_is_no_string(f32[4])
 def assert_with_a_message_that_is_no_string(x):
-    assert x.sum() > -1000, x.shape  # warning: [GB0170] "decides which branch"
+    assert x.sum() > -1000, x.shape  # warning: [GB0170] "a branch depends on the data of a tensor"
     return x + 1
 
 

@@ -7,7 +7,9 @@ import torch
 
 # fuselight: defines_a_class(f32[4])
 def defines_a_class(x):
-    class Local:  # warning: [GB8977] "a class is defined in the compiled region"
+    class Local:
+    # warning(2.13, 2.14): [GB8977] "a class is defined in the compiled region"
+    # warning(2.11): [GB0007] "`__build_class__` is not traced by torch.compile"
         scale = 2
 
     return x * Local.scale
@@ -37,7 +39,10 @@ def imports_what_is_not_there(x):  # warning: [FL101] "is not compiled"
 
 # fuselight: unpacks_too_many(f32[4])
 def unpacks_too_many(x):  # warning: [FL101] "is not compiled"
-    first, second = [x, x, x]  # error: [FL401] "too many values"  # warning: [GB0088] "raised"
+    first, second = [x, x, x]
+    # error: [FL401] "too many values"
+    # warning(2.13, 2.14): [GB0088] "raised"
+    # warning(2.11): [GB0077] "Length mismatch when unpacking object for UNPACK_SEQUENCE"
     return first + second
 
 
@@ -95,9 +100,9 @@ def opens_in_a_with(x):  # warning: [FL101] "is not compiled"
 
 
 # fuselight: closes_what_it_opens(f32[4])
-def closes_what_it_opens(x):  # warning: [FL101] "is not compiled"
+def closes_what_it_opens(x):  # warning(2.11, 2.13): [FL101] "is not compiled"
     quiet = contextlib.redirect_stdout(None)  # warning: [GB0262] "contextlib"
-    with quiet:  # warning: [GB0142] "context manager"
+    with quiet:  # warning(2.11, 2.13): [GB0142] "context manager"
         return x + 1
 
 
@@ -107,9 +112,12 @@ def consumes_by_a_generator(x):  # warning: [FL101] "is not compiled"
 
 
 # fuselight: calls_none(f32[4])
-def calls_none(x):
+def calls_none(x):  # warning(2.14): [FL101] "`calls_none` is not compiled: torch skipped it"
     activation = None
-    return activation(x)  # error: [FL401] "not callable"  # warning: [GB0147] "cannot be traced"
+    return activation(x)
+    # error: [FL401] "not callable"
+    # warning(2.11, 2.13): [GB0147] "cannot be traced"
+    # warning(2.14): [GB0088] "an exception is raised here while tracing"
 
 
 # fuselight: adds_an_object(f32[4], object())
@@ -119,4 +127,7 @@ def adds_an_object(x, other):  # warning: [FL101] "is not compiled"
 
 # fuselight: an_attribute_that_a_range_has_not(f32[4])
 def an_attribute_that_a_range_has_not(x):  # warning: [FL101] "is not compiled"
-    return x + range(3).size  # warning: [GB4841] "python_type"  # error: [FL401] "AttributeError"
+    return x + range(3).size
+    # warning(2.13, 2.14): [GB4841] "python_type"
+    # error: [FL401] "AttributeError"
+    # warning(2.11): [GB0059] "`add` cannot be traced"

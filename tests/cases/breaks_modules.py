@@ -20,7 +20,9 @@ class Recurrent(nn.Module):
 
 # fuselight: calls_a_scripted_module(f32[4])
 def calls_a_scripted_module(x):  # warning: [FL101] "is not compiled"
-    return SCRIPTED(x) + 1  # warning: [GB4695] "torch.jit"
+    return SCRIPTED(x) + 1
+    # warning(2.13, 2.14): [GB4695] "torch.jit"
+    # warning(2.11): [GB0357] "UnspecializedNNModuleVariable wrapped around ScriptModules unsupported"
 
 
 # fuselight: BackwardHook()(f32[4])
@@ -56,7 +58,9 @@ class PicksALayer(nn.Module):
         self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
 
     def forward(self, x):
-        return self.layers[x.argmax() % 2](x)  # warning: [GB0124] "Python number"
+        return self.layers[x.argmax() % 2](x)
+        # warning(2.13, 2.14): [GB0124] "Python number"
+        # warning(2.11): [GB0218] "unsupported index(Tensor)"
 
 
 # fuselight: BuildsALayer()(f32[4])

@@ -47,12 +47,17 @@ def a_queue_of_too_many_words(x):
 
 # fuselight: an_enum_of_a_tensor(f32[4], i64[])
 def an_enum_of_a_tensor(x, i):
-    return x + Mode(i).value  # error: [FL401] "not a valid Mode"  # warning: [GB0569] "repr()"
+    return x + Mode(i).value
+    # error: [FL401] "not a valid Mode"
+    # warning(2.13, 2.14): [GB0569] "repr()"
+    # warning(2.11): [GB0059] "`repr` cannot be traced"
 
 
 # fuselight: calls_an_object_written_in_c(f32[4], operator.itemgetter(0))
 def calls_an_object_written_in_c(x, first):
-    return first([x]) + 1  # warning: [GB0156] "itemgetter"
+    return first([x]) + 1
+    # warning(2.11, 2.13): [GB0156] "itemgetter"
+    # warning(2.14): [GB4818] "this object cannot be called while tracing"
 
 
 # fuselight: a_tensor_with_a_function_of_its_own(loud())

@@ -24,7 +24,9 @@ def asks_an_input_for_gradients(x):
 # fuselight: returns_a_new_leaf(f32[4], no_grad=False)
 def returns_a_new_leaf(x):
     y = x + 1
-    y.requires_grad_()  # warning: [GB8985] "requires_grad_()"
+    y.requires_grad_()
+    # warning(2.13, 2.14): [GB8985] "requires_grad_()"
+    # warning(2.11): [GB0125] "`requires_grad_()` cannot be traced here"
     return y * 2
 
 
@@ -60,12 +62,16 @@ def fills_with_random_integers(x):
 
 # fuselight: shares_memory(f32[4])
 def shares_memory(x):
-    return (x + 1).share_memory_()  # warning: [GB0117] "share_memory_"
+    return (x + 1).share_memory_()
+    # warning(2.11, 2.13): [GB0117] "share_memory_"
+    # warning(2.14): [GB4197] "`share_memory_()` cannot be traced"
 
 
 # fuselight: compares_addresses(f32[4], f32[4])
-def compares_addresses(x, y):
-    if x.data_ptr() == y.data_ptr():  # warning: [GB5976] "pointer"
+def compares_addresses(x, y):  # warning(2.11): [FL101] "`compares_addresses` is not compiled: torch skipped it"
+    if x.data_ptr() == y.data_ptr():
+    # warning(2.13, 2.14): [GB5976] "pointer"
+    # warning(2.11): [GB0023] "Builtin `operator.*` comparison with constant `self` failed"
         return x
     return x + y
 

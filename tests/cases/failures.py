@@ -66,8 +66,11 @@ class Mode(enum.Enum):
 
 
 # fuselight: no_such_mode(f32[4])
-def no_such_mode(x):
-    return x * Mode(7).value  # error: [FL402] "7 is not a valid Mode"
+def no_such_mode(x):  # warning(2.11): [FL101] "`no_such_mode` is not compiled: torch skipped it"
+    return x * Mode(7).value
+    # error(2.13, 2.14): [FL402] "7 is not a valid Mode"
+    # error(2.11): [FL401] "ValueError: 7 is not a valid Mode"
+    # warning(2.11): [GB0088] "an exception is raised here while tracing"
 
 
 # fuselight: finds_no_such_row(i64[4] % 1000)
@@ -102,5 +105,8 @@ def picks(x):
 @torch.compile
 def fails_where_it_breaks(x):
     y = x.sin()
-    z = x.cos().no_such_method()  # error: [FL401] "no_such_method"  # warning: [GB6270] "Unhandled tensor method"
+    z = x.cos().no_such_method()
+    # error: [FL401] "no_such_method"
+    # warning(2.13, 2.14): [GB6270] "Unhandled tensor method"
+    # warning(2.11): [GB0081] "Missing attribute when running call_method node"
     return y, z

@@ -48,8 +48,9 @@ def decrement(x):
 # fuselight: whole_number(f32[4], 2)
 # fuselight: whole_number(f32[4], 3)
 def whole_number(x, n):
-    return x * n  # warning: [FL201] "n was 2, now 3"
+    return x * n  # warning(2.13, 2.14): [FL201] "n was 2, now 3"
     #      ^^^^^
+    # warning(2.11): [FL201] "n was 2, now 3"
 
 
 # fuselight: fraction(f32[4], 0.5)
@@ -139,7 +140,9 @@ def another_torch_function(x, activation):
 # fuselight: another_function(f32[4], increment)
 # fuselight: another_function(f32[4], decrement)
 def another_function(x, step):
-    return step(x)  # warning: [FL201] "step is another function"
+    return step(x)
+    # warning(2.13, 2.14): [FL201] "step is another function"
+    # warning(2.11): [FL201] "step is another object than before: decrement"
 
 
 # fuselight: another_closure(f32[4], adder(1))

@@ -1,4 +1,4 @@
-"""Shared by the annotated cases: their release of torch, their files, and the selection of cases."""
+"""Shared by the annotated cases: their releases of torch, their files, and the selection of cases."""
 
 from __future__ import annotations
 
@@ -6,11 +6,31 @@ import importlib.metadata
 import shutil
 from typing import TYPE_CHECKING
 
+from fuselight.version import TESTED_TORCH
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     import pytest
+
+
+RELEASES = tuple(f"{major}.{minor}" for major, minor in TESTED_TORCH)
+"""The releases of torch for which the cases say what is to come."""
+MAIN_RELEASE = "2.13"
+"""The one that `make test` runs on."""
+RELEASES_NAMED = r"(?:\(([\d., ]+)\))?"
+"""A pattern: the releases after the kind of an expectation, none for all of them."""
+
+
+def releases_of(names: str | None) -> tuple[str, ...]:
+    """Read the releases that an expectation names; without names they are all."""
+    return tuple(names.split(", ")) if names else RELEASES
+
+
+def named(releases: tuple[str, ...]) -> str:
+    """Write the releases of an expectation."""
+    return "" if releases == RELEASES else f"({', '.join(releases)})"
 
 
 def torch_release() -> str:

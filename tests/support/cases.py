@@ -7,7 +7,8 @@ A comment `# SEVERITY: [CODE] "text"` at the end of a line expects one finding t
 case alike, occurs in its title or message. A line may have several, one after the other, and those on separate lines
 in the comment lines beneath it count as its own. `^^^` in a comment line beneath gives the exact columns of the
 line's findings: one run of carets for each, in their order.
-Severities are `error`, `warning`, `info` and `hint`.
+Severities are `error`, `warning`, `info` and `hint`. `# warning(2.11, 2.13): [CODE] "text"` expects the finding with
+these releases of torch only.
 
 Invariant: a finding without an expectation fails a case just as an expectation without a finding does.
 """
@@ -15,10 +16,11 @@ Invariant: a finding without an expectation fails a case just as an expectation 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Severity
+from tests.support.case_files import MAIN_RELEASE, RELEASES, RELEASES_NAMED, named, releases_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,8 +35,8 @@ WORDS = {
 }
 _NAMES = {severity: word for word, severity in WORDS.items()}
 
-_EXPECTATION = re.compile(rf'# ({"|".join(WORDS)}): \[(\w+)\] "([^"\n]+)"')
-_LOOKS_LIKE_ONE = re.compile(rf"#\s*(?:{'|'.join(WORDS)})\s*:?\s*\[")
+_EXPECTATION = re.compile(rf'# ({"|".join(WORDS)}){RELEASES_NAMED}: \[(\w+)\] "([^"\n]+)"')
+_LOOKS_LIKE_ONE = re.compile(rf"#\s*(?:{'|'.join(WORDS)})\s*(?:\([^()]*\))?\s*:?\s*\[")
 _CARETS = re.compile(r"\s*#[ ^]*\^[ ^]*")
 _WIDTH = 120
 
@@ -53,42 +55,79 @@ class Expectation:
     text: str
     columns: tuple[int, int] | None = None
     """Start and end in UTF-8 bytes, None where any will do."""
+    releases: tuple[str, ...] = RELEASES
+    """The releases of torch with which it is to come."""
+
+    @property
+    def comment(self) -> str:
+        return f'# {_NAMES[self.severity]}{named(self.releases)}: [{self.code}] "{self.text}"'
 
     def __str__(self) -> str:
-        return f'{self.line}: {_NAMES[self.severity]}: [{self.code}] "{self.text}"'
+        return f"{self.line}: {self.comment[2:]}"
 
 
 def expectations(text: str) -> tuple[Expectation, ...]:
     """What a case expects, in the order of its lines. Raises CaseError."""
-    found: list[Expectation] = []
-    on_line: list[Expectation] = []
-    above = 0
+    return tuple(one for block in _blocks(text) for part in block.parts for one in part.expected)
+
+
+@dataclass
+class _Part:
+    """Expectations that one line of carets belongs to, which is empty where there is none."""
+
+    expected: list[Expectation]
+    carets: str = ""
+
+
+@dataclass
+class _Block:
+    """A line of the program with the comments beneath it."""
+
+    number: int
+    line: str
+    parts: list[_Part]
+    source: list[str] = field(default_factory=list)
+    """The line and its comments as they stand in the file."""
+
+
+def _blocks(text: str) -> list[_Block]:
+    """The lines of the program. Raises CaseError."""
+    blocks = [_Block(0, "", [_Part([])])]
     for number, line in enumerate(text.splitlines(), 1):
+        part = blocks[-1].parts[-1]
+        if _EXPECTATION.match(line.lstrip()) is None and not _CARETS.fullmatch(line):
+            part = _Part([])
+            blocks.append(_Block(number, _EXPECTATION.sub("", line).rstrip(), [part]))
+        blocks[-1].source.append(line)
         if _CARETS.fullmatch(line):
             runs = [match.span() for match in re.finditer(r"\^+", line)]
-            if len(runs) != len(on_line):
-                raise CaseError(f"line {number}: {len(runs)} runs of ^ under {len(on_line)} expectations")
-            found[len(found) - len(on_line) :] = [
-                Expectation(one.line, one.severity, one.code, one.text, columns)
-                for one, columns in zip(on_line, runs, strict=True)
-            ]
-            on_line = []
+            if part.carets or len(runs) != len(part.expected):
+                raise CaseError(
+                    f"line {number}: {len(runs)} runs of ^ under {len(part.expected)} expectations"
+                )
+            part.expected = [replace(one, columns=run) for one, run in zip(part.expected, runs, strict=True)]
+            part.carets = line
             continue
-        alone = _EXPECTATION.match(line.lstrip()) is not None
-        above = above if alone else number
+        if part.carets:
+            part = _Part([])
+            blocks[-1].parts.append(part)
         here = [
-            Expectation(above, WORDS[match[1]], match[2], match[3]) for match in _EXPECTATION.finditer(line)
+            Expectation(
+                blocks[-1].number, WORDS[match[1]], match[3], match[4], releases=releases_of(match[2])
+            )
+            for match in _EXPECTATION.finditer(line)
         ]
         if len(_LOOKS_LIKE_ONE.findall(line)) != len(here):
             raise CaseError(f'line {number}: an expectation is `# warning: [CODE] "text"`')
-        on_line = [*on_line, *here] if alone else here
-        found += here
-    return tuple(found)
+        part.expected += here
+    return blocks[1:]
 
 
-def disagreements(path: str, text: str, findings: Iterable[Finding]) -> list[str]:
+def disagreements(
+    path: str, text: str, findings: Iterable[Finding], release: str = MAIN_RELEASE
+) -> list[str]:
     """Everything on which a case and its findings differ, in words; empty when they agree."""
-    expected = list(expectations(text))
+    expected = [one for one in expectations(text) if release in one.releases]
     out = []
     for finding in sorted(findings, key=lambda one: (one.span.path, one.span.line, one.code)):
         if finding.span.path != path:
@@ -121,29 +160,62 @@ def describe(finding: Finding) -> str:
     return f'{place} {_NAMES[finding.severity]}: [{finding.code}] "{finding.title}"\n      {body}'
 
 
-def rewritten(path: str, text: str, findings: Sequence[Finding]) -> str:
-    """The case with its expectations rewritten from `findings`; valid carets stay.
+def rewritten(path: str, text: str, findings: Sequence[Finding], release: str = MAIN_RELEASE) -> str:
+    """The case with its expectations for one release rewritten from `findings`; valid carets stay.
 
-    A quoted text is kept where it still fits a finding of that line, so that wording stays hand-chosen.
+    A quoted text is kept where it still fits a finding of that line, so that wording stays hand-chosen. What comes with
+    the main release is expected with every release, what comes with another one with that one alone.
     """
-    expected = expectations(text)
-    lines = text.splitlines()
-    above = 0
     out: list[str] = []
-    for number, line in enumerate(lines, 1):
-        wanted = [one for one in expected if one.line == above]
-        if _CARETS.fullmatch(line):
-            if all(any(_fits(one, finding) for finding in findings) for one in wanted):
-                out.append(line)
+    for block in _blocks(text):
+        left = [one for one in findings if (one.span.path, one.span.line) == (path, block.number)]
+        left.sort(key=lambda one: (one.span.column or 0, one.code))
+        has_carets = any(part.carets for part in block.parts)
+        before = [one for part in block.parts for one in part.expected]
+        for part in block.parts:
+            updated = [_updated(one, left, release) for one in part.expected]
+            part.carets = "" if None in updated else part.carets
+            part.expected = [one for one in updated if one is not None]
+        if not left and before == [one for part in block.parts for one in part.expected]:
+            out += block.source
             continue
-        if _EXPECTATION.match(line.lstrip()):
-            continue
-        above = number
-        here = [one for one in findings if (one.span.path, one.span.line) == (path, number)]
-        here.sort(key=lambda one: (one.span.column or 0, one.code))
-        wanted = [one for one in expected if one.line == number]
-        out += _annotated(_EXPECTATION.sub("", line).rstrip(), [_comment(one, wanted) for one in here])
+        indent = block.line[: len(block.line) - len(block.line.lstrip())]
+        if has_carets and release != MAIN_RELEASE:
+            block.parts += [_Part([_expected(one, release)], _carets(one, indent)) for one in left]
+        else:
+            block.parts[0].expected += [_expected(one, release) for one in left]
+        first, *others = block.parts
+        out += _annotated(block.line, [one.comment for one in first.expected])
+        out += [first.carets] if first.carets else []
+        for part in others:
+            out += [indent + one.comment for one in part.expected]
+            out += [part.carets] if part.carets else []
     return "\n".join(out) + "\n"
+
+
+def _updated(wanted: Expectation, left: list[Finding], release: str) -> Expectation | None:
+    """`wanted` after a run with `release`; a finding that fits it is taken out of `left`."""
+    fitting = next((one for one in left if _fits(wanted, one)), None)
+    if fitting is not None:
+        left.remove(fitting)
+        return replace(wanted, releases=tuple(one for one in RELEASES if one in {*wanted.releases, release}))
+    others = tuple(one for one in wanted.releases if one != release)
+    gone = not others or (release == MAIN_RELEASE and wanted.releases == RELEASES)
+    return None if gone else replace(wanted, releases=others)
+
+
+def _expected(finding: Finding, release: str) -> Expectation:
+    title = finding.title.replace('"', "'")
+    releases = RELEASES if release == MAIN_RELEASE else (release,)
+    return Expectation(finding.span.line, finding.severity, finding.code, title, releases=releases)
+
+
+def _carets(finding: Finding, indent: str) -> str:
+    span = finding.span
+    if span.end_line not in (None, span.line) or not span.column or not span.end_column:
+        return ""
+    mark = f"{indent}#" if span.column > len(indent) else "#"
+    return f"{mark:{span.column}}{'^' * (span.end_column - span.column)}"
 
 
 def _annotated(line: str, comments: list[str]) -> list[str]:
@@ -153,9 +225,3 @@ def _annotated(line: str, comments: list[str]) -> list[str]:
         return [one_line]
     indent = line[: len(line) - len(line.lstrip())]
     return [line, *(indent + comment for comment in comments)]
-
-
-def _comment(finding: Finding, expected: Sequence[Expectation]) -> str:
-    kept = next((one for one in expected if _fits(one, finding)), None)
-    quoted = kept.text if kept else finding.title.replace('"', "'")
-    return f'# {_NAMES[finding.severity]}: [{finding.code}] "{quoted}"'

@@ -12,7 +12,8 @@
 | `# unfused: DISTANCE WORDS` | that the scheduler refused to fuse it with the line so many lines away, in our words |
 
 Numbers at the end of kernels' names are omitted, and ` x N` says how often. A line may have several, one after the
-other, and those that stand alone in the lines beneath it count as its own.
+other, and those that stand alone in the lines beneath it count as its own. `# kernel(2.11, 2.13): NAME` expects the
+kernel with these releases of torch only.
 
 Invariant: a fact without an expectation fails a case just as an expectation without a fact does.
 """
@@ -29,6 +30,7 @@ from fuselight.report import KernelKind, Phase
 from fuselight_server.kernels import place_of
 from fuselight_server.kernels.fusion import plain
 from fuselight_server.kernels.shares import shares
+from tests.support.case_files import MAIN_RELEASE, RELEASES, RELEASES_NAMED, named, releases_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
     from fuselight.report import Kernel, Report, Stack
 
 KINDS = ("kernel", "backward", "fallback", "saves", "cudagraph", "unfused")
-_COMMENT = re.compile(rf"# ({'|'.join(KINDS)}): (.*?)(?: x (\d+))?(?=\s*(?:# (?:{'|'.join(KINDS)}): |$))")
+_COMMENT = re.compile(
+    rf"# ({'|'.join(KINDS)}){RELEASES_NAMED}: (.*?)(?: x (\d+))?(?=\s*(?:# (?:{'|'.join(KINDS)})[(:]|$))"
+)
 _NUMBER = re.compile(r"_\d+$")
 _WIDTH = 120
 
@@ -49,8 +53,8 @@ class Fact:
     kind: str
     text: str
 
-    def comment(self, count: int) -> str:
-        return f"# {self.kind}: {self.text}" + (f" x {count}" if count > 1 else "")
+    def comment(self, count: int, releases: tuple[str, ...] = RELEASES) -> str:
+        return f"# {self.kind}{named(releases)}: {self.text}" + (f" x {count}" if count > 1 else "")
 
 
 def facts(reports: Iterable[Report], path: str, source: str) -> Counter[Fact]:
@@ -92,21 +96,22 @@ def _named(kernel: Kernel, phase: Phase) -> tuple[str, str]:
     return "backward" if phase is Phase.BACKWARD else "kernel", _NUMBER.sub("", kernel.name)
 
 
-def expectations(text: str) -> Counter[Fact]:
-    """What a case expects."""
+def expectations(text: str, release: str = MAIN_RELEASE) -> Counter[Fact]:
+    """What a case expects with a release of torch."""
     found: Counter[Fact] = Counter()
     above = 0
     for number, line in enumerate(text.splitlines(), 1):
         if not _COMMENT.match(line.lstrip()):
             above = number
         for match in _COMMENT.finditer(line):
-            found[Fact(above, match[1], match[2])] += int(match[3] or 1)
+            if release in releases_of(match[2]):
+                found[Fact(above, match[1], match[3])] += int(match[4] or 1)
     return found
 
 
-def disagreements(text: str, found: Counter[Fact]) -> list[str]:
+def disagreements(text: str, found: Counter[Fact], release: str = MAIN_RELEASE) -> list[str]:
     """Everything on which a case and the facts differ, in words; empty when they agree."""
-    expected = expectations(text)
+    expected = expectations(text, release)
     return [
         f"{one.line}: expected {expected[one]}, found {found[one]}: {one.comment(1)}"
         for one in sorted(expected | found)
@@ -114,16 +119,28 @@ def disagreements(text: str, found: Counter[Fact]) -> list[str]:
     ]
 
 
-def rewritten(text: str, found: Counter[Fact]) -> str:
-    """The case with rewritten expectations."""
+def rewritten(text: str, found: Counter[Fact], release: str = MAIN_RELEASE) -> str:
+    """The case with rewritten expectations for a release. Those that equal the main one's change with it."""
     kept = {
         number: _COMMENT.sub("", line).rstrip()
         for number, line in enumerate(text.splitlines(), 1)
         if not _COMMENT.match(line.lstrip())
     }
+    expected = {one: expectations(text, one) for one in RELEASES}
+    before = expected[release]
+    counts: dict[Fact, dict[str, int]] = {}
+    for fact in {*found, *(fact for each in expected.values() for fact in each)}:
+        for one, each in expected.items():
+            follows = one == release or (release == MAIN_RELEASE and each[fact] == before[fact])
+            counts.setdefault(fact, {})[one] = found[fact] if follows else each[fact]
     out: list[str] = []
     for number, line in kept.items():
-        comments = [one.comment(count) for one, count in sorted(found.items()) if one.line == number]
+        comments = [
+            fact.comment(count, tuple(one for one in RELEASES if by_release[one] == count))
+            for fact, by_release in sorted(counts.items(), key=lambda item: item[0])
+            for count in sorted({*by_release.values()} - {0})
+            if fact.line == number
+        ]
         together = "  ".join([line, *comments])
         indent = line[: len(line) - len(line.lstrip())]
         out += [together] if len(together) <= _WIDTH else [line, *(indent + one for one in comments)]

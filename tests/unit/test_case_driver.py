@@ -111,3 +111,37 @@ def test_rewriting_takes_over_what_was_found_and_keeps_words_that_fit() -> None:
 
 def test_rewriting_drops_what_did_not_come() -> None:
     assert rewritten(PATH, SOURCE, []) == "def f(x):\n    y = x.item()\n    return y\n"
+
+
+def test_an_expectation_may_be_of_some_releases_only() -> None:
+    source = SOURCE.replace("warning:", "warning(2.11, 2.13):")
+    assert disagreements(PATH, source, [finding()], "2.13") == []
+    assert disagreements(PATH, source, [], "2.14") == []
+    (said,) = disagreements(PATH, source, [], "2.11")
+    assert said == 'missing: 2: warning(2.11, 2.13): [GB0124] "python number"'
+    (said,) = disagreements(PATH, source, [finding()], "2.14")
+    assert said.startswith("unexpected: 2:8-2:16 warning: [GB0124]")
+
+
+def test_another_release_gets_expectations_of_its_own_and_may_join_others() -> None:
+    other = [finding(code="GB9999", title="new here")]
+    text = rewritten(PATH, SOURCE, other, "2.14")
+    assert text == SOURCE.replace("warning:", "warning(2.11, 2.13):").replace(
+        "    return y", '    # warning(2.14): [GB9999] "new here"\n    #   ^^^^^^^^\n    return y'
+    )
+    assert disagreements(PATH, text, other, "2.14") == []
+    assert disagreements(PATH, text, [finding()], "2.13") == []
+    assert rewritten(PATH, text, [finding()], "2.14") == SOURCE
+    joined = rewritten(PATH, text, other, "2.11")
+    assert "warning(2.13): [GB0124]" in joined
+    assert "warning(2.11, 2.14): [GB9999]" in joined
+    assert rewritten(PATH, joined, other, "2.11") == joined
+
+
+def test_the_main_release_speaks_for_all_that_are_not_named() -> None:
+    text = "x = 1\n"
+    found = [finding(line=1, title="t", span=Span(PATH, 1))]
+    assert rewritten(PATH, text, found, "2.13") == 'x = 1  # warning: [GB0124] "t"\n'
+    assert rewritten(PATH, 'x = 1  # warning: [GB0124] "t"\n', [], "2.13") == text
+    marked = 'x = 1  # warning(2.13, 2.14): [GB0124] "t"\n'
+    assert rewritten(PATH, marked, [], "2.13") == marked.replace("2.13, ", "")

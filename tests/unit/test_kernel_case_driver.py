@@ -111,3 +111,29 @@ def test_distances_count_the_lines_of_the_program() -> None:
     for source, distance in ((PLAIN, -2), (PLAIN.replace("pass", "a\nb\n# kernel: triton\nc", 1), -1)):
         (one,) = facts([report(generated=(graph,))], FILE, source)
         assert (one.line, one.text.split()[0]) == (4, str(distance))
+
+
+def test_a_fact_may_be_of_some_releases_only() -> None:
+    fact, other = Fact(1, "kernel", "triton_poi"), Fact(1, "kernel", "triton_red")
+    text = rewritten("x = 1  # kernel: triton_poi  # saves: i64[2]\n", Counter({fact: 2, other: 1}), "2.11")
+    assert text.splitlines() == [
+        "x = 1",
+        "# kernel(2.13, 2.14): triton_poi",
+        "# kernel(2.11): triton_poi x 2",
+        "# kernel(2.11): triton_red",
+        "# saves(2.13, 2.14): i64[2]",
+    ]
+    assert expectations(text, "2.11") == Counter({fact: 2, other: 1})
+    assert expectations(text, "2.14") == Counter({fact: 1, Fact(1, "saves", "i64[2]"): 1})
+    assert [one.partition(":")[2] for one in disagreements(text, Counter({fact: 1}), "2.14")] == [
+        " expected 1, found 0: # saves: i64[2]"
+    ]
+
+
+def test_what_the_main_release_changes_it_changes_for_those_that_were_equal() -> None:
+    fact, other = Fact(1, "kernel", "triton_poi"), Fact(1, "kernel", "triton_red")
+    text = "x = 1  # kernel(2.13, 2.14): triton_poi  # kernel(2.11): triton_red\n"
+    assert rewritten(text, Counter({other: 1}), "2.13") == "x = 1  # kernel: triton_red\n"
+    assert rewritten(text, Counter({fact: 3}), "2.14") == (
+        "x = 1  # kernel(2.13): triton_poi  # kernel(2.14): triton_poi x 3  # kernel(2.11): triton_red\n"
+    )

@@ -2,7 +2,7 @@
 
 One worker serves all files, as for `fuselight kernels`. Invariant: what is generated from each line, kept of it, left
 to ATen, left out of CUDA graphs and refused to be fused is what the line says, and nothing else.
-The files speak of torch 2.13: names of kernels and what is fused are its own.
+The files say per release of torch what comes: names of kernels and what is fused are its own.
 """
 
 from __future__ import annotations
@@ -20,21 +20,20 @@ from fuselight.report import Report
 from fuselight_server.cli.kernels import KernelOptions, generate
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.outcome import CheckOutcome
-from tests.support.case_files import copied, selected, torch_release
+from tests.support.case_files import RELEASES, copied, selected, torch_release
 from tests.support.kernel_cases import KINDS, disagreements, expectations, facts, rewritten
 
 CASES = Path(__file__).parents[1] / "cases" / "kernels"
 FILES = sorted(path.name for path in CASES.glob("*.py"))
 OWN_TRITON = "own_triton.py"
 """A program that imports Triton itself."""
-WRITTEN_FOR = "2.13"
 
 
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.timeout(900),
     pytest.mark.skipif(
-        torch_release() != WRITTEN_FOR, reason=f"the cases are written for torch {WRITTEN_FOR}"
+        torch_release() not in RELEASES, reason=f"the cases are written for torch {', '.join(RELEASES)}"
     ),
 ]
 HAS_TRITON = importlib.util.find_spec("triton") is not None
@@ -66,9 +65,9 @@ def test_a_case_and_its_generated_kernels_agree(
     reports = [report for report in outcome.reports if report.target.path == str(path)]
     found = facts(reports, str(path), text)
     if pytestconfig.getoption("--update-cases"):
-        (CASES / name).write_text(rewritten(text, found), encoding="utf-8")
+        (CASES / name).write_text(rewritten(text, found, torch_release()), encoding="utf-8")
         return
-    said = disagreements(text, found)
+    said = disagreements(text, found, torch_release())
     assert not said, "\n" + "\n".join(said)
 
 
@@ -110,7 +109,7 @@ def test_without_triton_the_same_kernels_come_from_the_same_lines(
     path = workspace / name
     text = path.read_text(encoding="utf-8")
     reports = [report for report in hidden.reports if report.target.path == str(path)]
-    said = disagreements(text, facts(reports, str(path), text))
+    said = disagreements(text, facts(reports, str(path), text), torch_release())
     assert not said, "\n" + "\n".join(said)
 
 

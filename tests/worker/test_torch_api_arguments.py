@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import types
 
 import pytest
 import torch
 
 from fuselight.report import Culprit
+from fuselight.torch_api import targets
 from tests.support.live_worker import LiveWorker
 
 pytestmark = pytest.mark.torch
@@ -98,6 +100,24 @@ def g(x):
     assert note.location is not None
     assert note.location.line == 7
     assert "its graph and kernels are not shown" in note.text
+
+
+@pytest.mark.parametrize(("functions", "captures"), [({"capture": lambda: "code"}, 1), ({}, 0), (None, 0)])
+def test_a_precompile_of_another_form_is_heard_or_left_alone(
+    monkeypatch: pytest.MonkeyPatch, functions: dict[str, object] | None, captures: int
+) -> None:
+    """It is an object in 2.14, a module in 2.15, and in no release settled."""
+    module = types.ModuleType("precompile")
+    vars(module).update(functions or {})
+    monkeypatch.setattr(
+        torch.compiler, "precompile", module if functions is not None else None, raising=False
+    )
+    heard: list[int] = []
+    with targets.heard_precompile(lambda: heard.append(1)):
+        for name in functions or {}:
+            assert getattr(module, name)() == "code"
+    assert len(heard) == captures
+    assert {name: getattr(module, name) for name in functions or {}} == (functions or {})
 
 
 @pytest.mark.skipif(

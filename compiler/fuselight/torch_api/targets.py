@@ -162,16 +162,20 @@ def replaced_compile(compile_: Callable[..., Any], optimize_: Callable[..., Any]
 
 
 def heard_precompile(heard: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
-    """Inside, `heard` is called before each `torch.compiler.precompile(...)`; before 2.14 there is none."""
-    precompile = getattr(torch.compiler, "precompile", None)
-    if precompile is None:
-        return contextlib.nullcontext()
+    """Inside, `heard` is called before each capture by `torch.compiler.precompile`; before 2.14 there is none."""
 
     def call(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         heard()
         return real(*args, **kwargs)
 
-    return wrapped(type(precompile), "__call__", call)
+    precompile = getattr(torch.compiler, "precompile", None)
+    for owner, name in (
+        (type(precompile), "__call__"),
+        (precompile, "capture"),
+    ):  # 2.14: an object, 2.15: a module
+        if isinstance(getattr(owner, name, None), FunctionType):
+            return wrapped(owner, name, call)
+    return contextlib.nullcontext()
 
 
 def backend_within(wanted: Any) -> Any:

@@ -8,6 +8,7 @@ operand is padded. The candidates are reported with the launch that replaces the
 from __future__ import annotations
 
 import contextlib
+import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -134,7 +135,9 @@ def _choosing(observed: Choices) -> Callable[..., Any]:
         taken = next((one for one in every if isinstance(one, library)), every[0])
         node = taken.output_node()
         observed.tried(node, every)
-        return node, taken
+        # Before 2.13 the choice comes with the node only for callers that ask for both.
+        is_asked = "return_choice" in inspect.signature(real).parameters
+        return (node, taken) if named.get("return_choice", not is_asked) else node
 
     return choose
 

@@ -115,12 +115,14 @@ _TITLES = {
     "GB0363": "this object can enter a compiled region only as an input",
     "GB0569": "the `repr()` of a tensor depends on its data",
     "GB0811": "this object cannot be iterated while tracing",
+    "GB4197": "`share_memory_()` cannot be traced",
     "GB4198": "`copy.deepcopy()` of a tensor cannot be traced",
     "GB4271": "the `__class__` of an object is assigned",
     "GB4297": "requested by torch._dynamo.skip_frame()",
     "GB4372": "an autograd.Function has keyword-only arguments",
     "GB4636": "requested by torch._dynamo.step_unsupported()",
     "GB4695": "a module from torch.jit cannot be traced",
+    "GB4818": "this object cannot be called while tracing",
     "GB4841": "Dynamo does not know the type of this object",
     "GB5976": "addresses of tensors are compared",
     "GB6012": "`len()` of this object cannot be traced",
@@ -131,6 +133,7 @@ _TITLES = {
     "GB8977": "a class is defined in the compiled region",
     "GB8985": "a leaf tensor created by `requires_grad_()` leaves the compiled region",
     "GB9186": "`torch.autograd.grad` is called in the compiled region",
+    "GB9493": "a special method that is written in C cannot be traced",
 }
 
 _NAMED = {
@@ -157,6 +160,10 @@ _NAMED = {
     "GB0147": (r"the function `(?!None`)([^`\n]{1,80})`", "`{}` cannot be traced"),
     "GB0148": (r"calling `([^`\n]{1,80})`", "`{}` requests a graph break"),
     "GB0156": (r"method `([^`\n]{1,60})` of class `", "the method `{}` cannot be traced"),
+    "GB9493": (
+        r"implements '([^'\n]{1,60})' in C",
+        "`{}` of this object is written in C and cannot be traced",
+    ),
 }
 """By id: a pattern in torch's explanation, and the title with what it found."""
 
@@ -182,9 +189,10 @@ def title_of(gb_id: str | None, gb_type: str, explanation: str) -> str:
 
 
 def _short_name(name: str) -> str:
-    """`<built-in function open>` and `builtins.open` as `open`."""
+    """`<built-in function open>`, `builtins.open` and `<unknown module>.open` as `open`."""
     match = re.search(r"(?:function|method|type|class)\s+'?([\w.]+)", name)
-    return (match.group(1) if match else name).removeprefix("builtins.").rstrip(".")
+    name = match.group(1) if match else name
+    return name.removeprefix("builtins.").removeprefix("<unknown module>.").rstrip(".")
 
 
 _OUTSIDE = "outside the compiled code"
@@ -242,6 +250,7 @@ _STEPS: dict[str, str] = {
     "GB0291": f"Log {_OUTSIDE}",
     "GB0294": "Use the equivalent torch function instead of NumPy's",
     "GB0569": f"Print or format the tensor {_OUTSIDE}",
+    "GB4197": f"Call share_memory_() {_OUTSIDE}",
     "GB4198": "Use .clone(), which can be traced",
     "GB7000": "Move the line out of the loop: a graph break inside a loop sends the whole function to eager",
 }

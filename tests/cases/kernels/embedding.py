@@ -10,11 +10,15 @@ class RmsNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x):
-        wide = x.float()  # kernel: triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        wide = x.float()
+        # kernel(2.13, 2.14): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        # kernel(2.11): triton_red_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
         scale = wide.square().mean(-1, keepdim=True).add(1e-6).rsqrt()
-        # kernel: triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        # kernel(2.13, 2.14): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        # kernel(2.11): triton_red_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
         return (wide * scale).to(x.dtype) * self.weight
-        # kernel: triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        # kernel(2.13, 2.14): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        # kernel(2.11): triton_red_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
 
 
 # fuselight: Model()(i64[4, 16] % 100)
@@ -26,5 +30,9 @@ class Model(nn.Module):
         self.to(torch.bfloat16)
 
     def forward(self, ids):
-        x = self.tokens(ids)  # kernel: triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
-        return x + self.norm(x)  # kernel: triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        x = self.tokens(ids)
+        # kernel(2.13, 2.14): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        # kernel(2.11): triton_red_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        return x + self.norm(x)
+        # kernel(2.13, 2.14): triton_per_fused__to_copy_add_embedding_mean_mul_pow_rsqrt
+        # kernel(2.11): triton_red_fused__to_copy_add_embedding_mean_mul_pow_rsqrt

@@ -15,11 +15,13 @@ class Mlp(nn.Module):
     def forward(self, x):
         h = self.first(x)
         # backward: extern_kernels.mm
-        # backward: triton_per_fused_silu_backward_sum
+        # backward(2.13, 2.14): triton_per_fused_silu_backward_sum
+        # backward(2.11): triton_per_fused_silu_silu_backward_sum
         # kernel: extern_kernels.addmm
         # saves: float32[32, 128]
         h = F.silu(h)
-        # backward: triton_per_fused_silu_backward_sum
+        # backward(2.13, 2.14): triton_per_fused_silu_backward_sum
+        # backward(2.11): triton_per_fused_silu_silu_backward_sum
         # kernel: triton_poi_fused_silu
         # saves: float32[32, 128]
         # unfused: -1 they share no data: fusing them would save no memory traffic

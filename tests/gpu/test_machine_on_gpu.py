@@ -42,13 +42,13 @@ def test_the_machine_is_reported_and_this_process_is_not_another() -> None:
     device = choose("")
     before = look(device)
     torch.ones(8, device=device).sum().item()  # from here on this process is on the GPU
-    told = machine_of(before, look(device))
-    assert told.device == torch.cuda.get_device_name(device)
-    assert (told.index, told.cuda) == (device.index, torch.version.cuda)
-    assert told.uuid
-    assert told.mig == (" MIG " in f"{told.device} ")
+    machine = machine_of(before, look(device))
+    assert machine.device == torch.cuda.get_device_name(device)
+    assert (machine.index, machine.cuda) == (device.index, torch.version.cuda)
+    assert machine.uuid
+    assert machine.mig == (" MIG " in f"{machine.device} ")
     assert not [
-        note for note in told.notes if note.startswith("other processes") and f"({os.getpid()}" in note
+        note for note in machine.notes if note.startswith("other processes") and f"({os.getpid()}" in note
     ]
 
 

@@ -87,7 +87,7 @@ def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path
     assert started == {"started": True, "target": "f", "message": "f: eager, written"}
     client.notified("fuselight/status", lambda status: status["running"] == ["f (benchmark)"])
     client.notified(
-        "$/progress", lambda told: str(told["value"].get("message")).startswith("Benchmarking f: ")
+        "$/progress", lambda params: str(params["value"].get("message")).startswith("Benchmarking f: ")
     )
     client.save(uri)
     client.idle(2, deadline=280)
@@ -117,14 +117,14 @@ def test_a_benchmark_puts_measured_times_on_their_lines(connect: Start, tmp_path
 
     since = client.mark()
     client.edit(uri, (EXP, 0), (EXP, 0), "    x = x.contiguous()\n")
-    client.notified("fuselight/measuredChanged", lambda told: told["uri"] == uri, since=since)
+    client.notified("fuselight/measuredChanged", lambda params: params["uri"] == uri, since=since)
     assert page_of(client, uri)["stale"]
     moved = by_line(client, uri)
     assert r"\(before your edit\)" in hover(client, uri, SUM + 1)
     assert any(text.endswith("(before your edit)") for text in moved[TARGET])
     since = client.mark()
     client.edit(uri, (EXP, 0), (EXP + 1, 0), "")
-    client.notified("fuselight/measuredChanged", lambda told: told["uri"] == uri, since=since)
+    client.notified("fuselight/measuredChanged", lambda params: params["uri"] == uri, since=since)
     assert not page_of(client, uri)["stale"], "undone"
     assert by_line(client, uri)[SUM] == lenses[SUM]
     client.command("fuselight.server.clearCaches")
@@ -188,7 +188,7 @@ def test_a_server_shutdown_ends_its_benchmark(connect: Start, tmp_path: Path) ->
     uri = client.open(write(tmp_path, WAITING))
     assert client.command("fuselight.server.bench", {"uri": uri, "target": "f"})["started"]
     client.notified(
-        "$/progress", lambda told: str(told["value"].get("message")).startswith("Benchmarking f: ")
+        "$/progress", lambda params: str(params["value"].get("message")).startswith("Benchmarking f: ")
     )
     server = psutil.Process(client.process.pid)
     processes = server.children(recursive=True)

@@ -56,8 +56,8 @@ def test_the_picture_of_a_target(client: Client, folder: Path) -> None:
     assert (made["found"], made["title"]) == (True, "f")
     assert made["description"].startswith("2 graphs, 1 break, 2 recompilations")
     boxes = {box["id"]: box for box in made["boxes"]}
-    told = [(box["kind"], box["name"], box["place"], box["again"]) for box in made["boxes"]]
-    assert told == [
+    shown_boxes = [(box["kind"], box["name"], box["place"], box["again"]) for box in made["boxes"]]
+    assert shown_boxes == [
         ("target", "", "model.py:7", False),
         ("graph", "0/0", "model.py:7", False),
         ("break", "GB0059", "model.py:9", False),
@@ -98,9 +98,9 @@ def test_kernels_are_listed_in_their_graphs(client: Client, folder: Path) -> Non
     client.idle(2)
     both = graphs(client, uri, "f")
     for made in (alone, both):
-        told = [box["facts"][-1] for box in made["boxes"] if box["kind"] == "graph"]
-        assert len(told) == 4
-        assert all(re.fullmatch(r"inference: 1 kernel, ~[\d.]+ µs", fact) for fact in told), told
+        facts = [box["facts"][-1] for box in made["boxes"] if box["kind"] == "graph"]
+        assert len(facts) == 4
+        assert all(re.fullmatch(r"inference: 1 kernel, ~[\d.]+ µs", fact) for fact in facts), facts
     client.edit(uri, (0, 0), (0, 0), "# a line\n")
     stale = graphs(client, uri, "f")["boxes"][1]["facts"][-1]
     assert stale.endswith(" µs (before your edit)")

@@ -119,7 +119,7 @@ def test_the_texts_of_a_kernel_and_their_lines(client: Client, folder: Path) -> 
     assert "ptx" in [one["form"] for one in shown["forms"]]
     since = client.mark()
     assert "It is being compiled" in client.request("fuselight/kernelDocument", ptx)["text"]
-    client.notified("fuselight/reportChanged", lambda told: told["uri"] == uri, since=since)
+    client.notified("fuselight/reportChanged", lambda params: params["uri"] == uri, since=since)
     compiled = client.request("fuselight/kernelDocument", ptx)["text"]
     assert "// Compiled: " in compiled
     assert ".visible .entry triton_poi_fused_gelu_mul_0" in compiled
@@ -128,7 +128,7 @@ def test_the_texts_of_a_kernel_and_their_lines(client: Client, folder: Path) -> 
     sass = {**asked, "form": "sass"}
     since = client.mark()
     assert "It is being compiled" in client.request("fuselight/kernelDocument", sass)["text"]
-    client.notified("fuselight/reportChanged", lambda told: told["uri"] == uri, since=since)
+    client.notified("fuselight/reportChanged", lambda params: params["uri"] == uri, since=since)
     loads_on_lines_of_the_source(client, sass, shown["text"], r"\bLDG\b", "tl.load(")
     marks = client.request("fuselight/kernelLines", {"uri": uri})["lines"]
     assert {one["line"] for one in marks} == {MATMUL, GELU, DOUBLE}
@@ -190,7 +190,7 @@ TARGET, FIRST, SECOND = 14, 15, 17
 def test_generated_kernels_are_shown_during_the_run(client: Client, folder: Path) -> None:
     uri = client.open(write(folder, TWO_GRAPHS))
     client.command(ASKED, {"uri": uri, "target": "f"})
-    client.notified("fuselight/reportChanged", lambda told: told["uri"] == uri)
+    client.notified("fuselight/reportChanged", lambda params: params["uri"] == uri)
     lenses = by_line(client, uri)
     assert "partial" not in lenses[FIRST][0], "the target alone says it"
     assert SECOND not in lenses
@@ -225,10 +225,10 @@ def test_a_new_run_says_what_changed(connect: Start, tmp_path: Path) -> None:
     client.save(uri)
     client.idle(2)
     assert by_line(client, uri)[6][-2] == "1 graph, 0 breaks, 0 recompilations"
-    told = hover(client, uri, 6).replace("\\", "")
-    assert "0 recompilations - inputs from line 5 - line 10 (deleted): break gone" in told
+    shown = hover(client, uri, 6).replace("\\", "")
+    assert "0 recompilations - inputs from line 5 - line 10 (deleted): break gone" in shown
     change = r" - line 10 \(deleted\): break gone; \d+ -> \d+ kernels; ~[\d.]+ µs -> ~[\d.]+ µs$"
-    assert re.search(change, told, re.MULTILINE), told
+    assert re.search(change, shown, re.MULTILINE), shown
     (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
     (node,) = (one for one in target["children"] if one["label"] == "Changed since the run before (1)")
     assert [one["label"] for one in node["children"]] == ["line 10 (deleted): break gone"]
@@ -242,7 +242,7 @@ def test_lenses_as_set(client: Client, folder: Path) -> None:
     client.command(ASKED, {"uri": uri, "target": "f"})
     client.idle(1)
 
-    def told() -> list[int]:
+    def lens_lines() -> list[int]:
         """Lines of the lenses that speak of kernels."""
         titles = [
             (lens["range"]["start"]["line"], lens["command"]["title"]) for lens in lenses_of(client, uri)
@@ -252,9 +252,9 @@ def test_lenses_as_set(client: Client, folder: Path) -> None:
     def set_to(chosen: Json, lines: list[int]) -> None:
         client.settings = chosen
         client.notify("workspace/didChangeConfiguration", {"settings": None})
-        client.until(lambda: told() == lines, f"lenses on lines {lines}")
+        client.until(lambda: lens_lines() == lines, f"lenses on lines {lines}")
 
-    everywhere = told()
+    everywhere = lens_lines()
     assert {GELU, DOUBLE} <= set(everywhere)
     try:
         set_to(settings(device="h200", kernels={"lens": "function"}), [6])
@@ -282,5 +282,5 @@ def test_nothing_is_generated_where_the_folder_is_not_trusted(connect: Start, tm
     client.start(tmp_path, options={**CLIENT, "trusted": False})
     uri = client.open(write(tmp_path, SOURCE))
     client.command(ASKED, {"uri": uri, "target": "f"})
-    client.notified("window/showMessage", lambda told: "not trusted" in told["message"])
+    client.notified("window/showMessage", lambda params: "not trusted" in params["message"])
     assert by_line(client, uri) == {6: ["inputs from line 5"]}

@@ -89,14 +89,14 @@ def test_a_target_with_inputs_of_another_target_has_a_lens_and_no_hint(
         "no class gives a part inputs"
     )
     lenses = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
-    told: dict[int, list[str]] = {}
+    titles: dict[int, list[str]] = {}
     for one in lenses:
         title, arguments = one["command"]["title"], one["command"]["arguments"]
-        told.setdefault(one["range"]["start"]["line"], []).append(
+        titles.setdefault(one["range"]["start"]["line"], []).append(
             f"{title} {arguments[0]['target']}" if arguments else title
         )
-    assert told[3] == told[9] == ["Run Net", "Kernels Net", "Benchmark Net", "inputs from line 3"]
-    assert (told[5], told[10]) == (["Run Net.fast"], ["Run head"])
+    assert titles[3] == titles[9] == ["Run Net", "Kernels Net", "Benchmark Net", "inputs from line 3"]
+    assert (titles[5], titles[10]) == (["Run Net.fast"], ["Run head"])
 
 
 def test_lenses_and_a_hint_without_a_run(connect: Start, tmp_path: Path) -> None:

@@ -59,9 +59,11 @@ def test_a_wrong_name_is_reported_once_with_the_nearest(connect: Start, tmp_path
     status = client.notified("fuselight/status", lambda status: status["folder"] == two.as_uri())
     assert WRONG in status["device"]["problem"]
     assert status["device"]["key"] == "auto"
-    told = [one["params"]["message"] for one in client.messages if one.get("method") == "window/showMessage"]
-    assert len(told) == 1
-    assert told[0].startswith(f"Fuselight: {WRONG}")
+    messages = [
+        one["params"]["message"] for one in client.messages if one.get("method") == "window/showMessage"
+    ]
+    assert len(messages) == 1
+    assert messages[0].startswith(f"Fuselight: {WRONG}")
 
 
 def test_a_client_with_a_device_picker_reports_a_wrong_name_itself(connect: Start, tmp_path: Path) -> None:
@@ -76,9 +78,11 @@ def test_an_invalid_device_is_named_and_the_others_stay(connect: Start, tmp_path
     client = connect(settings=settings(devices={"bad": {"like": "h100", "sms": 3}, "good": {"like": "t4"}}))
     client.start(tmp_path)
     client.notified("fuselight/status")
-    told = [one["params"]["message"] for one in client.messages if one.get("method") == "window/showMessage"]
-    assert len(told) == 1
-    assert told[0].startswith("Fuselight: fuselight.devices.bad.sms is not known")
+    messages = [
+        one["params"]["message"] for one in client.messages if one.get("method") == "window/showMessage"
+    ]
+    assert len(messages) == 1
+    assert messages[0].startswith("Fuselight: fuselight.devices.bad.sms is not known")
     keys = [
         entry["key"] for entry in client.command("fuselight.server.devices", {"folder": tmp_path.as_uri()})
     ]

@@ -162,13 +162,13 @@ async def test_each_partial_result_notifies(session: BenchmarkSession) -> None:
     news = BenchNotifications()
     await so_far(session, begun(session, BEGUN[0]))
     news.update(session)  # type: ignore[arg-type]  # the parts of a server that it reads
-    for part, told in ((begun(session, seconds=2.0), ["f"]), (None, [])):
+    for part, notified in ((begun(session, seconds=2.0), ["f"]), (None, [])):
         session.notified.clear()
         if part is not None:
             running = session.analysis.runs.in_flight[session.key]
             await session.analysis.benches.accept_part(running.job, part)
         news.update(session)  # type: ignore[arg-type]
-        assert session.notified == told
+        assert session.notified == notified
     await session.analysis.close()
 
 

@@ -172,17 +172,17 @@ async def test_a_page_is_notified_of_moved_lines_but_not_of_each_keystroke(sessi
     news.update(server)
     session.edit()
     news.update(server)
-    told = len(session.notified)
+    count = len(session.notified)
     document = session.state.at(session.path)
     assert document is not None
     for letter in "abc":
         change = document.source.edit((LINE + 1, 0), (LINE + 1, 0), letter)
         session.analysis.outcomes.edited(session.path, change)
         news.update(server)
-    assert len(session.notified) == told
+    assert len(session.notified) == count
     session.edit()
     news.update(server)
-    assert len(session.notified) == told + 1
+    assert len(session.notified) == count + 1
     page = await session.page()
     assert page["profiles"]["default"]["lines"][0]["place"]["line"] == LINE + 1
     await session.analysis.close()

@@ -70,9 +70,9 @@ def test_versions_of_torch(monkeypatch: pytest.MonkeyPatch, version: str, status
 def test_no_torch_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What needs torch is not asked where there is none."""
     monkeypatch.setitem(sys.modules, "torch", None)  # `import torch` raises ModuleNotFoundError
-    told = list(checks.quick())
-    assert [check.key for check in told] == ["python", "torch"]
-    assert told[-1].status is Status.FAILED
+    results = list(checks.quick())
+    assert [check.key for check in results] == ["python", "torch"]
+    assert results[-1].status is Status.FAILED
 
 
 def test_a_broken_torch_says_what_it_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -283,9 +283,9 @@ def test_no_interpreter(tmp_path: Path) -> None:
 def test_verdicts() -> None:
     """One line for each outcome."""
 
-    def told(*statuses: Status) -> str:
+    def summary(*statuses: Status) -> str:
         return doctor.verdict([Check("k", "t", status, "f", "m") for status in statuses])
 
-    assert told(Status.OK, Status.SKIPPED).startswith("torch.compile works here: 2 checks")
-    assert "1 of 2" in told(Status.OK, Status.WARNING)
-    assert told(Status.WARNING, Status.FAILED).startswith("1 of 2 checks failed")
+    assert summary(Status.OK, Status.SKIPPED).startswith("torch.compile works here: 2 checks")
+    assert "1 of 2" in summary(Status.OK, Status.WARNING)
+    assert summary(Status.WARNING, Status.FAILED).startswith("1 of 2 checks failed")

@@ -173,25 +173,25 @@ async def test_a_checkout_that_restores_an_imported_file_makes_its_times_current
     await measured(session, replace(found(session), files=ran))
     now = session.state.measured[session.key]
 
-    def told(kind: types.FileChangeType) -> bool:
+    def is_edited(kind: types.FileChangeType) -> bool:
         events = [types.FileEvent(helper.as_uri(), kind)]
         files.watched_changed(server(session), types.DidChangeWatchedFilesParams(events))
         return now.stale
 
     helper.write_text("two = 2\n")
-    assert told(types.FileChangeType.Changed)
+    assert is_edited(types.FileChangeType.Changed)
     put(session, "# new\n" + TEXT)
     helper.write_text("one = 1\n")
-    assert told(types.FileChangeType.Changed), "the other file is still an edited one"
+    assert is_edited(types.FileChangeType.Changed), "the other file is still an edited one"
     put(session, TEXT)
     assert not now.stale
     session.ui.drawn.clear()
-    assert not told(types.FileChangeType.Changed), "it was written with the same text"
+    assert not is_edited(types.FileChangeType.Changed), "it was written with the same text"
     assert not session.ui.drawn.is_set()
     helper.unlink()
-    assert told(types.FileChangeType.Deleted)
+    assert is_edited(types.FileChangeType.Deleted)
     helper.write_text("one = 1\n")
-    assert not told(types.FileChangeType.Created)
+    assert not is_edited(types.FileChangeType.Created)
     await session.analysis.close()
 
 

@@ -205,11 +205,11 @@ def test_launches_of_a_librarys_kernel_are_reported_together_only_where_they_tak
     launches = [
         (GRAPH, replace(one, launch=index)) for index, one in enumerate((short, long, short, GELU, short))
     ]
-    told = [
+    rows = [
         (kernel.name, kernel.launch, kernel.estimate_us, count)
         for _, kernel, count in counted_launches(launches)
     ]
-    assert told == [(MM.name, 0, 0.7, 3), (MM.name, 1, 12.0, 1), (GELU.name, 3, 41.0, 1)]
+    assert rows == [(MM.name, 0, 0.7, 3), (MM.name, 1, 12.0, 1), (GELU.name, 3, 41.0, 1)]
 
 
 def test_a_script_says_what_it_needs_where_torch_is_missing(tmp_path: Path) -> None:

@@ -174,8 +174,8 @@ def test_the_number_of_compiled_kernels_is_bounded() -> None:
     assert "4" not in found.assembled
 
 
-@pytest.mark.parametrize(("code", "told"), [("FL701", []), ("GB0059", ["FL503"])])
-def test_an_ignore_is_unused_only_after_a_run_of_its_tier(code: str, told: list[str]) -> None:
+@pytest.mark.parametrize(("code", "expected"), [("FL701", []), ("GB0059", ["FL503"])])
+def test_an_ignore_is_unused_only_after_a_run_of_its_tier(code: str, expected: list[str]) -> None:
     reading = read_source(FILE, f"x = 1  # fuselight: ignore[{code}]\n")
     captured, generated = capture_result_of(Key(FILE, "Net"), 1, report(), ()), result()
 
@@ -183,7 +183,7 @@ def test_an_ignore_is_unused_only_after_a_run_of_its_tier(code: str, told: list[
         return [one.code for one in _after_ignores([], reading, results, kernels)]
 
     assert codes([], []) == []
-    assert codes([captured], []) == told
+    assert codes([captured], []) == expected
     assert codes([captured], [generated]) == ["FL503"]
 
 

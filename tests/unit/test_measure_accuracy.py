@@ -36,16 +36,16 @@ def test_the_boundary_is_found_in_few_trials(places: list[int], data: st.DataObj
 def test_bisection_reports_only_places_that_it_tried(verdicts: list[bool | None], limit: int) -> None:
     """With flaky failures, unknown locations and an end of the trials, nothing is invented."""
     known: dict[int, bool | None] = {0: False, len(verdicts) + 1: True}
-    told = [False, *verdicts, True]
+    outcomes = [False, *verdicts, True]
 
     def fails(place: int) -> bool | None:
         assert place not in known, "tried twice"
         if len(known) - 2 == limit:
             raise SpentError
-        known[place] = told[place]
-        return told[place]
+        known[place] = outcomes[place]
+        return outcomes[place]
 
-    found = narrow(range(len(told)), fails)
+    found = narrow(range(len(outcomes)), fails)
     assert known[found.good] is False
     assert known[found.bad] is True
     between = [known.get(place, "untried") for place in range(found.good + 1, found.bad)]

@@ -128,7 +128,7 @@ def test_launches_in_wrapper_order_are_aligned_completely(names: list[str]) -> N
 @given(
     st.lists(
         st.sampled_from(SEEN).flatmap(
-            lambda name: st.sampled_from(KnownBy).map(lambda told: Element(name, told))
+            lambda name: st.sampled_from(KnownBy).map(lambda known_by: Element(name, known_by))
         )
     ),
     st.lists(st.sampled_from(NAMES)),

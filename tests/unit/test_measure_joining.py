@@ -275,12 +275,12 @@ def test_eager_operators_take_the_lines_of_a_call_that_reported_them() -> None:
     made.host("aten::threshold_backward", 55, 65)
     made.host("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 75, 85)
     made.host("aten::add_", 76, 84)
-    told = [
+    operators = [
         PlacedOperator("aten::linear", line(3)),
         PlacedOperator("aten::item", line(4)),
         PlacedOperator("aten::relu", line(5)),
     ]
-    profile = read_profile(made.recording(on_device=False, operators=told), ())
+    profile = read_profile(made.recording(on_device=False, operators=operators), ())
     assert {row.operator: row.stack for row in profile.launches} == {
         "aten::linear": line(3),
         "aten::relu": line(5),
@@ -300,8 +300,8 @@ def test_operators_that_another_call_did_not_make_have_no_line() -> None:
     made.call(0, 50)
     for at, name in enumerate(("aten::relu", "aten::sin", "aten::mul")):
         made.host(name, at * 10, at * 10 + 5)
-    told = [PlacedOperator("aten::relu", line(1)), PlacedOperator("aten::mul", line(2))]
-    profile = read_profile(made.recording(on_device=False, operators=told), ())
+    operators = [PlacedOperator("aten::relu", line(1)), PlacedOperator("aten::mul", line(2))]
+    profile = read_profile(made.recording(on_device=False, operators=operators), ())
     assert {row.operator: row.stack for row in profile.launches} == {
         "aten::relu": line(1),
         "aten::sin": (),
@@ -318,12 +318,12 @@ def test_a_call_with_recorded_lines_places_eager_work_around_compiled_regions() 
     made.host("graph_0_cpp_fused_0", 12, 28)
     made.host("aten::nonzero", 35, 45)
     made.host("aten::exp", 60, 70)
-    told = [
+    operators = [
         PlacedOperator("aten::clone", line(1)),
         PlacedOperator("aten::nonzero", line(2)),
         PlacedOperator("aten::exp", line(3)),
     ]
-    recording = made.recording(on_device=False, operators=told)
+    recording = made.recording(on_device=False, operators=operators)
     skipped = NotCompiled(NotCompiledKind.SKIPPED, "M.forward", line(9)[0], "it loops")
     for breaks, left, expected in (
         ([broken("0/0", 12)], [], line(12)),  # the break knows better

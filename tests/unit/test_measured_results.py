@@ -100,13 +100,13 @@ def snapshot(kept: State) -> state.Snapshot:
     return found
 
 
-def told(kept: State) -> dict[int, str]:
+def lens_texts(kept: State) -> dict[int, str]:
     return {one["range"]["start"]["line"] + 1: one["command"]["title"] for one in line_lenses(snapshot(kept))}
 
 
 def test_lines_show_their_share_with_spread_and_the_hover_names_the_device() -> None:
     kept = opened(made())
-    assert told(kept) == {
+    assert lens_texts(kept) == {
         3: "1 kernel, 30 µs ± 1% (30%), fused with line 5",
         5: "1 kernel, 30 µs ± 1% (30%), fused with line 3",
         7: "1 kernel, 30 µs ± 1% (30%)",
@@ -117,17 +117,17 @@ def test_lines_show_their_share_with_spread_and_the_hover_names_the_device() -> 
 
 def test_the_hover_names_a_configuration_that_is_not_the_plain_one() -> None:
     kept = opened(made(row("eager", 300.0), replace(DEFAULT, name="max-autotune")))
-    assert told(kept)[7] == "1 kernel, 30 µs ± 1% (30%)"
+    assert lens_texts(kept)[7] == "1 kernel, 30 µs ± 1% (30%)"
     assert "measured as max\\-autotune on NVIDIA H200" in hovered(snapshot(kept), 7)[0]
 
 
 def test_measurements_stand_in_the_place_of_estimates_until_the_code_changes() -> None:
     kept = opened(estimated(), made(generation=2))
-    assert set(told(kept)) == {3, 5, 7, 9}
-    assert not any("~" in text for text in told(kept).values())
+    assert set(lens_texts(kept)) == {3, 5, 7, 9}
+    assert not any("~" in text for text in lens_texts(kept).values())
     assert hovered_estimates(snapshot(kept), 3) == []
     edit(kept, (0, 0), (0, 0), "new = 1\n")
-    assert told(kept) == {4: "1 kernel, ~10 µs (100%)"}
+    assert lens_texts(kept) == {4: "1 kernel, ~10 µs (100%)"}
     assert "\\~10 µs on h200 \\(100%\\) \\(before your edit\\)" in hovered_estimates(snapshot(kept), 4)[0]
     assert hovered(snapshot(kept), 4) == []
     assert len(hovered_estimates(snapshot(kept), 4)) == 1
@@ -144,14 +144,14 @@ def test_the_source_of_a_kernel_is_still_a_click_away_where_it_was_generated() -
 def test_without_estimates_measurements_stay_and_are_marked_as_stale() -> None:
     kept = opened(made())
     edit(kept, (4, 0), (4, 0), "new = 1\n")
-    lines = told(kept)
+    lines = lens_texts(kept)
     assert set(lines) == {3, 6, 8, 10}
     assert lines[3].endswith(", fused with line 6")
     assert (
         hovered(snapshot(kept), 3)[0].partition("\n")[0].endswith(r"fused with line 6 \(before your edit\)")
     )
     edit(kept, (8, 0), (9, 0), "")
-    assert set(told(kept)) == {3, 6, 9}, "a removed line has no time"
+    assert set(lens_texts(kept)) == {3, 6, 9}, "a removed line has no time"
 
 
 @pytest.mark.parametrize(
@@ -163,12 +163,12 @@ def test_without_estimates_measurements_stay_and_are_marked_as_stale() -> None:
     ],
 )
 def test_newer_estimates_for_another_device_are_shown(estimates: KernelResult, shown: str) -> None:
-    assert shown in told(opened(estimates, made()))[3]
+    assert shown in lens_texts(opened(estimates, made()))[3]
 
 
 def test_lenses_of_functions_and_none() -> None:
-    assert set(told(opened(made(), lens="function"))) == {3, 5, 7, 9}, "outside any function"
-    assert told(opened(made(), lens="off")) == {}
+    assert set(lens_texts(opened(made(), lens="function"))) == {3, 5, 7, 9}, "outside any function"
+    assert lens_texts(opened(made(), lens="off")) == {}
 
 
 def test_the_target_shows_eager_and_compiled_times() -> None:
@@ -201,7 +201,7 @@ def test_a_benchmark_without_measurements_says_why_and_keeps_the_previous_one() 
         benchmark_summary(now)
         == "eager 300 µs, default 100 µs (3.0×), measured on NVIDIA H200; the benchmark after it failed"
     )
-    assert set(told(kept)) == {3, 5, 7, 9}
+    assert set(lens_texts(kept)) == {3, 5, 7, 9}
 
 
 def test_an_unfinished_benchmark_is_marked_and_has_no_findings() -> None:

@@ -154,8 +154,8 @@ def _promises(text: str) -> dict[str, list[str]]:
 
 def test_goals_are_met_or_not() -> None:
     row = row_of("bert", MEASURED, "default", [APART])
-    told = _promises(page({}, [row], Seed("tiny", MEASURED)))
-    kept = {what: cells[-1] for what, cells in told.items()}
+    promises = _promises(page({}, [row], Seed("tiny", MEASURED)))
+    kept = {what: cells[-1] for what, cells in promises.items()}
     assert kept["time of a call against an independent one"] == "yes"
     assert kept["kernels of more than 10 us against another reading"] == "yes"
     assert kept["device time that is not joined"] == "yes"
@@ -166,16 +166,16 @@ def test_goals_are_met_or_not() -> None:
     # A configuration without a similarity keeps no promise, however good the others are.
     assert kept["results of the large model: 1 - similarity"] == "not measured"
     worse = replace(row, us=103.0, joined=0.98, whole=1.04, overhead=0.21)
-    told = _promises(page({}, [row, worse], None))
-    assert [cells[-1] for cells in told.values()] == [
+    promises = _promises(page({}, [row, worse], None))
+    assert [cells[-1] for cells in promises.values()] == [
         "**no**", "yes", "**no**", "**no**", "yes", "not measured", "**no**", "not measured",
     ]  # fmt: skip
 
 
 def test_one_missing_number_leaves_the_result_open() -> None:
     row = row_of("bert", MEASURED, "default", [APART])
-    told = _promises(page({}, [row, ModelRow("gpt2", failure="no memory")], None))
-    assert told["time of a call against an independent one"][-1] == "not measured"
+    promises = _promises(page({}, [row, ModelRow("gpt2", failure="no memory")], None))
+    assert promises["time of a call against an independent one"][-1] == "not measured"
 
 
 def test_the_large_models_rows() -> None:

@@ -165,10 +165,10 @@ def _program(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 def test_the_program_is_asked_and_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once it hangs, it is not asked again."""
-    _program(tmp_path, monkeypatch, 'if [ "$1" = -L ]; then echo told; else exec sleep 60; fi')
+    _program(tmp_path, monkeypatch, 'if [ "$1" = -L ]; then echo listed; else exec sleep 60; fi')
     ask = nvidia_smi.asked()
     assert ask is not None
-    assert ask(["-L"]) == "told\n"
+    assert ask(["-L"]) == "listed\n"
     monkeypatch.setattr(nvidia_smi, "_SECONDS", 0.1)
     assert ask(["--query"]) is None
     assert ask(["-L"]) is None

@@ -94,8 +94,8 @@ def test_a_variables_own_inputs_precede_those_of_its_class() -> None:
     assert names(WRAPPED + PROVIDER)[2:] == ["Holder.fast", "net", "same", "fast", "part"]
     recorded = RunOptions(roots=("/project",), recorded={"net": ("net(f32[2, 4])",)})
     assert names(WRAPPED, recorded) == ["step", "Outer.Net", "net", "part"]
-    told = WRAPPED.replace("net =", "# fuselight: net(f32[8, 4])\nnet =")
-    assert names(told) == ["step", "Outer.Net", "net", "part"]
+    text = WRAPPED.replace("net =", "# fuselight: net(f32[8, 4])\nnet =")
+    assert names(text) == ["step", "Outer.Net", "net", "part"]
     main = read_source("/project/m.py", WRAPPED + MAIN_BLOCK)
     (run,) = named_runs(main, ["train.<locals>.inside"], OPTIONS)
     assert run.target.name == "train.<locals>.inside", "the block calls what makes it"
@@ -108,8 +108,8 @@ def test_an_object_created_in_a_function_runs_only_with_the_function() -> None:
     assert names(MAKER.format("")) == []
     assert names(MAKER.format("") + PROVIDER) == []
     assert names(MAKER.format("") + MAIN_BLOCK) == [""]
-    told = MAKER.format("# fuselight: train(f32[4])\n")
-    (run,) = default_runs(read_source("/project/m.py", told), OPTIONS)
+    text = MAKER.format("# fuselight: train(f32[4])\n")
+    (run,) = default_runs(read_source("/project/m.py", text), OPTIONS)
     assert (run.target.name, run.target.compiled) == ("train", True), "called as it is, not compiled itself"
 
 
@@ -132,10 +132,10 @@ def test_an_attribute_of_a_module_runs_with_its_module() -> None:
     reading = read_source("/project/m.py", PARTS)
     (run,) = named_runs(reading, ["M.second"], OPTIONS)
     assert (run.target.name, run.target.kind, run.target.compiled) == ("M", "module", False)
-    told = PARTS.replace(
+    text = PARTS.replace(
         "        self.second", "        # fuselight: M().second(f32[2])\n        self.second"
     )
-    assert names(told) == ["M", "M.second", "Plain.fast"]
+    assert names(text) == ["M", "M.second", "Plain.fast"]
 
 
 @pytest.mark.parametrize(

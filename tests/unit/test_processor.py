@@ -52,8 +52,8 @@ def test_a_quiet_machine_has_no_notes() -> None:
 def test_each_cause_of_unreliable_numbers_is_reported(
     before: dict[str, Any], after: dict[str, Any], words: str
 ) -> None:
-    (told,) = doubts(replace(QUIET, **before), replace(LATER, **after))
-    assert words in told
+    (note,) = doubts(replace(QUIET, **before), replace(LATER, **after))
+    assert words in note
 
 
 def test_unknown_values_cause_no_notes() -> None:

@@ -83,12 +83,12 @@ async def until(settled: asyncio.Queue[int], generation: int) -> None:
 
 
 def test_the_location_of_a_run_is_shown_once() -> None:
-    told = Progress(1, "trace", "frame 17, model.py:88")
+    traced = Progress(1, "trace", "frame 17, model.py:88")
     place = Location("/w/model.py", 88, function="forward")
     kernels = Progress(1, "kernels", "graph 1")
     running = [
         Running(job("f", 1), 0.0, progress=one)
-        for one in (None, told, told.at(place), kernels, kernels.at(place))
+        for one in (None, traced, traced.at(place), kernels, kernels.at(place))
     ]
     assert [describe(one) for one in running] == [
         "starting f",
@@ -252,7 +252,7 @@ def test_an_invalid_result_is_reported_and_the_others_continue() -> None:
 
     async def scenario() -> tuple[list[int], list[str], int]:
         delivered: list[int] = []
-        told: list[str] = []
+        reported: list[str] = []
         done = asyncio.Event()
 
         async def deliver(job: Job, _request: RunRequest, _outcome: Answer | Refused) -> None:
@@ -270,7 +270,7 @@ def test_an_invalid_result_is_reported_and_the_others_continue() -> None:
             deliver=deliver,
             changed=show,
             log=print,
-            tell=told.append,
+            tell=reported.append,
             partly=nothing,
         )
         first = job("f", runs.next_generation())
@@ -279,11 +279,11 @@ def test_an_invalid_result_is_reported_and_the_others_continue() -> None:
             runs.request(job(name, runs.next_generation()), supersede=True)
         await asyncio.wait_for(done.wait(), 10)
         await runs.close()
-        return delivered, told, runs.settled
+        return delivered, reported, runs.settled
 
-    delivered, told, settled = asyncio.run(scenario())
-    assert delivered == [2, 2, 3], "the outcome, then the failure of ours"
-    assert [text.rpartition("and shows ")[2] for text in told] == [
+    delivered, reported, settled = asyncio.run(scenario())
+    assert delivered == [2, 2, 3], "the outcome, then the internal failure"
+    assert [text.rpartition("and shows ")[2] for text in reported] == [
         "nothing of run 1 of f: see its log.",
         "nothing of run 2 of g: see its log.",
     ]
@@ -294,7 +294,7 @@ class Telling:
     """A worker with two partial results, of which the second arrives while the first is being accepted."""
 
     def __init__(self) -> None:
-        self.told = asyncio.Event()
+        self.reported = asyncio.Event()
         self.release = asyncio.Event()
 
     async def run(
@@ -305,7 +305,7 @@ class Telling:
     ) -> Answer | Refused:
         on_partial(report(generation=1))
         on_partial(report(generation=2))
-        self.told.set()
+        self.reported.set()
         await self.release.wait()
         return Refused(request.id, "failed")
 

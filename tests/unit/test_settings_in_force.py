@@ -106,11 +106,11 @@ async def test_runs_use_the_defaults_if_the_client_has_no_settings() -> None:
 
 
 def test_a_notice_adds_no_links() -> None:
-    told: list[str] = []
-    server: Any = SimpleNamespace(window_show_message=lambda params: told.append(params.message))
+    messages: list[str] = []
+    server: Any = SimpleNamespace(window_show_message=lambda params: messages.append(params.message))
     LspUi(server).say("no device [press](command:workbench.action.quit)", error=False)
-    assert "](" not in told[0]
-    assert "press" in told[0]
+    assert "](" not in messages[0]
+    assert "press" in messages[0]
 
 
 def test_an_error_adds_no_links() -> None:

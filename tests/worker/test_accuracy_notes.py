@@ -46,7 +46,7 @@ def test_tf32_is_reported_by_torchs_newer_names_as_well() -> None:
     try:
         with pytest.raises(RuntimeError):
             _ = matmul.allow_tf32
-        told = of_tf32(CUDA, given("torch.float32"))
+        note = of_tf32(CUDA, given("torch.float32"))
     finally:
         matmul.fp32_precision = was
-    assert 'torch.backends.cudnn.conv.fp32_precision = "ieee"' in told
+    assert 'torch.backends.cudnn.conv.fp32_precision = "ieee"' in note

@@ -416,10 +416,10 @@ def test_a_training_step_is_forward_backward_and_the_optimizer(live: LiveWorker)
 
 def test_a_cancel_ends_every_process(live: LiveWorker, the_next_run_works: None, tmp_path: Path) -> None:
     del the_next_run_works
-    told = tmp_path / "pids"
+    pids = tmp_path / "pids"
     source = (
         "import os, time, torch\n"
-        f"with open({str(told)!r}, 'a') as file:\n    print(os.getpid(), file=file)\n"
+        f"with open({str(pids)!r}, 'a') as file:\n    print(os.getpid(), file=file)\n"
         "# fuselight: f(f32[4])\ndef f(x):\n    time.sleep(1000)\n"
     )
     request = live.request(source, "f").of_kind(MeasureRequest, plan=MeasurePlan(accuracy=False))
@@ -438,7 +438,7 @@ def test_a_cancel_ends_every_process(live: LiveWorker, the_next_run_works: None,
             await task
 
     live.do(cancelled())
-    numbers = [int(line) for line in told.read_text().split()]
+    numbers = [int(line) for line in pids.read_text().split()]
     assert numbers
     for pid in numbers:
         wait_gone(pid)

@@ -25,12 +25,12 @@ pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="nothing is forked elsewhere"),
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),  # these forks run Python alone
 ]
-LONG = "told at length " * 200_000
+LONG = "a long note " * 200_000
 """More than a pipe holds."""
 
 
 def play(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
-    """Stands for `configuration.main`: answers orders, at length where two are asked at once."""
+    """A fake `configuration.main`: answers orders, with long answers if two are pending."""
     del job, parent
     row = MeasuredConfiguration(name)
     while True:
@@ -41,14 +41,14 @@ def play(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
         end(what, name, channel)
         if what == "read" or (what == "judge" and name == "talks"):
             row = MeasuredConfiguration(name, notes=(LONG,))
-        told: dict[str, Any] = {"row": encode(row)}
+        answer: dict[str, Any] = {"row": encode(row)}
         if what == "reference":
-            told = {"varies": "", "why": "it is played"}
+            answer = {"varies": "", "why": "it is a fake"}
         elif what == "first":
-            told |= {"fresh": False, "work": "inference", "device": "cpu", "machine": encode(Machine("?"))}
+            answer |= {"fresh": False, "work": "inference", "device": "cpu", "machine": encode(Machine("?"))}
         elif what == "warm":
-            told["us"] = 1.0
-        channel.send_bytes(wire.dump(told))
+            answer["us"] = 1.0
+        channel.send_bytes(wire.dump(answer))
 
 
 def end(what: str, name: str, channel: Connection) -> None:
@@ -82,8 +82,8 @@ def test_one_failure_does_not_lose_the_other_answers(tmp_path: Path, monkeypatch
     assert ends == {
         "eager": "", "closes": "descriptors", "dies": "internal", "hangs": "timeout", "talks": "",
     }  # fmt: skip
-    told = {one.name: one.notes for one in measured.configurations}
-    assert told["eager"] == told["talks"] == (LONG,)
+    notes = {one.name: one.notes for one in measured.configurations}
+    assert notes["eager"] == notes["talks"] == (LONG,)
     assert len(started) == len(names) + 1
     for process in started:
         wait_gone(process._process.pid)

@@ -310,10 +310,10 @@ def test_the_line_that_is_being_traced_is_reported_as_the_users(
         """,
         on_line=lambda path, line: lines.append((path, line)),
     )
-    told = [line for path, line in lines if path == got.path]
-    assert len(told) == len(lines), "a line of torch's own"
-    assert list(dict.fromkeys(told))[-2:] == [got.line("y = net"), got.line("return y")]
-    assert told.count(got.line("y = net")) > 1, (
+    user_lines = [line for path, line in lines if path == got.path]
+    assert len(user_lines) == len(lines), "a line of torch's own"
+    assert list(dict.fromkeys(user_lines))[-2:] == [got.line("y = net"), got.line("return y")]
+    assert user_lines.count(got.line("y = net")) > 1, (
         "while it traces torch's own modules, the user's line is reported"
     )
     assert not got.parts.problems

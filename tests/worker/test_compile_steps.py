@@ -104,12 +104,12 @@ def test_the_recorders_facts_about_a_frame_come_first() -> None:
     watched = _watched(
         [CompilePhase("dynamo", 20 * at, 20 * at + 10, 1, one) for at, one in enumerate(ids)], []
     )
-    watched.events.places.update({"1/0": Location("told.py", 2), "2/0": Location("told.py", 3)})
+    watched.events.places.update({"1/0": Location("resumed.py", 2), "2/0": Location("resumed.py", 3)})
     frame = Frame("f", Location("model.py", 7, 0, 9, 5, "f"))
     compiles = (Compile("0/0", 0, Outcome.COMPILED), Compile("2/0", 1, Outcome.COMPILED))
     found = steps(watched, compiles, (frame, replace(frame, resumes_at=8)))
     assert [step.location for step in found] == [
-        frame.location, Location("told.py", 2), Location("model.py", 8, function="f"),
+        frame.location, Location("resumed.py", 2), Location("model.py", 8, function="f"),
     ]  # fmt: skip
 
 
@@ -281,8 +281,10 @@ def test_steps_never_overlap(
 @given(nested(1), samples)
 def test_the_calls_own_phases_are_all_reported(mine: list[CompilePhase], seen: list[CallSample]) -> None:
     found = [step for step in steps(_watched(mine, seen)) if not step.sampled]
-    told = sorted((step.start_us, step.us, step.name) for step in found)
-    assert told == sorted((one.start_ns / 1000, (one.end_ns - one.start_ns) / 1000, one.name) for one in mine)
+    timings = sorted((step.start_us, step.us, step.name) for step in found)
+    assert timings == sorted(
+        (one.start_ns / 1000, (one.end_ns - one.start_ns) / 1000, one.name) for one in mine
+    )
 
 
 @given(nested(1), samples)

@@ -107,9 +107,9 @@ def test_in_training_saved_tensors_are_always_written(live: LiveWorker) -> None:
     report = report_of(live, source, "Net")
     handed = [one for graph in report.generated for one in graph.handed]
     assert [(one.bytes, one.kept, one.read_by) for one in handed] == [(4194304, True, (0,))]
-    (told,) = [one for one in findings_of_kernels(report) if one.code == "FL705"]
-    assert told.span.line == 9
-    assert told.cost[0].startswith("up to 4.2 MB read more than in one graph")
+    (finding,) = [one for one in findings_of_kernels(report) if one.code == "FL705"]
+    assert finding.span.line == 9
+    assert finding.cost[0].startswith("up to 4.2 MB read more than in one graph")
 
 
 def test_a_break_in_an_inlined_function_is_on_its_own_line(live: LiveWorker) -> None:
@@ -120,8 +120,8 @@ def test_a_break_in_an_inlined_function_is_on_its_own_line(live: LiveWorker) -> 
     )
     report = report_of(live, source)
     assert [len(graph.handed) for graph in report.generated] == [0, 1, 1, 1]
-    told = {(one.span.line, one.count) for one in findings_of_kernels(report) if one.code == "FL705"}
-    assert told == {(4, 3)}
+    lines = {(one.span.line, one.count) for one in findings_of_kernels(report) if one.code == "FL705"}
+    assert lines == {(4, 3)}
 
 
 def test_a_tensor_of_an_earlier_call_is_not_handed_over(live: LiveWorker) -> None:
@@ -146,22 +146,22 @@ def test_a_copy_into_the_layout_of_a_convolution_is_reported(live: LiveWorker) -
         "    def forward(self, x):\n        return self.conv(x) + 1\n"
     )
     report = report_of(live, source, "Net")
-    (told,) = findings_of_kernels(report)
-    assert (told.code, told.span.line) == ("FL706", 8)
-    assert "`aten.convolution`" in told.title
+    (finding,) = findings_of_kernels(report)
+    assert (finding.code, finding.span.line) == ("FL706", 8)
+    assert "`aten.convolution`" in finding.title
     copies = [kernel for graph in report.generated for kernel in graph.kernels if kernel.copies]
     assert len(copies) == 2  # the input, and the weight, which is too small to be reported
     assert all(kernel.bytes_read == kernel.bytes_written for kernel in copies)
 
 
 @pytest.mark.parametrize(
-    ("how", "told"), [(".t().contiguous()", [("FL706", 4)]), (".half()", []), (".t()", []), (" * 2", [])]
+    ("how", "expected"), [(".t().contiguous()", [("FL706", 4)]), (".half()", []), (".t()", []), (" * 2", [])]
 )
 def test_a_requested_copy_is_reported_and_other_kernels_are_not(
-    live: LiveWorker, how: str, told: list[tuple[str, int]]
+    live: LiveWorker, how: str, expected: list[tuple[str, int]]
 ) -> None:
     source = f"import torch\n# fuselight: f(bf16[2048, 2048], fake=True)\ndef f(x):\n    y = x{how}\n    return y @ y\n"
-    assert found(report_of(live, source)) == told
+    assert found(report_of(live, source)) == expected
 
 
 def test_equal_blocks_are_reported_on_their_call(live: LiveWorker) -> None:
@@ -171,9 +171,9 @@ def test_equal_blocks_are_reported_on_their_call(live: LiveWorker) -> None:
     assert (one.name, one.count, one.location and one.location.line) == ("Block", 12, 10)
     assert one.operators == one.whole
     assert [frame.line for frame in one.call] == [20]
-    (told,) = [one for one in findings_of_kernels(report) if one.code == "FL707"]
-    assert (told.span.line, told.count) == (20, 12)
-    assert "92% of all operators are in the instances after the first" in told.cost
+    (finding,) = [one for one in findings_of_kernels(report) if one.code == "FL707"]
+    assert (finding.span.line, finding.count) == (20, 12)
+    assert "92% of all operators are in the instances after the first" in finding.cost
 
 
 def test_blocks_that_differ_in_a_constant_are_not_equal(live: LiveWorker) -> None:
@@ -205,8 +205,8 @@ def test_candidates_are_listed_for_timed_multiplications(live: LiveWorker) -> No
     assert len(templates) > 5
     assert all("num_warps=" in one for one in templates)
     assert relu.candidates == ()
-    told = [one for one in report.problems if one.what.startswith("max_autotune ")]
-    assert ["needs the device itself" in one.why for one in told] == [True]
+    problems = [one for one in report.problems if one.what.startswith("max_autotune ")]
+    assert ["needs the device itself" in one.why for one in problems] == [True]
 
 
 def test_padding_that_a_gpu_would_time_is_reported_with_its_sizes_and_nothing_is_padded(
@@ -240,7 +240,7 @@ def test_the_backward_multiplications_have_their_own_padding(live: LiveWorker) -
         "    def forward(self, x):\n        return self.linear(x).relu()\n"
     )
     forward, backward = report_of(live, source, "Net").generated
-    told = [
+    candidates = [
         kernel.candidates[1] for graph in (forward, backward) for kernel in graph.kernels if kernel.candidates
     ]
-    assert told == ["padded to [1024, 1024] @ [1024, 2056]", "padded to [2056, 1024] @ [1024, 1024]"]
+    assert candidates == ["padded to [1024, 1024] @ [1024, 2056]", "padded to [2056, 1024] @ [1024, 1024]"]

@@ -76,32 +76,32 @@ def test_why_there_is_no_gpu(gpus: types.SimpleNamespace, monkeypatch: pytest.Mo
     """Each cause has its message and its next step."""
     assert "No GPU driver" in _refused().message
     gpus.driver = "11.8"
-    told = _refused()
-    assert "too old: it supports CUDA 11.8, and torch was built with CUDA 12.6" in told.message
-    assert "Update the driver" in told.next_step
+    failure = _refused()
+    assert "too old: it supports CUDA 11.8, and torch was built with CUDA 12.6" in failure.message
+    assert "Update the driver" in failure.next_step
     gpus.driver = "12.2"
     assert _refused().message == "torch sees no GPU"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    told = _refused()
-    assert "(CUDA_VISIBLE_DEVICES=)" in told.message
-    assert "Unset" in told.next_step
+    failure = _refused()
+    assert "(CUDA_VISIBLE_DEVICES=)" in failure.message
+    assert "Unset" in failure.next_step
     monkeypatch.setattr(torch.version, "cuda", None)
     assert "built for the CPU" in _refused().message
 
 
 def test_the_cpu_is_reported_with_its_threads() -> None:
     cpu = choose("cpu")
-    told = machine_of(look(cpu), look(cpu))
-    assert told.device == processor.name()
-    assert told.threads == torch.get_num_threads()
-    assert (told.index, told.uuid, told.mig, told.driver) == (None, "", False, "")
+    machine = machine_of(look(cpu), look(cpu))
+    assert machine.device == processor.name()
+    assert machine.threads == torch.get_num_threads()
+    assert (machine.index, machine.uuid, machine.mig, machine.driver) == (None, "", False, "")
 
 
 def test_more_threads_than_cores_are_reported() -> None:
     here = look(choose("cpu"))
     usable = torch.get_num_threads() - 1
-    told = machine_of(here, replace(here, processor=replace(here.processor, usable=usable)))
-    assert f"torch runs {usable + 1} threads on {usable} cores" in told.notes
+    machine = machine_of(here, replace(here, processor=replace(here.processor, usable=usable)))
+    assert f"torch runs {usable + 1} threads on {usable} cores" in machine.notes
 
 
 def test_a_gpu_that_is_ignored_is_reported(
@@ -125,11 +125,11 @@ def test_a_gpu_is_reported(gpus: types.SimpleNamespace, monkeypatch: pytest.Monk
     gpus.count = 2
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,4")
     before = GpuState("570.86.15", 345, 2619, 1980, 1, {}, ())
-    told = machine_of(*_looks(before, replace(before, sm_mhz=1755, reasons=0x4)))
-    assert (told.device, told.index, told.visible, told.uuid) == ("NVIDIA H200", 1, "3,4", UUID)
-    assert (told.mig, told.driver, told.cuda) == (False, "570.86.15", "12.6")
-    assert told.clocks.startswith("SM 345 MHz before, 1755 MHz after")
-    assert told.notes[0] == "the power limit throttled the clocks before or after the measurement"
+    machine = machine_of(*_looks(before, replace(before, sm_mhz=1755, reasons=0x4)))
+    assert (machine.device, machine.index, machine.visible, machine.uuid) == ("NVIDIA H200", 1, "3,4", UUID)
+    assert (machine.mig, machine.driver, machine.cuda) == (False, "570.86.15", "12.6")
+    assert machine.clocks.startswith("SM 345 MHz before, 1755 MHz after")
+    assert machine.notes[0] == "the power limit throttled the clocks before or after the measurement"
 
 
 def test_a_mig_slice_is_reported_as_a_slice(gpus: types.SimpleNamespace) -> None:
@@ -139,14 +139,14 @@ def test_a_mig_slice_is_reported_as_a_slice(gpus: types.SimpleNamespace) -> None
 
 def test_missing_values_of_nvidia_smi_are_reported_once(gpus: types.SimpleNamespace) -> None:
     gpus.properties = _properties("Tesla P100", 6)
-    told = machine_of(*_looks(None, None, "nvidia-smi is not installed"))
-    assert told.clocks == ""
-    assert [note for note in told.notes if "nvidia-smi is not installed" in note] == [
+    machine = machine_of(*_looks(None, None, "nvidia-smi is not installed"))
+    assert machine.clocks == ""
+    assert [note for note in machine.notes if "nvidia-smi is not installed" in note] == [
         "nvidia-smi is not installed: clocks, throttling and other processes on the GPU are unknown"
     ]
-    assert any("capability 7.0" in note for note in told.notes)
-    told = machine_of(*_looks(GpuState(reasons=0), GpuState(reasons=0)))
-    assert "other processes on the GPU are unknown" in told.notes
+    assert any("capability 7.0" in note for note in machine.notes)
+    machine = machine_of(*_looks(GpuState(reasons=0), GpuState(reasons=0)))
+    assert "other processes on the GPU are unknown" in machine.notes
 
 
 def test_other_processes_are_distinguished_from_our_own(monkeypatch: pytest.MonkeyPatch) -> None:

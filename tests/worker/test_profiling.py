@@ -41,7 +41,7 @@ class Made:
     compilation: Compilation
     recording: Recording
     profile: Profile
-    told: Recording
+    with_lines: Recording
     """With the lines that one more call of the compiled model recorded."""
     eager: Profile
 
@@ -82,9 +82,9 @@ def _made() -> Made:
     operators = record_lines(calling(compiled), CPU, compiled=True)
     calling(compiled)()
     assert len(compilation.graphs) == graphs, "looking at the lines has had something compiled again"
-    told = replace(recording, operators=operators)
+    with_lines = replace(recording, operators=operators)
     eager = read_profile(record_calls(calling(model), CALLS, CPU, lines=True), ())
-    return Made(compilation, recording, profile, told, eager)
+    return Made(compilation, recording, profile, with_lines, eager)
 
 
 def test_every_kernel_of_forward_and_backward_is_joined_to_its_launch(made: Made) -> None:
@@ -120,8 +120,8 @@ def test_eager_work_between_the_graphs_is_at_the_break(made: Made) -> None:
 def test_lines_of_eager_work_can_be_reported_by_a_call_whose_compiled_parts_run_as_they_are(
     made: Made,
 ) -> None:
-    assert [one.name for one in made.told.operators] == ["aten::nonzero"]
-    profile = read_profile(made.told, made.compilation.graphs)
+    assert [one.name for one in made.with_lines.operators] == ["aten::nonzero"]
+    profile = read_profile(made.with_lines, made.compilation.graphs)
     (row,) = [row for row in profile.launches if row.operator == "aten::nonzero"]
     assert (row.stack[-1].path, row.stack[-1].line) == (profiled_model.__file__, BREAK)
     assert profile.joined_us == pytest.approx(profile.device_us)

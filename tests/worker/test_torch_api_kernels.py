@@ -109,7 +109,7 @@ def test_a_raising_observer_does_not_change_the_partition() -> None:
 
     from fuselight.virtual_gpu import partitioner  # noqa: PLC0415
 
-    told: list[str] = []
+    calls: list[str] = []
 
     def tell(joint: str, forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, outputs: int) -> None:
         assert outputs == 1
@@ -125,10 +125,10 @@ def test_a_raising_observer_does_not_change_the_partition() -> None:
     x = torch.rand(4, requires_grad=True)
     with (
         torch._functorch.config.patch(enable_autograd_cache=False),
-        partitioner.watching_partition(tell, lambda stage, error: told.append(f"{stage}: {error}")),
+        partitioner.watching_partition(tell, lambda stage, error: calls.append(f"{stage}: {error}")),
     ):
         torch.compile(lambda x: x.sin().exp(), backend=backend)(x).sum().backward()
-    assert told == ["partition: True True False"]
+    assert calls == ["partition: True True False"]
     assert x.grad is not None
     torch.testing.assert_close(x.grad, x.detach().cos() * x.detach().sin().exp())
 

@@ -133,8 +133,8 @@ export function install(vsix) {
   fs.mkdirSync(scratch);
   fs.writeFileSync(path.join(scratch, "config.yaml"), "auth: none\n");
   const places = ["--config", path.join(scratch, "config.yaml"), "--user-data-dir", scratch];
-  const told = [tools.entry, ...places, "--extensions-dir", home, "--install-extension", vsix, "--force"];
-  const installed = spawnSync(tools.node, told, { env: environmentOf(scratch), encoding: "utf8" });
+  const args = [tools.entry, ...places, "--extensions-dir", home, "--install-extension", vsix, "--force"];
+  const installed = spawnSync(tools.node, args, { env: environmentOf(scratch), encoding: "utf8" });
   fs.rmSync(scratch, { recursive: true, force: true });
   if (installed.status !== 0) {
     throw new Error(`${vsix} was not installed: ${installed.stdout}${installed.stderr}`);

@@ -161,8 +161,8 @@ def test_failures_and_wrong_results_are_in_their_rows() -> None:
         f"default: not as eager within a tolerance of 0.0001 (1 tensor against float64) ({FILE}:14)\n" in text
     )
     why = f"the first operator that differs is torch.relu at {FILE}:14"
-    told = said(benchmark(row("eager", 300.0), replace(DEFAULT, accuracy=wrong(first=(at(14),), why=why))))
-    assert f": {why}\n" in told
+    output = said(benchmark(row("eager", 300.0), replace(DEFAULT, accuracy=wrong(first=(at(14),), why=why))))
+    assert f": {why}\n" in output
     assert "    output: cosine 0.5, largest error 1, relative 2" in text
     assert f"error[FL801] {FILE}:14: results of `default` differ from eager" in text
 

@@ -28,7 +28,7 @@ FAILURE = Failure(Culprit.USER, "inputs", "no inputs are known", "Write a direct
 FAILED = report(failures=(FAILURE,))
 
 
-class Told:
+class BenchCommand:
     """What a command measured, and what it printed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -55,28 +55,28 @@ class Told:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Told:
-    return Told(monkeypatch, tmp_path)
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> BenchCommand:
+    return BenchCommand(monkeypatch, tmp_path)
 
 
-def test_configurations_may_have_commas_and_come_in_several_options(told: Told) -> None:
+def test_configurations_may_have_commas_and_come_in_several_options(command: BenchCommand) -> None:
     backends = 'max-autotune+max_autotune_gemm_backends="ATEN,TRITON"'
-    told.run("--compare", f"default, {backends}", "--compare", "eager", "--compare", "dynamic")
-    assert told.options[0].compare == ("default", backends, "eager", "dynamic")
+    command.run("--compare", f"default, {backends}", "--compare", "eager", "--compare", "dynamic")
+    assert command.options[0].compare == ("default", backends, "eager", "dynamic")
 
 
 @pytest.mark.parametrize("output", ["csv", "html"])
-def test_a_failed_target_is_reported_on_stderr_with_file_output(told: Told, output: str) -> None:
-    told.reports = [FAILED]
-    result = told.run("--format", output)
+def test_a_failed_target_is_reported_on_stderr_with_file_output(command: BenchCommand, output: str) -> None:
+    command.reports = [FAILED]
+    result = command.run("--format", output)
     assert result.exit_code == 2
     assert "Net: no inputs are known. Write a directive." in result.stderr
 
 
-def test_json_is_complete_and_includes_failures(told: Told) -> None:
-    told.reports = [FAILED, benchmark(row("eager", 300.0))]
-    told.problems = [Problem("targets", "g", "no class or function")]
-    result = told.run("--format", "json")
+def test_json_is_complete_and_includes_failures(command: BenchCommand) -> None:
+    command.reports = [FAILED, benchmark(row("eager", 300.0))]
+    command.problems = [Problem("targets", "g", "no class or function")]
+    result = command.run("--format", "json")
     assert result.exit_code == 2
     data = json.loads(result.stdout)
     assert data["targets"][0]["failures"][0]["message"] == "no inputs are known"
@@ -85,41 +85,43 @@ def test_json_is_complete_and_includes_failures(told: Told) -> None:
 
 
 @pytest.mark.parametrize("output", ["json", "csv", "html"])
-def test_no_target_is_reported_in_every_format(told: Told, output: str) -> None:
-    result = told.run("--format", output)
+def test_no_target_is_reported_in_every_format(command: BenchCommand, output: str) -> None:
+    result = command.run("--format", output)
     assert result.exit_code == 2
     assert "no target. Name a class or function with --target" in result.stderr
 
 
-def test_parts_of_a_call_that_are_left_out_are_the_small_ones(told: Told) -> None:
+def test_parts_of_a_call_that_are_left_out_are_the_small_ones(command: BenchCommand) -> None:
     small = [gap(GapKind.EAGER, 1.0 + line, line, f"aten::op{line}") for line in range(1, 16)]
     shown = profile([ran(None, 100.0)], [*small, gap(GapKind.HOST, 50.0)])
-    told.reports = [benchmark(row("eager", 300.0), row("default", 100.0, profile=shown))]
-    text = told.run("--format", "text").stdout
+    command.reports = [benchmark(row("eager", 300.0), row("default", 100.0, profile=shown))]
+    text = command.run("--format", "text").stdout
     assert "Python and other work on the host" in text
     assert "... and 5 more parts" in text
     assert [f"(aten::op{line})" in text for line in (5, 6, 15)] == [False, True, True]
 
 
-def test_ctrl_c_says_where_completed_benchmarks_are(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_says_where_completed_benchmarks_are(
+    command: BenchCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def interrupted(_options: Any, _say: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bench, "measure", interrupted)
-    result = told.run()
+    result = command.run()
     assert result.exit_code == 130
     assert "stopped: finished benchmarks are in the history" in result.stderr
 
 
 def test_a_missing_page_bundle_is_reported_before_measuring(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+    command: BenchCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def not_built() -> None:
         raise NotBuiltError("the page's script is not built")
 
     monkeypatch.setattr(bench, "page_parts", not_built)
-    result = told.run("--format", "html")
-    assert (result.exit_code, told.options) == (2, [])
+    result = command.run("--format", "html")
+    assert (result.exit_code, command.options) == (2, [])
     assert "the page's script is not built" in result.stderr
 
 

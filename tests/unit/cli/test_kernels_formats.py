@@ -115,9 +115,9 @@ def test_candidates_of_a_gpu_are_summarized_in_text_and_complete_in_json() -> No
     print_kernels(made, Terminal(out))
     assert "autotuned on a GPU from 21: mm of a library, triton_mm BLOCK_K=0, " in out.getvalue()
     assert "BLOCK_K=4 and 15 more\n" in out.getvalue()
-    (told,) = json.loads(as_json(made))["targets"][0]["graphs"][0]["kernels"]
-    assert tuple(told["candidates"]) == tried
-    assert told["copies"] is False
+    (kernel,) = json.loads(as_json(made))["targets"][0]["graphs"][0]["kernels"]
+    assert tuple(kernel["candidates"]) == tried
+    assert kernel["copies"] is False
 
 
 def test_a_comment_silences_a_kernel_finding_and_no_ignore_is_unused() -> None:
@@ -142,7 +142,7 @@ def launched(compile_id: str, count: int) -> GeneratedGraph:
     return GeneratedGraph(compile_id, Phase.INFERENCE, kernels=tuple(kernels))
 
 
-def told(*graphs: GeneratedGraph) -> str:
+def printed(*graphs: GeneratedGraph) -> str:
     """What the terminal says of these graphs."""
     out = io.StringIO()
     print_kernels(CheckOutcome(reports=[report(roots=(ROOT,), generated=graphs)]), Terminal(out))
@@ -152,21 +152,23 @@ def told(*graphs: GeneratedGraph) -> str:
 def test_equal_launches_add_their_time_and_show_bytes_per_launch() -> None:
     assert (
         "mm × 8  extern, ~16 µs in total (launch-bound), each reads 2 KB, writes 1 KB, each 4 MFLOP\n"
-        in told(launched("0/0", 8))
+        in printed(launched("0/0", 8))
     )
-    assert "mm  extern, ~2 µs (launch-bound), reads 2 KB, writes 1 KB, 4 MFLOP\n" in told(launched("0/0", 1))
+    assert "mm  extern, ~2 µs (launch-bound), reads 2 KB, writes 1 KB, 4 MFLOP\n" in printed(
+        launched("0/0", 1)
+    )
 
 
 def test_the_total_is_that_of_one_call_and_recompiled_graphs_come_after_its_graphs() -> None:
     graphs = (launched("0/0", 1), launched("0/1", 4), launched("1/0_1", 1), launched("1/2", 2))
-    text = told(*graphs)
+    text = printed(*graphs)
     assert "\ntotal    2 kernels, ~4 µs on cpu, 6 more in recompiles; times assume typical" in text
     assert "/w/model.py:12     ~4 µs   100%        2     6 KB\n" in text
     heads = [text.index(f"graph {compile_id}: ") for compile_id in ("0/0", "1/0_1", "0/1", "1/2")]
     apart = text.index("recompiled graphs, which a call runs in place of those above:")
     assert heads == sorted(heads)
     assert heads[1] < apart < heads[2]
-    assert "recompile" not in told(launched("0/0", 1), launched("1/0_1", 1))
+    assert "recompile" not in printed(launched("0/0", 1), launched("1/0_1", 1))
 
 
 def test_json_has_the_lines_of_one_call_and_marks_its_graphs() -> None:

@@ -86,9 +86,9 @@ def test_a_frame_whose_other_call_gave_a_graph_has_something_to_compile() -> Non
 
 
 @pytest.mark.parametrize("kind", [NotCompiledKind.GENERATOR, NotCompiledKind.SKIPPED])
-@pytest.mark.parametrize(("path", "told"), [(LIBRARY, False), (FILE, True)])
+@pytest.mark.parametrize(("path", "is_reported"), [(LIBRARY, False), (FILE, True)])
 def test_breaks_inside_a_library_after_a_break_are_not_reported(
-    kind: NotCompiledKind, path: str, *, told: bool
+    kind: NotCompiledKind, path: str, *, is_reported: bool
 ) -> None:
     left = NotCompiled(
         kind=kind,
@@ -98,7 +98,7 @@ def test_breaks_inside_a_library_after_a_break_are_not_reported(
         caller=(at(24, function="forward"), at(9, path=LIBRARY, function="save")),
     )
     found = findings(report(frames=(Frame("Net.forward", at(20)),), not_compiled=(left,)))
-    assert bool(found) is told
+    assert bool(found) is is_reported
 
 
 def test_a_frame_that_the_code_asks_to_skip_is_no_warning() -> None:

@@ -54,12 +54,12 @@ def test_the_calls_of_a_loop_are_on_one_line_and_are_one_place() -> None:
     loop = at(40, (8, 20), function="main")
     compiles = (Compile("0/0", 0, Outcome.COMPILED, caller=(loop,)),)
 
-    def told(*caller: Location) -> list[tuple[int, str]]:
+    def related(*caller: Location) -> list[tuple[int, str]]:
         (one,) = findings(report(compiles=compiles, recompiles=(again(SIZE, caller=caller),)))
         return [(item.span.line, item.message) for item in one.related if item.span.line > 30]
 
-    assert told(loop) == [(40, "triggered by this call, as was the earlier compile [0/0]")]
-    assert told(at(41)) == [
+    assert related(loop) == [(40, "triggered by this call, as was the earlier compile [0/0]")]
+    assert related(at(41)) == [
         (41, "triggered by this call"),
         (40, "the earlier compile [0/0] was triggered by this call"),
     ]

@@ -55,8 +55,8 @@ def test_an_object_created_in_a_function_gets_a_hint_to_call_the_function() -> N
     assert (one.code, one.span.line, one.target) == ("FL502", 3, "train.<locals>.model")
     assert "`# fuselight: train(f32[4, 8], f32[4, 8])`" in one.message
     assert one.data == (("target", "train"),)
-    told = MADE_INSIDE.format("# fuselight: train(f32[4])\n")
-    assert static_findings(read_source(FILE, told)) == ()
+    annotated = MADE_INSIDE.format("# fuselight: train(f32[4])\n")
+    assert static_findings(read_source(FILE, annotated)) == ()
     main = MADE_INSIDE.format("") + "if __name__ == '__main__':\n    train(1)\n"
     assert static_findings(read_source(FILE, main)) == ()
 
@@ -67,8 +67,8 @@ def test_no_hint_on_a_variable_where_the_class_that_it_compiles_has_directives()
         "net = torch.compile(Net())\nhead = torch.compile(Net().head)\n"
     )
     assert [one.target for one in static_findings(read_source(FILE, source.format("")))] == ["net", "head"]
-    told = read_source(FILE, source.format("# fuselight: Net()(f32[2])\n"))
-    assert [one.target for one in static_findings(told)] == ["head"]
+    reading = read_source(FILE, source.format("# fuselight: Net()(f32[2])\n"))
+    assert [one.target for one in static_findings(reading)] == ["head"]
 
 
 def test_hints_are_bounded_and_other_findings_are_not() -> None:
@@ -119,8 +119,8 @@ def test_a_capture_does_not_call_an_ignore_of_kernel_findings_unused() -> None:
     found = findings(report(breaks=(BREAK,)))
     (one,) = apply_ignores(found, read(source))
     assert (one.span.line, one.data) == (3, (("code", "FL201"),))
-    told = apply_ignores(found, read(source), known=lambda _code: True)
-    assert [(two.span.line, two.data) for two in told] == [
+    remaining = apply_ignores(found, read(source), known=lambda _code: True)
+    assert [(two.span.line, two.data) for two in remaining] == [
         (2, (("code", "FL701"),)),
         (3, (("code", "FL201"), ("code", "FL702"))),
     ]

@@ -45,7 +45,7 @@ def versions(**facts: Any) -> Versions:
 
 
 @pytest.mark.parametrize(
-    ("now", "told"),
+    ("now", "differences"),
     [
         (BASE, []),
         (replace(BASE, versions=versions(torch="2.14.0")), ["torch: 2.13.0 then, 2.14.0 now"]),
@@ -66,10 +66,10 @@ def versions(**facts: Any) -> Versions:
         ),
     ],
 )
-def test_a_comparison_lists_other_differences_between_the_runs(now: Report, told: list[str]) -> None:
+def test_a_comparison_lists_other_differences_between_the_runs(now: Report, differences: list[str]) -> None:
     found = compare(made(BASE), made(now))
-    assert list(found.differs) == told
-    assert as_json(found, VIEW)["differs"] == told
+    assert list(found.differs) == differences
+    assert as_json(found, VIEW)["differs"] == differences
 
 
 def test_times_of_different_clocks_are_compared_by_the_one_that_both_have_and_that_is_said() -> None:

@@ -118,11 +118,11 @@ def test_the_first_operator_that_differs_is_named_once() -> None:
     assert text.endswith(f": {why}")
 
 
-@pytest.mark.parametrize(("us", "is_told"), [(90.0, True), (150.0, False), (390.0, False), (41_000.0, True)])
-def test_a_profile_of_calls_unlike_the_timed_ones_has_a_note(us: float, is_told: bool) -> None:  # noqa: FBT001
-    told = page(benchmark(row("eager"), row("default", us, profile=SHOWN)), VIEW)["notes"]
+@pytest.mark.parametrize(("us", "is_noted"), [(90.0, True), (150.0, False), (390.0, False), (41_000.0, True)])
+def test_a_profile_of_calls_unlike_the_timed_ones_has_a_note(us: float, is_noted: bool) -> None:  # noqa: FBT001
+    notes = page(benchmark(row("eager"), row("default", us, profile=SHOWN)), VIEW)["notes"]
     about = "with the profiler on, a call took 200 µs as default ("
-    assert [note.startswith(about) for note in told] == [True] * is_told
+    assert [note.startswith(about) for note in notes] == [True] * is_noted
 
 
 def test_profiles_of_other_calls_share_one_note() -> None:
@@ -250,11 +250,11 @@ def test_the_csv_has_changes_and_other_differences() -> None:
     }  # fmt: skip
     text = as_csv(made(comparison=comparison))
     rows = [one for one in csv.DictReader(io.StringIO(text)) if one["table"] == "comparison"]
-    told = [
+    shown = [
         tuple(one[key] for key in ("configuration", "line", "before_us", "us", "change", "note"))
         for one in rows
     ]
-    assert told == [
+    assert shown == [
         ("default", "", "100.0", "112.0", "0.12", ""),
         ("", "42", "", "5.0", "", "y = f(x)"),
         ("", "", "", "", "", "against then"),

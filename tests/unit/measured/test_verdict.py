@@ -141,10 +141,10 @@ def test_breaks_and_recompilations_are_reported_with_their_line() -> None:
         row("default", 150.0, graph_breaks=2, recompiles=1),
         breaks=(broken(at(21)),),
     )
-    told = {one.cause: one for one in found}
-    assert told[Cause.BREAKS].place == SourceLine(FILE, 21)
-    assert told[Cause.BREAKS].text.startswith("2 graph breaks: ")
-    assert told[Cause.RECOMPILATIONS].text.startswith("1 recompilation: ")
+    by_cause = {one.cause: one for one in found}
+    assert by_cause[Cause.BREAKS].place == SourceLine(FILE, 21)
+    assert by_cause[Cause.BREAKS].text.startswith("2 graph breaks: ")
+    assert by_cause[Cause.RECOMPILATIONS].text.startswith("1 recompilation: ")
 
 
 def eager(*lines: tuple[int, float]) -> MeasuredConfiguration:

@@ -40,7 +40,7 @@ def place_of(comment: str) -> tuple[str, int]:
     return found
 
 
-def place(comment: str) -> str:
+def line_of(comment: str) -> str:
     """That place as a sentence names it."""
     path, line = place_of(comment)
     return f"{Path(path).name}:{line}"
@@ -112,7 +112,7 @@ def test_the_line_after_a_break_is_found_and_which_call_of_it() -> None:
     assert found.passed is False
     assert (found.first_operator, found.first_graph) == ("torch.relu", "1/0")
     assert place(found) == place_of("relu in a loop")
-    assert f"at {place('relu in a loop')} (call 2 of 3 there)" in found.why
+    assert f"at {line_of('relu in a loop')} (call 2 of 3 there)" in found.why
     assert first.words.endswith("of graph 2 of 2, compiled by itself as well")
     assert first.trials < 15
 
@@ -120,7 +120,7 @@ def test_the_line_after_a_break_is_found_and_which_call_of_it() -> None:
 def test_an_operator_that_is_wrong_only_with_others_is_reported_with_them() -> None:
     found, _ = bisected(TRAINING, wrong("last relu", together_with="sum"))
     assert "compiled by itself it is right, the smallest stretch that differs is where the" in found.why
-    assert f"from torch.relu at {place('last relu')} to sum at" in found.why
+    assert f"from torch.relu at {line_of('last relu')} to sum at" in found.why
 
 
 def short(x: torch.Tensor) -> torch.Tensor:
@@ -190,9 +190,9 @@ def test_a_graph_that_is_captured_twice_is_one_graph() -> None:
     first = bisection.find_first(run, backend, judge, trials=1)
     assert len(captures) == 2, "nothing was captured twice: this tests nothing"
     first = bisection.find_first(run, backend, judge)
-    assert (
-        first.words
-        == f"the first operator that differs is torch.relu at {place('relu before a float')}, compiled by itself as well"
+    line = line_of("relu before a float")
+    assert first.words == (
+        f"the first operator that differs is torch.relu at {line}, compiled by itself as well"
     )
 
 
@@ -326,4 +326,4 @@ def test_a_wrong_kernel_of_inductor_is_named(tmp_path: Path, monkeypatch: pytest
     assert place(found) == place_of("inductor's relu")
     assert (found.first_operator, found.first_graph) == ("torch.relu", generated[0].compile_id)
     assert found.first_kernel == generated[0].kernels[0].name
-    assert first.words.endswith("torch.relu at " + place("inductor's relu"))
+    assert first.words.endswith("torch.relu at " + line_of("inductor's relu"))

@@ -131,7 +131,8 @@ LAYERS = (
         ("torch",),
     ),
     Layer(("fuselight.worker", "fuselight.program", "fuselight.incremental_json"), COMPILER, ("torch",)),
-    Layer(("fuselight_server.files", "fuselight_server.formatting", "fuselight_server.interpreters")),
+    Layer(("fuselight_server.files", "fuselight_server.interpreters")),
+    Layer(("fuselight_server.formatting",), ("fuselight_server.finding",)),
     Layer(("fuselight_server.finding",), ("fuselight.report",)),
     Layer(
         ("fuselight_server.settings", "fuselight_server.store"),

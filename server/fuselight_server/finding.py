@@ -32,6 +32,14 @@ class Span:
     end_column: int | None = None
 
 
+@dataclass(frozen=True, order=True)
+class SourceLine:
+    """A line of a file, 1-based."""
+
+    path: str
+    line: int
+
+
 @dataclass(frozen=True)
 class Related:
     """Another place that explains the finding."""

@@ -6,30 +6,18 @@ Invariant: an estimate carries `~`; a measured time never does.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from fuselight_server.finding import SourceLine
 
 _ASCII = {"µ": "u", "±": "+-", "×": "x", "–": "-", "—": "-", "…": "...", "→": "->", "≥": ">="}
 _BYTES = ("B", "KB", "MB", "GB", "TB")
 _FLOPS = ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP")
 _TIMES = ("µs", "ms", "s")
 _KILO = 1000
-
-
-class Line(Protocol):
-    """A line of a file."""
-
-    @property
-    def path(self) -> str:
-        """The file."""
-        ...
-
-    @property
-    def line(self) -> int:
-        """1-based."""
-        ...
 
 
 def format_time(us: float) -> str:
@@ -117,7 +105,7 @@ def format_lines(lines: Iterable[int]) -> str:
     return f"line{'s' if len(numbers) > 1 else ''} {shown}" if numbers else ""
 
 
-def format_line_ranges(lines: Iterable[Line], beside: Line) -> str:
+def format_line_ranges(lines: Iterable[SourceLine], beside: SourceLine) -> str:
     """`lines 12-14, 19` for the file of `beside`, `other.py:7` for other files; empty for none."""
     lines = list(lines)
     same_file = format_lines(line.line for line in lines if line.path == beside.path)

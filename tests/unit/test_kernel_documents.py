@@ -22,7 +22,7 @@ from fuselight.report import (
     Tier,
 )
 from fuselight_server.features.kernel_documents import counted_launches
-from fuselight_server.kernels import SourceLine
+from fuselight_server.finding import SourceLine
 from fuselight_server.kernels.documents import (
     ATEN,
     JOINT,

@@ -12,7 +12,7 @@ from fuselight.report import (
     Refusal,
     Report,
 )
-from fuselight_server.kernels import SourceLine
+from fuselight_server.finding import SourceLine
 from fuselight_server.kernels.fusion import plain, sentence, why
 from tests.support.reports import FILE, ROOT, report
 

@@ -23,8 +23,8 @@ from fuselight.report import (
 from fuselight_server.features.diagnostics import _after_ignores
 from fuselight_server.features.hover import kernel_tables as hovered
 from fuselight_server.features.lens import kernel_summary, line_lenses
+from fuselight_server.finding import SourceLine
 from fuselight_server.findings import Thresholds
-from fuselight_server.kernels import SourceLine
 from fuselight_server.results.captures import CaptureResult, capture_result_of
 from fuselight_server.results.kernels import ASSEMBLED, KernelResult, differences, kernel_result_of
 from fuselight_server.runs.keys import Key

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuselight.report import FusedOperator, GeneratedGraph, Kernel, KernelKind, Location, Phase, Report
-from fuselight_server.kernels import SourceLine, costs_by_line, fold, place_of
+from fuselight_server.finding import SourceLine
+from fuselight_server.kernels import costs_by_line, fold, place_of
 from fuselight_server.kernels.shares import shares
 from tests.support.reports import report
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.cli.check import CheckOptions, analyze
+from fuselight_server.cli.check import analyze
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.outcome import CheckOutcome
 from tests.support.case_files import RELEASES, copied, selected, torch_release
@@ -50,9 +50,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def outcome(request: pytest.FixtureRequest, workspace: Path) -> CheckOutcome:
     """What was found in the files of the tests that were selected; in all for a test that counts."""
     paths = selected(request, workspace, FILES)
-    return asyncio.run(
-        analyze(CheckOptions(CommandOptions(paths, python=sys.executable)), lambda _text: None)
-    )
+    return asyncio.run(analyze(CommandOptions(paths, python=sys.executable), lambda _text: None))
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -17,7 +17,7 @@ import pytest
 
 from fuselight.devices import find
 from fuselight.report import Report
-from fuselight_server.cli.kernels import KernelOptions, generate
+from fuselight_server.cli.kernels import generate
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.outcome import CheckOutcome
 from tests.support.case_files import RELEASES, copied, selected, torch_release
@@ -50,8 +50,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def outcome(request: pytest.FixtureRequest, workspace: Path) -> CheckOutcome:
     """What was generated of the files of the tests that were selected; of all for a test that counts."""
     paths = selected(request, workspace, FILES)
-    options = KernelOptions(CommandOptions(paths, python=sys.executable), device=find("h100"))
-    return asyncio.run(generate(options, lambda _text: None))
+    options = CommandOptions(paths, python=sys.executable)
+    return asyncio.run(generate(options, lambda _text: None, device=find("h100")))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -98,8 +98,8 @@ def hidden(workspace: Path) -> CheckOutcome:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support" / "without_triton"))
         paths = tuple(workspace / name for name in WITHOUT_TRITON)
-        options = KernelOptions(CommandOptions(paths, python=sys.executable), device=find("h100"))
-        return asyncio.run(generate(options, lambda _text: None))
+        options = CommandOptions(paths, python=sys.executable)
+        return asyncio.run(generate(options, lambda _text: None, device=find("h100")))
 
 
 @pytest.mark.parametrize("name", WITHOUT_TRITON)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,17 +57,6 @@ INTERRUPTED = 130
 
 class AgainstError(CommandError):
     """There is no such run to compare with."""
-
-
-@dataclasses.dataclass(frozen=True)
-class BenchOptions:
-    """What the command line asked for."""
-
-    common: CommandOptions
-    compare: tuple[str, ...] = ()
-    """None named: eager, and the target as the source compiles it, else `default`."""
-    plan: MeasurePlan = dataclasses.field(default_factory=MeasurePlan)
-    against: str | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -146,12 +136,12 @@ def execute(options: argparse.Namespace) -> int:
         device=options.device.strip(),
     )
     names = tuple(name for group in options.compare or () for name in group)
-    chosen = BenchOptions(command_options(options), names, plan, options.against)
+    measuring = functools.partial(measure, plan=plan, compare=names, against=options.against)
     try:
         if options.format == "html":
             page_parts()
         with progress_line(is_quiet=options.verbose) as show:
-            outcome, benchmarks = asyncio.run(measure(chosen, show))
+            outcome, benchmarks = asyncio.run(measuring(command_options(options), show))
         _print(outcome, benchmarks, options)
     except NotBuiltError as error:
         raise CommandError(str(error)) from None
@@ -177,32 +167,38 @@ def exit_code(outcome: CheckOutcome) -> int:
 
 
 async def measure(
-    options: BenchOptions, show: Callable[[str], None]
+    options: CommandOptions,
+    show: Callable[[str], None],
+    *,
+    plan: MeasurePlan,
+    compare: tuple[str, ...] = (),
+    against: str | None = None,
 ) -> tuple[CheckOutcome, list[TargetBenchmark]]:
     """Measure every target, one after the other; a target whose run to compare with is missing is a failure.
 
+    `compare`: the configurations; none named: eager, and the target as the source compiles it, else `default`.
     Raises AgainstError if no target can be compared with what was named.
     """
     benchmarks: list[TargetBenchmark] = []
-    exported = _exported(options.against)
+    exported = _exported(against)
 
     async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
         asked = target_run.request.target
-        names = configurations(options.compare, compiled=asked.compiled)
-        plan = dataclasses.replace(options.plan, configurations=names)
+        names = configurations(compare, compiled=asked.compiled)
         try:
-            before = _before(options.against, exported, asked.path, asked.name)
+            before = _before(against, exported, asked.path, asked.name)
         except AgainstError as error:  # other targets may have such a run
             failure = Failure(Culprit.USER, "against", str(error), "Measure it without --against")
             report = failure_report(target_run.request, failure, None)
             benchmarks.append(TargetBenchmark(report, None))
             return report
-        report = await target_run.report(measure_request(target_run.request, plan))
+        asked_for = dataclasses.replace(plan, configurations=names)
+        report = await target_run.report(measure_request(target_run.request, asked_for))
         benchmarks.append(_kept(report, before, outcome, asked.path, asked.name))
         return report
 
     # Sampling a process stops it, which would falsify its times.
-    outcome = await report_each(options.common, show, report_of, sample_after=0.0)
+    outcome = await report_each(options, show, report_of, sample_after=0.0)
     return outcome, benchmarks
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,13 +23,7 @@ if TYPE_CHECKING:
     from fuselight_server.finding import Finding
 
 
-@dataclass(frozen=True)
-class CheckOptions:
-    """What the command line asked for."""
-
-    common: CommandOptions
-    thresholds: Thresholds = field(default_factory=Thresholds)
-    default_sizes: dict[str, int] = field(default_factory=dict)
+_NO_THRESHOLDS = Thresholds()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,13 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Check the targets and print the findings; returns the exit code."""
-    chosen = CheckOptions(
-        command_options(options),
-        thresholds=Thresholds(guard_count=options.guard_count, guard_us=options.guard_us),
-        default_sizes=dict(options.size or ()),
-    )
+    thresholds = Thresholds(guard_count=options.guard_count, guard_us=options.guard_us)
+    sizes = dict(options.size or ())
     with progress_line(is_quiet=options.verbose) as show:
-        outcome = asyncio.run(analyze(chosen, show))
+        outcome = asyncio.run(
+            analyze(command_options(options), show, thresholds=thresholds, default_sizes=sizes)
+        )
     if options.write_baseline is not None or options.baseline is not None:
         from fuselight_server.cli import baseline  # noqa: PLC0415 - only with a baseline
 
@@ -93,19 +85,25 @@ def execute(options: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
-async def analyze(options: CheckOptions, show: Callable[[str], None]) -> CheckOutcome:
+async def analyze(
+    options: CommandOptions,
+    show: Callable[[str], None],
+    *,
+    thresholds: Thresholds = _NO_THRESHOLDS,
+    default_sizes: dict[str, int] | None = None,
+) -> CheckOutcome:
     """Read the files, run their targets one after the other in one worker, and make the findings."""
     outcome = await report_each(
-        options.common,
+        options,
         show,
         lambda target_run, _outcome: target_run.report(),
-        default_sizes=options.default_sizes,
+        default_sizes=default_sizes,
     )
     readings = outcome.readings
     found = [
         finding
         for report in outcome.reports
-        for finding in findings(report, thresholds=options.thresholds, read_line=outcome.sources.line)
+        for finding in findings(report, thresholds=thresholds, read_line=outcome.sources.line)
     ]
     for reading in readings.values():
         known = {(one.span.path, one.span.line, one.code) for one in found}

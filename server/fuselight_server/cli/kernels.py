@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
-from dataclasses import dataclass
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,19 +30,6 @@ if TYPE_CHECKING:
     from fuselight_server.cli.targets import TargetRun
 
 ASSEMBLIES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
-
-
-@dataclass(frozen=True)
-class KernelOptions:
-    """What the command line asked for."""
-
-    common: CommandOptions
-    device: Device | None
-    """None: this machine's GPU, else the catalogue's FALLBACK."""
-    resources: bool = False
-    """Whether to compile the Triton kernels."""
-    disassemble: bool = False
-    """Whether to make their SASS."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,14 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Generate the kernels and print them; returns the exit code."""
-    chosen = KernelOptions(
-        command_options(options),
-        device=options.device,
-        resources=options.resources or options.asm is not None,
-        disassemble=options.asm == "sass",
+    resources = options.resources or options.asm is not None
+    generating = functools.partial(
+        generate, device=options.device, resources=resources, disassemble=options.asm == "sass"
     )
     with progress_line(is_quiet=options.verbose) as show:
-        outcome = asyncio.run(generate(chosen, show))
+        outcome = asyncio.run(generating(command_options(options), show))
     from fuselight_server.cli.formats.kernels import as_json, print_kernels  # noqa: PLC0415 - not for --help
 
     details = Details(source=options.source, graphs=options.graphs, asm=options.asm)
@@ -97,18 +82,29 @@ def execute(options: argparse.Namespace) -> int:
     return 2 if is_incomplete or has_failed or not outcome.reports else 0
 
 
-async def generate(options: KernelOptions, show: Callable[[str], None]) -> CheckOutcome:
-    """Generate the kernels of every target, one after the other in one worker."""
+async def generate(
+    options: CommandOptions,
+    show: Callable[[str], None],
+    *,
+    device: Device | None,
+    resources: bool = False,
+    disassemble: bool = False,
+) -> CheckOutcome:
+    """Generate the kernels of every target, one after the other in one worker.
+
+    `device`: None for this machine's GPU, else the catalogue's FALLBACK. `resources`: whether to compile the Triton
+    kernels; `disassemble`: whether to make their SASS.
+    """
 
     async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
-        request = target_run.request.of_kind(GenerateRequest, device=options.device)
+        request = target_run.request.of_kind(GenerateRequest, device=device)
         generating = dataclasses.replace(target_run, request=request)
         report = await _cached_or_run(generating, outcome)
-        if not options.resources:
+        if not resources:
             return report
-        return await _with_resources(report, generating, disassemble=options.disassemble)
+        return await _with_resources(report, generating, disassemble=disassemble)
 
-    return await report_each(options.common, show, report_of)
+    return await report_each(options, show, report_of)
 
 
 async def _cached_or_run(target_run: TargetRun, outcome: CheckOutcome) -> Report:

@@ -6,7 +6,6 @@ Invariant: no kernel is generated and nothing is launched. The exit code says wh
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import difflib
 import re
 from typing import TYPE_CHECKING
@@ -37,14 +36,6 @@ class OperatorSetError(CommandError):
     """A set of operators that cannot be read."""
 
 
-@dataclasses.dataclass(frozen=True)
-class OpsOptions:
-    """What the command line asked for."""
-
-    common: CommandOptions
-    operator_set: tuple[str, ...] = ()
-
-
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the command's options."""
     add_command_options(parser, formats=("text", "json"), seconds=300.0, memory_mb=16384)
@@ -58,9 +49,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> int:
     """Decompose the operators and print them; returns the exit code."""
     operator_set = read_operator_set(options.opset) if options.opset is not None else ()
-    chosen = OpsOptions(command_options(options), operator_set)
     with progress_line(is_quiet=options.verbose) as show:
-        outcome = asyncio.run(read_operators(chosen, show))
+        outcome = asyncio.run(read_operators(command_options(options), operator_set, show))
     from fuselight_server.cli.formats.ops import as_json, print_operators  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)
@@ -114,11 +104,13 @@ def read_operator_set(name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-async def read_operators(options: OpsOptions, show: Callable[[str], None]) -> CheckOutcome:
+async def read_operators(
+    options: CommandOptions, operator_set: tuple[str, ...], show: Callable[[str], None]
+) -> CheckOutcome:
     """The operators of every target, one after the other in one worker."""
 
     async def report_of(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
-        request = target_run.request.of_kind(DecomposeRequest, operator_set=options.operator_set)
+        request = target_run.request.of_kind(DecomposeRequest, operator_set=operator_set)
         return await target_run.report(request)
 
-    return await report_each(options.common, show, report_of)
+    return await report_each(options, show, report_of)

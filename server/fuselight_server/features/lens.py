@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fuselight.report import Tier
+from fuselight_server.finding import SourceLine
 from fuselight_server.formatting import (
     format_count,
     format_estimate,
@@ -19,7 +20,6 @@ from fuselight_server.formatting import (
     format_percent,
     format_size,
 )
-from fuselight_server.kernels import SourceLine
 from fuselight_server.kernels.summary import target_details, target_summary
 from fuselight_server.measured import words
 from fuselight_server.measured.timing_stats import WRITTEN

@@ -16,13 +16,13 @@ from fuselight.report import Tier
 from fuselight_server.features import convert
 from fuselight_server.features.code_lens import inputs_words, summary
 from fuselight_server.features.lens import kernel_summary
-from fuselight_server.finding import Span, rank
+from fuselight_server.finding import SourceLine, Span, rank
 from fuselight_server.findings.context import Context, Thresholds
 from fuselight_server.findings.counts import break_groups
 from fuselight_server.findings.recompilations import birthplace, difference_of
 from fuselight_server.findings.resume_functions import in_the_users_words
 from fuselight_server.formatting import format_count, format_estimate, format_line_ranges, format_size
-from fuselight_server.kernels import SourceLine, fold, place_of
+from fuselight_server.kernels import fold, place_of
 from fuselight_server.kernels.documents import ATEN, JOINT, SOURCE, WRAPPER, document, file_name, key_of
 from fuselight_server.kernels.shares import ACTIVATION
 from fuselight_server.results.captures import capture_result_of

@@ -10,11 +10,10 @@ from fuselight_server.kernels.shares import (
     Folded,
     Kept,
     LineCost,
-    SourceLine,
     costs_by_line,
     fold,
     kept_by_line,
     place_of,
 )
 
-__all__ = ["Folded", "Kept", "LineCost", "SourceLine", "costs_by_line", "fold", "kept_by_line", "place_of"]
+__all__ = ["Folded", "Kept", "LineCost", "costs_by_line", "fold", "kept_by_line", "place_of"]

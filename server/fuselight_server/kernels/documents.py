@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.report import KernelKind
+from fuselight_server.finding import SourceLine
 from fuselight_server.formatting import format_estimate, format_line_ranges, format_size
 from fuselight_server.kernels.script import checks, standalone
-from fuselight_server.kernels.shares import SourceLine, shares
+from fuselight_server.kernels.shares import shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight_server.kernels.shares import SourceLine, place_of, shares
+from fuselight_server.finding import SourceLine
+from fuselight_server.kernels.shares import place_of, shares
 
 if TYPE_CHECKING:
     from fuselight.report import Report

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fuselight.report import Phase
-from fuselight_server.kernels.shares import SourceLine, place_of
+from fuselight_server.finding import SourceLine
+from fuselight_server.kernels.shares import place_of
 
 if TYPE_CHECKING:
     from fuselight.report import OperatorPath, Report

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from fuselight.report import innermost_user_frame
+from fuselight_server.finding import SourceLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,27 +21,29 @@ if TYPE_CHECKING:
     from fuselight.report import GeneratedGraph, Kernel, Report, Stack
 
 
-@dataclass(frozen=True, order=True)
-class SourceLine:
-    """A line of a file."""
-
-    path: str
-    line: int
+T = TypeVar("T")
 
 
 @dataclass
-class LineCost:
-    """What one line has to do with kernels; `place` is None for what has no line."""
+class LinePart(Generic[T]):
+    """The part of one line in kernels; `place` is None for what has no line."""
 
     place: SourceLine | None
-    launches: list[tuple[GeneratedGraph, Kernel]] = field(default_factory=list)
+    launches: list[T] = field(default_factory=list)
+    """The launches that it has a part in."""
+    us: Fraction = Fraction(0)
+    """Its part of their time, microseconds."""
+    fused_with: set[SourceLine] = field(default_factory=set)
+    """Other lines that have operators in the same kernels."""
+
+
+@dataclass
+class LineCost(LinePart["tuple[GeneratedGraph, Kernel]"]):
+    """What one line is estimated to cost."""
+
     bytes: Fraction = Fraction(0)
     """Read and written, the line's part."""
     flops: Fraction = Fraction(0)
-    us: Fraction = Fraction(0)
-    """The line's part of the estimates, microseconds."""
-    fused_with: set[SourceLine] = field(default_factory=set)
-    """Other lines that have operators in the same kernels."""
 
 
 def costs_by_line(report: Report) -> tuple[LineCost, ...]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.report import GapKind, LaunchKind, Work
+from fuselight_server.finding import SourceLine
 from fuselight_server.formatting import format_count, format_line_ranges, format_percent, format_time
-from fuselight_server.kernels.shares import SourceLine, place_of
+from fuselight_server.kernels.shares import place_of
 from fuselight_server.measured.profile import (
     FOREIGN,
     kernel_of,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fuselight.report import Clock
+from fuselight_server.finding import SourceLine
 from fuselight_server.formatting import format_change, format_line_ranges, format_moment, format_time
-from fuselight_server.kernels.shares import SourceLine
 from fuselight_server.measured import words
 from fuselight_server.measured.profile import times_by_line
 from fuselight_server.measured.timing_stats import (

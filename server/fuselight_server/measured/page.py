@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fuselight.report import LaunchKind, MeasuredConfiguration
+from fuselight_server.finding import SourceLine
 from fuselight_server.formatting import format_count, format_list, format_time, format_time_range
-from fuselight_server.kernels.shares import SourceLine, place_of
+from fuselight_server.kernels.shares import place_of
 from fuselight_server.measured import words
 from fuselight_server.measured.profile import kernel_of, main_place, parts, rates, times_by_line, whole_us
 from fuselight_server.measured.timing_stats import (

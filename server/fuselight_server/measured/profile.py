@@ -10,13 +10,14 @@ rate.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from fuselight.devices.estimate import rate
 from fuselight.report import GapKind, KernelKind, LaunchKind
-from fuselight_server.kernels.shares import SourceLine, place_of, shares
+from fuselight_server.finding import SourceLine
+from fuselight_server.kernels.shares import LinePart, place_of, shares
 from fuselight_server.measured.timing_stats import Range
 
 if TYPE_CHECKING:
@@ -29,18 +30,12 @@ _TICKS = 1 << 40
 
 
 @dataclass
-class LineTime:
-    """What one line takes on the device in one call; `place` is None for what has no line."""
+class LineTime(LinePart["tuple[MeasuredLaunch, Kernel | None]"]):
+    """What one line takes on the device in one call: each launch with its kernel, if it could be joined to one."""
 
-    place: SourceLine | None
-    launches: list[tuple[MeasuredLaunch, Kernel | None]] = field(default_factory=list)
-    """Each with the kernel of the report that it is, where it could be joined to one."""
-    us: Fraction = Fraction(0)
     low: Fraction = Fraction(0)
     high: Fraction = Fraction(0)
     """The line's part of the quartiles."""
-    fused_with: set[SourceLine] = field(default_factory=set)
-    """Other lines that have operators in the same kernels."""
 
     @property
     def range(self) -> Range:

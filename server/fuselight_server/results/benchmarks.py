@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from fuselight_server.finding import Span
+from fuselight_server.finding import SourceLine, Span
 from fuselight_server.findings import findings_of_measured
-from fuselight_server.kernels import SourceLine
 from fuselight_server.measured.page import places_of
 from fuselight_server.measured.profile import LineTime, times_by_line
 from fuselight_server.measured.timing_stats import has_times, shown_of

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fuselight_server.finding import SourceLine
 from fuselight_server.formatting import format_estimate, format_line_ranges
-from fuselight_server.kernels import SourceLine
 from fuselight_server.results.kernels import differences
 
 if TYPE_CHECKING:

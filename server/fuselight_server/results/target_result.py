@@ -9,18 +9,18 @@ from __future__ import annotations
 import abc
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from fuselight.report import data_key
 from fuselight_server.files import read_regular, within
 from fuselight_server.finding import Span
+from fuselight_server.kernels.shares import LinePart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from fractions import Fraction
+    from collections.abc import Callable, Iterable, Iterator
 
     from fuselight.report import Report
-    from fuselight_server.kernels import SourceLine
+    from fuselight_server.finding import SourceLine
     from fuselight_server.results.positions import Places, TrackedFinding
     from fuselight_server.runs.keys import Key
     from fuselight_server.static.text_changes import Change
@@ -151,31 +151,7 @@ class TargetResult(abc.ABC):
         """Drop what was computed from where lines are."""
 
 
-class CostLine(Protocol):
-    """The part of one source line in kernels: its cost, or its measured time."""
-
-    @property
-    def launches(self) -> Sequence[Any]:
-        """The launches that it has a part in."""
-        ...
-
-    @property
-    def place(self) -> SourceLine | None:
-        """The line; None for what has no line."""
-        ...
-
-    @property
-    def us(self) -> Fraction:
-        """Its part of the time, microseconds."""
-        ...
-
-    @property
-    def fused_with(self) -> set[SourceLine]:
-        """Other lines that have operators in the same kernels."""
-        ...
-
-
-L = TypeVar("L", bound=CostLine)
+L = TypeVar("L", bound=LinePart[Any])
 
 
 @dataclass(frozen=True)

@@ -276,10 +276,8 @@ async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest
 
     monkeypatch.setattr(TargetRun, "report", run)
     monkeypatch.setattr(bench, "report_each", report_each)
-    options = bench.BenchOptions(
-        CommandOptions((path,)), plan=MeasurePlan(limit_seconds=10.0), against=against
-    )
-    outcome, found = await bench.measure(options, print)
+    plan = MeasurePlan(limit_seconds=10.0)
+    outcome, found = await bench.measure(CommandOptions((path,)), print, plan=plan, against=against)
     return next(iter(asked), None), outcome, found[0]
 
 

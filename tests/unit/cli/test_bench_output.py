@@ -45,8 +45,8 @@ class BenchCommand:
             (folder / name).touch()
         (folder / "model.py").write_text("import torch\n")
 
-    async def _measure(self, options: Any, _say: Any) -> tuple[CheckOutcome, list[Any]]:
-        self.options.append(options)
+    async def _measure(self, _options: Any, _say: Any, **asked: Any) -> tuple[CheckOutcome, list[Any]]:
+        self.options.append(asked)
         outcome = CheckOutcome(reports=self.reports, problems=self.problems)
         return outcome, [TargetBenchmark(one, None) for one in self.reports]
 
@@ -62,7 +62,7 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> BenchCommand:
 def test_configurations_may_have_commas_and_come_in_several_options(command: BenchCommand) -> None:
     backends = 'max-autotune+max_autotune_gemm_backends="ATEN,TRITON"'
     command.run("--compare", f"default, {backends}", "--compare", "eager", "--compare", "dynamic")
-    assert command.options[0].compare == ("default", backends, "eager", "dynamic")
+    assert command.options[0]["compare"] == ("default", backends, "eager", "dynamic")
 
 
 @pytest.mark.parametrize("output", ["csv", "html"])
@@ -104,7 +104,7 @@ def test_parts_of_a_call_that_are_left_out_are_the_small_ones(command: BenchComm
 def test_ctrl_c_says_where_completed_benchmarks_are(
     command: BenchCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def interrupted(_options: Any, _say: Any) -> Any:
+    async def interrupted(*_given: Any, **_asked: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bench, "measure", interrupted)
@@ -153,11 +153,10 @@ async def test_a_target_without_a_run_to_compare_with_does_not_affect_others(
     monkeypatch.setattr(bench, "report_each", report_each)
     plan = MeasurePlan(limit_seconds=10.0)
     names = ["Net"]
-    await bench.measure(bench.BenchOptions(CommandOptions((tmp_path,)), plan=plan), print)
+    await bench.measure(CommandOptions((tmp_path,)), print, plan=plan)
     names = ["New", "Net"]
-    outcome, (new, net) = await bench.measure(
-        bench.BenchOptions(CommandOptions((tmp_path,)), plan=plan, against="last"), print
-    )
+    options = CommandOptions((tmp_path,))
+    outcome, (new, net) = await bench.measure(options, print, plan=plan, against="last")
     assert (
         new.report.failures[0].message == f"{shown_path(path)}: `New` has no run `last`. It has no runs yet"
     )

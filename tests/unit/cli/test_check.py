@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from fuselight.version import untested_torch
-from fuselight_server.cli.check import CheckOptions, analyze
+from fuselight_server.cli.check import analyze
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.interpreters import NoInterpreterError
@@ -39,7 +39,7 @@ def interpreter(folder: Path, script: str) -> str:
 
 def checked(folder: Path, text: str, python: str) -> CheckOutcome:
     (folder / "model.py").write_text(text)
-    options = CheckOptions(CommandOptions((folder / "model.py",), python=python))
+    options = CommandOptions((folder / "model.py",), python=python)
     return asyncio.run(analyze(options, lambda _text: None))
 
 

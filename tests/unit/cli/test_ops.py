@@ -13,7 +13,7 @@ from fuselight_server.cli.formats.ops import as_json, print_operators
 from fuselight_server.cli.ops import OperatorSetError, exit_code, read_operator_set
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.cli.terminal import Terminal
-from fuselight_server.kernels import SourceLine
+from fuselight_server.finding import SourceLine
 from fuselight_server.kernels.operators import counts, lacks
 from tests.support.reports import report
 

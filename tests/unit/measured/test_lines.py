@@ -18,7 +18,7 @@ from fuselight.report import (
     MeasuredConfiguration,
     MeasuredLaunch,
 )
-from fuselight_server.kernels import SourceLine
+from fuselight_server.finding import SourceLine
 from fuselight_server.kernels.shares import shares
 from fuselight_server.measured.profile import kernel_of, parts, rates, times_by_line
 from tests.support.measured import GPU, gap, graph, kernel, profile, ran, row

@@ -16,7 +16,7 @@ import pytest
 
 from fuselight.codec import DecodeError
 from fuselight.report import CompileStep, Culprit, Device, Failure, GapKind, Problem, TensorError
-from fuselight_server.kernels import SourceLine
+from fuselight_server.finding import SourceLine
 from fuselight_server.measured.causes import Cause, causes
 from fuselight_server.measured.exports import (
     COLUMNS,

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from fuselight.report import Clock, Culprit, Failure, GapKind, LaunchKind, MeasuredConfiguration, Report, Work
-from fuselight_server.finding import Finding
+from fuselight_server.finding import Finding, SourceLine
 from fuselight_server.findings import findings_of_measured
-from fuselight_server.kernels import SourceLine
 from fuselight_server.measured.causes import Cause, Statement
 from fuselight_server.measured.timing_stats import LEAST, Range, change, clock_of, shown_of
 from fuselight_server.measured.verdict import verdict

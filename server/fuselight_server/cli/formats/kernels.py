@@ -16,6 +16,7 @@ from fuselight_server.cli.formats.json import finding_as_json
 from fuselight_server.cli.formats.text_parts import finding_line, print_heading, print_problems, shown_line
 from fuselight_server.cli.outcome import NO_DETAILS
 from fuselight_server.cli.sources import shown_path
+from fuselight_server.finding import SourceLine
 from fuselight_server.formatting import (
     format_count,
     format_estimate,
@@ -24,7 +25,7 @@ from fuselight_server.formatting import (
     format_percent,
     format_size,
 )
-from fuselight_server.kernels import SourceLine, costs_by_line, fold, place_of
+from fuselight_server.kernels import costs_by_line, fold, place_of
 from fuselight_server.kernels.fusion import sentence, why
 from fuselight_server.kernels.summary import candidates, one_call, resources, target_summary
 

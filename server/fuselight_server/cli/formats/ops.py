@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fuselight.report import OperatorPath, Report
     from fuselight_server.cli.outcome import CheckOutcome
     from fuselight_server.cli.terminal import Terminal
-    from fuselight_server.kernels import SourceLine
+    from fuselight_server.finding import SourceLine
 
 _MOST_CALLS = 60
 """Calls that are printed of one target."""

@@ -10,8 +10,7 @@ from fuselight_server.cli.sources import shown_path
 if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.cli.terminal import Terminal
-    from fuselight_server.finding import Finding
-    from fuselight_server.kernels import SourceLine
+    from fuselight_server.finding import Finding, SourceLine
 
 
 def target_name(report: Report) -> str:

@@ -19,7 +19,7 @@ from fuselight_server.features import convert
 from fuselight_server.features.protocol import Written, written
 from fuselight_server.features.status import describe
 from fuselight_server.files import disk_lines, split_text
-from fuselight_server.kernels import SourceLine
+from fuselight_server.finding import SourceLine
 from fuselight_server.measured import exports, words
 from fuselight_server.measured.history import read_run, runs_of_gone
 from fuselight_server.measured.history_diff import as_json, compare

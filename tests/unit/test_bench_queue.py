@@ -45,6 +45,7 @@ def titles(session: BenchmarkSession, target: str) -> list[str]:
 async def test_a_queued_benchmark_is_shown_and_can_be_canceled(
     session: BenchmarkSession,
 ) -> None:
+    session.analysis.consent._programs[session.path] = "command"  # Net has its inputs from the program
     session.command(target="f")
     await session.began()
     session.command(target="Net")

@@ -100,14 +100,18 @@ export function workbench(page) {
       await Promise.all([page.waitForEvent("load"), this.command("Developer: Reload Window")]);
       await this.ready();
     },
+    /** Opens a list by a key. One that comes while the focus is on its way back to the editor is lost. */
+    async openList(key) {
+      const list = page.locator(".quick-input-widget");
+      await expect(async () => {
+        await page.keyboard.press(key);
+        await expect(list).toBeVisible({ timeout: 2000 });
+      }).toPass();
+      return list;
+    },
     /** A command of the palette, by its title. */
     async command(title) {
-      const palette = page.locator(".quick-input-widget");
-      // A key that comes while the focus is on its way back to the editor is lost.
-      await expect(async () => {
-        await page.keyboard.press("F1");
-        await expect(palette).toBeVisible({ timeout: 2000 });
-      }).toPass();
+      const palette = await this.openList("F1");
       await palette.locator("input.input").fill(`>${title}`);
       await palette.locator(".monaco-list-row", { hasText: title }).first().click();
       await palette.waitFor({ state: "hidden" });
@@ -123,11 +127,13 @@ export function workbench(page) {
       await page.getByRole("treeitem", { name }).dblclick();
       await page.locator(".tab.active", { hasText: name }).waitFor();
     },
+    /** Moves the cursor; the editor has the focus afterwards. */
     async goToLine(line) {
-      await page.keyboard.press("Control+g");
-      await page.locator(".quick-input-widget input").fill(`:${line}`);
+      const list = await this.openList("Control+g");
+      await list.locator("input.input").fill(`:${line}`);
       await page.keyboard.press("Enter");
-      await page.locator(".quick-input-widget").waitFor({ state: "hidden" });
+      await list.waitFor({ state: "hidden" });
+      await page.locator(".editor-instance .monaco-editor.focused").waitFor();
     },
     /** Answers the dialog that asks where to save something with what it offers; resolves to the name that it has. */
     async saveAsOffered(ending) {
@@ -150,7 +156,7 @@ export function workbench(page) {
       await page.mouse.move(700, 450); // or the edge stays lit
     },
     async save() {
-      await page.keyboard.press("Control+s");
+      await this.command("File: Save");
     },
     async answer(text) {
       await page

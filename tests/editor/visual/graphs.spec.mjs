@@ -135,7 +135,7 @@ test("the graphs of a target, as a picture and as a tree", async ({ session }) =
 
   await test.step("an edit and a save redraw it", async () => {
     await view.goToLine(lineOf("print("));
-    await page.keyboard.press("Control+Shift+k");
+    await view.command("Delete Line");
     await view.save();
     await graphs.getByRole("button", { name: "Show as a picture" }).click();
     await expect(box(/^Graph break GB0059/)).toHaveCount(0);
@@ -163,15 +163,8 @@ test("the graphs of a target, as a picture and as a tree", async ({ session }) =
     await expect(box(/^Target: Net/)).toBeVisible();
   });
 
-  await test.step("the window outlives a reload, with the graphs of the last run", async () => {
-    await view.reload();
-    await expect(box(/^Target: Net/)).toBeVisible();
-    await expect(graphs.getByRole("status")).toContainText(/\(from \d{4}-\d\d-\d\d \d\d:\d\d\)/);
-    await view.command("View: Show Explorer");
-    await view.screenshot("graphs-again");
-  });
-
   await test.step("many equal graphs are one box with a count", async () => {
+    await view.command("View: Show Explorer");
     await view.openFile("long.py");
     await view.goToLine(5); // the editor has the focus afterwards: a save that comes too early is lost
     await view.save();
@@ -181,5 +174,12 @@ test("the graphs of a target, as a picture and as a tree", async ({ session }) =
     await expect(box(/^Graph 0\/0 to \d+\/0 × \d+: long/)).toBeVisible();
     await expect(box(/^Graph break GB0025 × \d+: requested by.*32 lines, 7 to 69/)).toBeVisible();
     await view.screenshot("graphs-folded");
+  });
+
+  await test.step("the window outlives a reload, with the graphs of the last run", async () => {
+    await view.reload();
+    await expect(box(/^Target: long/)).toBeVisible();
+    await expect(graphs.getByRole("status")).toContainText(/\(from \d{4}-\d\d-\d\d \d\d:\d\d\)/);
+    await view.screenshot("graphs-again");
   });
 });

@@ -53,7 +53,7 @@ def editor_environment(python: str, *, pictures: bool) -> dict[str, str]:
 
 
 def _python_without_torch(python: str) -> Path:
-    """A virtual environment with nothing in it; made once."""
+    """An empty virtual environment, created once."""
     home = CACHE / "python-without-torch"
     bare = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not bare.exists():
@@ -89,7 +89,7 @@ def run_editor_tests(
     }
     failed = [kind for kind, code in codes.items() if code]
     (results / "editor.failed").write_text("\n".join(failed), encoding="utf-8")
-    # A runner's own code may count its failures: 3 of them are not LEFT_OUT.
+    # The exit code of a runner may be its number of failures: 3 failures are not LEFT_OUT.
     return int(bool(failed))
 
 
@@ -107,7 +107,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     try:
-        # Absolute, links kept: the editors have working directories of their own, and a venv's python is a link.
+        # Absolute, without resolving links: the editors have other working directories, and a venv's python is a link.
         python = os.path.abspath(options.python)  # noqa: PTH100 - Path.resolve would leave the venv
         return run_editor_tests(python, pictures=options.pictures, only=options.only, names=options.name)
     except Unavailable as why:

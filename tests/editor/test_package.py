@@ -1,4 +1,4 @@
-"""The packaged extension's server, started as the extension starts it, with every supported Python that is here.
+"""The packaged extension's server, started as the extension starts it, with every supported Python of this machine.
 
 Needs FUSELIGHT_VSIX, the path of the package (tests/editor/run.py sets it). The compiled libraries are checked
 for each supported version, also for one that this machine does not have.
@@ -38,7 +38,7 @@ def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pythons() -> Iterator[tuple[str, str | None]]:
-    """Each supported version and an interpreter of it, from PATH or from pyenv; None where there is none."""
+    """Each supported version and its interpreter from PATH or pyenv, or None."""
     installed = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     for version in SUPPORTED:
         candidates = [shutil.which(f"python{version}"), *map(str, installed.glob(f"{version}.*/bin/python"))]
@@ -48,7 +48,7 @@ def pythons() -> Iterator[tuple[str, str | None]]:
 
 
 def answers(python: str, version: str) -> bool:
-    """A pyenv shim is there for every version, and works only for those that are selected."""
+    """A pyenv shim exists for every version and works only for selected ones."""
     ask = "import sys; print('%d.%d' % sys.version_info[:2])"
     asked = subprocess.run([python, "-I", "-c", ask], capture_output=True, text=True, check=False)
     return asked.stdout.strip() == version

@@ -11,7 +11,7 @@ import util from "node:util";
 import { chromium } from "playwright-core";
 import { startCodeServer, tools } from "./code_server.mjs";
 
-/** For a whole suite on a busy machine; a quiet one needs a minute. */
+/** The limit of one suite on a busy machine; an idle one needs a minute. */
 const deadline = 600_000;
 /** Messages of the workbench about an absent gallery and account. */
 const noise =

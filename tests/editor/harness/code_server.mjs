@@ -60,7 +60,7 @@ const foreign = [
 
 /**
  * Start one. `settings` go to the machine's file as well, which is where a remote workbench reads settings of
- * machine scope. `extensions` is a folder that `install` has made, `beside` are folders of extensions as they lie. `trusted: false` leaves workspace trust on, so that the folder counts as a stranger's.
+ * machine scope. `extensions` is a folder that `install` created, `beside` are folders of unpacked extensions. `trusted: false` leaves workspace trust on, so that the folder counts as a stranger's.
  */
 export async function startCodeServer({
   extensions = null,
@@ -144,7 +144,7 @@ export function install(vsix) {
 
 function environmentOf(home) {
   const env = { ...process.env, XDG_DATA_HOME: home, XDG_CONFIG_HOME: home };
-  // Without an address of its own every page asks the public gallery.
+  // Without its own address, every page asks the public gallery.
   env.EXTENSIONS_GALLERY = JSON.stringify({ serviceUrl: "http://127.0.0.1:9/none" });
   for (const name of foreign) {
     delete env[name];
@@ -180,7 +180,7 @@ function freePort() {
   });
 }
 
-/** To the whole group: code-server's extension hosts and the language servers in them included. */
+/** Signals the process group, which includes code-server's extension hosts and their language servers. */
 function signal(pid, name) {
   try {
     process.kill(-pid, name);

@@ -17,11 +17,11 @@ export const root = path.resolve(import.meta.dirname, "../../..");
 /** A link in the workspace, by which Fuselight finds the Python with torch. */
 const environment = ".venv";
 const viewport = { width: 1400, height: 900 };
-/** Each is of one test, and none changes what another test sees: a start with them needs no wait for a change. */
+/** Each setting belongs to one test and does not affect the others, so that a start needs no wait for a change. */
 const settings = {
   "fuselight.bench.device": "cpu",
   "fuselight.devices": { "lab card": { like: "h100", memoryGb: 94 } },
-  // The README's picture is of a benchmark as long as most are.
+  // The README's picture shows a benchmark of the usual duration.
   ...(process.env.FUSELIGHT_PICTURES ? {} : { "fuselight.bench.seconds": 0.2, "fuselight.bench.rounds": 3 }),
 };
 
@@ -45,7 +45,7 @@ export const test = base.extend({
     },
     { scope: "worker" },
   ],
-  /** `session({ files })` opens the first of `files` in the shared window, in a folder that holds them all. */
+  /** `session({ files })` opens the first of `files` in the shared window, in a folder with all of them. */
   session: async ({ shared }, use, info) => {
     await use(async ({ files }) => {
       await reset(shared);
@@ -85,7 +85,7 @@ async function startEditor(browser, extensions, { trusted }) {
   };
 }
 
-/** Everything that a test can leave, but the width of the side bar. */
+/** Resets everything that a test can leave, except the width of the side bar. */
 async function reset({ folder, page, view }) {
   await page.keyboard.press("Escape");
   await view.command("View: Close All Editors");

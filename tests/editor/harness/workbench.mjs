@@ -69,7 +69,7 @@ export function workbench(page) {
       await expect(async () => {
         if (!(await list.isVisible())) {
           await bell.click();
-          await page.mouse.move(700, 450); // or the bell's own hint lies on the buttons
+          await page.mouse.move(700, 450); // otherwise the bell's tooltip covers the buttons
         }
         await expect(list.locator(".notification-list-item", { hasText: text })).toBeVisible({
           timeout: 1000,
@@ -91,7 +91,7 @@ export function workbench(page) {
     async allow(button = "Run") {
       await page.getByRole("dialog").getByRole("button", { name: button, exact: true }).click();
     },
-    /** The window takes keys. */
+    /** Resolves when the window accepts keys. */
     async ready() {
       await page.locator(".monaco-workbench .statusbar-item").first().waitFor();
     },
@@ -116,13 +116,13 @@ export function workbench(page) {
       await palette.locator(".monaco-list-row", { hasText: title }).first().click();
       await palette.waitFor({ state: "hidden" });
     },
-    /** The first entry with `text` of the list with this title: until it is filled, the last list's entries are in it. */
+    /** The first entry with `text` of the list with this title. Until it is filled, it has the entries of the last list. */
     async choose(title, text) {
       const list = page.locator(".quick-input-widget", { hasText: title });
       await list.locator(".monaco-list-row", { hasText: text }).first().click();
       await list.waitFor({ state: "hidden" });
     },
-    /** A file of the explorer, into the group that has the focus: a search may miss a file that is new. */
+    /** Opens a file of the explorer in the focused group: a search may miss a new file. */
     async openFile(name) {
       await page.getByRole("treeitem", { name }).dblclick();
       await page.locator(".tab.active", { hasText: name }).waitFor();
@@ -135,13 +135,13 @@ export function workbench(page) {
       await list.waitFor({ state: "hidden" });
       await page.locator(".editor-instance .monaco-editor.focused").waitFor();
     },
-    /** Answers the dialog that asks where to save something with what it offers; resolves to the name that it has. */
+    /** Accepts the suggestion of a save dialog; resolves to the file name. */
     async saveAsOffered(ending) {
       const input = page.locator(".quick-input-widget:visible input.input");
       await expect(input).toHaveValue(new RegExp(`/[^/]+\\.${ending}$`));
       const offered = await input.inputValue();
       await expect(async () => {
-        await input.press("Enter", { timeout: 2000 }); // while it looks at the folder it takes no answer
+        await input.press("Enter", { timeout: 2000 }); // it accepts no answer while it reads the folder
         await expect(input).toHaveCount(0, { timeout: 2000 });
       }).toPass();
       await expect.poll(() => fs.existsSync(offered)).toBe(true);
@@ -153,7 +153,7 @@ export function workbench(page) {
       await page.mouse.down();
       await page.mouse.move(edge.x + edge.width + pixels, 300, { steps: 4 });
       await page.mouse.up();
-      await page.mouse.move(700, 450); // or the edge stays lit
+      await page.mouse.move(700, 450); // otherwise the edge stays highlighted
     },
     async save() {
       await this.command("File: Save");
@@ -175,7 +175,7 @@ export function workbench(page) {
         fs.copyFileSync(file, path.join(folder, `${name}.png`));
       }
     },
-    /** The text of the file on a disk, once it says what is expected. */
+    /** Resolves to the text of the file on disk when it is as expected. */
     async onDisk(file, text) {
       await expect.poll(() => fs.readFileSync(file, "utf8")).toContain(text);
     },

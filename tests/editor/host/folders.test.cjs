@@ -1,4 +1,4 @@
-/** Two folders, each with its own interpreter, selected in stand-ins of the two Python extensions. */
+/** Two folders, each with its own interpreter, selected in fakes of the two Python extensions. */
 
 const assert = require("node:assert/strict");
 const fs = require("node:fs");
@@ -15,7 +15,7 @@ describe("Two folders", () => {
   let selections;
   let environments;
   let aliases;
-  /** The same interpreter by another path, which is another interpreter as far as a choice goes. */
+  /** The same interpreter by another path, which counts as another interpreter. */
   let alias;
 
   before(async () => {

@@ -1,4 +1,4 @@
-/** Generated kernels in the real extension host: generate, show, linked cursors, heat, a text that has gone. */
+/** Generated kernels in the real extension host: generate, show, linked cursors, heat, a removed text. */
 
 const assert = require("node:assert/strict");
 const { spawnSync } = require("node:child_process");

@@ -1,4 +1,4 @@
-/** A stranger's folder: its interpreters and its code are never started, and what needs neither still works. */
+/** An untrusted folder: its interpreters and its code never run, and features that need neither work. */
 
 const assert = require("node:assert/strict");
 const fs = require("node:fs");
@@ -14,7 +14,7 @@ describe("An untrusted workspace", () => {
   let shown;
 
   before(async () => {
-    // Everything by which a folder could have a program of its own started in place of a Python.
+    // All settings with which a folder could start its own program in place of a Python.
     const trap = `#!/bin/sh\necho "$0" >> ${started()}\n`;
     for (const name of [".venv/bin/python", "venv/bin/python", "python3"]) {
       fs.mkdirSync(path.dirname(path.join(folder(), name)), { recursive: true });
@@ -27,7 +27,7 @@ describe("An untrusted workspace", () => {
       "python.defaultInterpreterPath": path.join(folder(), "venv/bin/python"),
     };
     fs.writeFileSync(path.join(folder(), ".vscode/settings.json"), JSON.stringify(settings));
-    // Code that would leave its mark if it were imported.
+    // Code that would leave a file if it were imported.
     fs.appendFileSync(model().fsPath, `\nopen(${JSON.stringify(started())}, "a").write("imported")\n`);
     shown = support(model());
     api = await activate(model());

@@ -10,7 +10,7 @@ const step = (name, start_us, us, depth) => ({
   ...{ name, start_us, us, depth, place: place(0), compile_id: "0/0", sampled: false },
 });
 
-/** Of lines in the order of their times. */
+/** A profile of lines in the order of their times. */
 function details(times) {
   const all = times.reduce((sum, us) => sum + us, 0);
   const lines = times
@@ -65,9 +65,9 @@ const test = base.extend({
 });
 
 const chartOf = (page, name) => page.getByRole("application", { name });
-/** Which line the arrow keys are at, and its time. */
+/** The description of the selected line, with its time. */
 const described = (page, line, time) => page.getByText(new RegExp(`^net\\.py:${line + 1}\\. .*${time}`));
-/** As VS Code tells of another theme. */
+/** Changes the theme as VS Code does. */
 const changeTheme = (page, name) =>
   page.evaluate((theme) => {
     document.body.className = theme;
@@ -80,7 +80,7 @@ test("a change of theme keeps the selection of a chart", async ({ page, draw }) 
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("ArrowDown");
   await expect(described(page, 1, "20 µs")).toBeVisible();
-  await chart.blur(); // as where a theme is chosen in a list
+  await chart.blur(); // as when a theme is chosen in a list
   await changeTheme(page, "vscode-high-contrast");
   await chart.focus();
   await expect(described(page, 1, "20 µs")).toBeVisible();

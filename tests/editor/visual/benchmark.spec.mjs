@@ -22,7 +22,7 @@ class Net(nn.Module):
         return self.norm(x)
 `;
 const lineOf = (text) => model.split("\n").findIndex((line) => line.includes(text)) + 1;
-/** A whole benchmark compiles with Inductor and calls a C++ compiler, on a machine that may be busy. */
+/** A benchmark compiles with Inductor and calls a C++ compiler, on a machine that may be busy. */
 const measured = { timeout: 300_000 };
 
 test.setTimeout(700_000);
@@ -163,7 +163,7 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
 
   await test.step("a renamed file keeps its page and its measurements", async () => {
     await page.keyboard.press("Control+b");
-    await expect(page.getByRole("treeitem", { name: /\.png$/ })).toBeVisible(); // the last one that moves the others
+    await expect(page.getByRole("treeitem", { name: /\.png$/ })).toBeVisible(); // the last entry that moves the others
     const file = page.getByRole("treeitem", { name: "model.py" });
     await expect(async () => {
       await file.click();
@@ -171,7 +171,7 @@ test("a benchmark, from the lens to its files", async ({ session }) => {
       const named = page.getByRole("textbox", { name: /file name/i });
       await expect(named).toHaveValue("model.py", { timeout: 2000 });
     }).toPass();
-    await page.keyboard.type("net"); // in the place of what stands before the dot
+    await page.keyboard.type("net"); // replaces the part before the dot
     await page.keyboard.press("Enter");
     await view.tab(/^Benchmark: Net \(net\.py\)/).click();
     await expect(benchmark.getByRole("button", { name: /^Go to net\.py:/ }).first()).toBeVisible();

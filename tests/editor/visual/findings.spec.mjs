@@ -44,7 +44,7 @@ test("a save shows the findings on their lines, and an edit changes them", async
     await view.command("Problems: Focus on Problems View");
     await expect(view.problems.filter({ hasText: "GB0059" }).first()).toBeVisible();
     await view.screenshot("problems");
-    await view.problemsFilter.fill("FL201"); // the list draws only what is in sight
+    await view.problemsFilter.fill("FL201"); // the list draws only visible entries
     await expect(view.problems.filter({ hasText: "FL201" }).first()).toBeVisible();
     await view.problems.locator("a", { hasText: "FL201" }).first().click();
     await expect(view.preview.getByRole("heading", { name: /^FL201/ })).toBeVisible();
@@ -83,7 +83,7 @@ test("a save shows the findings on their lines, and an edit changes them", async
     await expect(view.lens(/\(before your edit\)/).first()).toBeVisible();
     await view.screenshot("stale");
     await view.save();
-    // The variable that compiles the class is served by its inputs, and says the same.
+    // The variable that compiles the class uses its inputs and has the same lens.
     const now = view.lens(/2 graphs, 1 break, \d+ recompilations/);
     await expect(now.first()).toBeVisible();
     await expect(view.lens("(before your edit)")).toHaveCount(0);

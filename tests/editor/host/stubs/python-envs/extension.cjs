@@ -1,4 +1,4 @@
-/** The interface of ms-python.vscode-python-envs, with `select` by which a test chooses in the user's stead. */
+/** The interface of ms-python.vscode-python-envs, with `select`, with which a test chooses for the user. */
 
 const vscode = require("vscode");
 

@@ -18,6 +18,7 @@ from lsprotocol import types
 from pygls.io_ import run_async
 
 from fuselight_server.features import (
+    bench,
     code_action,
     code_lens,
     commands,
@@ -34,8 +35,6 @@ from fuselight_server.features import (
     sync,
     target_at,
 )
-from fuselight_server.features.bench import commands as bench_commands
-from fuselight_server.features.bench import page
 from fuselight_server.features.lsp_ui import LspUi
 from fuselight_server.features.pipes import BoundedReader, ThreadedWriter, own_pipes
 from fuselight_server.features.server import Server, register, register_command
@@ -135,8 +134,8 @@ def _register(server: Server) -> None:
         (protocol.KERNEL_DOCUMENT, kernel_documents.kernel_document),
         (protocol.KERNEL_LINES, kernel_documents.kernel_lines),
         (protocol.GRAPHS, graphs.graphs),
-        (protocol.MEASURED, page.answer),
-        (protocol.MEASURED_EXPORT, page.export),
+        (protocol.MEASURED, bench.answer),
+        (protocol.MEASURED_EXPORT, bench.export),
         (protocol.DOCTOR, doctor.examine),
     ):
         register(server, method, handler)
@@ -149,7 +148,7 @@ def _register(server: Server) -> None:
     )
     register(server, types.WORKSPACE_DID_RENAME_FILES, files.renamed, files.PYTHON_FILES)
     register(server, types.WORKSPACE_DID_DELETE_FILES, files.deleted, files.PYTHON_FILES)
-    for name, command in {**commands.COMMANDS, **bench_commands.COMMANDS}.items():
+    for name, command in {**commands.COMMANDS, **bench.COMMANDS}.items():
         register_command(server, name, command)
 
 

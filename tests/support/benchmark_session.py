@@ -11,9 +11,7 @@ from typing import Any
 
 from fuselight.protocol import Answer, Progress, Refused, RunRequest
 from fuselight.report import Culprit, Failure, Report, Tier, data_key
-from fuselight_server.features import convert
-from fuselight_server.features.bench import commands as bench_commands
-from fuselight_server.features.bench import page
+from fuselight_server.features import bench, convert
 from fuselight_server.features.protocol import MeasuredParams
 from fuselight_server.runs.keys import Key, WorkerKey
 from fuselight_server.session.analysis import Analysis
@@ -117,7 +115,7 @@ class BenchmarkSession:
         return convert.uri(path)
 
     def command(self, **arguments: Any) -> dict[str, Any]:
-        return bench_commands.start(self, ({"uri": self.uri, **arguments},))  # type: ignore[arg-type]  # the parts of a server that it reads
+        return bench.start(self, ({"uri": self.uri, **arguments},))  # type: ignore[arg-type]  # the parts of a server that it reads
 
     def edit(self) -> None:
         document = self.state.at(self.path)
@@ -125,7 +123,7 @@ class BenchmarkSession:
         self.analysis.outcomes.edited(self.path, document.source.edit((1, 0), (1, 0), "# new\n"))
 
     async def page(self, run: str | None = None, with_: str | None = None) -> dict[str, Any]:
-        return await page.measured(self, MeasuredParams(self.uri, "f", run, with_))  # type: ignore[arg-type]
+        return await bench.measured(self, MeasuredParams(self.uri, "f", run, with_))  # type: ignore[arg-type]
 
     async def began(self) -> None:
         """Wait until the benchmark is in its worker."""

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from fuselight_server.features import files
-from fuselight_server.features.bench import page as bench_page
-from fuselight_server.features.bench.commands import forget as forget_bench
+from fuselight_server.features import bench, files
+from fuselight_server.features.bench import forget as forget_bench
 from fuselight_server.features.protocol import MeasuredParams
 from fuselight_server.measured.history import run_of
 from fuselight_server.measured.planning import history_of
@@ -69,7 +68,7 @@ async def test_a_renamed_target_is_compared_with_its_old_runs(session: Benchmark
     assert history_of(session.path, "g").keep(run) is not None
 
     async def page(**named: str) -> dict[str, Any]:
-        return await bench_page.measured(session, MeasuredParams(session.uri, "g", **named))  # type: ignore[arg-type]
+        return await bench.measured(session, MeasuredParams(session.uri, "g", **named))  # type: ignore[arg-type]
 
     own, gone = (await page())["history"]
     assert own["id"] == SECOND

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from fuselight.report import CompileStep, GapKind, data_key
-from fuselight_server.features.bench import page
-from fuselight_server.features.bench.notifications import BenchNotifications
+from fuselight_server.features import bench
 from fuselight_server.features.commands import clear_caches
 from fuselight_server.features.diagnostics import findings_of
 from fuselight_server.features.protocol import MeasuredExportParams, MeasuredParams, written
+from fuselight_server.features.status import BenchNotifications
 from fuselight_server.measured.history import run_of
 from fuselight_server.measured.page import View, body, places_of
 from fuselight_server.measured.planning import history_of
@@ -41,7 +41,7 @@ async def exported(
     session: BenchmarkSession, ending: str, run: str | None = None, with_: str | None = None
 ) -> Any:
     params = MeasuredExportParams(session.uri, "f", ending, run, with_)
-    return (await page.export(session, params))["text"]  # type: ignore[arg-type]  # the parts of a server that it reads
+    return (await bench.export(session, params))["text"]  # type: ignore[arg-type]  # the parts of a server that it reads
 
 
 @pytest.mark.asyncio
@@ -204,7 +204,7 @@ async def test_a_page_is_built_off_the_event_loop_and_once_without_moved_lines(
         made.append(threading.current_thread())
         return body(*arguments)
 
-    monkeypatch.setattr(page, "body", noted)
+    monkeypatch.setattr(bench, "body", noted)
     await measured(session, found(session))
     first, second = await session.page(), await session.page()
     assert first == second
@@ -214,7 +214,7 @@ async def test_a_page_is_built_off_the_event_loop_and_once_without_moved_lines(
     moved = await session.page()
     assert moved["profiles"]["default"]["lines"][0]["place"]["line"] == LINE
     assert len(made) == 2
-    answer = await page.answer(session, MeasuredParams(session.uri, "f"))  # type: ignore[arg-type]
+    answer = await bench.answer(session, MeasuredParams(session.uri, "f"))  # type: ignore[arg-type]
     assert json.loads(answer.text) == moved
     await session.analysis.close()
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fuselight.report import Culprit, Failure, MeasuredConfiguration, Report
-from fuselight_server.features.bench import commands as bench_commands
-from fuselight_server.features.bench.notifications import BenchNotifications
+from fuselight_server.features import bench
 from fuselight_server.features.lens import benchmark_summary
+from fuselight_server.features.status import BenchNotifications
 from fuselight_server.measured.planning import history_of
 from fuselight_server.results.target_result import ENDED_EARLY, STILL_RUNNING
 from tests.support.benchmark_session import BenchmarkSession, found, measured
@@ -52,7 +52,7 @@ async def so_far(session: BenchmarkSession, *parts: Report) -> None:
 
 async def cancelled(session: BenchmarkSession) -> None:
     running = session.analysis.runs.in_flight[session.key]
-    bench_commands.cancel(session, ({"uri": session.uri, "target": "f"},))  # type: ignore[arg-type]
+    bench.cancel(session, ({"uri": session.uri, "target": "f"},))  # type: ignore[arg-type]
     await session.settle()
     await session.analysis.benches.accept_part(running.job, None)
 

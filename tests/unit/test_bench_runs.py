@@ -11,11 +11,10 @@ import pytest
 
 from fuselight.report import Culprit, Failure, Tier
 from fuselight_server.app import _worker as real_worker
-from fuselight_server.features.bench import commands as bench_commands
-from fuselight_server.features.bench import page
-from fuselight_server.features.bench.notifications import BenchNotifications
+from fuselight_server.features import bench
 from fuselight_server.features.lens import benchmark_summary
 from fuselight_server.features.protocol import MeasuredExportParams
+from fuselight_server.features.status import BenchNotifications
 from fuselight_server.measured.planning import history_of
 from fuselight_server.runs.keys import WorkerKey
 from fuselight_server.settings import Settings
@@ -86,7 +85,7 @@ async def test_a_cancel_restores_the_previous_benchmark(session: BenchmarkSessio
     page = await session.page()
     assert page["running"]
     assert "partial: still running or stopped" in page["notes"][0]
-    bench_commands.cancel(session, ({"uri": session.uri, "target": "f"},))  # type: ignore[arg-type]
+    bench.cancel(session, ({"uri": session.uri, "target": "f"},))  # type: ignore[arg-type]
     await session.settle()
     assert session.state.measured[session.key] is before
     assert [past.id for past in history_of(session.path, "f").runs()] == ["20260101T120000Z"]
@@ -102,7 +101,7 @@ async def test_a_canceled_first_benchmark_leaves_a_marked_partial_result(session
     while session.key not in session.state.measured:
         session.ui.drawn.clear()
         await asyncio.wait_for(session.ui.drawn.wait(), 10)
-    bench_commands.cancel(session, ({"uri": session.uri, "target": "f"},))  # type: ignore[arg-type]
+    bench.cancel(session, ({"uri": session.uri, "target": "f"},))  # type: ignore[arg-type]
     await session.settle()
     assert benchmark_summary(session.state.measured[session.key]).endswith(" (partial: canceled)")
     assert "partial: canceled" in (await session.page())["notes"]
@@ -169,14 +168,14 @@ async def test_after_a_restart_the_page_has_the_last_benchmark_of_the_history(
 @pytest.mark.asyncio
 async def test_exports_are_of_the_page_that_is_shown(session: BenchmarkSession) -> None:
     with pytest.raises(Exception, match="There is no benchmark to export"):
-        await page.export(session, MeasuredExportParams(session.uri, "f", "json"))  # type: ignore[arg-type]
+        await bench.export(session, MeasuredExportParams(session.uri, "f", "json"))  # type: ignore[arg-type]
     await measured(session, found(session))
     for ending in ("json", "csv"):
-        made = await page.export(session, MeasuredExportParams(session.uri, "f", ending))  # type: ignore[arg-type]
+        made = await bench.export(session, MeasuredExportParams(session.uri, "f", ending))  # type: ignore[arg-type]
         assert made["name"] == f"f-2026-01-01.{ending}"
         assert "default" in made["text"]
     with pytest.raises(Exception, match="one of json, csv, html"):
-        await page.export(session, MeasuredExportParams(session.uri, "f", "exe"))  # type: ignore[arg-type]
+        await bench.export(session, MeasuredExportParams(session.uri, "f", "exe"))  # type: ignore[arg-type]
     await session.analysis.close()
 
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from fuselight_server.features.bench.notifications import BenchNotifications
 from fuselight_server.features.diagnostics import Published, path_is_file, publish
 from fuselight_server.features.protocol import CONFIRM_RUN, REPORT_CHANGED, STATUS, without_links
-from fuselight_server.features.status import ProgressBars, statuses
+from fuselight_server.features.status import BenchNotifications, ProgressBars, statuses
 from fuselight_server.session.consent import LATER
 
 if TYPE_CHECKING:

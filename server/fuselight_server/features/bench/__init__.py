@@ -1,1 +1,0 @@
-"""Benchmarks for the client: lenses, hovers, the page and its history."""

@@ -126,3 +126,41 @@ def test_no_fix_is_offered_where_none_can_be_made(client: Client, folder: Path) 
     titles = [one["title"] for one in client.actions(uri, found["range"]["start"]["line"])]
     assert not [title for title in titles if title.startswith("Mark")], "the argument there has no name"
     assert "Ignore FL201 on this line" in titles
+
+
+USED_BY_MAIN = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.up = torch.nn.Linear(size, size)
+
+    def forward(self, x):
+        print("once")
+        return self.up(x)
+
+
+if __name__ == "__main__":
+    model = torch.compile(Net(8))
+    model(torch.ones(4, 8))
+"""
+CLASS = 3
+"""0-based line of `class Net`."""
+
+
+def test_a_class_that_a_run_of_main_captured_has_a_summary_and_its_call_becomes_a_directive(
+    client: Client, folder: Path
+) -> None:
+    uri = client.open(write(folder, USED_BY_MAIN))
+    client.command("fuselight.server.run", {"uri": uri, "target": "__main__"})
+    client.idle(1)
+    answer = client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    titles = [one["command"]["title"] for one in answer if one["range"]["start"]["line"] == CLASS]
+    assert "1 graph, 1 break, 0 recompilations" in titles
+    client.apply(fix(client, uri, CLASS, "Write the captured call of Net as a directive")["edit"])
+    client.command("fuselight.server.run", {"uri": uri, "target": "Net"})
+    client.idle(2)
+    assert f"inputs from line {CLASS + 1}" in client.lenses(uri)
+    assert len(breaks(client, uri)) == 1

@@ -126,7 +126,7 @@ class BenchmarkSession:
         return await bench.measured(self, MeasuredParams(self.uri, "f", run, with_))  # type: ignore[arg-type]
 
     async def began(self) -> None:
-        """Wait until the benchmark is in its worker."""
+        """Wait until the worker has the request of the benchmark."""
         while not (self.workers and any(one.lane.for_benchmarks and one.asked for one in self.workers)):
             self.ui.moved.clear()
             await asyncio.wait_for(self.ui.moved.wait(), 10)

@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 RELEASES = tuple(f"{major}.{minor}" for major, minor in TESTED_TORCH)
-"""The releases of torch for which the cases say what is to come."""
+"""The releases of torch for which the cases have expectations."""
 MAIN_RELEASE = "2.13"
-"""The one that `make test` runs on."""
+"""The release that `make test` uses."""
 RELEASES_NAMED = r"(?:\(([\d., ]+)\))?"
-"""A pattern: the releases after the kind of an expectation, none for all of them."""
+"""A pattern for the releases after the kind of an expectation; without releases it applies to all."""
 
 
 def releases_of(names: str | None) -> tuple[str, ...]:
-    """Read the releases that an expectation names; without names they are all."""
+    """Parse the releases of an expectation; none means all."""
     return tuple(names.split(", ")) if names else RELEASES
 
 
 def named(releases: tuple[str, ...]) -> str:
-    """Write the releases of an expectation."""
+    """Format the releases of an expectation."""
     return "" if releases == RELEASES else f"({', '.join(releases)})"
 
 
 def torch_release() -> str:
-    """The first two numbers of the torch that is here, as `2.13`."""
+    """The major and minor version of the installed torch, such as `2.13`."""
     try:
         return ".".join(importlib.metadata.version("torch").split(".")[:2])
     except importlib.metadata.PackageNotFoundError:
@@ -50,7 +50,7 @@ def copied(cases: Path, files: Iterable[str], folder: Path) -> Path:
 
 
 def selected(request: pytest.FixtureRequest, workspace: Path, files: Iterable[str]) -> tuple[Path, ...]:
-    """The files of the tests that were selected, by their parameter `name`; all for a test that has none."""
+    """The files of the selected tests, by their parameter `name`; all files for a test without it."""
     items = [item for item in request.session.items if item.path == request.path]
     wanted = {item.callspec.params["name"] if hasattr(item, "callspec") else None for item in items}
     return tuple(workspace / name for name in files if None in wanted or name in wanted)

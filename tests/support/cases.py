@@ -42,21 +42,21 @@ _WIDTH = 120
 
 
 class CaseError(ValueError):
-    """A case that cannot be read: its author has to correct it."""
+    """A case that cannot be parsed; the message says what to correct."""
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """One finding that a line is to get."""
+    """One finding that is expected on a line."""
 
     line: int
     severity: Severity
     code: str
     text: str
     columns: tuple[int, int] | None = None
-    """Start and end in UTF-8 bytes, None where any will do."""
+    """Start and end in UTF-8 bytes; None accepts any."""
     releases: tuple[str, ...] = RELEASES
-    """The releases of torch with which it is to come."""
+    """The releases of torch with which it is expected."""
 
     @property
     def comment(self) -> str:
@@ -67,13 +67,13 @@ class Expectation:
 
 
 def expectations(text: str) -> tuple[Expectation, ...]:
-    """What a case expects, in the order of its lines. Raises CaseError."""
+    """The expectations of a case, in line order. Raises CaseError."""
     return tuple(one for block in _blocks(text) for part in block.parts for one in part.expected)
 
 
 @dataclass
 class _Part:
-    """Expectations that one line of carets belongs to, which is empty where there is none."""
+    """Expectations with their line of carets, which may be empty."""
 
     expected: list[Expectation]
     carets: str = ""
@@ -81,13 +81,13 @@ class _Part:
 
 @dataclass
 class _Block:
-    """A line of the program with the comments beneath it."""
+    """A line of the program with the comments below it."""
 
     number: int
     line: str
     parts: list[_Part]
     source: list[str] = field(default_factory=list)
-    """The line and its comments as they stand in the file."""
+    """The line and its comments as in the file."""
 
 
 def _blocks(text: str) -> list[_Block]:
@@ -126,7 +126,7 @@ def _blocks(text: str) -> list[_Block]:
 def disagreements(
     path: str, text: str, findings: Iterable[Finding], release: str = MAIN_RELEASE
 ) -> list[str]:
-    """Everything on which a case and its findings differ, in words; empty when they agree."""
+    """All differences between a case and its findings, as text; empty if they agree."""
     expected = [one for one in expectations(text) if release in one.releases]
     out = []
     for finding in sorted(findings, key=lambda one: (one.span.path, one.span.line, one.code)):
@@ -194,7 +194,7 @@ def rewritten(path: str, text: str, findings: Sequence[Finding], release: str = 
 
 
 def _updated(wanted: Expectation, left: list[Finding], release: str) -> Expectation | None:
-    """`wanted` after a run with `release`; a finding that fits it is taken out of `left`."""
+    """`wanted` after a run with `release`; a matching finding is removed from `left`."""
     fitting = next((one for one in left if _fits(wanted, one)), None)
     if fitting is not None:
         left.remove(fitting)

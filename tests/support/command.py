@@ -20,7 +20,7 @@ from fuselight_server.interpreters import InterpreterChoice
 
 @dataclass(frozen=True)
 class Result:
-    """What the command came to."""
+    """The output and exit code of a command."""
 
     exit_code: int
     stdout: str
@@ -28,7 +28,7 @@ class Result:
 
 
 def run_cli(*arguments: str) -> Result:
-    """Run the command. Its own errors end as they do for users; a bug is raised."""
+    """Run the command. Its errors are handled as for users; a bug is raised."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -40,7 +40,7 @@ def run_cli(*arguments: str) -> Result:
 
 @dataclass
 class AnsweringWorker:
-    """In place of a process with torch: answers each request with what `answer` makes of it."""
+    """Replaces a process with torch: answers each request with `answer`."""
 
     answer: Callable[[Any], Report]
     hello: Any = None
@@ -60,7 +60,7 @@ class AnsweringWorker:
             return self
 
         async def close(_started: StartedWorker) -> None:
-            """There is nothing to end."""
+            """No process to end."""
 
         monkeypatch.setattr(StartedWorker, "__init__", start)
         monkeypatch.setattr(StartedWorker, "ready", ready)
@@ -68,5 +68,5 @@ class AnsweringWorker:
 
     @staticmethod
     def hello_of(report: Report) -> Any:
-        """What a worker with the report's versions says first."""
+        """The handshake of a worker with the report's versions."""
         return SimpleNamespace(versions=report.versions)

@@ -17,7 +17,7 @@ Build = Callable[[], Prepared]
 
 
 def builder(function: Callable[[], Any], *inputs: Any, train: bool = False) -> Build:
-    """`function` makes what is called; tensors among the inputs are copied for each build."""
+    """`function` creates the called object; input tensors are copied for each build."""
 
     def build() -> Prepared:
         torch.manual_seed(0)
@@ -38,7 +38,7 @@ def compiled(build: Build, backend: Any, work: Work | None = None) -> CallResult
 
 
 def judged(build: Build, backend: Any, work: Work | None = None) -> Accuracy:
-    """The verdict on a backend, with a float64 reference where there is one."""
+    """The verdict on a backend, with a float64 reference if available."""
     torch.compiler.reset()
     double, why = reference.float64_results(build, work)
     training = build().options.train or work is not None
@@ -48,7 +48,7 @@ def judged(build: Build, backend: Any, work: Work | None = None) -> Accuracy:
 
 
 def returned(value: Any) -> CallResults:
-    """The results of a function that returns this."""
+    """The results of a function that returns `value`."""
     prepared = Prepared(lambda: value, (), {})
     return of_call(prepared, prepared.function)
 
@@ -59,7 +59,7 @@ def verdict(ours: Any, theirs: Any, double: Any = None) -> Accuracy:
 
 
 class Net(torch.nn.Module):
-    """Two graphs, a loop, a region without gradients and one under autocast."""
+    """Two graphs, a loop, a region without gradients and a region under autocast."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -47,7 +47,7 @@ _WIDTH = 120
 
 @dataclass(frozen=True, order=True)
 class Fact:
-    """One thing that is known of a line."""
+    """One fact about a line."""
 
     line: int
     kind: str
@@ -58,7 +58,7 @@ class Fact:
 
 
 def facts(reports: Iterable[Report], path: str, source: str) -> Counter[Fact]:
-    """What the reports say of the lines of a file, and how often; what has no line there is on that of its target."""
+    """The counted facts of the reports about the lines of a file; facts without a line are on their target."""
     program = (not _COMMENT.match(line.lstrip()) for line in source.splitlines())
     own = list(itertools.accumulate(map(int, program), initial=0))
     return Counter(
@@ -67,7 +67,7 @@ def facts(reports: Iterable[Report], path: str, source: str) -> Counter[Fact]:
 
 
 def _facts(report: Report, path: str, own: Sequence[int]) -> Iterator[tuple[int, str, str]]:
-    """`own` says of each line how many up to it are the program's, so that comments beneath a line move no other."""
+    """`own` counts for each line the program lines up to it, so that comments below a line do not shift others."""
 
     def line_of(stack: Stack) -> int:
         place = place_of(stack, report.roots)
@@ -97,7 +97,7 @@ def _named(kernel: Kernel, phase: Phase) -> tuple[str, str]:
 
 
 def expectations(text: str, release: str = MAIN_RELEASE) -> Counter[Fact]:
-    """What a case expects with a release of torch."""
+    """The expectations of a case with a release of torch."""
     found: Counter[Fact] = Counter()
     above = 0
     for number, line in enumerate(text.splitlines(), 1):
@@ -110,7 +110,7 @@ def expectations(text: str, release: str = MAIN_RELEASE) -> Counter[Fact]:
 
 
 def disagreements(text: str, found: Counter[Fact], release: str = MAIN_RELEASE) -> list[str]:
-    """Everything on which a case and the facts differ, in words; empty when they agree."""
+    """All differences between a case and the facts, as text; empty if they agree."""
     expected = expectations(text, release)
     return [
         f"{one.line}: expected {expected[one]}, found {found[one]}: {one.comment(1)}"

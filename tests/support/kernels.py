@@ -27,7 +27,7 @@ def source(name: str) -> str:
 
 
 def with_line(line: str) -> str:
-    """The pointwise kernel with one line more, before it stores."""
+    """The pointwise kernel with an additional line before its store."""
     return source("pointwise").replace("    tl.store(", f"    {line}\n    tl.store(")
 
 

@@ -42,7 +42,7 @@ _DIRECTIVE = re.compile(r"# fuselight: *(?P<text>.*?)\s*$")
 
 
 class LiveWorker:
-    """A worker with an event loop of its own."""
+    """A worker with its own event loop."""
 
     def __init__(self, folder: Path, interpreter: Interpreter | None = None, **options: Any) -> None:
         self.folder = folder
@@ -68,7 +68,7 @@ class LiveWorker:
         self.progress.clear()
 
     async def logged(self, holds: Callable[[], T | None]) -> T:
-        """Wait until `holds`, asked again after each line of the log, answers with something that is true."""
+        """Wait until `holds`, called after each line of the log, returns a true value."""
         while not (found := holds()):
             self._logged.clear()
             await self._logged.wait()
@@ -78,7 +78,7 @@ class LiveWorker:
         return self.loop.run_until_complete(asyncio.wait_for(work, deadline))
 
     def request(self, source: str, name: str = "f", *, file: str = "model.py", **options: Any) -> RunRequest:
-        """Write `source` to `file` and make the request to run its target `name`."""
+        """Write `source` to `file` and create the request to run its target `name`."""
         path = self.folder / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source, encoding="utf-8")
@@ -111,7 +111,7 @@ class LiveWorker:
 
 
 def body(text: str) -> str:
-    """A program: `f`, whose body is `text` from line 5 on, is left by a graph break before it."""
+    """A program: `f` has a graph break, and then the body `text` from line 5 on."""
     indented = "\n".join(f"    {line}" for line in text.splitlines())
     return (
         "import os, sys, torch\n# fuselight: f(f32[4])\ndef f(x):\n    torch._dynamo.graph_break()\n"
@@ -120,7 +120,7 @@ def body(text: str) -> str:
 
 
 def wait_gone(pid: int, seconds: float = DEADLINE) -> None:
-    """Wait until a process has ended; one that only waits to be collected has."""
+    """Wait until a process has ended; a zombie counts as ended."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -18,7 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 120.0
-"""Seconds; the machines that run this may be busy."""
+"""Seconds, enough for a busy machine."""
 
 Json = dict[str, Any]
 
@@ -67,10 +67,10 @@ class Client:
         self.messages: list[Json] = []
         self.stderr = bytearray()
         self.capabilities: Json = {}
-        """Of the server, once it is initialized."""
+        """The capabilities of the server after its initialization."""
         self.opened: set[str] = set()
         self.before = 0
-        """Runs that were there before the test that has this server now; `idle` counts from there."""
+        """Runs from before the current test of a shared server; `idle` counts from there."""
         self._next = 0
         self._seen = threading.Condition()
         self._closed = False
@@ -113,14 +113,14 @@ class Client:
     # Listening
 
     def mark(self) -> int:
-        """How many messages have come: give it to `wait` to look only at later ones."""
+        """The number of received messages; pass it to `wait` to consider only later ones."""
         with self._seen:
             return len(self.messages)
 
     def wait(
         self, wanted: Callable[[Json], bool], what: str, *, since: int = 0, deadline: float = DEADLINE
     ) -> Json:
-        """The first message since `since` that is wanted."""
+        """The first matching message since `since`."""
         end = time.monotonic() + deadline
         position = since
         with self._seen:
@@ -159,7 +159,7 @@ class Client:
         )
 
     def begin_anew(self) -> None:
-        """Forget earlier messages, for a server that another test had: its runs end first.
+        """Forget earlier messages of a shared server, after the end of its runs.
 
         Closing a file with unsaved text starts a run of the text on disk.
         """
@@ -180,14 +180,14 @@ class Client:
         return [one["params"] for one in self.messages if one.get("method") == "fuselight/status"]
 
     def until(self, happened: Callable[[], bool], what: str, *, deadline: float = DEADLINE) -> None:
-        """Ask until it is so; each asking is a round trip to the server."""
+        """Repeat `holds` until it is true; each call is a round trip to the server."""
         end = time.monotonic() + deadline
         while not happened():
             if time.monotonic() > end:
                 raise AssertionError(f"{what} did not come.\n{self.transcript()}")
 
     def diagnostics(self, uri: str) -> list[Json]:
-        """What was published last for a file."""
+        """The last published diagnostics of a file."""
         with self._seen:
             for message in reversed(self.messages):
                 if (
@@ -260,7 +260,7 @@ class Client:
         self.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
 
     def apply(self, edit: Json) -> None:
-        """Apply a workspace edit to the open documents, as an editor does: the last place first."""
+        """Apply a workspace edit to the open documents, as an editor does: last edit first."""
         for uri, edits in edit["changes"].items():
             places = sorted(
                 edits, key=lambda one: (one["range"]["start"]["line"], one["range"]["start"]["character"])
@@ -288,7 +288,7 @@ class Client:
         return self.request("workspace/executeCommand", {"command": name, "arguments": list(arguments)})
 
     def stop(self) -> int:
-        """Shut down as an editor does; the server's exit status."""
+        """Shut down as an editor does; returns the server's exit status."""
         if self.process.poll() is None:
             self.request("shutdown")
             self.notify("exit")
@@ -297,7 +297,7 @@ class Client:
         return status
 
     def close(self) -> None:
-        """End the server, however it is, and read what is left."""
+        """End the server in any state, and read its remaining output."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(DEADLINE)
@@ -331,7 +331,7 @@ class Client:
             self._seen.notify_all()
 
     def _serve(self, message: Json) -> None:
-        """Answer what the server asks of an editor."""
+        """Answer the server's requests."""
         if "id" not in message or "method" not in message:
             return
         result: Any = None

@@ -35,7 +35,7 @@ MACHINE = Machine(device="NVIDIA H200", index=0, threads=4)
 
 
 def timing(us: float, spread: float = 0.01, clock: Clock = Clock.WALL, *, unsteady: bool = False) -> Timing:
-    """A time whose quartiles lie `spread` of it to both sides, its rounds twice as far."""
+    """A time with quartiles at ± `spread` and rounds at twice that distance."""
     return Timing(
         clock, us, us * (1 - spread), us * (1 + spread), 100,
         rounds_us=(us * (1 - 2 * spread), us, us * (1 + 2 * spread)), unsteady=unsteady,
@@ -43,7 +43,7 @@ def timing(us: float, spread: float = 0.01, clock: Clock = Clock.WALL, *, unstea
 
 
 def kernel(*lines: int, launch: int = 0, name: str = "", **changes: Any) -> Kernel:
-    """A kernel with an operator of each of `lines`."""
+    """A kernel with one operator on each of `lines`."""
     operators = tuple(FusedOperator("aten.add.Tensor", stack=(at(line),)) for line in lines)
     facts: dict[str, Any] = {"kind": KernelKind.TRITON, "bytes_read": 4_000_000, "bytes_written": 800_000}
     return Kernel(
@@ -55,14 +55,14 @@ def kernel(*lines: int, launch: int = 0, name: str = "", **changes: Any) -> Kern
 
 
 def graph(*kernels: Kernel) -> GeneratedGraph:
-    """One graph of inference."""
+    """One inference graph."""
     return GeneratedGraph("0/0", Phase.INFERENCE, kernels=kernels)
 
 
 def ran(
     launch: int | None, us: float, spread: float = 0.01, *, line: int = 0, **changes: Any
 ) -> MeasuredLaunch:
-    """A launch of kernel `launch` of graph 0; None: one of an eager operator on `line`, 0 for none that is known."""
+    """A launch of kernel `launch` of graph 0; None: of an eager operator on `line`, where 0 is unknown."""
     compiled = launch is not None
     facts: dict[str, Any] = {"kind": LaunchKind.KERNEL if compiled else LaunchKind.EAGER, "count": 1.0}
     return MeasuredLaunch(
@@ -74,14 +74,14 @@ def ran(
 
 
 def gap(kind: GapKind, us: float, line: int = 0, what: str = "") -> Gap:
-    """A gap, with a line where one is given."""
+    """A gap, with an optional line."""
     return Gap(kind, us, 1.0, what=what, stack=(at(line),) if line else ())
 
 
 def profile(
     launches: Iterable[MeasuredLaunch], gaps: Iterable[Gap] = (), *, wall: float | None = None
 ) -> Profile:
-    """A profile of one stream, in which kernels and gaps are all that there is."""
+    """A profile of one stream with these kernels and gaps."""
     launches, gaps = tuple(launches), tuple(gaps)
     device = sum(one.us for one in launches)
     return Profile(
@@ -91,13 +91,13 @@ def profile(
 
 
 def row(name: str, us: float | None = 100.0, spread: float = 0.01, **changes: Any) -> MeasuredConfiguration:
-    """One configuration, timed by the host's clock; None: it has no time."""
+    """One configuration, timed by the host's clock; None means no time."""
     wall = timing(us, spread) if us is not None else None
     return MeasuredConfiguration(name, **{"wall": wall, "first_us": 2e6, "second_us": us, **changes})
 
 
 def measured(*rows: MeasuredConfiguration, **changes: Any) -> Measured:
-    """What was measured, at its end."""
+    """A finished measurement."""
     facts: dict[str, Any] = {
         "work": Work.INFERENCE, "machine": MACHINE, "configurations": rows, "rounds": 10, "finished": True,
         "started": "2026-01-31T12:00:00Z", "order": tuple(one.name for one in rows),
@@ -106,7 +106,7 @@ def measured(*rows: MeasuredConfiguration, **changes: Any) -> Measured:
 
 
 def benchmark(*rows: MeasuredConfiguration, of: dict[str, Any] | None = None, **parts: Any) -> Report:
-    """A report of a benchmark; `of`: changes of `Measured`."""
+    """A report of a benchmark; `of` overrides fields of `Measured`."""
     facts: dict[str, Any] = {
         "tier": Tier.MEASURED,
         "target_device": GPU,
@@ -116,7 +116,7 @@ def benchmark(*rows: MeasuredConfiguration, of: dict[str, Any] | None = None, **
 
 
 def wrong(what: str = "output", **changes: Any) -> Accuracy:
-    """Results that are not eager's."""
+    """Results that differ from eager's."""
     tensor = TensorError(what, cosine=0.5, absolute=1.0, relative=2.0, passed=False)
     return Accuracy(
         **{

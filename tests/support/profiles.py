@@ -18,7 +18,7 @@ from fuselight.measure.profile.recording import (
 from fuselight.report import Break, GeneratedGraph, Kernel, KernelKind, Location, Phase, Stack
 
 MAIN, ENGINE = 1, 2
-"""Threads: the one that calls, and autograd's."""
+"""The calling thread, and autograd's thread."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Stream:
         took: int = 2,
         stream: int = 7,
     ) -> None:
-        """A call of the runtime, and what it brings to the device: (name, start, end) each."""
+        """A call of the runtime, and its work on the device as (name, start, end)."""
         self.correlation += 1
         self.host(name, at, at + took, kind=EventKind.RUNTIME, thread=thread, correlation=self.correlation)
         self.device(*work, correlation=self.correlation, stream=stream)
@@ -91,7 +91,7 @@ def region(compile_id: str) -> str:
 
 
 def generated(key: str, *names: str, phase: Phase = Phase.INFERENCE) -> GeneratedGraph:
-    """A graph with kernels of these names: a library's where a name has a dot."""
+    """A graph with kernels of these names; a name with a dot is a library kernel."""
     kernels = tuple(
         Kernel(name, KernelKind.EXTERN if "." in name else KernelKind.TRITON, at)
         for at, name in enumerate(names)

@@ -17,7 +17,7 @@ _SIZE = re.compile(r"([^\s()]+)\.size\((\d+)\) was (\d+), now (\d+)")
 
 
 def failed(difference: str, kind: str = "TENSOR_MATCH", source: str = "x", **changes: Any) -> GuardFailure:
-    """A guard that failed, in the words of `difference`; it was made where `x` is read."""
+    """A failed guard with the text `difference`, created where `x` is read."""
     parts = difference.split("; ")
     was, _, now = parts[0].partition(" was ")[2].partition(", now ")
     sizes = [
@@ -60,4 +60,4 @@ PART = Frame("Net.forward", DEF, resumes_at=25)
 BREAK = at(25, (8, 20), function="forward")
 
 SYMBOLS = tuple(Symbol(f"s{number}", f"{name}.size(0)") for number, name in enumerate(("x", "y", "w")))
-"""Torch makes a size dynamic when it has varied."""
+"""torch makes a size dynamic after it varied."""

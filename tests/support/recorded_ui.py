@@ -31,7 +31,7 @@ class RecordedUi:
         assert not self.messages_fail, (text, error)
 
     async def offer(self, text: str, actions: tuple[str, ...]) -> str | None:
-        """Nobody presses a button."""
+        """Press no button."""
 
     async def confirm(self, question: Question) -> str:
         raise AssertionError(question)

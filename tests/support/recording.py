@@ -1,4 +1,4 @@
-"""Run a small program under the Recorder, in this process, with Dynamo as new.
+"""Run a small program under the Recorder, in this process, with Dynamo reset.
 
 The snippet is written to a file, for Dynamo and the columns need one; its `main()` is what is recorded.
 """
@@ -25,7 +25,7 @@ PRELUDE = "import torch\nfrom torch import nn\n"
 
 @dataclass(frozen=True)
 class Recorded:
-    """What one snippet gave."""
+    """The recording of one snippet."""
 
     parts: Parts
     failure: Failure | None
@@ -34,14 +34,14 @@ class Recorded:
     compile_calls: CompileCalls
 
     def line(self, text: str) -> int:
-        """The line of the snippet that holds `text`; exactly one must."""
+        """The only line of the snippet that contains `text`."""
         found = [number for number, line in enumerate(self.lines, 1) if text in line]
         assert len(found) == 1, (text, found)
         return found[0]
 
 
 def record(folder: Path, source: str, **options: Any) -> Recorded:
-    """Run the snippet's `main()` under a Recorder and answer with what it recorded. User prints are swallowed."""
+    """Run the snippet's `main()` under a Recorder and return the recording. User prints are discarded."""
     path = folder / f"snippet_{uuid.uuid4().hex[:8]}.py"
     text = PRELUDE + textwrap.dedent(source)
     path.write_text(text, encoding="utf-8")

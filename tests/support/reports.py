@@ -24,7 +24,7 @@ VERSIONS = Versions(
 def at(
     line: int, columns: tuple[int, int] | None = None, *, path: str = FILE, function: str | None = None
 ) -> Location:
-    """A place, on one line."""
+    """A location on one line."""
     if columns is None:
         return Location(path, line, function=function)
     return Location(path, line, columns[0], line, columns[1], function=function)

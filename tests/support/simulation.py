@@ -38,11 +38,11 @@ from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import VERSIONS, broken
 
 Seen = tuple[str, int, str, bool]
-"""Code, line, title, and whether it is marked as from before an edit."""
+"""Code, line, title, and whether it is marked as stale."""
 
 
 class ProgramError(Exception):
-    """The program failed, at a place."""
+    """The program failed at a location."""
 
     def __init__(self, kind: str, message: str, place: Location) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class ProgramError(Exception):
 
 
 class Program:
-    """One run of a program, read from its text."""
+    """One run of a program, interpreted from its text."""
 
     def __init__(self, request: RunRequest) -> None:
         self.request = request
@@ -141,7 +141,7 @@ class Program:
 
 
 class SimulatedWorker:
-    """Answers a request by reading the program."""
+    """Answers a request by interpreting the program."""
 
     hello: Any = None
 
@@ -159,7 +159,7 @@ class SimulatedWorker:
 
 
 class AgreeingUi(RecordedUi):
-    """Agrees to every run."""
+    """A user who agrees to every run."""
 
     def say(self, text: str, *, error: bool) -> None: ...
 
@@ -168,7 +168,7 @@ class AgreeingUi(RecordedUi):
 
 
 class Workspace:
-    """A folder with its files, a session, and what an editor does to both."""
+    """A folder with its files, a session, and the operations of an editor."""
 
     def __init__(self, folder: Path, settings: Settings | None = None) -> None:
         self.folder = folder
@@ -234,7 +234,7 @@ class Workspace:
         self.analysis.gone(self.path(name))
 
     def rename(self, name: str, to: str) -> None:
-        """Rename a file as VS Code does: an open one is closed under its old name and opened under the new one."""
+        """Rename a file as VS Code does: an open file is closed under its old name and opened under the new one."""
         old, new = Path(self.path(name)), Path(self.path(to))
         document = self.state.at(str(old))
         text = None if document is None else document.source.text
@@ -261,7 +261,7 @@ class Workspace:
             await asyncio.sleep(0)
 
     def problems(self, name: str) -> list[Seen]:
-        """What the Problems view shows of a file."""
+        """The entries of a file in the Problems view."""
         server: Any = SimpleNamespace(state=self.state)
         return sorted(
             (one.code, one.span.line, one.title, edited)
@@ -269,5 +269,5 @@ class Workspace:
         )
 
     def targets(self) -> list[Key]:
-        """The targets that have results."""
+        """The targets with results."""
         return sorted(self.state.captures, key=lambda key: (key.path, key.name))

@@ -16,7 +16,7 @@ import torch
 
 from fuselight.dynamo import stacks
 from fuselight.report import Location
-from fuselight.torch_api import targets
+from fuselight.torch_api import compiled_results, targets
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,19 @@ class CompileCalls:
     """The lines that call torch.compiler.precompile, which captures without TorchDynamo."""
 
 
+_WITH_AOT_AUTOGRAD = frozenset(
+    {"inductor", "cudagraphs", "aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"}
+)
+
+
 def capture_backend(
-    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_options: object
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **asked: Any
 ) -> Callable[..., Any]:
-    """A Dynamo backend that runs the graph as it is."""
+    """A Dynamo backend that runs the graph as it is, with the results that the backend asked for would return."""
     del example_inputs
     forward: Callable[..., Any] = gm.forward
-    return forward
+    wanted = (asked.get("options") or {}).get("backend", "inductor")
+    return compiled_results.with_compiled_results(gm) if wanted in _WITH_AOT_AUTOGRAD else forward
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ from fuselight.report import (
     Stack,
     text_key,
 )
-from fuselight.torch_api import errors, frames
+from fuselight.torch_api import compiled_results, errors, frames
 from fuselight.virtual_gpu import autotune_choices, codegen, cudagraphs, partitioner, scheduler_nodes
 
 _REFUSALS = 500
@@ -117,7 +117,8 @@ class Generation:
             self._fail(error, before)
         for position in self._cut.saved.carried:
             self._saved_inputs.count(real[position])
-        run = self._saved_inputs.noting(gm.forward, self._cut.saved.outputs, self._cut.saved.num_outputs)
+        run = compiled_results.with_compiled_results(gm)
+        run = self._saved_inputs.noting(run, self._cut.saved.outputs, self._cut.saved.num_outputs)
         run = self._handed.noting(self._captured, run)
         self._captured += 1
         return run

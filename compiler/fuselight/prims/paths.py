@@ -16,7 +16,7 @@ import torch
 from fuselight.dynamo import stacks
 from fuselight.dynamo.graphs import target_name
 from fuselight.report import OperatorPath, Phase, Problem, Stack, is_library_call
-from fuselight.torch_api import errors, frames, operator_sets
+from fuselight.torch_api import compiled_results, errors, frames, operator_sets
 
 CORE_ATEN, PRIMS, INDUCTOR = "core-aten", "prims", "inductor"
 _NAMED: dict[str, tuple[Callable[[], operator_sets.Table], Callable[[Any], bool]]] = {
@@ -135,8 +135,7 @@ class OperatorPaths:
             first = next(iter(str(error).strip().splitlines()), "")
             why = f"{type(error).__name__}: {first}"[:500]
             self._problem("operators", f"the operators of graph {compile_id}", why)
-        forward: Callable[..., Any] = gm.forward
-        return forward
+        return compiled_results.with_compiled_results(gm)
 
     def _read(self, gm: torch.fx.GraphModule, aten: torch.fx.GraphModule, compile_id: str) -> None:
         sources = _calls_by_source(gm)

@@ -86,10 +86,10 @@ def format_count(number: float, noun: str, plural: str = "") -> str:
     return f"{shown} {noun if shown == '1' else plural or f'{noun}s'}"
 
 
-def format_list(items: Iterable[str], *, last: str = "and") -> str:
+def format_list(items: Iterable[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     words = list(items)
-    return f"{', '.join(words[:-1])} {last} {words[-1]}" if len(words) > 1 else "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
 
 
 def format_lines(lines: Iterable[int]) -> str:

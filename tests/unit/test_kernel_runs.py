@@ -38,7 +38,7 @@ from fuselight.report import (
     text_key,
 )
 from fuselight_server.features.lens import kernel_summary
-from fuselight_server.runs.kernel_cache import CachedRunner, forget
+from fuselight_server.runs.kernel_cache import forget, run_cached
 from fuselight_server.runs.keys import Key
 from fuselight_server.session.analysis import Analysis
 from fuselight_server.session.state import Document, Folder, State
@@ -313,11 +313,10 @@ async def test_unchanged_kernels_come_from_the_cache_until_it_is_cleared(tmp_pat
     path.write_text(TEXT)
     (tmp_path / "pyproject.toml").touch()
     worker, lines = Keeping(), list[str]()
-    runs = CachedRunner(worker, lines.append)
 
     async def run(kind: type[RunRequest] = GenerateRequest, **changes: Any) -> int:
         request = asked(path).of_kind(kind, **changes)
-        await runs.run(request, lambda _progress: None, lambda _report: None)
+        await run_cached(worker, lines.append, request, lambda _progress: None, lambda _report: None)
         return len(worker.asked)
 
     assert await run() == 1
@@ -339,8 +338,8 @@ async def test_a_store_that_cannot_be_created_is_logged(tmp_path: Path) -> None:
     path.write_text(TEXT)
     (tmp_path / ".fuselight").write_text("a file")
     lines: list[str] = []
-    answer = await CachedRunner(Keeping(), lines.append).run(
-        asked(path), lambda _progress: None, lambda _report: None
+    answer = await run_cached(
+        Keeping(), lines.append, asked(path), lambda _progress: None, lambda _report: None
     )
     assert isinstance(answer, Answer)
     assert len(lines) == 1

@@ -12,7 +12,7 @@ from fuselight.protocol import Answer, CaptureRequest, InputsPlan, Progress, Ref
 from fuselight.report import Location, Report
 from fuselight_server.features.status import describe
 from fuselight_server.runs.keys import Key, WorkerKey
-from fuselight_server.runs.queue import Job, Queue, Runner, Running, Runs
+from fuselight_server.runs.queue import Job, Queue, Run, Running, Runs
 from tests.support.reports import report
 
 LANE = WorkerKey("/python", (), "/folder")
@@ -59,7 +59,7 @@ class Held:
         return Refused(id=request.id, reason="failed")
 
 
-def runs_with(worker: Runner, partly: Partly = nothing) -> tuple[Runs, list[int], asyncio.Queue[int]]:
+def runs_with(run: Run, partly: Partly = nothing) -> tuple[Runs, list[int], asyncio.Queue[int]]:
     delivered: list[int] = []
     settled: asyncio.Queue[int] = asyncio.Queue()
 
@@ -67,7 +67,7 @@ def runs_with(worker: Runner, partly: Partly = nothing) -> tuple[Runs, list[int]
         delivered.append(job.generation)
 
     runs = Runs(
-        worker=lambda _lane: worker,
+        worker=lambda _lane: run,
         deliver=deliver,
         changed=lambda: settled.put_nowait(runs.settled),
         log=print,
@@ -130,7 +130,7 @@ def test_at_most_one_run_is_active_and_one_queued_per_target(steps: list[str]) -
 def test_a_newer_run_supersedes_and_only_it_is_delivered() -> None:
     async def scenario(*, deaf: bool) -> list[int]:
         worker = Held(deaf=deaf)
-        runs, delivered, settled = runs_with(worker)
+        runs, delivered, settled = runs_with(worker.run)
         runs.request(job("f", runs.next_generation()), supersede=True)
         assert await asyncio.wait_for(worker.started.get(), 10) == 1
         runs.request(job("f", runs.next_generation()), supersede=True)
@@ -146,7 +146,7 @@ def test_a_newer_run_supersedes_and_only_it_is_delivered() -> None:
 def test_an_automatic_run_waits_for_the_one_in_flight() -> None:
     async def scenario() -> list[int]:
         worker = Held()
-        runs, delivered, settled = runs_with(worker)
+        runs, delivered, settled = runs_with(worker.run)
         runs.request(job("f", runs.next_generation()), supersede=False)
         await asyncio.wait_for(worker.started.get(), 10)
         runs.request(job("f", runs.next_generation()), supersede=False)
@@ -161,7 +161,7 @@ def test_an_automatic_run_waits_for_the_one_in_flight() -> None:
 def test_a_cancel_ends_the_running_and_the_queued_run() -> None:
     async def scenario() -> list[int]:
         worker = Held()
-        runs, delivered, settled = runs_with(worker)
+        runs, delivered, settled = runs_with(worker.run)
         runs.request(job("f", runs.next_generation()), supersede=False)
         await asyncio.wait_for(worker.started.get(), 10)
         runs.request(job("f", runs.next_generation()), supersede=False)
@@ -176,7 +176,7 @@ def test_a_cancel_ends_the_running_and_the_queued_run() -> None:
 def test_close_ends_running_and_forgets_queued_work() -> None:
     async def scenario() -> list[int]:
         worker = Held()
-        runs, delivered, _ = runs_with(worker)
+        runs, delivered, _ = runs_with(worker.run)
         for name in ("f", "g"):
             runs.request(job(name, runs.next_generation()), supersede=True)
         await asyncio.wait_for(worker.started.get(), 10)
@@ -198,7 +198,7 @@ def test_an_internal_error_ends_only_its_run() -> None:
             raise ZeroDivisionError
 
     async def scenario() -> list[int]:
-        runs, delivered, settled = runs_with(Broken())
+        runs, delivered, settled = runs_with(Broken().run)
         runs.request(job("f", runs.next_generation()), supersede=True)
         runs.request(job("g", runs.next_generation()), supersede=True)
         await until(settled, 2)
@@ -231,7 +231,7 @@ def test_a_result_that_cannot_be_accepted_is_an_internal_failure_and_others_cont
             delivered.append((job.generation, outcome.failure.message if outcome.failure else ""))
 
         runs = Runs(
-            worker=lambda _lane: Ready(),
+            worker=lambda _lane: Ready().run,
             deliver=deliver,
             changed=lambda: settled.put_nowait(runs.settled),
             log=print,
@@ -266,7 +266,7 @@ def test_an_invalid_result_is_reported_and_the_others_continue() -> None:
             raise ZeroDivisionError
 
         runs = Runs(
-            worker=lambda _lane: Ready(),
+            worker=lambda _lane: Ready().run,
             deliver=deliver,
             changed=show,
             log=print,
@@ -318,7 +318,7 @@ def test_partial_results_are_accepted_until_the_run_ends_and_a_cancel_is_reporte
             taken.append(report.generation if report else None)
             first.set()
 
-        runs, _, settled = runs_with(worker, partly)
+        runs, _, settled = runs_with(worker.run, partly)
         runs.request(job("f", runs.next_generation()), supersede=True)
         await asyncio.wait_for(first.wait(), 10)
         if cancelled:
@@ -340,7 +340,7 @@ def test_an_unacceptable_result_costs_only_its_report() -> None:
             tried.set()
             raise ValueError
 
-        runs, delivered, settled = runs_with(worker, partly)
+        runs, delivered, settled = runs_with(worker.run, partly)
         runs.request(job("f", runs.next_generation()), supersede=True)
         await asyncio.wait_for(tried.wait(), 10)
         worker.release.set()

@@ -285,17 +285,17 @@ def start(server: Server, arguments: tuple[Any, ...]) -> dict[str, Any]:
     uri = argument(arguments, "uri")
     path = convert.path(uri) if isinstance(uri, str) else None
     if path is None:
-        return _answer(None, "Fuselight runs files only: save this to a file first.")
+        return _answer("Fuselight runs files only: save this to a file first.")
     if not server.state.trusted:
-        return _answer(None, "Fuselight runs no code in a workspace that is not trusted.")
+        return _answer("Fuselight runs no code in a workspace that is not trusted.")
     reading = server.analysis.reading(path)
     if reading is None:
-        return _answer(None, f"{os.path.basename(path)} cannot be read.")  # noqa: PTH119 - paths stay text
+        return _answer(f"{os.path.basename(path)} cannot be read.")  # noqa: PTH119 - paths stay text
     name = _wanted(reading, arguments)
     if name is None:
         named = argument(arguments, "target")
         there = f"There is no `{named}` in this file" if isinstance(named, str) else "No target is here"
-        return _answer(None, f"{there}: point at a class or function, or press Benchmark above one.")
+        return _answer(f"{there}: point at a class or function, or press Benchmark above one.")
     if server.analysis.early.keep(lambda: _later(server, arguments)):
         return {"started": True, "target": name, "message": name or MAIN}
     return _started(server, arguments, reading, name)
@@ -311,7 +311,7 @@ def _later(server: Server, arguments: tuple[Any, ...]) -> None:
 def _started(server: Server, arguments: tuple[Any, ...], reading: Reading, name: str) -> dict[str, Any]:
     folder = server.state.folder_of(reading.path)
     if server.analysis.interpreter(folder) is None:
-        return _answer(None, "No Python interpreter was found to run it: select one that has torch.")
+        return _answer("No Python interpreter was found to run it: select one that has torch.")
     names, work = argument(arguments, "configurations"), argument(arguments, "work")
     try:
         plan = plan_of(
@@ -323,13 +323,13 @@ def _started(server: Server, arguments: tuple[Any, ...], reading: Reading, name:
         )
     except ConfigurationError as error:
         whose = "Fuselight" if names else "The setting fuselight.bench.configurations"
-        return _answer(None, f"{whose}: {error}.")
+        return _answer(f"{whose}: {error}.")
     server.analysis.command(reading.path, name or MAIN, Tier.MEASURED, plan)
     return {"started": True, "target": name, "message": f"{name or MAIN}: {', '.join(plan.configurations)}"}
 
 
-def _answer(target: str | None, message: str) -> dict[str, Any]:
-    return {"started": False, "target": target, "message": message}
+def _answer(message: str) -> dict[str, Any]:
+    return {"started": False, "target": None, "message": message}
 
 
 def _wanted(reading: Reading, arguments: tuple[Any, ...]) -> str | None:

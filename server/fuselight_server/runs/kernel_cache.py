@@ -119,35 +119,28 @@ def keep(store: Store, request: RunRequest, report: Report) -> str | None:
     return cache_of(store).keep(request, report)
 
 
-class CachedRunner:
-    """A worker and the cache before it."""
-
-    def __init__(self, worker: OwnedWorker, log: Callable[[str], None]) -> None:
-        """Run in `worker` what is not kept."""
-        self._worker = worker
-        self._log = log
-
-    async def run(
-        self,
-        request: RunRequest,
-        on_progress: Callable[[Progress], None],
-        on_partial: Callable[[Report], None],
-    ) -> Answer | Refused:
-        """Run to the one answer."""
-        if not isinstance(request, GenerateRequest):
-            return await self._worker.run(request, on_progress, on_partial)
-        store = Store.of(Path(request.target.path))
-        if self._worker.hello is not None:
-            found = await asyncio.to_thread(cache_of(store).find, request, self._worker.hello.versions)
-            if found.report is not None:
-                self._log(f"kernels of {request.target.name or '__main__'}: {found.why}, from the cache")
-                return Answer(request.id, found.report)
-        outcome = await self._worker.run(request, on_progress, on_partial)
-        if isinstance(outcome, Answer):
-            problem = await asyncio.to_thread(keep, store, request, outcome.report)
-            if problem is not None:
-                self._log(problem)
-        return outcome
+async def run_cached(
+    worker: OwnedWorker,
+    log: Callable[[str], None],
+    request: RunRequest,
+    on_progress: Callable[[Progress], None],
+    on_partial: Callable[[Report], None],
+) -> Answer | Refused:
+    """Return the kernels that are kept, or run the request in `worker` and keep its kernels."""
+    if not isinstance(request, GenerateRequest):
+        return await worker.run(request, on_progress, on_partial)
+    store = Store.of(Path(request.target.path))
+    if worker.hello is not None:
+        found = await asyncio.to_thread(cache_of(store).find, request, worker.hello.versions)
+        if found.report is not None:
+            log(f"kernels of {request.target.name or '__main__'}: {found.why}, from the cache")
+            return Answer(request.id, found.report)
+    outcome = await worker.run(request, on_progress, on_partial)
+    if isinstance(outcome, Answer):
+        problem = await asyncio.to_thread(keep, store, request, outcome.report)
+        if problem is not None:
+            log(problem)
+    return outcome
 
 
 def forget(store: Store) -> None:

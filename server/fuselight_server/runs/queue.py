@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,7 +20,7 @@ from fuselight.report import Culprit, Failure
 from fuselight_server.runs.keys import Key, WorkerKey
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Iterable
 
     from fuselight.report import Report
 
@@ -76,8 +77,22 @@ class Job:
     """None when the target is gone."""
 
 
-class Runner(Protocol):
-    """The part of a worker that the queue needs."""
+Run = Callable[
+    [RunRequest, Callable[[Progress], None], Callable[["Report"], None]], Awaitable[Answer | Refused]
+]
+"""Runs a request and returns its outcome; calls its arguments with progress and with each partial report.
+
+It never raises for an error in the worker; canceling it cancels the run.
+"""
+
+
+class OwnedWorker(Protocol):
+    """A worker process, as far as we own it."""
+
+    @property
+    def hello(self) -> Any:
+        """What it said first; None before."""
+        ...
 
     async def run(
         self,
@@ -85,19 +100,7 @@ class Runner(Protocol):
         on_progress: Callable[[Progress], None],
         on_partial: Callable[[Report], None],
     ) -> Answer | Refused:
-        """Run the job and return its outcome. Never raises for an error in the worker; canceling this cancels the run.
-
-        `on_partial` gets each partial report of the run.
-        """
-        ...
-
-
-class OwnedWorker(Runner, Protocol):
-    """A worker process, as far as we own it."""
-
-    @property
-    def hello(self) -> Any:
-        """What it said first; None before."""
+        """Run a request, as `Run`."""
         ...
 
     async def close(self) -> None:
@@ -162,7 +165,7 @@ class Runs:
     def __init__(
         self,
         *,
-        worker: Callable[[WorkerKey], Runner],
+        worker: Callable[[WorkerKey], Run],
         deliver: Callable[[Job, RunRequest, Answer | Refused], Awaitable[None]],
         changed: Callable[[], None],
         log: Callable[[str], None],
@@ -276,7 +279,7 @@ class Runs:
             if not running.superseded:
                 partial.add(report)
 
-        running.task = asyncio.ensure_future(self._worker(job.lane).run(request, on_progress, on_partial))
+        running.task = asyncio.ensure_future(self._worker(job.lane)(request, on_progress, on_partial))
         self._changed()
         await asyncio.wait({running.task})
         await partial.end()

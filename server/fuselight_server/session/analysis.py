@@ -20,11 +20,11 @@ from fuselight.version import untested_torch
 from fuselight_server.files import disk_text, within
 from fuselight_server.findings.failures import failure_report
 from fuselight_server.measured.planning import measure_request
-from fuselight_server.runs.kernel_cache import CachedRunner
+from fuselight_server.runs.kernel_cache import run_cached
 from fuselight_server.runs.keys import Key, WorkerKey
 from fuselight_server.runs.planning import MAIN, default_runs, named_runs
-from fuselight_server.runs.queue import Job, OwnedWorker, Runner, Runs
-from fuselight_server.session.benchmarks import BenchmarkSession, SerializedRunner
+from fuselight_server.runs.queue import Job, OwnedWorker, Run, Runs
+from fuselight_server.session.benchmarks import BenchmarkSession, run_serialized
 from fuselight_server.session.consent import Consent, folder_question, program_question
 from fuselight_server.session.intake import PROGRAM, ResultIntake
 from fuselight_server.session.stored_results import StoredResults
@@ -431,7 +431,7 @@ class Analysis:
         text = disk_text(path)
         return None if text is None else read_source(path, text)
 
-    def _worker(self, lane: WorkerKey) -> Runner:
+    def _worker(self, lane: WorkerKey) -> Run:
         worker = self._workers.get(lane)
         if worker is None:
             folder = self._state.folders.get(lane.folder)
@@ -439,8 +439,8 @@ class Analysis:
             self._state.log(f"worker for {lane.folder}: {lane.executable}")
             self._end_idle_workers(lane)
             worker = self._workers[lane] = self._make_worker(lane, settings, self._state.log)
-        runner = CachedRunner(worker, self._state.log)
-        return SerializedRunner(runner, self.benches.turn) if lane.for_benchmarks else runner
+        run = functools.partial(run_cached, worker, self._state.log)
+        return functools.partial(run_serialized, run, self.benches.turn) if lane.for_benchmarks else run
 
     def _end_idle_workers(self, lane: WorkerKey) -> None:
         """End the workers that `lane` replaces, as another interpreter was found, where they have nothing to do."""

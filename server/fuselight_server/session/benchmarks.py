@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.results.benchmarks import MeasuredResult
     from fuselight_server.runs.keys import Key
-    from fuselight_server.runs.queue import Job, Runner
+    from fuselight_server.runs.queue import Job, Run
     from fuselight_server.session.intake import ResultIntake
     from fuselight_server.session.state import State
     from fuselight_server.settings import BenchSettings
@@ -55,25 +55,18 @@ def plan_of(
     )
 
 
-class SerializedRunner:
-    """A worker that measures while no other does, of whichever folder or interpreter: they would disturb each other."""
-
-    def __init__(self, worker: Runner, turn: asyncio.Lock) -> None:
-        """Run in `worker` while `turn` is held."""
-        self._worker = worker
-        self._turn = turn
-
-    async def run(
-        self,
-        request: RunRequest,
-        on_progress: Callable[[Progress], None],
-        on_partial: Callable[[Report], None],
-    ) -> Answer | Refused:
-        """Run to the one answer."""
-        if self._turn.locked():
-            on_progress(Progress(request.id, "measure", "waiting for another benchmark"))
-        async with self._turn:
-            return await self._worker.run(request, on_progress, on_partial)
+async def run_serialized(
+    run: Run,
+    turn: asyncio.Lock,
+    request: RunRequest,
+    on_progress: Callable[[Progress], None],
+    on_partial: Callable[[Report], None],
+) -> Answer | Refused:
+    """Run while no other benchmark does, of whichever folder or interpreter: they would disturb each other."""
+    if turn.locked():
+        on_progress(Progress(request.id, "measure", "waiting for another benchmark"))
+    async with turn:
+        return await run(request, on_progress, on_partial)
 
 
 class BenchmarkSession:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip with the reason where the device is missing; `make test` then leaves the ring out and says so.
+    """Skip with the reason if the device is missing; `make test` then omits the ring and reports it.
 
     Warnings are no errors here: torch has some of its own where it compiles for a GPU, and Dynamo would take them for a
     failure of its own.

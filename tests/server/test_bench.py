@@ -44,7 +44,7 @@ def page_of(client: Client, uri: str, **more: Any) -> Json:
 
 
 def told_whole(page: Json) -> None:
-    """Hold the page of `f` to what is so whatever the machine."""
+    """Check the parts of the page of `f` that do not depend on the machine."""
     eager, written = page["configurations"]
     assert (eager["name"], written["name"], eager["failure"], written["failure"]) == (
         "eager",

@@ -43,7 +43,7 @@ def f(x: torch.Tensor):
 
 
 def fix(client: Client, uri: str, line: int, title: str) -> Json:
-    """The one quick fix at `line` whose title starts so."""
+    """The only quick fix at `line` whose title starts with `title`."""
     found = client.actions(uri, line)
     (one,) = [action for action in found if action["title"].startswith(title)]
     return one

@@ -28,7 +28,7 @@ def session(tmp_path: Path) -> BenchmarkSession:
 
 
 def begun(session: BenchmarkSession, *rows: MeasuredConfiguration, seconds: float = 1.0) -> Report:
-    """What is known while first calls are made, of three configurations."""
+    """The partial result during the first calls of three configurations."""
     return found(
         session,
         day=3,

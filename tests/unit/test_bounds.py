@@ -62,7 +62,7 @@ TEXT = "import torch\n\n# fuselight: f(f32[4])\n@torch.compile\ndef f(x):\n    r
 
 
 def _caches(tree: ast.Module) -> Iterator[tuple[str, bool]]:
-    """Each cache of `functools` as (name of the function, whether it has a size). One made in a call lives as long."""
+    """Each cache of `functools` as (function name, whether it has a size). A cache made in a call ends with it."""
     inside = {
         below
         for node in ast.walk(tree)

@@ -57,7 +57,7 @@ class Worker:
 
 
 class AskingUi(RecordedUi):
-    """Shows questions and answers them when a test says so."""
+    """Shows questions, which the test answers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class AskingUi(RecordedUi):
 
 
 class ConsentSession:
-    """One file in one folder of which nothing has been asked."""
+    """One file in one folder without any answers."""
 
     def __init__(self, text: str = TRAINING, *, consent: str = "unknown", **settings: Any) -> None:
         self.state, self.ui, self.worker = State(), AskingUi(), Worker()

@@ -21,7 +21,7 @@ OWN = from_settings("lab card", {"like": "h100", "multiprocessors": 66, "memoryG
 
 @pytest.mark.parametrize("device", GPUS, ids=lambda device: device.key)
 def test_figures_agree_with_each_other(device: Device) -> None:
-    """A slip of a digit, or a rate with sparsity among those without, breaks one of these."""
+    """Detects a wrong digit, or a rate with sparsity among dense rates."""
     rates = device.tflops
     assert rates.keys() <= set(DTYPES)
     assert rates["f64"] <= rates["f32"] <= rates["f16"]

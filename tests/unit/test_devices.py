@@ -10,7 +10,7 @@ from fuselight.target.devices import redirect_devices
 
 
 def redirect(source: str) -> tuple[str, list[tuple[int, str]]]:
-    """Change a source. Returns what it is then, and line and subject of each note."""
+    """Redirect a source. Returns the new source, and line and subject of each note."""
     tree = ast.parse(source)
     notes = redirect_devices(tree, "model.py")
     subjects = [(n.location.line, n.text.partition(" runs on")[0]) for n in notes if n.location is not None]
@@ -34,7 +34,7 @@ def redirect(source: str) -> tuple[str, list[tuple[int, str]]]:
     ],
 )
 def test_a_device_chosen_by_the_program_has_no_note(source: str, changed: str) -> None:
-    """The code of the branch still runs here where it is taken; where it is not, the device was the CPU all along."""
+    """A taken branch still runs here; in a branch that is not taken, the device was the CPU anyway."""
     assert redirect(source) == (changed, [])
     assert redirect(f"{source}\ny = 'cuda'")[1] == [(source.count("\n") + 2, "'cuda'")]
 

@@ -24,7 +24,7 @@ Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - as shutil's
 
 
 def _torch(monkeypatch: pytest.MonkeyPatch, version: str, *, cuda: str | None = None, **more: Any) -> Any:
-    """A torch of that version in the place of any real one."""
+    """A torch of that version in place of the real one."""
     module = types.ModuleType("torch")
     module.__version__ = version  # type: ignore[attr-defined]
     module.version = types.SimpleNamespace(cuda=cuda, hip=None)  # type: ignore[attr-defined]
@@ -35,7 +35,7 @@ def _torch(monkeypatch: pytest.MonkeyPatch, version: str, *, cuda: str | None = 
 
 @pytest.fixture
 def toolchain(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
-    """What torch would say of its tools, to be set by the test."""
+    """torch's description of its tools, set by the test."""
     said = types.SimpleNamespace(
         cpp_compiler=lambda: None,
         cache_folder=lambda: None,
@@ -68,7 +68,7 @@ def test_versions_of_torch(monkeypatch: pytest.MonkeyPatch, version: str, status
 
 
 def test_no_torch_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What needs torch is not asked where there is none."""
+    """Checks that need torch do not run without it."""
     monkeypatch.setitem(sys.modules, "torch", None)  # `import torch` raises ModuleNotFoundError
     results = list(checks.quick())
     assert [check.key for check in results] == ["python", "torch"]
@@ -110,7 +110,7 @@ def test_a_triton_that_is_missing_or_of_another_release(
 def test_a_compiler_that_is_missing(
     toolchain: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Named, with what to install."""
+    """It is named, with the package to install."""
     monkeypatch.setenv("CXX", "g++-99")
     assert tools.cpp_compiler().found == "none that starts was found (CXX=g++-99)"
     missing = str(tmp_path / "g++-99")
@@ -135,7 +135,7 @@ def test_a_compiler_that_does_not_start(toolchain: types.SimpleNamespace, tmp_pa
 def test_a_cache_folder_that_cannot_be_used(
     toolchain: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A full disk is a warning, one that cannot be written or forbids programs a failure."""
+    """A full disk is a warning; a read-only disk or one without execution is a failure."""
     toolchain.cache_folder = lambda: str(tmp_path)
     assert tools.cache().status is Status.OK
     with monkeypatch.context() as patch:
@@ -156,7 +156,7 @@ def test_a_cache_folder_that_cannot_be_used(
 def test_drivers(
     toolchain: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch, driver: str, status: Status
 ) -> None:
-    """Within one major version of CUDA an older driver serves; of an older major version none does."""
+    """A driver of the same major version of CUDA is sufficient; one of an older major version is not."""
     _torch(monkeypatch, "2.13.0", cuda="12.6")
     toolchain.driver_version = lambda: driver
     check = tools.driver()
@@ -165,7 +165,7 @@ def test_drivers(
 
 
 def test_a_gpu_that_triton_does_not_support(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A P100 is there, and gives no kernels."""
+    """A P100 is present, and Triton cannot generate kernels for it."""
     p100 = types.SimpleNamespace(name="Tesla P100", total_memory=16 * 2**30, major=6, minor=0)
     cuda = types.SimpleNamespace(
         is_available=lambda: True, device_count=lambda: 1, get_device_properties=lambda _: p100
@@ -212,7 +212,7 @@ def test_two_assemblers_are_reported_with_the_variable_that_makes_them_one(
 
 
 def test_variables_that_switch_the_compiler_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set to nothing they do nothing."""
+    """Empty variables have no effect."""
     for name in checks._OFF:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TORCHDYNAMO_DISABLE", "0")
@@ -270,7 +270,7 @@ def test_an_interpreter_without_output(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_no_interpreter(tmp_path: Path) -> None:
-    """One that is not there is a check that failed, too."""
+    """A missing interpreter is a failed check, too."""
 
     async def collect() -> list[Check]:
         return [check async for check in doctor.examine(Interpreter(str(tmp_path / "none")), os.environ)]

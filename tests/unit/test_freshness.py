@@ -77,7 +77,7 @@ async def all_tiers(session: BenchmarkSession) -> list[TargetResult]:
 
 
 def lines(session: BenchmarkSession, one: TargetResult) -> list[tuple[int, bool]]:
-    """Where it speaks of what it found in the file, and whether that line was touched since."""
+    """Its locations in the file, and whether each line was edited since."""
     if isinstance(one, CaptureResult):
         return [(live.now().span.line, live.edited) for live in one.findings if not live.place.gone]
     assert isinstance(one, (KernelResult, MeasuredResult))

@@ -155,7 +155,7 @@ def test_the_oldest_kernels_are_deleted() -> None:
 
 
 def test_a_thousand_kernels_on_four_hundred_lines_are_all_reported() -> None:
-    """How long that takes is in benchmarks/kernels_bench.py."""
+    """benchmarks/kernels_bench.py measures the time."""
     kernels = tuple(kernel(*range(n % 400 + 1, n % 400 + 9), launch=n) for n in range(1000))
     kept = opened(420)
     kept.accept(result(*kernels))

@@ -68,7 +68,7 @@ class Worker:
     def __init__(self) -> None:
         self.asked: list[RunRequest] = []
         self.partials: list[Report] = []
-        """What it tells before its answer, which waits until it is `held` no more."""
+        """Reported before its answer, which waits for `held`."""
         self.held = asyncio.Event()
         self.fails = False
 
@@ -156,7 +156,7 @@ def forward_only() -> Report:
 
 
 async def part_shown(session: KernelSession) -> str:
-    """Ask for kernels and wait until those of the forward are shown; returns what the target says of them."""
+    """Request kernels and wait until those of the forward graph are shown; returns the target's text about them."""
     session.worker.held.clear()
     session.worker.partials = [forward_only()]
     session.ui.drawn.clear()
@@ -290,7 +290,7 @@ def _device_of(request: RunRequest) -> Device | None:
 
 
 class Keeping(Worker):
-    """A worker that has said hello; its reports name the file that ran."""
+    """A worker after its handshake; its reports name the file that ran."""
 
     hello = SimpleNamespace(versions=VERSIONS)
     text = TEXT

@@ -15,7 +15,7 @@ from tests.support.fake_processes import TIMED, FakeProcess, FakeProcesses, fail
 
 @pytest.fixture
 def timed(monkeypatch: pytest.MonkeyPatch) -> FakeProcesses:
-    """FakeProcesses that take the time which they are said to take."""
+    """Processes that take the given times."""
     processes = FakeProcesses()
     monkeypatch.setattr(coordinator, "now", processes.clock.perf_counter)
     return processes
@@ -28,7 +28,7 @@ def test_without_a_limit_the_wait_for_answers_is_unbounded() -> None:
 
 
 def test_each_configuration_has_its_own_time_limit(timed: FakeProcesses) -> None:
-    """What the reference and the others take is no part of it."""
+    """The time of the reference and of other configurations does not count."""
     timed.takes = {FLOAT64: {"reference": 500.0}, "eager": {"first": 300.0}, "default": {"first": 100.0}}
     timed.measure("default", limit_seconds=600.0)
     assert timed.waited("eager", "build") == 600.0
@@ -91,7 +91,7 @@ def test_a_search_result_is_saved_before_the_next_search() -> None:
 
 
 def test_a_search_ends_by_its_own_limit(timed: FakeProcesses) -> None:
-    """The setting is of all that is measured: where it leaves less, or nothing is said of time."""
+    """The setting limits the entire measurement: less time is left, or no limit is set."""
     timed.wrong = ("default",)
     timed.takes["default"] = {"first": 400.0}
     timed.measure("default", limit_seconds=600.0)

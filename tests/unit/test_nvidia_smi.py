@@ -32,7 +32,7 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: {SECOND})
 
 
 class Smi:
-    """An nvidia-smi that knows these fields, and answers as the real one does."""
+    """A fake nvidia-smi that knows these fields."""
 
     def __init__(self, **values: Sequence[str]) -> None:
         self.values = {name.replace("__", "."): value for name, value in values.items()}

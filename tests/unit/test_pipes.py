@@ -13,7 +13,7 @@ MANY = 10 * 2**16
 
 
 def test_a_slow_client_blocks_nothing_and_gets_all_messages_in_order() -> None:
-    """More than the pipe holds is taken at once, and arrives whole."""
+    """More data than the pipe holds is accepted immediately and arrives completely."""
     read, write = os.pipe()
     pipe = os.fdopen(write, "wb")
     writer = ThreadedWriter(pipe)
@@ -38,7 +38,7 @@ def test_closing_writes_pending_data() -> None:
 
 
 def test_the_next_write_reports_a_closed_client() -> None:
-    """The error of the thread comes up where the server can act on it."""
+    """The error of the thread is raised where the server can handle it."""
     read, write = os.pipe()
     os.close(read)
     pipe = os.fdopen(write, "wb")

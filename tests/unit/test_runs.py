@@ -36,7 +36,7 @@ async def nothing(_job: Job, _report: Report | None) -> None: ...
 
 
 class Held:
-    """A worker whose runs end when the test says so. `deaf`: it answers although it was cancelled."""
+    """A worker whose runs end when the test says so. `deaf`: it answers after a cancel."""
 
     def __init__(self, *, deaf: bool = False) -> None:
         self.started: asyncio.Queue[int] = asyncio.Queue()

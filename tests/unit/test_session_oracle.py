@@ -69,7 +69,7 @@ START = {"a.py": A, "b.py": B, "c.py": C}
 
 
 class Editor:
-    """Random operations on a workspace, and what they lead to."""
+    """Random operations on a workspace, compared with a fresh server."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - nothing is kept secret
@@ -163,7 +163,7 @@ class Editor:
         return "\n".join(lines) + "\n"
 
     async def finish(self) -> None:
-        """Leave every file as code that parses, save what is open, and wait for the runs."""
+        """Make every file parse, save the open files, and wait for the runs."""
         for name in NAMES:
             text = self.workspace.text(name)
             if text is None or parses(text):
@@ -200,7 +200,7 @@ def parses(text: str) -> bool:
 
 
 def shown(workspace: Workspace) -> dict[str, list[Seen]]:
-    """The findings that are not marked as from before an edit: a fresh server has no run from before a failed one."""
+    """The findings without stale marks: a fresh server has no run from before a failed run."""
     return {name: [one for one in workspace.problems(name) if not one[-1]] for name in NAMES}
 
 

@@ -17,7 +17,7 @@ from fuselight_server.session.state import Folder, State
 
 
 class SettingsSession:
-    """Two folders, and a worker that takes its time to stop."""
+    """Two folders, and a worker that stops slowly."""
 
     def __init__(self) -> None:
         self.state = State()

@@ -12,7 +12,7 @@ from tests.support.live_worker import GOOD, LiveWorker
 
 @pytest.fixture(scope="session")
 def one_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
-    """Started once, as an editor does: torch and what the runs import of it take a host ten seconds to have."""
+    """Started once, as in an editor: a host needs ten seconds to import torch and the modules of the runs."""
     live = LiveWorker(tmp_path_factory.mktemp("started"))
     yield live
     live.close()
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def the_next_run_works(live: LiveWorker) -> Iterator[None]:
-    """After the test: the same host answers a plain request, keeps the fork rules, and nothing of the run is left."""
+    """After the test, the same host answers a plain request, obeys the fork rules, and has no remains of the run."""
     live.lines.clear()
     yield
     print("\n".join(live.lines))  # noqa: T201 - shown when a test fails

@@ -52,7 +52,7 @@ def play(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
 
 
 def end(what: str, name: str, channel: Connection) -> None:
-    """End as the name says."""
+    """End in the way that the name describes."""
     if (what, name) == ("judge", "dies"):
         os._exit(3)
     if (what, name) == ("judge", "closes"):

@@ -153,7 +153,7 @@ def test_assembly_comes_with_registers(generated: tuple[Path, dict[str, Any]]) -
 
 
 def kernels_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, list[RunRequest]]:
-    """The text of `fuselight kernels`, from what the process kept; and what was asked of a worker for it."""
+    """The text of `fuselight kernels` from the cached report, and the requests to a worker for it."""
     (kept,) = (path.parent / ".fuselight" / "kernels").glob("*.json.gz")
     report: Report = decode(Report, json.loads(gzip.decompress(kept.read_bytes()))["report"])
     worker = AnsweringWorker(lambda _request: report, hello=AnsweringWorker.hello_of(report))

@@ -166,7 +166,7 @@ def test_a_phase_without_events_has_samples() -> None:
 
 
 def test_imports_are_one_step_and_libraries_functions_another(tmp_path: Path) -> None:
-    """Of all modules that an import imports, the one that was asked for is named."""
+    """An import step names the requested module, not the modules that it imports."""
     (tmp_path / "inner_of_samples.py").write_text(
         "import builtins\nwhile len(builtins.samples_here) < 2:\n    pass\n", encoding="utf-8"
     )

@@ -27,7 +27,7 @@ Call = Callable[[Callable[[], Any]], Any]
 
 
 def at(path: str | None) -> Call:
-    """A function whose code lies in a file, and that calls what it is given."""
+    """A function with its code in a file, which calls its argument."""
     names: dict[str, Any] = {}
     exec(compile("def run(inner):\n    return inner()\n", str(path), "exec"), names)  # noqa: S102 - of this file
     run: Call = names["run"]

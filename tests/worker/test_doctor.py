@@ -38,7 +38,7 @@ def doctor(*arguments: str, **variables: str) -> tuple[int, Any]:
 
 
 def test_a_healthy_environment_compiles() -> None:
-    """The compile is real: it says how long it took and how far from eager it is."""
+    """The compile is real: the check reports its time and its difference from eager."""
     code, checks = doctor()
     assert {check["status"] for check in checks.values()} <= {"ok", "warning", "skipped"}
     assert code == 0

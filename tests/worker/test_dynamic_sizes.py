@@ -40,7 +40,7 @@ def texts(function: Callable[..., Any], *args: Any) -> list[str]:
 
 
 def takes(text: str) -> str:
-    """The types of what the kernels of a wrapper take."""
+    """The argument types of the kernels of a wrapper."""
     return " ".join(re.findall(r"'signature': \{(.*?)\}", text))
 
 

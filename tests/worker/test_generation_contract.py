@@ -329,7 +329,7 @@ def test_a_stand_in_for_triton_restores_the_modules() -> None:
 
 
 def test_every_operator_that_is_made_of_others_on_one_device_only_is_known() -> None:
-    """Of the operators of ATen that are made of others, those for which one of CPU and CUDA has a kernel of its own."""
+    """The composite ATen operators for which only one of CPU and CUDA has its own kernel."""
     found = {
         name: keys & {"CPU", "CUDA"}
         for name, keys in _composite_operators()
@@ -340,7 +340,7 @@ def test_every_operator_that_is_made_of_others_on_one_device_only_is_known() -> 
 
 
 def _composite_operators() -> Iterator[tuple[str, set[str]]]:
-    """The operators with a composite kernel, and the keys of their other ones, as torch's own table has them."""
+    """The operators with a composite kernel, and the keys of their other kernels, from torch's table."""
     table = Path(torch.__file__).parents[1] / "torchgen/packaged/ATen/native/native_functions.yaml"
     for entry in re.split(r"^- func: ", table.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         dispatch = re.search(r"^  dispatch:\n((?:    .*\n)+)", entry, re.MULTILINE)

@@ -71,7 +71,7 @@ def test_it_fails_where_a_kernel_is_wrong(report: Report, tmp_path: Path) -> Non
 def run_here(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[[str], subprocess.CompletedProcess[str]]:
-    """Runs a script that has nothing to compile as the main program of this process, which has torch already."""
+    """Runs a script that compiles nothing as the main program of this process, which has imported torch."""
 
     def run(text: str) -> subprocess.CompletedProcess[str]:
         path = tmp_path / "script.py"

@@ -25,7 +25,7 @@ def _properties(name: str = "NVIDIA H200", major: int = 9) -> Any:
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
-    """A torch that was built with CUDA, and what its driver says, to be set by the test."""
+    """A torch built with CUDA, and its driver's answers, set by the test."""
     said = types.SimpleNamespace(count=0, current=0, driver=None, built="12.6", properties=_properties())
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: said.count > 0)

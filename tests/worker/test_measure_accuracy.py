@@ -287,7 +287,7 @@ def test_random_numbers_are_noticed_and_state_is_not_taken_for_them() -> None:
 
 
 class Dropping(torch.nn.Module):
-    """Drops elements out in every way whose numbers can be held."""
+    """A model with every kind of dropout whose random numbers can be held."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -61,7 +61,7 @@ def wrong_for_20(x: torch.Tensor) -> torch.Tensor:
 def wrong(
     comment: str, replacement: Callable[..., Any] = wrong_relu, *, together_with: str = ""
 ) -> partial_compile.Backend:
-    """A backend that has another function in the place of torch.relu on one line.
+    """A backend that replaces torch.relu on one line with another function.
 
     `together_with`: only where what it compiles has a call of that method as well.
     """
@@ -83,7 +83,7 @@ def wrong(
 
 
 def place(found: Accuracy) -> tuple[str, int]:
-    """The innermost place of what is found."""
+    """The innermost location of the found line."""
     return found.first[-1].path, found.first[-1].line
 
 
@@ -231,7 +231,7 @@ def cutting_nothing(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable
 
 
 class Regions(torch.nn.Module):
-    """Values that may not cross a cut, and regions that a cut may lie in."""
+    """Values that may not cross a cut, and regions that may contain a cut."""
 
     def __init__(self) -> None:
         super().__init__()

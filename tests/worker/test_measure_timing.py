@@ -19,7 +19,7 @@ pytestmark = pytest.mark.torch
 def test_the_timer_is_imported_for_the_device_that_was_chosen(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A GPU may be there and not be the one: as where it was asked for the CPU, or where no driver answers."""
+    """A GPU may be present but not used: for a request for the CPU, or if no driver answers."""
     imported: list[str] = []
     monkeypatch.setattr(conditions, "choose", lambda _: torch.device(device))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

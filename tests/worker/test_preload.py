@@ -41,7 +41,7 @@ PACKAGES = {
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveWorker]:
-    """A worker in an environment of its own, that has the packages above and the torch of this one."""
+    """A worker in a separate environment with the packages above and this environment's torch."""
     home = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
     python = home / "bin" / "python"

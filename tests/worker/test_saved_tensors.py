@@ -63,7 +63,7 @@ class Dropped(nn.Module):
 
 
 class Views(nn.Module):
-    """Several views of one tensor are kept, and they overlap."""
+    """Several overlapping views of one tensor are saved."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class TwoOutputs(nn.Module):
 
 
 class Broken(nn.Module):
-    """Three graphs: what goes from one to the next is kept by either, by both, or made in between."""
+    """Three graphs: the tensors between them are saved by either, by both, or created in between."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -220,7 +220,7 @@ def test_the_driver_is_asked_again_after_it_was_left_alone(monkeypatch: pytest.M
 
 
 def test_inductors_compiler_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each name that the doctor asks for is there: a compiler that starts, and the folder that was asked for."""
+    """Each name that the doctor uses exists: a compiler that starts, and the requested folder."""
     compiler = toolchain.cpp_compiler()
     assert compiler is not None
     assert shutil.which(compiler) is not None

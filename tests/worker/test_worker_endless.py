@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("the_next_run_works")
 
 
 def spinning(loop: str) -> str:
-    """`f` calls, outside of what is traced, a function that does not come back."""
+    """`f` calls, outside the traced code, a function that does not return."""
     indented = "\n".join(f"    {line}" for line in loop.splitlines())
     return f"import torch\n# fuselight: f(f32[4])\ndef f(x):\n    spin()\n    return x.sin()\n@torch.compiler.disable\ndef spin():\n{indented}\n"
 

@@ -79,7 +79,7 @@ def test_replaced_functions_are_named_once_as_the_users(
 def test_answer_functions_are_bound_before_user_code(
     live: LiveWorker, patch: str, said: str, lines: list[int]
 ) -> None:
-    """torch itself may need what was replaced; the answer does not."""
+    """torch may need the replaced function; the answer does not."""
     failure = live.failure(f"import json, os, time, traceback\n{patch}\n" + body("raise ValueError('mine')"))
     assert the_users(failure) == (said, lines)
     assert (failure.next_step == RESTORE) is (said != MINE)

@@ -117,7 +117,7 @@ if __name__ == "__main__":
 
 
 def _library_of_torchs() -> str:
-    """A module that torch imports and Python itself did not: what a site's `.pth` files load, no file can shadow."""
+    """A module that torch imports and Python did not: files cannot shadow modules that a site's `.pth` files load."""
     command = [sys.executable, "-c", "import sys; print(*sys.modules)"]
     started_with = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     return next(name for name in ("random", "cProfile", "colorsys") if name not in started_with)

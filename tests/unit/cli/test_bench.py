@@ -254,7 +254,7 @@ def test_impossible_options_are_reported_before_anything_runs(
 
 
 async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Measure `Net` of a file by a worker that answers at once; returns the outcome and what was made of it."""
+    """Measure `Net` of a file with a worker that answers immediately; returns the outcome and its output."""
     path = folder / "model.py"
     path.write_text("import torch\n\n\nclass Net(torch.nn.Module): ...\n")
     asked = []

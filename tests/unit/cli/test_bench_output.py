@@ -29,7 +29,7 @@ FAILED = report(failures=(FAILURE,))
 
 
 class BenchCommand:
-    """What a command measured, and what it printed."""
+    """The measurements and the output of a command."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.options: list[Any] = []

@@ -143,7 +143,7 @@ def launched(compile_id: str, count: int) -> GeneratedGraph:
 
 
 def printed(*graphs: GeneratedGraph) -> str:
-    """What the terminal says of these graphs."""
+    """The terminal's text for these graphs."""
     out = io.StringIO()
     print_kernels(CheckOutcome(reports=[report(roots=(ROOT,), generated=graphs)]), Terminal(out))
     return out.getvalue()

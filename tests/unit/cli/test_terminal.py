@@ -11,7 +11,7 @@ from fuselight_server.cli.terminal import Color, Terminal, cell_width, printable
 
 
 class Screen(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

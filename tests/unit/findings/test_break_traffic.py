@@ -36,7 +36,7 @@ def graph(number: int, *handed: Handed, us: float = 20.0, **changes: Any) -> Gen
 
 
 def split(*handed: Handed, frames: tuple[Frame, ...] = (FORWARD, REST), **changes: Any) -> Report:
-    """A target that breaks on line 25, with what its second graph is given."""
+    """A target that breaks on line 25, with the inputs of its second graph."""
     base = report(
         tier=Tier.KERNELS,
         target_device=H100,

@@ -86,7 +86,7 @@ def test_the_wheel_contains_the_pages(tmp_path: Path) -> None:
 
 
 def test_linked_pages_are_packaged() -> None:
-    """A page of a package has a link only to what lies in it too, at the same place relative to it."""
+    """A packaged page links only to packaged files, at the same relative path."""
     root = PAGES.parents[1]
     linked = {
         os.path.relpath(page.parent / target, root)

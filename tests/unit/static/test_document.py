@@ -211,7 +211,7 @@ def test_objects_frozen_out_of_garbage_collection_do_not_accumulate() -> None:
 
 @given(TEXT, TEXT)
 def test_becoming_another_text_edits_no_more_than_what_differs(old: str, new: str) -> None:
-    """What is alike at the head and the tail is left alone, and the text is the other one."""
+    """The common head and tail stay unchanged, and the result is the new text."""
     document = SourceDocument("model.py", old)
     change = document.become(new)
     assert document.text == new
@@ -219,7 +219,7 @@ def test_becoming_another_text_edits_no_more_than_what_differs(old: str, new: st
 
 
 def test_becoming_the_text_before_moves_what_stands_below_back() -> None:
-    """Three lines that are thrown away move what follows up by three."""
+    """Three deleted lines move the following lines up by three."""
     text = "import torch\n\nx = 1\ny = 2\n"
     document = SourceDocument("model.py", text)
     document.edit((2, 0), (2, 0), "# a\n# b\n# c\n")

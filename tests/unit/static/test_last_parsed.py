@@ -49,7 +49,7 @@ HALF_TYPED = [
 
 
 def changed(document: SourceDocument, old: str, new: str) -> None:
-    """Put `new` in the place of the first `old`, as one edit."""
+    """Replace the first `old` with `new`, as one edit."""
     data, part = document.text.encode(), old.encode()
     start = data.index(part)
 

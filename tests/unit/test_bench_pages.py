@@ -40,7 +40,7 @@ def write(session: BenchmarkSession, text: str | bytes) -> None:
 async def exported(
     session: BenchmarkSession, ending: str, run: str | None = None, with_: str | None = None
 ) -> Any:
-    params = MeasuredExportParams(session.uri, "f", ending, run, with_)
+    params = MeasuredExportParams(session.uri, "f", run, with_, format=ending)
     return (await bench.export(session, params))["text"]  # type: ignore[arg-type]  # the parts of a server that it reads
 
 

@@ -168,14 +168,14 @@ async def test_after_a_restart_the_page_has_the_last_benchmark_of_the_history(
 @pytest.mark.asyncio
 async def test_exports_are_of_the_page_that_is_shown(session: BenchmarkSession) -> None:
     with pytest.raises(Exception, match="There is no benchmark to export"):
-        await bench.export(session, MeasuredExportParams(session.uri, "f", "json"))  # type: ignore[arg-type]
+        await bench.export(session, MeasuredExportParams(session.uri, "f", format="json"))  # type: ignore[arg-type]
     await measured(session, found(session))
     for ending in ("json", "csv"):
-        made = await bench.export(session, MeasuredExportParams(session.uri, "f", ending))  # type: ignore[arg-type]
+        made = await bench.export(session, MeasuredExportParams(session.uri, "f", format=ending))  # type: ignore[arg-type]
         assert made["name"] == f"f-2026-01-01.{ending}"
         assert "default" in made["text"]
     with pytest.raises(Exception, match="one of json, csv, html"):
-        await bench.export(session, MeasuredExportParams(session.uri, "f", "exe"))  # type: ignore[arg-type]
+        await bench.export(session, MeasuredExportParams(session.uri, "f", format="exe"))  # type: ignore[arg-type]
     await session.analysis.close()
 
 

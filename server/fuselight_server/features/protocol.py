@@ -106,14 +106,10 @@ class MeasuredParams:
 
 
 @attrs.define
-class MeasuredExportParams:
+class MeasuredExportParams(MeasuredParams):
     """As `MeasuredParams`, and the format: `json`, `csv` or `html`."""
 
-    uri: str
-    target: str
-    format: str
-    run: str | None = None
-    with_: str | None = None
+    format: str = attrs.field(kw_only=True)
 
 
 @attrs.define

@@ -72,12 +72,12 @@ def as_json(outcome: CheckOutcome, benchmarks: Sequence[TargetBenchmark]) -> str
             "name": one.report.target.name or "__main__",
             "page": _page_of(one, outcome),
             "findings": [finding_as_json(each, outcome.sources) for each in outcome.of_measured(one.report)],
-            "failures": [encode(failure) for failure in one.report.failures],
+            "failures": encode(one.report.failures),
             "run": encode(one.run) if one.run is not None else None,
         }
         for one in benchmarks
     ]
-    problems = [{"stage": one.stage, "what": one.what, "why": one.why} for one in outcome.problems]
+    problems = encode(outcome.problems)
     return json.dumps({"schema": exports.SCHEMA, "targets": targets, "problems": problems}, indent=1) + "\n"
 
 

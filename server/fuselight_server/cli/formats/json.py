@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from fuselight.codec import encode
 from fuselight.report import Outcome as CompileOutcome
 from fuselight_server.findings.counts import counts
 
@@ -97,4 +98,4 @@ def _target(report: Report) -> dict[str, Any]:
 
 
 def _problem(problem: Problem, target: str | None) -> dict[str, Any]:
-    return {"stage": problem.stage, "what": problem.what, "why": problem.why, "target": target}
+    return {**encode(problem), "target": target}

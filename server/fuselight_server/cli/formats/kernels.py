@@ -57,7 +57,7 @@ def as_json(
                 }
                 for report in outcome.reports
             ],
-            "problems": [{"stage": one.stage, "what": one.what, "why": one.why} for one in outcome.problems],
+            "problems": encode(outcome.problems),
         },
         indent=2,
     )
@@ -87,8 +87,8 @@ def _target_json(report: Report, outcome: CheckOutcome, details: Details) -> dic
             for cost in costs_by_line(call)
         ],
         "findings": [finding_as_json(one, outcome.sources) for one in outcome.of_kernels(report)],
-        "failures": [encode(failure) for failure in report.failures],
-        "problems": [encode(problem) for problem in report.problems],
+        "failures": encode(report.failures),
+        "problems": encode(report.problems),
     }
 
 
@@ -98,13 +98,13 @@ def _graph_json(graph: GeneratedGraph, report: Report, details: Details) -> dict
         "phase": graph.phase.value,
         "failure": graph.failure,
         "kernels": [_kernel_json(one, report, details) for one in fold(graph, report.roots)],
-        "saved": [encode(tensor) for tensor in graph.saved],
+        "saved": encode(graph.saved),
         "saved_bytes": sum(tensor.bytes for tensor in graph.saved),
-        "recomputed": [encode(one) for one in graph.recomputed],
-        "refusals": [encode(refusal) for refusal in graph.refusals],
-        "handed": [encode(one) for one in graph.handed],
+        "recomputed": encode(graph.recomputed),
+        "refusals": encode(graph.refusals),
+        "handed": encode(graph.handed),
         "repeated": encode(graph.repeated),
-        "cudagraph_skips": [encode(skip) for skip in graph.cudagraph_skips],
+        "cudagraph_skips": encode(graph.cudagraph_skips),
     }
     if details.graphs:
         out["joint"] = report.texts.get(graph.joint_key or "")

@@ -34,7 +34,7 @@ def as_json(outcome: CheckOutcome, opset: str | None) -> str:
             "schema": 1,
             "opset": opset,
             "targets": [_target(report) for report in outcome.reports],
-            "problems": [{"stage": one.stage, "what": one.what, "why": one.why} for one in outcome.problems],
+            "problems": encode(outcome.problems),
         },
         indent=2,
     )
@@ -57,8 +57,8 @@ def _target(report: Report) -> dict[str, Any]:
             for lack in lacks(report)
         ],
         "paths": [_path(path) for path in report.operators],
-        "failures": [encode(failure) for failure in report.failures],
-        "problems": [encode(problem) for problem in report.problems],
+        "failures": encode(report.failures),
+        "problems": encode(report.problems),
     }
 
 

@@ -69,7 +69,7 @@ def test_an_untrusted_workspace_starts_no_interpreter(connect: Start, tmp_path: 
     assert not (tmp_path / "started").exists()
 
 
-def test_nothing_is_started_where_the_user_refused(connect: Start, tmp_path: Path) -> None:
+def test_nothing_starts_after_a_refusal(connect: Start, tmp_path: Path) -> None:
     python = fake_python(tmp_path, f"touch {tmp_path}/started")
     client = connect(settings=settings(resolvedInterpreter=interpreter(executable=python)), confirm="never")
     client.start(tmp_path)

@@ -118,7 +118,7 @@ def test_the_page_of_a_finding_can_be_opened_by_an_editor_that_has_our_extension
             assert Path(uris.to_fs_path(page) or "").read_text().startswith("# FL502")
 
 
-def test_no_fix_is_offered_where_none_can_be_made(client: Client, folder: Path) -> None:
+def test_no_fix_is_offered_if_none_is_possible(client: Client, folder: Path) -> None:
     text = TWO_SIZES.replace("        f(x)", "        f(torch.ones(rows, 8))")
     uri = run_in(client, folder, text)
     client.idle(1)

@@ -277,7 +277,7 @@ def test_a_failed_target_is_reported_and_keeps_the_previous_kernels(client: Clie
     assert by_line(client, uri) == {6: ["Run", "Kernels", "Benchmark", "inputs from line 5"]}
 
 
-def test_nothing_is_generated_where_the_folder_is_not_trusted(connect: Start, tmp_path: Path) -> None:
+def test_an_untrusted_folder_generates_nothing(connect: Start, tmp_path: Path) -> None:
     client = connect()
     client.start(tmp_path, options={**CLIENT, "trusted": False})
     uri = client.open(write(tmp_path, SOURCE))

@@ -199,7 +199,7 @@ def test_a_new_server_shows_the_findings_of_the_last_run_without_a_run(
     assert not (tmp_path / ".fuselight").exists()
 
 
-def test_findings_of_a_run_land_where_edits_have_moved_their_lines(client: Client, folder: Path) -> None:
+def test_findings_of_a_run_follow_edits_of_their_lines(client: Client, folder: Path) -> None:
     path, uri = caught_in(client, folder)
     client.edit(uri, (0, 0), (0, 0), "# one\n# two\n# three\n")
     let_go(path)
@@ -334,7 +334,7 @@ def test_an_untrusted_workspace_runs_nothing_until_it_is_trusted(connect: Start,
     assert len(breaks(client, uri)) == 1
 
 
-def test_a_folder_where_the_user_refused_runs_nothing(connect: Start, tmp_path: Path) -> None:
+def test_a_folder_with_a_refusal_runs_nothing(connect: Start, tmp_path: Path) -> None:
     client = connect(confirm="never")
     uri = saved(client, tmp_path)
     asked = client.wait(lambda one: one.get("method") == "fuselight/confirmRun", "the question")["params"]

@@ -26,7 +26,7 @@ def test_bounds_grow_with_the_processes() -> None:
     assert (endless.seconds, endless.memory_mb) == (0.0, 0)
 
 
-def test_eager_is_first_and_the_source_decides_where_nothing_is_named() -> None:
+def test_eager_is_first_and_the_source_decides_by_default() -> None:
     assert configurations((), compiled=True) == ("eager", "written")
     assert configurations(("",), compiled=False) == ("eager", "default")
     assert configurations(("default", "eager", "default"), compiled=True) == ("eager", "default")

@@ -251,7 +251,7 @@ async def test_a_command_says_what_it_starts_or_why_it_does_not(
     await session.analysis.close()
 
 
-def test_nothing_is_measured_in_a_folder_that_is_not_trusted(session: BenchmarkSession) -> None:
+def test_an_untrusted_folder_measures_nothing(session: BenchmarkSession) -> None:
     session.state.trusted = False
     assert "not trusted" in session.command(target="f")["message"]
     assert session.workers == []

@@ -78,7 +78,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert [parse_configuration(one.name) for one in found] == found
 
 
-def test_the_plain_ones() -> None:
+def test_plain_names_parse_to_configurations() -> None:
     assert parse_configuration(EAGER) == Configuration(EAGER, eager=True)
     assert parse_configuration(WRITTEN) == Configuration(WRITTEN, written=True)
     for mode in MODES:

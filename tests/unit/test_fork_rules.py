@@ -74,7 +74,7 @@ def test_the_baseline_has_no_thread_that_ends_before_a_fork() -> None:
     assert run(body) == ["1"]
 
 
-def test_nothing_is_forked_where_there_is_no_new_thread() -> None:
+def test_nothing_is_forked_without_a_new_thread() -> None:
     body = "os.register_at_fork(before=lambda: print('forked'))\nprint(fork_rules.violations(baseline))\n"
     assert run(body) == ["()"]
 

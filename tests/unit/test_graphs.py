@@ -199,7 +199,7 @@ def test_inconsistent_parts_of_a_report_are_not_lost() -> None:
     assert {one.end for one in made.arrows} == {box.id for box in made.boxes[1:]}
 
 
-def test_kernels_stand_in_the_graph_that_was_captured_in_both_runs() -> None:
+def test_kernels_are_shown_in_their_graph_for_both_phases() -> None:
     launches = tuple(Kernel(f"k{index}", KernelKind.TRITON, index, estimate_us=1.5) for index in range(3))
     kernels = dataclasses.replace(
         SPLIT,

@@ -130,7 +130,7 @@ def test_a_fact_may_be_of_some_releases_only() -> None:
     ]
 
 
-def test_what_the_main_release_changes_it_changes_for_those_that_were_equal() -> None:
+def test_a_change_for_the_main_release_applies_to_equal_releases() -> None:
     fact, other = Fact(1, "kernel", "triton_poi"), Fact(1, "kernel", "triton_red")
     text = "x = 1  # kernel(2.13, 2.14): triton_poi  # kernel(2.11): triton_red\n"
     assert rewritten(text, Counter({other: 1}), "2.13") == "x = 1  # kernel: triton_red\n"

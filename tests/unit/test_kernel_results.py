@@ -105,7 +105,7 @@ def test_changes_are_reported_by_line_largest_first() -> None:
     assert differences(before, before) == ()
 
 
-def test_lines_are_compared_where_edits_have_moved_them() -> None:
+def test_moved_lines_are_compared() -> None:
     kept = opened(20)
     before = result(kernel(5))
     kept.accept(before)

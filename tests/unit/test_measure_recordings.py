@@ -91,7 +91,7 @@ ON_A_GPU = [path for path in KEPT if not path.name.startswith("cpu-")]
 
 
 @pytest.mark.parametrize("path", ON_A_GPU, ids=lambda path: path.name)
-def test_kernels_take_what_cupti_says_read_by_hand(path: Path) -> None:
+def test_kernel_times_equal_cuptis_events_read_by_hand(path: Path) -> None:
     """By name and call, from the events alone: the median over the calls.
 
     A library's call that launches several kernels is one row, by the name of the longest: those are not compared.

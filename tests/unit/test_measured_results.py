@@ -121,7 +121,7 @@ def test_the_hover_names_a_configuration_that_is_not_the_plain_one() -> None:
     assert "measured as max\\-autotune on NVIDIA H200" in hovered(snapshot(kept), 7)[0]
 
 
-def test_measurements_stand_in_the_place_of_estimates_until_the_code_changes() -> None:
+def test_measurements_replace_estimates_until_the_code_changes() -> None:
     kept = opened(estimated(), made(generation=2))
     assert set(lens_texts(kept)) == {3, 5, 7, 9}
     assert not any("~" in text for text in lens_texts(kept).values())
@@ -133,7 +133,7 @@ def test_measurements_stand_in_the_place_of_estimates_until_the_code_changes() -
     assert len(hovered_estimates(snapshot(kept), 4)) == 1
 
 
-def test_the_source_of_a_kernel_is_still_a_click_away_where_it_was_generated() -> None:
+def test_measured_lines_still_open_the_source_of_their_kernels() -> None:
     for results, clickable in (([made()], 0), ([estimated(), made()], 4)):
         kept = opened(*results)
         kept.client.commands = frozenset({"fuselight.showKernel"})

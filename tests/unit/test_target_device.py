@@ -72,7 +72,7 @@ def test_one_entry_is_the_current_one(setting: str, marked: str) -> None:
     assert [entry["key"] for entry in entries if entry["current"]] == [marked]
 
 
-def test_figures_say_what_is_known() -> None:
+def test_only_known_figures_are_listed() -> None:
     assert figures(find("mi300x")).startswith(
         "gfx942, 304 compute units, 192 GB, 5,300 GB/s, 1,307 TFLOP/s in bf16"
     )

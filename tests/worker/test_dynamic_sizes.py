@@ -88,7 +88,7 @@ def test_a_float_that_becomes_a_size_is_captured_again_as_a_number() -> None:
     assert "async_compile.triton(" in text
 
 
-def test_sizes_are_said_as_what_is_decomposed_before_says_them() -> None:
+def test_sizes_are_expressed_as_before_decomposition() -> None:
     # ATen multiplies a group's sizes; what the first normalisation gives has them as `s` and `s**2 // s`.
     model = torch.nn.Sequential(torch.nn.GroupNorm(4, 8), torch.nn.SiLU(), torch.nn.GroupNorm(4, 8))
     with torch.no_grad():

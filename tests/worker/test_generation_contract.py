@@ -96,7 +96,7 @@ def found(module: str, name: str) -> Any:
 @pytest.mark.parametrize(
     ("module", "name", "parameters"), SIGNATURES, ids=[f"{m}.{n}" for m, n, _ in SIGNATURES]
 )
-def test_a_name_takes_what_it_is_given(module: str, name: str, parameters: Sequence[str]) -> None:
+def test_a_name_accepts_its_arguments(module: str, name: str, parameters: Sequence[str]) -> None:
     value = found(module, name)
     assert callable(value)
     if parameters:

@@ -43,7 +43,7 @@ def run(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("phase", [Phase.FORWARD, Phase.BACKWARD])
-def test_it_checks_and_times_the_kernels(report: Report, phase: Phase, tmp_path: Path) -> None:
+def test_the_script_checks_and_times_the_kernels(report: Report, phase: Phase, tmp_path: Path) -> None:
     graph = next(one for one in report.generated if one.phase is phase)
     made = document(report, key_of(graph), SCRIPT)
     assert made is not None
@@ -53,7 +53,7 @@ def test_it_checks_and_times_the_kernels(report: Report, phase: Phase, tmp_path:
     assert "DIFFERS" not in done.stdout
 
 
-def test_it_fails_where_a_kernel_is_wrong(report: Report, tmp_path: Path) -> None:
+def test_the_script_fails_for_a_wrong_kernel(report: Report, tmp_path: Path) -> None:
     graph = next(one for one in report.generated if one.phase is Phase.FORWARD)
     made = document(report, key_of(graph), SCRIPT)
     assert made is not None

@@ -16,7 +16,7 @@ EAGER = torch.linspace(1, 2, 2000)
 """Long enough for the smaller of the suite's multipliers."""
 
 
-def test_it_takes_what_it_is_given() -> None:
+def test_it_accepts_its_arguments() -> None:
     same = importlib.import_module("torch._dynamo.utils").same
     parameters = inspect.signature(same).parameters
     assert list(parameters)[:2] == ["ref", "res"]

@@ -40,7 +40,7 @@ SIGNATURES = (
 @pytest.mark.parametrize(
     ("module", "name", "parameters"), SIGNATURES, ids=[name for _, name, _ in SIGNATURES]
 )
-def test_a_name_takes_what_it_is_given(module: str, name: str, parameters: Sequence[str]) -> None:
+def test_a_name_accepts_its_arguments(module: str, name: str, parameters: Sequence[str]) -> None:
     found: Any = importlib.import_module(module)
     for part in name.split("."):
         found = getattr(found, part)

@@ -130,7 +130,7 @@ def test_the_configurations_are_those_of_the_device_and_not_of_the_source() -> N
 
 
 @newer
-def test_a_smaller_block_is_tried_where_registers_keep_the_device_from_being_filled() -> None:
+def test_a_smaller_block_is_tried_if_registers_limit_occupancy() -> None:
     text = source("reduction").replace("ReductionHint.OUTER", "ReductionHint.INNER")
     text = re.sub(r"size_hints=\{[^}]*\}", "size_hints={'x': 1048576, 'r0_': 4096}", text)
     roomy = assemble(text, H100)

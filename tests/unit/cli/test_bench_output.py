@@ -91,7 +91,7 @@ def test_no_target_is_reported_in_every_format(command: BenchCommand, output: st
     assert "no target. Name a class or function with --target" in result.stderr
 
 
-def test_parts_of_a_call_that_are_left_out_are_the_small_ones(command: BenchCommand) -> None:
+def test_small_parts_of_a_call_are_omitted(command: BenchCommand) -> None:
     small = [gap(GapKind.EAGER, 1.0 + line, line, f"aten::op{line}") for line in range(1, 16)]
     shown = profile([ran(None, 100.0)], [*small, gap(GapKind.HOST, 50.0)])
     command.reports = [benchmark(row("eager", 300.0), row("default", 100.0, profile=shown))]

@@ -56,7 +56,7 @@ def test_a_stream_gets_only_characters_that_it_can_encode(encoding: str, shown: 
     assert raw.getvalue().decode(encoding) == shown
 
 
-def test_columns_line_up_and_unknown_ones_are_left_out() -> None:
+def test_columns_are_aligned_and_unknown_ones_are_omitted() -> None:
     out = io.StringIO()
     rows = [("name", "time", "alone", "what"), ("深", "1 s", "-", "x"), ("bcd", "12 s", "-", "")]
     shown = Terminal(out).print_table(rows)

@@ -82,7 +82,7 @@ def test_a_setting_of_torch_comes_before_its_consequences() -> None:
     assert (one.title, one.span.line) == ("recompiled: grad mode was on, now off", 20)
 
 
-def test_torchs_words_stand_in_where_no_guard_is_known() -> None:
+def test_torchs_message_is_shown_without_a_known_guard() -> None:
     (one,) = findings(report(recompiles=(again(entries=(), reasons=("0/0: backend changed",)),)))
     assert one.title == "recompiled: 0/0: backend changed"
     assert "one backend" in one.hints[0]

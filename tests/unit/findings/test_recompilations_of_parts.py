@@ -114,7 +114,7 @@ def test_an_argument_stays_an_input_without_the_break() -> None:
     )
 
 
-def test_a_carried_number_is_on_what_made_it_not_on_where_it_is_taken_over() -> None:
+def test_a_carried_number_is_on_the_line_that_computed_it() -> None:
     carried = failed("___stack0 was 3, now 4", kind="EQUALS_MATCH", source="___stack0", born=(at(29),))
     found = in_parts(again(carried, compile_id="1/1"), breaks=(broken(at(25, (8, 22))),))
     assert {one.span.line for one in found} == {25}

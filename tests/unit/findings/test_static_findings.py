@@ -22,7 +22,7 @@ def test_a_compiled_target_without_inputs_gets_a_hint_with_a_suggested_call() ->
     assert "`# fuselight: f(f32[4, 8], f32[4, 8])`" in one.message
 
 
-def test_no_hint_where_a_rung_answers() -> None:
+def test_no_hint_if_a_rung_applies() -> None:
     compiled = "import torch\n{}@torch.compile\ndef f(x):\n    return x\n{}"
     for above, below in (
         ("# fuselight: f(f32[4])\n", ""),
@@ -32,7 +32,7 @@ def test_no_hint_where_a_rung_answers() -> None:
         assert static_findings(read_source(FILE, compiled.format(above, below))) == ()
 
 
-def test_no_hint_where_a_run_found_inputs_that_the_source_does_not_show() -> None:
+def test_no_hint_if_a_run_found_inputs_outside_the_source() -> None:
     reading = read_source(FILE, "import torch\n@torch.compile\ndef f(x):\n    return x\n")
     assert static_findings(reading, answered={"f"}) == ()
 
@@ -61,7 +61,7 @@ def test_an_object_created_in_a_function_gets_a_hint_to_call_the_function() -> N
     assert static_findings(read_source(FILE, main)) == ()
 
 
-def test_no_hint_on_a_variable_where_the_class_that_it_compiles_has_directives() -> None:
+def test_no_hint_on_a_variable_whose_class_has_directives() -> None:
     source = (
         "import torch\n{}class Net(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
         "net = torch.compile(Net())\nhead = torch.compile(Net().head)\n"

@@ -65,7 +65,7 @@ def test_a_difference_within_the_spread_does_not_count() -> None:
     assert "within the spread" in headline.text
 
 
-def test_unsteady_times_are_distinguished_only_where_all_their_rounds_are() -> None:
+def test_unsteady_times_are_distinguished_only_if_all_their_rounds_are() -> None:
     def of(us: float) -> MeasuredConfiguration:
         return row("default", wall=timing(us, 0.2, unsteady=True))
 
@@ -120,7 +120,7 @@ def test_small_costs_are_not_reported() -> None:
     assert Cause.GUARDS not in causes(row("eager", 100.0), one)
 
 
-def test_launches_are_reported_with_what_would_replay_them_on_a_gpu_alone() -> None:
+def test_launches_suggest_cuda_graphs_only_on_a_gpu() -> None:
     shown = profile([ran(0, 20.0, count=212.0)], [gap(GapKind.LAUNCH, 50.0), gap(GapKind.WRAPPER, 30.0)])
     one = row("default", 150.0, cudagraphs=False, profile=shown)
 
@@ -214,7 +214,7 @@ def test_overlapping_ranges_and_tiny_differences_are_no_change() -> None:
     assert change(Range(0, 0, 0), Range(1, 1, 1)) is None
 
 
-def test_the_devices_clock_counts_where_all_have_it() -> None:
+def test_the_devices_clock_counts_if_all_have_it() -> None:
     device = timing(50.0, clock=Clock.DEVICE)
     both = measured(row("eager", device=device), row("default", device=device))
     assert clock_of(both) is Clock.DEVICE

@@ -210,7 +210,7 @@ def test_objects_frozen_out_of_garbage_collection_do_not_accumulate() -> None:
 
 
 @given(TEXT, TEXT)
-def test_becoming_another_text_edits_no_more_than_what_differs(old: str, new: str) -> None:
+def test_replacing_the_text_edits_only_the_difference(old: str, new: str) -> None:
     """The common head and tail stay unchanged, and the result is the new text."""
     document = SourceDocument("model.py", old)
     change = document.become(new)
@@ -218,7 +218,7 @@ def test_becoming_another_text_edits_no_more_than_what_differs(old: str, new: st
     assert (change is None) == (old == new)
 
 
-def test_becoming_the_text_before_moves_what_stands_below_back() -> None:
+def test_restoring_the_text_moves_lines_below_back() -> None:
     """Three deleted lines move the following lines up by three."""
     text = "import torch\n\nx = 1\ny = 2\n"
     document = SourceDocument("model.py", text)

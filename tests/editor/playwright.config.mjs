@@ -5,7 +5,7 @@ export default defineConfig({
   testDir: "visual",
   outputDir: `${tools.artifacts}/playwright`,
   workers: 1, // an editor and a browser take more than a gigabyte
-  retries: process.env.CI ? 1 : 0, // a test that needs the second try is reported as flaky
+  // No retries: the ring runs failures again at its end, and names a test that passes only then.
   timeout: 400_000, // deadlines for a busy machine; a quiet one needs a minute
   expect: { timeout: 90_000 },
   reporter: [
@@ -20,6 +20,6 @@ export default defineConfig({
       args: [...tools.browserFlags, "--disable-gpu", "--disable-background-networking", "--no-first-run"],
     },
     // A trace takes a quarter of the processor's time. A failure keeps a screenshot and logs without it.
-    trace: process.env.FUSELIGHT_TRACE ? "retain-on-failure" : process.env.CI ? "on-first-retry" : "off",
+    trace: process.env.FUSELIGHT_TRACE ? "retain-on-failure" : "off",
   },
 });

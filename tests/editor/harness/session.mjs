@@ -49,7 +49,9 @@ export const test = base.extend({
   session: async ({ shared }, use, info) => {
     await use(async ({ files }) => {
       await reset(shared);
-      return begin(shared, files);
+      const begun = await begin(shared, files);
+      await shared.view.command("Fuselight: Ask Again Before Running Code in This Folder");
+      return begun;
     });
     await keepFailure(info, shared);
   },
@@ -104,7 +106,7 @@ async function begin({ folder, page, view }, files) {
   }
   const [first] = Object.keys(files);
   await view.openFile(first);
-  await view.command("Fuselight: Ask Again Before Running Code in This Folder");
+  await view.status(/Fuselight, /).waitFor(); // its commands are in no list before it is there
   return { view, page, folder, file: path.join(folder, first) };
 }
 

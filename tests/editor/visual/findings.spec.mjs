@@ -60,7 +60,6 @@ test("a save shows the findings on their lines, and an edit changes them", async
     await expect(view.report.filter({ hasText: "GB0059" }).first()).toBeVisible();
     await view.widenSideBar(200);
     await view.screenshot("report");
-    await view.widenSideBar(-200);
   });
 
   await test.step("quick fix", async () => {
@@ -89,5 +88,6 @@ test("a save shows the findings on their lines, and an edit changes them", async
     await expect(view.lens("(before your edit)")).toHaveCount(0);
     await expect(view.status(analyzed)).toBeVisible();
     await view.screenshot("edited");
+    await view.widenSideBar(-200);
   });
 });

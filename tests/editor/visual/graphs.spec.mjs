@@ -76,6 +76,7 @@ test("the graphs of a target, as a picture and as a tree", async ({ session }) =
     await expect(box(/^Graph break GB0059: `print` cannot be traced, layers\.py:34/)).toBeVisible();
     await expect(box(/^Graph \d\/1, recompiled: scaled.*since x\.size\(0\) was 4, now 5/)).toBeVisible();
     await expect(box(/^Eager/).first()).toBeVisible();
+    await expect(view.lens(/\d+ graphs, \d+ breaks/)).toBeVisible();
     await view.screenshot("graphs");
     await graphs.getByRole("button", { name: "Fit to the window (0)" }).click();
     await view.screenshot("graphs-fit");

@@ -128,6 +128,25 @@ async def test_opening_a_file_of_another_project_loads_its_results(tmp_path: Pat
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("is_project", [True, False])
+async def test_results_of_subfolders_are_kept_in_the_workspace_folder(
+    tmp_path: Path, *, is_project: bool
+) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    if is_project:
+        (folder / "pyproject.toml").touch()
+    for name, text in (("train.py", TRAIN), ("helper.py", HELPER)):
+        (folder / name).write_text(text)
+    before = Workspace(tmp_path)
+    before.run("models/train.py", "f")
+    await before.settle()
+    await before.analysis.close()
+    assert not (folder / ".fuselight").exists()
+    assert [key.path for key in (await reloaded(tmp_path)).targets()] == [str(folder / "train.py")]
+
+
+@pytest.mark.asyncio
 async def test_a_folder_that_is_not_trusted_shows_nothing_until_it_is(tmp_path: Path) -> None:
     await ran(tmp_path)
     after = Workspace(tmp_path)

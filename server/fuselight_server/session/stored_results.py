@@ -46,10 +46,10 @@ class StoredResults:
 
     async def keep(self, result: CaptureResult) -> None:
         """Keep a capture of a file in a workspace folder; why that is not possible goes to the log."""
-        path = result.key.path
-        if not result.has_data or self._state.folder_of(path).uri is None:
+        folder = self._state.folder_of(result.key.path)
+        if not result.has_data or folder.uri is None:
             return
-        store = Store.of(Path(path))
+        store = Store.at(Path(folder.path))
         try:
             await asyncio.to_thread(keep_capture, store, result.report)
         except OSError as error:

@@ -8,6 +8,9 @@ import types
 import pytest
 import torch
 
+from fuselight.configurations import parse_configuration
+from fuselight.devices import find
+from fuselight.measure.compile_configuration import Compiled, _as_configured
 from fuselight.report import Culprit
 from fuselight.torch_api import targets
 from tests.support.live_worker import LiveWorker
@@ -78,8 +81,22 @@ def h(x):
     assert report.compiles
 
 
+@pytest.mark.parametrize(("name", "kept"), [("backend:eager", True), ("backend:eager+dynamic", False)])
+def test_a_configuration_that_makes_all_sizes_dynamic_replaces_those_of_the_source(
+    name: str, *, kept: bool
+) -> None:
+    """Torch takes either and never both."""
+    made = Compiled(parse_configuration(name), find("cpu"))
+    asked = _as_configured(made, {"dynamic_shapes": {"x": None}, "shapes_spec": {"x": None}})
+    assert {"dynamic_shapes", "shapes_spec"} & asked.keys() == (
+        {"dynamic_shapes", "shapes_spec"} if kept else set()
+    )
+    assert asked.get("dynamic") is (None if kept else True)
+
+
 @pytest.mark.skipif(
-    not hasattr(torch.compiler, "precompile"), reason="this torch has no torch.compiler.precompile"
+    not callable(getattr(torch.compiler, "precompile", None)),
+    reason="torch.compiler.precompile is a function in 2.14 only",
 )
 def test_what_precompile_captures_is_noted_on_its_line(live: LiveWorker) -> None:
     report = live.analyse(

@@ -9,7 +9,6 @@ so that it exists however the program ends.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import errno
 import importlib
 import importlib.abc
@@ -22,7 +21,8 @@ import signal
 import sys
 import tempfile
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fuselight.environment import environment, versions
@@ -41,7 +41,7 @@ from fuselight.report import (
     Versions,
     is_user_file,
 )
-from fuselight.worker import run_failures
+from fuselight.worker import process, run_failures
 
 if TYPE_CHECKING:
     from fuselight.dynamo import Recorder
@@ -91,7 +91,7 @@ def _run(program: Sequence[str]) -> int:
     except KeyboardInterrupt as error:
         _print_exception(error)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        _flush()
+        process.flush_output()
         os.kill(os.getpid(), signal.SIGINT)  # as Python does: the parent process must see the signal
         return 130
     except BaseException as error:  # noqa: BLE001 - a plain run ends on any of them with its traceback and 1
@@ -134,12 +134,6 @@ def _print_exception(error: BaseException) -> None:
     sys.excepthook(type(error), error, trace)
 
 
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            stream.flush()
-
-
 class _Session:
     """The recording of one program, from start to end."""
 
@@ -170,10 +164,9 @@ class _Session:
     def _enter(self) -> None:
         """Start recording: torch's compiler has just been imported."""
         try:
-            dynamo = importlib.import_module("fuselight.dynamo")
-            recorder: Recorder = dynamo.Recorder(
-                roots=self._roots, on_call=self._called, on_compiled=self._write
-            )
+            from fuselight.dynamo import Recorder  # noqa: PLC0415 - torch, which has been imported by now
+
+            recorder = Recorder(roots=self._roots, on_call=self._called, on_compiled=self._write)
             recorder.__enter__()  # stays active until the process ends
             self._recorder = recorder
         except Exception as error:  # noqa: BLE001 - the program goes on as if we were not there
@@ -232,11 +225,7 @@ class _Session:
         fields |= {name: getattr(parts, name) for name in ("not_compiled", "failures")}
         changes: dict[str, Any] = {**fields, "texts": dict(parts.texts)}
         changes["problems"] = (*parts.problems, *report.problems)
-        return _replaced(report, changes)
-
-
-def _replaced(report: Report, changes: dict[str, Any]) -> Report:
-    return Report(**{**{name: getattr(report, name) for name in report.__dataclass_fields__}, **changes})
+        return replace(report, **changes)
 
 
 def _absolute(path: str) -> str:
@@ -246,17 +235,14 @@ def _absolute(path: str) -> str:
 
 def _caller(code: types.CodeType, roots: Sequence[str]) -> Location | None:
     """Find the user's line that made the call."""
-    for frame in _frames_above():
+    from fuselight.torch_api import frames  # noqa: PLC0415 - torch, which has been imported by now
+
+    for frame in frames.frames_above(sys._getframe(1)):  # noqa: SLF001 - where we are
         place = frame.f_code
         path = _absolute(place.co_filename)
         if place is not code and is_user_file(path, roots):
             return Location(path, frame.f_lineno, function=place.co_name)
     return None
-
-
-def _frames_above() -> Iterator[types.FrameType]:
-    frames = importlib.import_module("fuselight.torch_api.frames")
-    yield from frames.frames_above(sys._getframe(1))  # noqa: SLF001 - where we are
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):

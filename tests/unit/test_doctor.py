@@ -14,6 +14,7 @@ import pytest
 
 from fuselight import torch_api
 from fuselight.doctor import Check, Status, assembler, checks, tools, versions
+from fuselight.doctor.check import CheckResult
 from fuselight_server import doctor
 from fuselight_server.worker_client.process import Interpreter
 
@@ -226,10 +227,10 @@ def test_variables_that_switch_the_compiler_off(monkeypatch: pytest.MonkeyPatch)
 def test_a_check_that_raises_is_a_result() -> None:
     """The others go on."""
 
-    def check() -> Check:
+    def check() -> CheckResult:
         raise LookupError("nowhere")
 
-    result = checks._guarded("cache", "Cache folder", check)
+    result = checks._done("cache", "Cache folder", "compiled code is kept there", check)
     assert result.status is Status.FAILED
     assert "LookupError: nowhere" in result.found
 

@@ -116,7 +116,7 @@ def test_errors_of_other_code_are_not_compiler_errors(
 
 
 def test_device_errors_are_user_failures_wherever_the_wait_was(model: str, tmp_path: Path) -> None:
-    error = errors.accelerator()("CUDA error: device-side assert triggered")
+    error = errors.AcceleratorError("CUDA error: device-side assert triggered")
     failure = ended(error, (str(tmp_path),), model, OUTPUT_CODE, TREES.__file__)
     assert failure.culprit is Culprit.USER
     failure = ended(torch.OutOfMemoryError("no memory"), (str(tmp_path),), model, TREES.__file__)

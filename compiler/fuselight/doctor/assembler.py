@@ -11,21 +11,20 @@ from __future__ import annotations
 import re
 import subprocess
 
-from fuselight.doctor.check import Check, Status
+from fuselight.doctor.check import CheckResult, Status
 
 _SECONDS = 20.0
 """Seconds that an assembler gets to print its version."""
 _RELEASE = re.compile(r"release (\d+\.\d+)")
 _NEWER = (10, 0)
 """Capabilities for which Triton has another assembler, which the workers do not change."""
-_KEY, _TITLE = "assembler", "Assembler"
-_MEANING = (
+MEANING = (
     "kernels that max-autotune tries are compiled by Inductor's workers, side by side; the program finds them only if "
     "it assembles with the same ptxas"
 )
 
 
-def one_assembler() -> Check:
+def one_assembler() -> CheckResult:
     """Check that both would call an assembler of the same version, on a GPU that is there."""
     import torch  # noqa: PLC0415 - checked before
 
@@ -33,21 +32,21 @@ def one_assembler() -> Check:
     from fuselight.torch_api import toolchain  # noqa: PLC0415 - need torch
 
     if torch.version.cuda is None or not torch.cuda.is_available():
-        return Check(_KEY, _TITLE, Status.SKIPPED, "there is no NVIDIA GPU to assemble for", _MEANING)
+        return CheckResult(Status.SKIPPED, "there is no NVIDIA GPU to assemble for")
     if torch.cuda.get_device_capability() >= _NEWER:
-        return Check(_KEY, _TITLE, Status.SKIPPED, "Triton has one of its own for this GPU", _MEANING)
+        return CheckResult(Status.SKIPPED, "Triton has one of its own for this GPU")
     program, workers = triton_api.ptxas(), toolchain.workers_assembler()
     if program is None:
-        return Check(_KEY, _TITLE, Status.SKIPPED, "this Triton names none", _MEANING)
+        return CheckResult(Status.SKIPPED, "this Triton names none")
     said = _version(program)
     if workers is None or said == _version(workers):
-        return Check(_KEY, _TITLE, Status.OK, f"one for all: {program}{_release(said)}", _MEANING)
+        return CheckResult(Status.OK, f"one for all: {program}{_release(said)}")
     found = (
         f"the workers take {workers}{_release(_version(workers))}, the program {program}{_release(said)}: "
         "max-autotune compiles each kernel that it tries twice, the second time one after the other"
     )
     fix = f"Set TRITON_PTXAS_PATH={workers}, where your editor or terminal is started"
-    return Check(_KEY, _TITLE, Status.WARNING, found, _MEANING, fix)
+    return CheckResult(Status.WARNING, found, fix)
 
 
 def _version(path: str) -> str:

@@ -19,6 +19,15 @@ class Status(str, enum.Enum):
 
 
 @dataclass(frozen=True)
+class CheckResult:
+    """How a check ended; the fields of a Check that depend on it."""
+
+    status: Status
+    found: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
 class Check:
     """One check and its result, as text for the user."""
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from fuselight.doctor import assembler, tools, versions
-from fuselight.doctor.check import Check, Status
+from fuselight.doctor.check import Check, CheckResult, Status
 
 _OFF = {
     "TORCHDYNAMO_DISABLE": "torch.compile does nothing at all",
@@ -28,39 +28,32 @@ _NOTHING = {"", "0", "false", "no", "off"}
 
 def quick() -> Iterator[Check]:
     """Yield the checks that compile nothing. Imports torch."""
-    yield versions.python()
-    torch = versions.torch_itself()
+    meaning = "Fuselight's worker runs in the Python that has your torch"
+    yield _done("python", "Python", meaning, versions.python)
+    torch = _done("torch", "torch", "it is what compiles", versions.torch_itself)
     yield torch
     if torch.status is Status.FAILED:
         return
-    yield _guarded("triton", "Triton", versions.triton)
-    yield _guarded("cpp_compiler", "C++ compiler", tools.cpp_compiler)
-    yield _guarded("python_headers", "Python's headers", tools.headers)
-    yield _guarded("cache", "Cache folder", tools.cache)
-    yield _guarded("driver", "GPU driver", tools.driver)
+    for check in _BEFORE_GPUS:
+        yield _done(*check)
     yield from tools.devices()
-    yield _guarded("assembler", "Assembler", assembler.one_assembler)
-    yield _guarded("variables", "Variables", _variables)
-    yield _guarded("fork", "Worker", _fork)
+    for check in _AFTER_GPUS:
+        yield _done(*check)
 
 
-def _guarded(key: str, title: str, check: Callable[[], Check]) -> Check:
+def _done(key: str, title: str, meaning: str, check: Callable[[], CheckResult]) -> Check:
     """Do one check; what it raises is its result."""
     try:
-        return check()
+        made = check()
     except Exception as error:  # noqa: BLE001 - an environment may be broken in any way, and the other checks still run
-        return Check(
-            key,
-            title,
-            Status.FAILED,
-            f"could not be checked: {type(error).__name__}: {error}"[:300],
-            "this check could not come to an end",
-            "If torch works for you otherwise, report this check to Fuselight",
-        )
+        words = f"could not be checked: {type(error).__name__}: {error}"[:300]
+        meaning = "this check could not come to an end"
+        fix = "If torch works for you otherwise, report this check to Fuselight"
+        made = CheckResult(Status.FAILED, words, fix)
+    return Check(key, title, made.status, made.found, meaning, made.fix)
 
 
-def _variables() -> Check:
-    meaning = "torch reads them, and some change what a compile does"
+def _variables() -> CheckResult:
     reported = [
         f"{name}={os.environ[name]}: {effect}"
         for name, effect in _OFF.items()
@@ -69,18 +62,51 @@ def _variables() -> Check:
     ]
     if reported:
         fix = "Unset those that you do not want, where your editor or terminal is started"
-        return Check("variables", "Variables", Status.WARNING, "; ".join(reported), meaning, fix)
-    return Check("variables", "Variables", Status.OK, "none that changes what torch.compile does", meaning)
+        return CheckResult(Status.WARNING, "; ".join(reported), fix)
+    return CheckResult(Status.OK, "none that changes what torch.compile does")
 
 
-def _fork() -> Check:
-    meaning = "on Linux a run is a fork of a process that has torch loaded, which makes it quick"
+def _fork() -> CheckResult:
     if hasattr(os, "fork") and sys.platform.startswith("linux"):
-        return Check("fork", "Worker", Status.OK, "forks", meaning)
-    return Check(
+        return CheckResult(Status.OK, "forks")
+    return CheckResult(Status.OK, "starts a process ahead of each run, as there is no safe fork here")
+
+
+_BEFORE_GPUS = (
+    (
+        "triton",
+        "Triton",
+        "it compiles kernels for GPUs, also for a GPU that is absent; kernels for the CPU do without it",
+        versions.triton,
+    ),
+    (
+        "cpp_compiler",
+        "C++ compiler",
+        "Inductor compiles kernels for the CPU with it, and Triton its launchers",
+        tools.cpp_compiler,
+    ),
+    (
+        "python_headers",
+        "Python's headers",
+        "Triton's launchers and Inductor's C++ kernels are compiled against them",
+        tools.headers,
+    ),
+    ("cache", "Cache folder", "Inductor keeps there what it has compiled", tools.cache),
+    (
+        "driver",
+        "GPU driver",
+        "kernels run through it, and it must be as new as the CUDA that torch was built with",
+        tools.driver,
+    ),
+)
+"""Key, title, what needs it, and the check."""
+_AFTER_GPUS = (
+    ("assembler", "Assembler", assembler.MEANING, assembler.one_assembler),
+    ("variables", "Variables", "torch reads them, and some change what a compile does", _variables),
+    (
         "fork",
         "Worker",
-        Status.OK,
-        "starts a process ahead of each run, as there is no safe fork here",
-        meaning,
-    )
+        "on Linux a run is a fork of a process that has torch loaded, which makes it quick",
+        _fork,
+    ),
+)

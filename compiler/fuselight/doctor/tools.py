@@ -13,7 +13,7 @@ import sysconfig
 from collections.abc import Iterator
 
 from fuselight.devices.drivers import SMALLEST_CAPABILITY, limited, serves, update_driver
-from fuselight.doctor.check import Check, Status
+from fuselight.doctor.check import Check, CheckResult, Status
 
 _SPACE = 2**30
 """Free bytes below which the check warns: a day of compiling may fill them."""
@@ -21,20 +21,16 @@ _SECONDS = 20.0
 """Seconds that a compiler gets to print its version."""
 
 
-def cpp_compiler() -> Check:
+def cpp_compiler() -> CheckResult:
     """Check that the C++ compiler that Inductor would call starts."""
     from fuselight.torch_api import toolchain  # noqa: PLC0415 - needs torch
 
-    meaning = "Inductor compiles kernels for the CPU with it, and Triton its launchers"
     compiler = toolchain.cpp_compiler()
     path = shutil.which(compiler) if compiler else None
     if path is None:
-        return Check(
-            "cpp_compiler",
-            "C++ compiler",
+        return CheckResult(
             Status.FAILED,
             f"{compiler} is not there" if compiler else f"none that starts was found{_asked()}",
-            meaning,
             "Install g++ or clang++ (Debian: apt install g++; macOS: xcode-select --install), or name one in CXX",
         )
     reported = subprocess.run(  # noqa: S603 - the compiler that torch would start, too
@@ -43,10 +39,8 @@ def cpp_compiler() -> Check:
     first = (reported.stdout or reported.stderr).strip().partition("\n")[0]
     if reported.returncode != 0:
         fix = "Reinstall it, or name another in CXX"
-        return Check(
-            "cpp_compiler", "C++ compiler", Status.FAILED, f"{path} does not start: {first}", meaning, fix
-        )
-    return Check("cpp_compiler", "C++ compiler", Status.OK, f"{path}: {first}", meaning)
+        return CheckResult(Status.FAILED, f"{path} does not start: {first}", fix)
+    return CheckResult(Status.OK, f"{path}: {first}")
 
 
 def _asked() -> str:
@@ -54,42 +48,38 @@ def _asked() -> str:
     return f" (CXX={os.environ['CXX']})" if os.environ.get("CXX") else ""
 
 
-def headers() -> Check:
+def headers() -> CheckResult:
     """Check that C can be compiled against this Python."""
-    meaning = "Triton's launchers and Inductor's C++ kernels are compiled against them"
     folder = sysconfig.get_path("include")
     if os.path.exists(os.path.join(folder, "Python.h")):
-        return Check("python_headers", "Python's headers", Status.OK, folder, meaning)
+        return CheckResult(Status.OK, folder)
     version = ".".join(map(str, sys.version_info[:2]))
     fix = f"Install them (Debian: apt install python{version}-dev), or use a Python that has them, as conda's"
-    return Check(
-        "python_headers", "Python's headers", Status.WARNING, f"no Python.h in {folder}", meaning, fix
-    )
+    return CheckResult(Status.WARNING, f"no Python.h in {folder}", fix)
 
 
-def cache() -> Check:
+def cache() -> CheckResult:
     """Check that Inductor's folder can be written, has room and may hold programs."""
     from fuselight.torch_api import toolchain  # noqa: PLC0415 - needs torch
 
-    meaning = "Inductor keeps there what it has compiled"
     try:
         folder = toolchain.cache_folder()
     except OSError as error:
         fix = "Name a folder that you may write to in TORCHINDUCTOR_CACHE_DIR"
-        return Check("cache", "Cache folder", Status.FAILED, f"cannot be made: {error}", meaning, fix)
+        return CheckResult(Status.FAILED, f"cannot be made: {error}", fix)
     if folder is None:
-        return Check("cache", "Cache folder", Status.SKIPPED, "this torch does not tell", meaning)
+        return CheckResult(Status.SKIPPED, "this torch does not tell")
     os.makedirs(folder, exist_ok=True)
     problem = _unusable(folder)
     if problem:
         fix = (
             "Name another folder in TORCHINDUCTOR_CACHE_DIR, on a disk with room that allows programs to run"
         )
-        return Check("cache", "Cache folder", Status.FAILED, f"{folder}: {problem}", meaning, fix)
+        return CheckResult(Status.FAILED, f"{folder}: {problem}", fix)
     free = shutil.disk_usage(folder).free
     status = Status.OK if free >= _SPACE else Status.WARNING
     fix = "" if free >= _SPACE else "Make room, or name another folder in TORCHINDUCTOR_CACHE_DIR"
-    return Check("cache", "Cache folder", status, f"{folder}, {free / 1e9:.1f} GB free", meaning, fix)
+    return CheckResult(status, f"{folder}, {free / 1e9:.1f} GB free", fix)
 
 
 def _unusable(folder: str) -> str | None:
@@ -101,32 +91,28 @@ def _unusable(folder: str) -> str | None:
     return None
 
 
-def driver() -> Check:
+def driver() -> CheckResult:
     """Check that the driver supports the CUDA version that torch was built with."""
     import torch  # noqa: PLC0415 - checked before
 
     from fuselight.torch_api import toolchain  # noqa: PLC0415 - needs torch
 
-    meaning = "kernels run through it, and it must be as new as the CUDA that torch was built with"
     if getattr(torch.version, "hip", None):
-        return Check("driver", "GPU driver", Status.SKIPPED, "torch was built for ROCm", meaning)
+        return CheckResult(Status.SKIPPED, "torch was built for ROCm")
     if torch.version.cuda is None:
-        return Check(
-            "driver", "GPU driver", Status.SKIPPED,
-            "torch was built for the CPU; GPU kernels are still generated, none is measured", meaning,
-        )  # fmt: skip
+        return CheckResult(
+            Status.SKIPPED, "torch was built for the CPU; GPU kernels are still generated, none is measured"
+        )
     served = toolchain.driver_version()
     if served is None:
         status = Status.WARNING if shutil.which("nvidia-smi") else Status.SKIPPED
         fix = "nvidia-smi is there: if it lists a GPU, reinstall the driver; in a container, start it with the GPU"
-        return Check(
-            "driver", "GPU driver", status, "none answers", meaning, fix if status is Status.WARNING else ""
-        )
+        return CheckResult(status, "none answers", fix if status is Status.WARNING else "")
     built = str(torch.version.cuda)
     found = f"serves CUDA {served}; torch was built with {built}"
     if not serves(served, built):
-        return Check("driver", "GPU driver", Status.FAILED, found, meaning, update_driver(served, built))
-    return Check("driver", "GPU driver", Status.OK, found, meaning)
+        return CheckResult(Status.FAILED, found, update_driver(served, built))
+    return CheckResult(Status.OK, found)
 
 
 def devices() -> Iterator[Check]:

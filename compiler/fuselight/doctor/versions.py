@@ -9,55 +9,36 @@ import platform
 import sys
 from typing import Any
 
-from fuselight.doctor.check import Check, Status
+from fuselight.doctor.check import CheckResult, Status
 from fuselight.environment import versions
 from fuselight.version import OLDEST_TORCH, release, untested_torch
 
 TESTED_PYTHON = ((3, 10), (3, 14))
-_COMPILES = "it is what compiles"
 
 
-def python() -> Check:
+def python() -> CheckResult:
     """Check this Python."""
     here = sys.version_info[:2]
     found = f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}"
-    meaning = "Fuselight's worker runs in the Python that has your torch"
     if platform.python_implementation() != "CPython":
-        return Check(
-            "python",
-            "Python",
-            Status.FAILED,
-            found,
-            meaning,
-            "torch.compile needs CPython: use one that has torch",
-        )
+        return CheckResult(Status.FAILED, found, "torch.compile needs CPython: use one that has torch")
     oldest, newest = TESTED_PYTHON
     if oldest <= here <= newest:
-        return Check("python", "Python", Status.OK, found, meaning)
-    return Check(
-        "python",
-        "Python",
-        Status.WARNING,
-        found,
-        meaning,
-        f"Fuselight is tested with Python {oldest[0]}.{oldest[1]} to {newest[0]}.{newest[1]}: "
-        "what it reports here may lack columns",
-    )
+        return CheckResult(Status.OK, found)
+    tested = f"{oldest[0]}.{oldest[1]} to {newest[0]}.{newest[1]}"
+    fix = f"Fuselight is tested with Python {tested}: what it reports here may lack columns"
+    return CheckResult(Status.WARNING, found, fix)
 
 
-def torch_itself() -> Check:
+def torch_itself() -> CheckResult:
     """Check that torch can be imported, is PyTorch, and of a release that Fuselight knows."""
-    meaning = _COMPILES
     try:
         import torch  # noqa: PLC0415 - its absence is a result
     except ModuleNotFoundError as error:
         if error.name == "torch":
-            return Check(
-                "torch",
-                "torch",
+            return CheckResult(
                 Status.FAILED,
                 f"not installed in {sys.executable}",
-                meaning,
                 "pip install torch there, or choose the interpreter that has it",
             )
         return _broken_torch(error)
@@ -66,60 +47,50 @@ def torch_itself() -> Check:
     return _this_torch(torch)
 
 
-def _this_torch(torch: Any) -> Check:
-    meaning = _COMPILES
+def _this_torch(torch: Any) -> CheckResult:
     version = str(getattr(torch, "__version__", ""))
     number = release(version)
     if not number:  # a folder of that name, or a file
         where = getattr(torch, "__file__", None) or next(iter(getattr(torch, "__path__", ["?"])))
-        return Check(
-            "torch", "torch", Status.FAILED, f"`import torch` finds {where}, which is not PyTorch", meaning,
+        return CheckResult(
+            Status.FAILED,
+            f"`import torch` finds {where}, which is not PyTorch",
             "Rename that file or folder, or start elsewhere",
-        )  # fmt: skip
+        )
     built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU"
     built = f"ROCm {torch.version.hip}" if getattr(torch.version, "hip", None) else built
     found = f"{version}, built {'with ' if built[0] != 'f' else ''}{built}"
     if number < OLDEST_TORCH:
         fix = f"Fuselight needs torch {'.'.join(map(str, OLDEST_TORCH))} or newer: pip install -U torch"
-        return Check("torch", "torch", Status.FAILED, found, meaning, fix)
+        return CheckResult(Status.FAILED, found, fix)
     untested = untested_torch(version)
     if untested is not None:
-        return Check("torch", "torch", Status.WARNING, found, meaning, untested)
-    return Check("torch", "torch", Status.OK, found, meaning)
+        return CheckResult(Status.WARNING, found, untested)
+    return CheckResult(Status.OK, found)
 
 
-def _broken_torch(error: BaseException) -> Check:
-    return Check(
-        "torch",
-        "torch",
+def _broken_torch(error: BaseException) -> CheckResult:
+    return CheckResult(
         Status.FAILED,
         f"cannot be imported: {type(error).__name__}: {error}"[:300],
-        _COMPILES,
         "Reinstall it in that environment: pip install --force-reinstall torch",
     )
 
 
-def triton() -> Check:
+def triton() -> CheckResult:
     """Check that Triton is installed, in the release that belongs to this torch."""
     from fuselight.torch_api import toolchain  # noqa: PLC0415 - needs torch
 
-    meaning = "it compiles kernels for GPUs, also for a GPU that is absent; kernels for the CPU do without it"
     wanted = toolchain.matching_triton()
     version = versions().triton
     install = f"pip install triton{f'=={wanted}' if wanted else ''}"
     if version is None:
-        return Check(
-            "triton", "Triton", Status.WARNING, "not installed", meaning,
+        return CheckResult(
+            Status.WARNING,
+            "not installed",
             "Kernels are generated and shown, without registers, occupancy and assembly. "
             f"For those, run: {install}",
-        )  # fmt: skip
-    if wanted and release(version) != release(wanted):
-        return Check(
-            "triton",
-            "Triton",
-            Status.WARNING,
-            f"{version}; this torch was built for {wanted}",
-            meaning,
-            install,
         )
-    return Check("triton", "Triton", Status.OK, version, meaning)
+    if wanted and release(version) != release(wanted):
+        return CheckResult(Status.WARNING, f"{version}; this torch was built for {wanted}", install)
+    return CheckResult(Status.OK, version)

@@ -138,10 +138,10 @@ _BY_TYPE: tuple[tuple[type[BaseException], _Verdict], ...] = (
     (errors.exceptions.RecompileError, _RECOMPILE),
     (errors.exceptions.InvalidBackend, _BACKEND_NAME),
     (errors.exceptions.ResetRequired, _BACKEND_NAME),
-    (errors.constraint_violation(), _CONSTRAINT),
-    (errors.recompile_limit_hit(), _LIMIT),
+    (errors.ConstraintViolation, _CONSTRAINT),
+    (errors.RecompileLimitHit, _LIMIT),
     (errors.exceptions.TorchDynamoException, _COMPILER),
-    (errors.guard_on_data(), _COMPILER),
+    (errors.GuardOnData, _COMPILER),
 )
 """First match wins: the base class of Dynamo's exceptions comes after them."""
 _CLEAR_BY_TYPE = (
@@ -163,7 +163,7 @@ def _judge(exc: BaseException, roots: tuple[str, ...]) -> _Verdict:
             return verdict
     if errors.is_overwritten(exc):
         return _OVERWRITTEN
-    if not isinstance(exc, (*_CLEAR_BY_TYPE, errors.accelerator())) and not _raised_by_us(exc):
+    if not isinstance(exc, (*_CLEAR_BY_TYPE, errors.AcceleratorError)) and not _raised_by_us(exc):
         place = _in_inductor(exc)
         if place is not None:
             return _CUDA_GRAPHS if errors.is_of_cuda_graphs(place) else _COMPILER
@@ -245,7 +245,7 @@ def _stack(exc: BaseException) -> Stack:
     """Down to the line: the Python frames above the compile, then the frames that Dynamo had traced."""
     above = stacks.from_traceback(exc)
     traced = stacks.from_summaries(frames.real_stack(exc), exc)
-    if not traced and isinstance(exc, errors.constraint_violation()):
+    if not traced and isinstance(exc, errors.ConstraintViolation):
         traced = stacks.from_text(safe_text(exc))
     if isinstance(exc, SyntaxError) and exc.filename and exc.lineno:
         return (*above, stacks.at(exc.filename, exc.lineno, exc.offset, exc.text))
@@ -265,7 +265,7 @@ def _message(exc: BaseException, cause: torch_texts.Reason | None) -> str:
     if isinstance(exc, errors.exceptions.TorchRuntimeError) and cause is not None:
         _, marker, inner = cause.explanation.rpartition(": got ")
         return f"{cause.title}: {inner}" if marker else cause.title
-    if isinstance(exc, errors.constraint_violation()):
+    if isinstance(exc, errors.ConstraintViolation):
         return _constraint(safe_text(exc))
     first = first_line(exc)
     return f"{name}: {first}" if first else name
@@ -279,7 +279,7 @@ def _constraint(text: str) -> str:
 
 def _limit_id(exc: BaseException) -> str | None:
     inner = exc.__cause__
-    if not isinstance(exc, errors.recompile_limit_hit()) or inner is None:
+    if not isinstance(exc, errors.RecompileLimitHit) or inner is None:
         return None
     return eager_frames.gb_id(
         torch_texts.read_reasons(safe_text(getattr(inner, "msg", inner), _DYNAMO_TEXT))[0]

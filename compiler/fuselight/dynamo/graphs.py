@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fuselight.dynamo import stacks
-from fuselight.report import Graph, Stack, text_key
+from fuselight.report import Graph, text_key
 from fuselight.torch_api import artifacts
 
 _CALLS = ("call_function", "call_method", "call_module")
@@ -38,15 +38,10 @@ def read_graph(module: torch.fx.GraphModule, texts: dict[str, str]) -> Graph:
     return Graph(
         operators=len(operators),
         text_key=key,
-        lines=tuple(_user_stack(node) for node in operators),
+        lines=tuple(stacks.of_node(node) for node in operators),
         targets=tuple(target_name(node.target) for node in operators),
         inputs=tuple(_input_text(node) for node in module.graph.nodes if node.op == "placeholder"),
     )
-
-
-def _user_stack(node: torch.fx.Node) -> Stack:
-    trace = node.meta.get("stack_trace")
-    return () if not isinstance(trace, str) else stacks.from_text(trace)
 
 
 def target_name(target: Any) -> str:

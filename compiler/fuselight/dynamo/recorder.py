@@ -68,11 +68,11 @@ class CompileUnderWay:
             outcome=outcome,
             call=call,
             graph=self.graph if outcome is Outcome.COMPILED else None,
-            guards=self.callee.guards(self.guards.kept) if self.guards else (),
+            guards=self.callee.sources(self.guards.kept) if self.guards else (),
             guard_count=self.guards.count if self.guards else None,
             guard_places=self.guards.places if self.guards else (),
             guard_us=self.guard_us,
-            symbols=self.callee.symbols(self.symbols.read()),
+            symbols=self.callee.sources(self.symbols.read()),
             seconds=seconds,
             restarts=tuple(self.restarts),
             caller=self.caller,
@@ -334,7 +334,7 @@ class Recorder:
 
     def _refuse_for_limit(self, run: CompileUnderWay, limit: str, error: BaseException | None) -> None:
         """Report the limit once, although each later call without a matching cache entry reaches it again."""
-        if isinstance(error, errors.recompile_limit_hit()):
+        if isinstance(error, errors.RecompileLimitHit):
             return  # fullgraph=True: the call failed and did not continue in eager mode
         why = self._recompiles[run.recompile].entries if run.recompile is not None else ()
         found = self._as_known(

@@ -172,6 +172,12 @@ def innermost_of_ours(error: BaseException) -> str:
     return where
 
 
+def of_node(node: torch.fx.Node | None) -> Stack:
+    """Where a node of a graph was made, as torch recorded it; empty if it did not."""
+    trace = None if node is None else node.meta.get("stack_trace")
+    return from_text(trace) if isinstance(trace, str) else ()
+
+
 def calling_frames(limit: int = 64) -> Stack:
     """The user's and third parties' frames above the caller, outermost first."""
 

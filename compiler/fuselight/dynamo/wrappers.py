@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import CodeType, FunctionType, MethodType
+from typing import TypeVar
 
 import torch
 
@@ -30,6 +31,9 @@ _AS_A_WHOLE = (
     (re.compile(r"^kwargs(?= was )"), "the dict of keyword arguments"),
 )
 """A wrapper's `*args` and `**kwargs` themselves, which the function that takes them has no names for."""
+
+
+Sourced = TypeVar("Sourced", Guard, Symbol)
 
 
 @dataclass(frozen=True)
@@ -78,21 +82,11 @@ class Callee:
             sizes=tuple(replace(size, name=self.in_its_words(size.name)) for size in one.sizes),
         )
 
-    def guards(self, found: tuple[Guard, ...]) -> tuple[Guard, ...]:
-        """Guards with the callee's argument names."""
-        return (
-            tuple(replace(one, source=self.in_its_words(one.source)) for one in found)
-            if self.wrapper
-            else found
-        )
-
-    def symbols(self, found: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
-        """Symbolic sizes with the callee's argument names."""
-        return (
-            tuple(replace(one, source=self.in_its_words(one.source)) for one in found)
-            if self.wrapper
-            else found
-        )
+    def sources(self, found: tuple[Sourced, ...]) -> tuple[Sourced, ...]:
+        """Guards or symbolic sizes with the callee's argument names."""
+        if self.wrapper is None:
+            return found
+        return tuple(replace(one, source=self.in_its_words(one.source)) for one in found)
 
 
 def callee_of(code: CodeType, f_locals: Mapping[str, object], roots: Sequence[str]) -> Callee:

@@ -66,7 +66,7 @@ class Compilation(Generation):
         try:
             with cudagraphs.observing_cudagraphs(self._not_recorded):
                 run = codegen.compile_observed(self._inductor, gm, example_inputs, self)
-        except errors.restart():
+        except errors.Restart:
             del self.graphs[before:]
             del self.modules[before:]
             raise  # Dynamo captures the frame again

@@ -110,7 +110,7 @@ class Generation:
                 codegen.generate(gm, example_inputs, self.device, self, options)
         except codegen.BREAKS:
             raise  # Dynamo breaks the graph here, as it does for torch.compile's own backend, and comes again
-        except errors.restart():
+        except errors.Restart:
             del self.graphs[before:]
             raise  # Dynamo captures the frame again
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs

@@ -25,6 +25,13 @@ _DTYPES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int8: "i8",
     torch.float8_e4m3fn: "f8", torch.float8_e5m2: "f8", torch.float8_e4m3fnuz: "f8", torch.float8_e5m2fnuz: "f8",
 }  # fmt: skip
+_KINDS = (
+    (scheduler_nodes.is_user_triton, KernelKind.USER_TRITON),
+    (scheduler_nodes.is_template, KernelKind.TEMPLATE),
+    (scheduler_nodes.is_fallback, KernelKind.FALLBACK),
+    (scheduler_nodes.is_extern, KernelKind.EXTERN),
+)
+"""In this order: a fallback is an extern kernel, too."""
 
 
 def read_launch(name: str, nodes: Sequence[Any], scheduled: Any, launch: int, device: Device) -> Kernel:
@@ -67,28 +74,18 @@ def place_of(scheduled: Any) -> Stack:
 
 def place_of_nodes(nodes: Iterable[Any]) -> Stack:
     """Where the first operator of IR nodes comes from."""
-    return next((stack for node in scheduler_nodes.origins(nodes) if (stack := _stack(node))), ())
+    return next((stack for node in scheduler_nodes.origins(nodes) if (stack := stacks.of_node(node))), ())
 
 
 def _operator(node: torch.fx.Node) -> FusedOperator:
     name, original = scheduler_nodes.operator_names(node)
-    return FusedOperator(name, original, _stack(node))
-
-
-def _stack(node: torch.fx.Node) -> Stack:
-    trace = node.meta.get("stack_trace")
-    return stacks.from_text(trace) if isinstance(trace, str) else ()
+    return FusedOperator(name, original, stacks.of_node(node))
 
 
 def _kind(name: str, nodes: Sequence[Any], device: Device) -> KernelKind:
-    if any(scheduler_nodes.is_user_triton(node) for node in nodes):
-        return KernelKind.USER_TRITON
-    if any(scheduler_nodes.is_template(node) for node in nodes):
-        return KernelKind.TEMPLATE
-    if any(scheduler_nodes.is_fallback(node) for node in nodes):
-        return KernelKind.FALLBACK
-    if any(scheduler_nodes.is_extern(node) for node in nodes):
-        return KernelKind.EXTERN
+    for is_kind, kind in _KINDS:
+        if any(map(is_kind, nodes)):
+            return kind
     return KernelKind.CPP if device.backend == "cpu" or name.startswith("cpp_") else KernelKind.TRITON
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from fuselight.dynamo import stacks
-from fuselight.report import Location, Repeated, Stack
+from fuselight.report import Repeated, Stack
 
 
 def read_repeated(gm: torch.fx.GraphModule) -> Repeated | None:
@@ -65,8 +65,7 @@ def _called_from(nodes: list[torch.fx.Node], code: Any) -> Stack:
         return ()
     lines = [line for _, _, line in code.co_lines() if line is not None]
     for node in nodes:
-        trace = node.meta.get("stack_trace")
-        stack: tuple[Location, ...] = stacks.from_text(trace) if isinstance(trace, str) else ()
+        stack = stacks.of_node(node)
         for index, frame in enumerate(stack):
             if (
                 frame.path == stacks.absolute(code.co_filename)

@@ -110,8 +110,7 @@ def _stack(node: torch.fx.Node) -> Stack:
     seen: set[torch.fx.Node] = set()
     while node not in seen:
         seen.add(node)
-        trace = node.meta.get("stack_trace")
-        if isinstance(trace, str) and (found := stacks.from_text(trace)):
+        if found := stacks.of_node(node):
             return found
         node = next(iter(node.all_input_nodes), node)
     return ()

@@ -129,7 +129,7 @@ class OperatorPaths:
         compile_id = frames.current_compile_id() or "?"
         try:
             operator_sets.read_aten_graph(gm, example_inputs, lambda aten: self._read(gm, aten, compile_id))
-        except errors.restart():
+        except errors.Restart:
             raise  # Dynamo captures the frame again
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
             first = next(iter(str(error).strip().splitlines()), "")
@@ -147,7 +147,7 @@ class OperatorPaths:
             phase = Phase.BACKWARD if backward else Phase.FORWARD if trains else Phase.INFERENCE
             source = operator_sets.source_call(node)
             made_by = sources.get(source)
-            stack = _stack(made_by) or _stack(node)
+            stack = stacks.of_node(made_by) or stacks.of_node(node)
             key = (source or stack or node, phase)
             call = calls.get(key)
             if call is None:
@@ -208,8 +208,3 @@ def _call_name(node: torch.fx.Node | None) -> str:
     if node is None:
         return ""
     return f"torch.Tensor.{node.target}" if node.op == "call_method" else target_name(node.target)
-
-
-def _stack(node: torch.fx.Node | None) -> Stack:
-    trace = None if node is None else node.meta.get("stack_trace")
-    return stacks.from_text(trace) if isinstance(trace, str) else ()

@@ -26,26 +26,32 @@ _CUDA_GRAPHS = os.path.join(INDUCTOR, "cudagraph_")
 _OVERWRITTEN = "overwritten by a subsequent run"
 
 
+class _Never(BaseException):
+    """Raised by nobody."""
+
+
+def _exception(module: ModuleType, name: str) -> type[BaseException]:
+    found = getattr(module, name, None)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else _Never
+
+
+GuardOnData = _exception(torch.fx.experimental.symbolic_shapes, "GuardOnDataDependentSymNode")
+"""What torch raises for a branch on a value that it does not have while it traces."""
+ConstraintViolation = _exception(torch.fx.experimental.symbolic_shapes, "ConstraintViolationError")
+"""What torch raises where the code fixes a size that was marked dynamic."""
+RecompileLimitHit = _exception(torch._dynamo.exc, "FailOnRecompileLimitHit")
+"""What torch raises at the recompile limit where it may not go on in eager."""
+AcceleratorError = _exception(torch, "AcceleratorError")
+"""What the device itself reports, whichever call was waiting for it by then; nothing of the kind before 2.8."""
+Restart = _exception(torch._dynamo.exc, "RestartAnalysis")
+"""What a backend raises for Dynamo to capture the frame again, as for a float that has to be fixed to its value."""
+
+
 @functools.cache
 def gb_ids() -> Mapping[str, str]:
     """The registry of graph breaks: type to id. Empty before 2.8, which has none."""
     load = getattr(torch._dynamo.exc, "_load_gb_type_to_gb_id_map", None)
     return {} if load is None else dict(load())
-
-
-def guard_on_data() -> type[BaseException]:
-    """What torch raises for a branch on a value that it does not have while it traces."""
-    return _exception(torch.fx.experimental.symbolic_shapes, "GuardOnDataDependentSymNode")
-
-
-def constraint_violation() -> type[BaseException]:
-    """What torch raises where the code fixes a size that was marked dynamic."""
-    return _exception(torch.fx.experimental.symbolic_shapes, "ConstraintViolationError")
-
-
-def recompile_limit_hit() -> type[BaseException]:
-    """What torch raises at the recompile limit where it may not go on in eager."""
-    return _exception(torch._dynamo.exc, "FailOnRecompileLimitHit")
 
 
 def is_of_inductor(path: str) -> bool:
@@ -61,22 +67,3 @@ def is_of_cuda_graphs(path: str) -> bool:
 def is_overwritten(error: BaseException) -> bool:
     """Whether what a CUDA graph gave was read after a later replay wrote over it: torch has words alone for it."""
     return isinstance(error, RuntimeError) and _OVERWRITTEN in str(error)
-
-
-def accelerator() -> type[BaseException]:
-    """What the device itself reports, whichever call was waiting for it by then; nothing of the kind before 2.8."""
-    return _exception(torch, "AcceleratorError")
-
-
-def restart() -> type[BaseException]:
-    """What a backend raises for Dynamo to capture the frame again, as for a float that has to be fixed to its value."""
-    return _exception(torch._dynamo.exc, "RestartAnalysis")
-
-
-def _exception(module: ModuleType, name: str) -> type[BaseException]:
-    found = getattr(module, name, None)
-    return found if isinstance(found, type) and issubclass(found, BaseException) else _Never
-
-
-class _Never(BaseException):
-    """Raised by nobody."""

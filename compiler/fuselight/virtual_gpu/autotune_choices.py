@@ -19,12 +19,12 @@ import torch._inductor.fx_passes.pad_mm
 import torch._inductor.runtime.hints
 import torch._inductor.select_algorithm
 import torch._inductor.utils
-from torch._inductor.virtualized import V
 
 from fuselight.report import Device
 from fuselight.torch_api.patching import patched, wrapped
 from fuselight.virtual_gpu.device_interface import answering
 from fuselight.virtual_gpu.partitioner import size_hint
+from fuselight.virtual_gpu.scheduler_nodes import hint
 
 UNDECIDABLE = frozenset(
     {"max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coordinate_descent_tuning"}
@@ -88,7 +88,11 @@ class Choices:
         name = str(getattr(node, "python_kernel_name", None) or getattr(node, "op_overload", None) or "")
         if not self._padded or not _MULTIPLICATIONS.search(name):
             return
-        operands = [tuple(map(_hint, one.get_size())) for one in node.inputs[-2:] if hasattr(one, "get_size")]
+        operands = [
+            tuple(hint([size]) for size in one.get_size())
+            for one in node.inputs[-2:]
+            if hasattr(one, "get_size")
+        ]
         if len(operands) == 2 and all(len(one) >= 2 for one in operands):  # noqa: PLR2004 - two matrices
             sizes = (*operands[0][-2:], operands[1][-1])
             larger = self._padded.get(sizes)
@@ -196,9 +200,3 @@ def _words(choice: Any) -> str:
 def _product(sizes: Sequence[int]) -> str:
     rows, each, columns = sizes
     return f"[{rows}, {each}] @ [{each}, {columns}]"
-
-
-def _hint(size: Any) -> int:
-    sizevars: Any = V.graph.sizevars
-    hint = getattr(sizevars, "optimization_hint", None) or sizevars.size_hint
-    return int(hint(size, fallback=1))

@@ -145,7 +145,7 @@ def touched(scheduled: Any) -> Touched:
                     accesses = found.setdefault(dep.name, set())
                     if hasattr(dep, "normalize") and hasattr(dep, "index"):
                         plain = dep.normalize()
-                        accesses.add(Access(str(plain.index), tuple(_hint([size]) for size in plain.size)))
+                        accesses.add(Access(str(plain.index), tuple(hint([size]) for size in plain.size)))
     bodies = [getattr(member, "_body", None) for member in members]
     generated = bool(bodies) and all(body is not None for body in bodies)
     return Touched(
@@ -171,7 +171,7 @@ def _buffer_name(output: Any) -> str:
 def _elements(scheduled: Any) -> tuple[int, int]:
     """Of a scheduler node's group: a pair of sizes for Triton, of tuples of sizes for C++."""
     results, each = scheduled.group[1][:2]
-    return _hint(results if isinstance(results, (tuple, list)) else [results]), _hint(
+    return hint(results if isinstance(results, (tuple, list)) else [results]), hint(
         each if isinstance(each, (tuple, list)) else [each]
     )
 
@@ -263,15 +263,16 @@ def _outputs_bytes(buffer: Any) -> int | None:
 def _known(sizes: Iterable[Any]) -> int | None:
     """A number of elements; None where it depends on data, for which Inductor's hint would be a made-up number."""
     every = list(sizes)
-    return None if free_unbacked_symbols(every) else _hint(every)
+    return None if free_unbacked_symbols(every) else hint(every)
 
 
-def _hint(sizes: Iterable[Any]) -> int:
+def hint(sizes: Iterable[Any]) -> int:
+    """The product of sizes for the inputs that the graph was generated for."""
     sizevars: Any = V.graph.sizevars
-    hint = getattr(sizevars, "optimization_hint", None) or sizevars.size_hint
+    ask = getattr(sizevars, "optimization_hint", None) or sizevars.size_hint
     product = 1
     for size in sizes:
-        product *= int(hint(size, fallback=1))
+        product *= int(ask(size, fallback=1))
     return product
 
 

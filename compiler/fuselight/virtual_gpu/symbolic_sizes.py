@@ -8,7 +8,7 @@ the expressions of its sizes and strides change, never their values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,9 +18,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fuselight.virtual_gpu.partitioner import size_hint
-from fuselight.virtual_gpu.retarget import CUDA, on_device
-
-Table = Mapping[Any, Callable[..., Any]]
+from fuselight.virtual_gpu.retarget import CUDA, Table, on_device
 
 
 def sized_as_decomposed(decompositions: Table) -> dict[Any, Callable[..., Any]]:

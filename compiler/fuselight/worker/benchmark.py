@@ -15,15 +15,16 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from typing import Any, Protocol
+from typing import Any
 
 from fuselight.codec import DecodeError, decode
 from fuselight.configurations import EAGER, ConfigurationError, parse_configuration
 from fuselight.measure import timing
 from fuselight.measure.coordinator import EndedError, Measuring
-from fuselight.protocol import MeasurePlan, MeasureRequest, to_json
+from fuselight.protocol import MeasurePlan, to_json
 from fuselight.report import Culprit, Failure, Location, Measured, Report, innermost_user_frame
 from fuselight.worker import children, configuration, process, run_failures, wire
 from fuselight.worker.state import ChildJob, RunState, keep
@@ -42,7 +43,7 @@ _EXAMINE = "fix the C++ compiler: `fuselight doctor` (Fuselight: Check the Envir
 
 def coordinate(state: RunState) -> None:
     """Measure the target of a run; stores the result in `state.measured` and `state.merged`."""
-    plan = _plan(state.job)
+    plan = state.job.plan
     try:
         names = _names(plan, compiled=state.job.request.target.compiled)
     except ConfigurationError as error:
@@ -85,11 +86,6 @@ def coordinate(state: RunState) -> None:
         _explain(state)
 
 
-def _plan(job: ChildJob) -> MeasurePlan:
-    request = job.request
-    return request.plan if isinstance(request, MeasureRequest) else MeasurePlan()
-
-
 def _names(plan: MeasurePlan, *, compiled: bool) -> tuple[str, ...]:
     asked = plan.configurations or ("written" if compiled else "default",)
     return tuple(dict.fromkeys([EAGER, *(parse_configuration(name).name for name in asked)]))
@@ -120,33 +116,13 @@ def _explain(state: RunState) -> None:
     state.failures.extend(failures[:1])
 
 
-class _Started(Protocol):
+@dataclass(frozen=True)
+class _Started:
     """An operating system process."""
 
-    @property
-    def pid(self) -> int:
-        """Its number."""
-        ...
-
-    def wait(self, seconds: float, /) -> int | None:
-        """Wait for its exit. Returns its status, below 0 for a signal; None if it is still running."""
-        ...
-
-
-class _Forked:
-    """A fork of this process."""
-
-    def __init__(self, made: Any) -> None:
-        self._made = made
-        self.pid: int = made.pid
-
-    def wait(self, seconds: float) -> int | None:
-        """As _Started. Not by `join`, which waits for whatever the process has forked as well."""
-        until = time.monotonic() + seconds
-        while self._made.exitcode is None and time.monotonic() < until:
-            time.sleep(_PAUSE)
-        status: int | None = self._made.exitcode
-        return status
+    pid: int
+    wait: Callable[[float], int | None]
+    """Waits some seconds for its exit. Returns its status, below 0 for a signal; None if it is still running."""
 
 
 def _fork(job: ChildJob, name: str, channel: Connection) -> _Started:
@@ -154,22 +130,14 @@ def _fork(job: ChildJob, name: str, channel: Connection) -> _Started:
         target=configuration.main, args=(job, name, channel, os.getpid()), name=name
     )
     made.start()
-    return _Forked(made)
 
+    def wait(seconds: float) -> int | None:  # not by `join`, which waits for whatever it has forked as well
+        until = time.monotonic() + seconds
+        while made.exitcode is None and time.monotonic() < until:
+            time.sleep(_PAUSE)
+        return made.exitcode
 
-class _Spawned:
-    """A new process."""
-
-    def __init__(self, made: subprocess.Popen[bytes]) -> None:
-        self._made = made
-        self.pid = made.pid
-
-    def wait(self, seconds: float) -> int | None:
-        """As _Started."""
-        try:
-            return self._made.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
+    return _Started(made.pid or 0, wait)
 
 
 def _spawn(job: ChildJob, name: str, channel: Connection) -> _Started:
@@ -177,7 +145,14 @@ def _spawn(job: ChildJob, name: str, channel: Connection) -> _Started:
     with made.stdin or contextlib.nullcontext() as stdin:
         if stdin is not None:
             stdin.write(wire.frame(wire.dump({"request": to_json(job.request), "name": name})))
-    return _Spawned(made)
+
+    def wait(seconds: float) -> int | None:
+        try:
+            return made.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    return _Started(made.pid, wait)
 
 
 @dataclass
@@ -254,7 +229,7 @@ class ConfigurationProcess:
         with contextlib.suppress(OSError), open(faults_path, encoding="utf-8", errors="replace") as file:
             stack = children.read_stack(file.read())
         place = innermost_user_frame(stack, self.job.request.roots)
-        plan = _plan(self.job)
+        plan = self.job.plan
         if phase != "search" and plan.limit_seconds:
             seconds = plan.limit_seconds  # of which so many were left; a search has a limit of its own
         failure = run_failures.timeout_failure(

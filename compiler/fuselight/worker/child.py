@@ -11,7 +11,6 @@ import faulthandler
 import gc
 import os
 import signal
-import sys
 import traceback
 import types
 from collections.abc import Callable, Sequence
@@ -69,9 +68,7 @@ def run(job: ChildJob, work: Callable[[RunState], None], *, forks: bool = False,
 def leave(status: int) -> None:
     """End the process, with what it printed flushed."""
     try:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                stream.flush()
+        process.flush_output()
     finally:
         exit_now(status)
 

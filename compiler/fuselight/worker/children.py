@@ -253,7 +253,7 @@ def fork_run(
     directory = folder.new_folder("run-")
     pipes = Pipes.make()
     host = os.getpid()
-    _flush()
+    process.flush_output()  # or the fork would print their contents again
     pid = fork_rules.fork()
     if pid == 0:
         try:
@@ -348,13 +348,6 @@ def read_available(descriptor: int) -> tuple[bytes, bool]:
         parts.append(data)
         if len(parts) >= 64:  # noqa: PLR2004 - 4 MB at a time: a run that prints without end must not hold the loop
             return b"".join(parts), False
-
-
-def _flush() -> None:
-    """Flush our buffers, or the fork would print their contents again."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            stream.flush()
 
 
 def due(running: RunningChild, *, forks: bool) -> float | None:

@@ -9,7 +9,6 @@ import contextlib
 import functools
 import gc
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -32,7 +31,7 @@ from fuselight.measure.coordinator import FLOAT64
 from fuselight.measure.machine import conditions
 from fuselight.measure.measured_call import Unit, on_device, work_of
 from fuselight.measure.session import ConfigurationSession
-from fuselight.protocol import MeasurePlan, MeasureRequest
+from fuselight.protocol import MeasurePlan
 from fuselight.report import Call, Culprit, Device, Failure, Work
 from fuselight.target.calls import PlannedCall, Prepared, compiled_form
 from fuselight.target.present_device import present_device
@@ -50,7 +49,7 @@ def main(job: ChildJob, name: str, channel: Connection, parent: int) -> None:
     """Serve orders until the coordinator closes the channel; ends the process."""
     process.die_with_parent(parent)
     request = job.request
-    kept = _plan(job).keep_caches
+    kept = job.plan.keep_caches
     caches = os.path.join(kept, name) if kept else job.directory
     for variable, folder in _CACHES.items():
         os.environ[variable] = os.path.join(caches, folder)
@@ -91,7 +90,7 @@ class MeasureCalls:
     @contextlib.contextmanager
     def compiling(self, state: RunState) -> Iterator[dynamo.CompileCalls]:
         """Choose the device, and make torch.compile follow the configuration."""
-        self.device = conditions.choose(_plan(state.job).device)
+        self.device = conditions.choose(state.job.plan.device)
         timing.load(self.device.type)
         target: Device | None = None
         if self.device.type == "cuda":
@@ -103,7 +102,7 @@ class MeasureCalls:
 
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
         """Build the call, and follow orders until the coordinator closes the channel."""
-        plan = _plan(state.job)
+        plan = state.job.plan
         planned = _planned(answered, plan)
         state.calls.append(Call(0, planned.text, planned.location))
         state.notes.extend(planned.notes)
@@ -187,9 +186,7 @@ class MeasureCalls:
             if self.session is not None:
                 answer["row"] = encode(self.session.row)
                 answer["seconds"] = (self.session.counted_us - before) / 1e6
-            for stream in (sys.stdout, sys.stderr):
-                with contextlib.suppress(Exception):  # the user's, by now
-                    stream.flush()  # what was printed is not lost when this process is ended
+            process.flush_output()  # what was printed is not lost when this process is ended
             if not self._has_channel(state):
                 return
             self.channel.send_bytes(wire.dump(answer))
@@ -278,11 +275,6 @@ def _no_collection() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
-
-
-def _plan(job: ChildJob) -> MeasurePlan:
-    request = job.request
-    return request.plan if isinstance(request, MeasureRequest) else MeasurePlan()
 
 
 def _planned(answered: Answered, plan: MeasurePlan) -> PlannedCall:

@@ -5,7 +5,6 @@ Inductor, Triton and the benchmark are imported on demand: they take most of a s
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -51,8 +50,9 @@ def _assemble(job: ChildJob) -> None:
 
 
 def _measure(job: ChildJob) -> None:
-    benchmark = importlib.import_module("fuselight.worker.benchmark")
-    child.run(job, benchmark.coordinate, forks=True)
+    from fuselight.worker.benchmark import coordinate  # noqa: PLC0415 - as this module says
+
+    child.run(job, coordinate, forks=True)
 
 
 RUNNERS: dict[type[RunRequest], Callable[[ChildJob], None]] = {
@@ -66,26 +66,23 @@ RUNNERS: dict[type[RunRequest], Callable[[ChildJob], None]] = {
 
 def _generation(state: RunState) -> Callable[..., Any]:
     """A backend that generates kernels for the requested device."""
-    inductor = importlib.import_module("fuselight.inductor")
+    from fuselight.inductor import Generation  # noqa: PLC0415 - the same
 
     def on_graph(count: int) -> None:
         keep(state)  # first: the host sends it on when it hears of the graph
         state.tell("kernels", f"graph {count}", None, None, count)
 
-    generation: Any = inductor.Generation(_target_device(state), on_graph)
-    state.generation = generation
-    backend: Callable[..., Any] = generation
-    return backend
+    state.generation = Generation(_target_device(state), on_graph)
+    return state.generation
 
 
 def _operator_paths(state: RunState) -> Callable[..., Any]:
     """A backend that records what each operator decomposes into."""
+    from fuselight.prims import OperatorPaths  # noqa: PLC0415 - the same
+
     request = state.job.request
-    prims = importlib.import_module("fuselight.prims")
-    paths: Any = prims.OperatorPaths(request.operator_set if isinstance(request, DecomposeRequest) else ())
-    state.operators = paths
-    backend: Callable[..., Any] = paths
-    return backend
+    state.operators = OperatorPaths(request.operator_set if isinstance(request, DecomposeRequest) else ())
+    return state.operators
 
 
 def _target_device(state: RunState) -> Device:
@@ -98,15 +95,16 @@ def _target_device(state: RunState) -> Device:
 
 def _compile_kernels(state: RunState) -> None:
     """Compile Triton kernels for a device; no user code runs."""
+    from fuselight.triton_api import assemble  # noqa: PLC0415 - the same
+
     request = state.job.request
     if not isinstance(request, AssembleRequest):
         raise TypeError(f"{type(request).__name__} has no kernels to compile")
     device = _target_device(state)
     tempfile.tempdir = state.job.directory  # what a killed compile leaves goes with the run
-    triton_api = importlib.import_module("fuselight.triton_api")
     for number, source in enumerate(request.sources, 1):
         with state.step("assemble", f"kernel {number} of {len(request.sources)}"):
-            state.assembled[text_key(source)] = triton_api.assemble(
+            state.assembled[text_key(source)] = assemble(
                 source,
                 device,
                 config=request.config,

@@ -125,7 +125,9 @@ class Preload:
         unlisted = self._unlisted()
         if unlisted is not None:
             self._files[unlisted] = True
-            importlib.import_module("fuselight.torch_api.frame_text_cache").name_functions(unlisted)
+            from fuselight.torch_api import frame_text_cache  # noqa: PLC0415 - loads torch
+
+            frame_text_cache.name_functions(unlisted)
         return []
 
     def _unlisted(self) -> str | None:

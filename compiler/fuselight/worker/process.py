@@ -29,6 +29,13 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PAUSE = 0.01
 
 
+def flush_output() -> None:
+    """Flush what this process printed; user code may have replaced the streams."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+
+
 def _prctl(option: int, value: int | ctypes.c_ulong) -> None:
     if not sys.platform.startswith("linux"):
         return

@@ -19,7 +19,7 @@ from fuselight import dynamo
 from fuselight.codec import encode
 from fuselight.incremental_json import GrowingJson
 from fuselight.inputs.records import MOST_CALLS, ConstructorCalls, call_text, is_resumed
-from fuselight.protocol import Progress, RunRequest
+from fuselight.protocol import MeasurePlan, MeasureRequest, Progress, RunRequest
 from fuselight.report import (
     Assembled,
     Call,
@@ -69,6 +69,11 @@ class ChildJob:
     """Threads that torch would use by itself; the host runs with one."""
     fake: str | None = None
     """Why this run must use fake tensors, None if it may use real ones."""
+
+    @property
+    def plan(self) -> MeasurePlan:
+        """What to measure, for a benchmark."""
+        return self.request.plan if isinstance(self.request, MeasureRequest) else MeasurePlan()
 
     @property
     def forked(self) -> bool:

@@ -56,16 +56,14 @@ class Warm:
         started_with: frozenset[str],
     ) -> RunningChild:
         """Fork the process of one run from this one."""
-        jobs = importlib.import_module("fuselight.worker.jobs")
-        state = importlib.import_module("fuselight.worker.state")
+        from fuselight.worker import jobs, state  # noqa: PLC0415 - load torch
 
         def job(directory: str, progress: int) -> ChildJob:
             os.environ.clear()
             os.environ.update(environment)
-            made: ChildJob = state.ChildJob(
+            return state.ChildJob(
                 request, directory, started_with, progress=progress, threads=self.threads, fake=fake
             )
-            return made
 
         return children.fork_run(request, folder=folder, close=close, fake=fake, job=job, work=jobs.run)
 
@@ -149,6 +147,9 @@ def _broken(error: Exception) -> Failure:
 
 def _load(*, forks: bool) -> None:
     if forks:
-        importlib.import_module("fuselight.torch_api.devices").leave_driver_alone()
-    jobs = importlib.import_module("fuselight.worker.jobs")
+        from fuselight.torch_api import devices  # noqa: PLC0415 - loads torch
+
+        devices.leave_driver_alone()
+    from fuselight.worker import jobs  # noqa: PLC0415 - the same
+
     jobs.warm_up()

@@ -160,7 +160,7 @@ class _Trying:
             self.captured.append(read_captured(gm))
         try:
             return self._compile(index, gm, inputs, functools.partial(suspect or self._suspect, **options))
-        except errors.restart():
+        except errors.Restart:
             # Dynamo captures the frame again and passes another graph for this index.
             self._seen = index
             if self.made == 1:

@@ -111,9 +111,7 @@ def _calls(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
 
 def _operator(node: torch.fx.Node) -> Operator:
     name = graphs.target_name(node.target)
-    trace = node.meta.get("stack_trace")
-    stack = stacks.from_text(trace) if isinstance(trace, str) else ()
-    return Operator(name, stack, computes=name.rpartition(".")[2] not in _BETWEEN)
+    return Operator(name, stacks.of_node(node), computes=name.rpartition(".")[2] not in _BETWEEN)
 
 
 def _cuts(calls: Sequence[torch.fx.Node]) -> list[int]:

@@ -5,7 +5,6 @@ Invariant: work that cannot be joined stays in the result, and no work is counte
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +13,7 @@ from fuselight.measure.profile.alignment import Element, KnownBy, align
 from fuselight.measure.profile.calls import GraphCall, Launched, WorkUnit, read_calls
 from fuselight.measure.profile.eager_lines import break_lines, lines_of
 from fuselight.measure.profile.recording import Event, EventKind, Recording
+from fuselight.measure.steady_state import quartiles
 from fuselight.report import (
     Break,
     Gap,
@@ -253,7 +253,7 @@ def _launches(calls: Sequence[Mapping[_Key, _Row]]) -> tuple[MeasuredLaunch, ...
     out = []
     for key in dict.fromkeys(key for rows in calls for key in rows):
         rows = [found.get(key, _Row()) for found in calls]
-        low, median, high = _quartiles([row.ns / _US for row in rows])
+        low, median, high = quartiles([row.ns / _US for row in rows])
         names: dict[str, int] = {}
         for row in rows:
             for name, ns in row.names.items():
@@ -284,13 +284,6 @@ def _launches(calls: Sequence[Mapping[_Key, _Row]]) -> tuple[MeasuredLaunch, ...
             ),
         )
     )
-
-
-def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    if len(values) == 1:
-        return values[0], values[0], values[0]
-    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
-    return low, median, high
 
 
 def _gaps(calls: Sequence[idle_time.Split]) -> tuple[Gap, ...]:

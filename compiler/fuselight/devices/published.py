@@ -34,17 +34,15 @@ _LIMITS = {
     "12.0": _Limits(100, 99, 1536, 24),
 }
 
+
+def _rates(f64: float, f32: float, tf32: float, half: float, **more: float) -> dict[str, float]:
+    """Rates by dtype; `half` is that of f16 and of bf16."""
+    return {"f64": f64, "f32": f32, "tf32": tf32, "f16": half, "bf16": half, **more}
+
+
 # FP64 of GeForce and inference cards is 1/64 of FP32 (1/32 before Ampere), as their white papers say.
-_A100 = {"f64": 19.5, "f32": 19.5, "tf32": 156.0, "f16": 312.0, "bf16": 312.0, "i8": 624.0}
-_HOPPER_SXM = {
-    "f64": 66.9,
-    "f32": 66.9,
-    "tf32": 494.7,
-    "f16": 989.4,
-    "bf16": 989.4,
-    "f8": 1978.9,
-    "i8": 1978.9,
-}
+_A100 = _rates(19.5, 19.5, 156.0, 312.0, i8=624.0)
+_HOPPER_SXM = _rates(66.9, 66.9, 494.7, 989.4, f8=1978.9, i8=1978.9)
 _A100_SHEET = "NVIDIA A100 Tensor Core GPU data sheet (2021); NVIDIA A100 Tensor Core GPU Architecture (2020)"
 _HOPPER_PAPER = "NVIDIA H100 Tensor Core GPU Architecture (2022)"
 
@@ -99,48 +97,26 @@ DEVICES: tuple[Device, ...] = (
         multiprocessors=72,
         clock_mhz=1695,
         memory=(24.0, 600.0, 6.0),
-        tflops={"f64": 0.49, "f32": 31.2, "tf32": 62.5, "f16": 125.0, "bf16": 125.0, "i8": 250.0},
+        tflops=_rates(0.49, 31.2, 62.5, 125.0, i8=250.0),
         source="NVIDIA A10 Tensor Core GPU data sheet (2021)",
     ),
-    _nvidia(
-        "a100-40gb-sxm",
-        "NVIDIA A100-SXM4-40GB",
-        "8.0",
-        multiprocessors=108,
-        clock_mhz=1410,
-        memory=(40.0, 1555.0, 40.0),
-        tflops=_A100,
-        source=_A100_SHEET,
-    ),
-    _nvidia(
-        "a100-40gb-pcie",
-        "NVIDIA A100-PCIE-40GB",
-        "8.0",
-        multiprocessors=108,
-        clock_mhz=1410,
-        memory=(40.0, 1555.0, 40.0),
-        tflops=_A100,
-        source=_A100_SHEET,
-    ),
-    _nvidia(
-        "a100-80gb-sxm",
-        "NVIDIA A100-SXM4-80GB",
-        "8.0",
-        multiprocessors=108,
-        clock_mhz=1410,
-        memory=(80.0, 2039.0, 40.0),
-        tflops=_A100,
-        source=_A100_SHEET,
-    ),
-    _nvidia(
-        "a100-80gb-pcie",
-        "NVIDIA A100 80GB PCIe",
-        "8.0",
-        multiprocessors=108,
-        clock_mhz=1410,
-        memory=(80.0, 1935.0, 40.0),
-        tflops=_A100,
-        source=_A100_SHEET,
+    *(
+        _nvidia(
+            key,
+            name,
+            "8.0",
+            multiprocessors=108,
+            clock_mhz=1410,
+            memory=(capacity, bandwidth, 40.0),
+            tflops=_A100,
+            source=_A100_SHEET,
+        )
+        for key, name, capacity, bandwidth in (
+            ("a100-40gb-sxm", "NVIDIA A100-SXM4-40GB", 40.0, 1555.0),
+            ("a100-40gb-pcie", "NVIDIA A100-PCIE-40GB", 40.0, 1555.0),
+            ("a100-80gb-sxm", "NVIDIA A100-SXM4-80GB", 80.0, 2039.0),
+            ("a100-80gb-pcie", "NVIDIA A100 80GB PCIe", 80.0, 1935.0),
+        )
     ),
     _nvidia(
         "l4",
@@ -149,15 +125,7 @@ DEVICES: tuple[Device, ...] = (
         multiprocessors=58,
         clock_mhz=2040,
         memory=(24.0, 300.0, 48.0),
-        tflops={
-            "f64": 0.47,
-            "f32": 30.3,
-            "tf32": 60.0,
-            "f16": 121.0,
-            "bf16": 121.0,
-            "f8": 242.5,
-            "i8": 242.5,
-        },
+        tflops=_rates(0.47, 30.3, 60.0, 121.0, f8=242.5, i8=242.5),
         source="NVIDIA L4 Tensor Core GPU data sheet (2023); NVIDIA Ada GPU Architecture, v2.01 (2023)",
     ),
     _nvidia(
@@ -167,15 +135,7 @@ DEVICES: tuple[Device, ...] = (
         multiprocessors=142,
         clock_mhz=2520,
         memory=(48.0, 864.0, 96.0),
-        tflops={
-            "f64": 1.43,
-            "f32": 91.6,
-            "tf32": 183.0,
-            "f16": 362.05,
-            "bf16": 362.05,
-            "f8": 733.0,
-            "i8": 733.0,
-        },
+        tflops=_rates(1.43, 91.6, 183.0, 362.05, f8=733.0, i8=733.0),
         source="NVIDIA L40S data sheet (2023)",
     ),
     _nvidia(
@@ -195,15 +155,7 @@ DEVICES: tuple[Device, ...] = (
         multiprocessors=114,
         clock_mhz=1755,
         memory=(80.0, 2000.0, 50.0),
-        tflops={
-            "f64": 51.2,
-            "f32": 51.2,
-            "tf32": 378.0,
-            "f16": 756.0,
-            "bf16": 756.0,
-            "f8": 1513.0,
-            "i8": 1513.0,
-        },
+        tflops=_rates(51.2, 51.2, 378.0, 756.0, f8=1513.0, i8=1513.0),
         source=f"NVIDIA H100 Tensor Core GPU data sheet (2023); {_HOPPER_PAPER}",
     ),
     _nvidia(
@@ -223,16 +175,7 @@ DEVICES: tuple[Device, ...] = (
         multiprocessors=148,
         clock_mhz=None,
         memory=(192.0, 8000.0, 126.0),
-        tflops={
-            "f64": 40.0,
-            "f32": 80.0,
-            "tf32": 1100.0,
-            "f16": 2250.0,
-            "bf16": 2250.0,
-            "f8": 4500.0,
-            "f4": 9000.0,
-            "i8": 4500.0,
-        },
+        tflops=_rates(40.0, 80.0, 1100.0, 2250.0, f8=4500.0, f4=9000.0, i8=4500.0),
         source="NVIDIA Blackwell Architecture Technical Brief (2024), HGX B200; multiprocessors and L2: from CUDA",
     ),
     _nvidia(
@@ -242,7 +185,7 @@ DEVICES: tuple[Device, ...] = (
         multiprocessors=82,
         clock_mhz=1695,
         memory=(24.0, 936.0, 6.0),
-        tflops={"f64": 0.56, "f32": 35.6, "tf32": 35.6, "f16": 71.0, "bf16": 71.0, "i8": 284.0},
+        tflops=_rates(0.56, 35.6, 35.6, 71.0, i8=284.0),
         source="NVIDIA Ampere GA102 GPU Architecture (2020)",
     ),
     _nvidia(
@@ -252,15 +195,7 @@ DEVICES: tuple[Device, ...] = (
         multiprocessors=128,
         clock_mhz=2520,
         memory=(24.0, 1008.0, 72.0),
-        tflops={
-            "f64": 1.29,
-            "f32": 82.6,
-            "tf32": 82.6,
-            "f16": 165.2,
-            "bf16": 165.2,
-            "f8": 330.3,
-            "i8": 660.6,
-        },
+        tflops=_rates(1.29, 82.6, 82.6, 165.2, f8=330.3, i8=660.6),
         source="NVIDIA Ada GPU Architecture (2022)",
     ),
     _nvidia(
@@ -270,16 +205,7 @@ DEVICES: tuple[Device, ...] = (
         multiprocessors=170,
         clock_mhz=2407,
         memory=(32.0, 1792.0, 96.0),
-        tflops={
-            "f64": 1.64,
-            "f32": 104.8,
-            "tf32": 104.8,
-            "f16": 209.5,
-            "bf16": 209.5,
-            "f8": 419.0,
-            "f4": 1676.0,
-            "i8": 838.0,
-        },
+        tflops=_rates(1.64, 104.8, 104.8, 209.5, f8=419.0, f4=1676.0, i8=838.0),
         source="NVIDIA RTX Blackwell GPU Architecture (2025)",
     ),
     Device(
@@ -291,15 +217,7 @@ DEVICES: tuple[Device, ...] = (
         clock_mhz=2100,
         memory_gb=192.0,
         bandwidth_gbs=5300.0,
-        tflops={
-            "f64": 163.4,
-            "f32": 163.4,
-            "tf32": 653.7,
-            "f16": 1307.4,
-            "bf16": 1307.4,
-            "f8": 2614.9,
-            "i8": 2614.9,
-        },
+        tflops=_rates(163.4, 163.4, 653.7, 1307.4, f8=2614.9, i8=2614.9),
         shared_kb=64,
         shared_sm_kb=64,
         registers=131072,  # a vector register file of 512 KiB

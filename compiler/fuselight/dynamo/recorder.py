@@ -121,16 +121,12 @@ class Recorder:
         on_line: Callable[[str, int], None] | None = None,
         on_call: Callable[[CodeType, Mapping[str, object]], None] | None = None,
         on_compiled: Callable[[], None] | None = None,
-        guard_latency: bool = True,
-        graphs: bool = True,
     ) -> None:
         self._roots = roots
         self._on_frame = on_frame
         self._on_line = on_line
         self._on_call = on_call
         self._on_compiled = on_compiled
-        self._guard_latency = guard_latency
-        self._graphs = graphs
         self._exit = contextlib.ExitStack()
         self._running: list[CompileUnderWay] = []
         self._call: int | None = None
@@ -146,7 +142,7 @@ class Recorder:
         self._births: weakref.WeakKeyDictionary[Any, guards.Births] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> Recorder:  # noqa: PYI034 - `Self` is younger than Python 3.10
-        self._exit.enter_context(hooks.listen(self, graphs=self._graphs, lines=self._on_line is not None))
+        self._exit.enter_context(hooks.listen(self, lines=self._on_line is not None))
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -260,8 +256,7 @@ class Recorder:
         if not self._running:
             return
         self._running[-1].guards = found
-        if self._guard_latency:
-            self._running[-1].guard_us = guards.check_latency(manager, output_graph)
+        self._running[-1].guard_us = guards.check_latency(manager, output_graph)
 
     def guards_failed(self, entries: Sequence[Any], frame: Any, backend: object) -> None:
         """No cache entry matches, so Dynamo compiles the frame again."""

@@ -36,9 +36,8 @@ class Compilation(Generation):
         options: Mapping[str, Any] | None = None,
         *,
         dynamic: bool | None = None,
-        on_graph: Callable[[int], None] | None = None,
     ) -> None:
-        super().__init__(device, on_graph)
+        super().__init__(device)
         self._inductor = codegen.inductor_backend(mode, options or {}, dynamic=dynamic)
         self.modules: list[ModuleType | None] = []
         """The wrapper of each of `graphs`; None where it was not generated here."""

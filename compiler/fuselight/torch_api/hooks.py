@@ -87,7 +87,7 @@ class _Installed:
 
 
 @contextlib.contextmanager
-def listen(listener: Listener, *, graphs: bool = True, lines: bool = False) -> Iterator[None]:
+def listen(listener: Listener, *, lines: bool = False) -> Iterator[None]:
     """Report what Dynamo does to `listener`, with corrected line numbers (`line_numbers`), until the block ends."""
     installed = _Installed(listener)
     try:
@@ -98,8 +98,7 @@ def listen(listener: Listener, *, graphs: bool = True, lines: bool = False) -> I
         _listen_to_guards(installed)
         _listen_to_refusals(installed)
         _listen_to_symbols(installed)
-        if graphs:
-            _listen_to_graphs(installed)
+        _listen_to_graphs(installed)
         if lines:
             _listen_to_lines(installed)
         yield

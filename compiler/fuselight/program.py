@@ -220,12 +220,9 @@ class _Session:
         )
         if self._recorder is None:
             return report
-        parts = self._recorder.parts()
-        fields = {name: getattr(parts, name) for name in ("frames", "compiles", "breaks", "recompiles")}
-        fields |= {name: getattr(parts, name) for name in ("not_compiled", "failures")}
-        changes: dict[str, Any] = {**fields, "texts": dict(parts.texts)}
-        changes["problems"] = (*parts.problems, *report.problems)
-        return replace(report, **changes)
+        parts = vars(self._recorder.parts())
+        problems = (*parts["problems"], *report.problems)
+        return replace(report, **{**parts, "problems": problems})
 
 
 def _absolute(path: str) -> str:

@@ -101,7 +101,7 @@ class Parts:
     not_compiled: tuple[NotCompiled, ...] = ()
     failures: tuple[Failure, ...] = ()
     problems: tuple[Problem, ...] = ()
-    texts: Mapping[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
 
 
 class Recorder:

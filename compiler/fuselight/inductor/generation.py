@@ -15,8 +15,8 @@ import torch
 
 from fuselight.dynamo import stacks
 from fuselight.inductor import launches, shared_tensors
-from fuselight.inductor.cross_graph_tensors import Given, HandedTensors, SavedInputs, read_handed
 from fuselight.inductor.repeats import read_repeated
+from fuselight.inductor.shared_tensors import Given, HandedTensors, SavedInputs, read_handed
 from fuselight.report import (
     CudagraphSkip,
     Device,

@@ -162,6 +162,7 @@ class Strings:
 _RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
 _BROKE_AT = re.compile(r"Graph [Bb]reak in user code at (?P<path>.+):(?P<line>\d+)$", re.MULTILINE)
 _PRINTED_FRAME = re.compile(r'  File "(?P<path>[^"\n]+)", line (?P<line>\d+), in (?P<function>[^\n]+)')
+_SYMBOL = ("symbol", "val", "source", "vr")
 _LATENCY = re.compile(r"^Guard latency = ([\d.]+) us", re.MULTILINE)
 
 
@@ -175,10 +176,6 @@ def _mapping(value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise BadRecord("an object was expected")
     return value
-
-
-def _read_start(value: Any, _payload: str, strings: Strings) -> Fact:
-    return FrameStarted(strings.stack(_mapping(value).get("stack")))
 
 
 def _read_break(_value: Any, payload: str, _strings: Strings) -> Fact:
@@ -222,10 +219,6 @@ def _read_recompile(_value: Any, payload: str, _strings: Strings) -> Fact:
     )
 
 
-def _read_graph(_value: Any, payload: str, _strings: Strings) -> Fact:
-    return GraphMade(payload)
-
-
 def _read_guards(_value: Any, payload: str, _strings: Strings) -> Fact:
     latency = _LATENCY.search(payload)
     try:
@@ -233,10 +226,6 @@ def _read_guards(_value: Any, payload: str, _strings: Strings) -> Fact:
     except ValueError:
         microseconds = None
     return GuardsBuilt(len(re.findall(r"^(?:\| )*\+- [A-Z_]+: ", payload, re.MULTILINE)), microseconds)
-
-
-def _read_error(_value: Any, payload: str, _strings: Strings) -> Fact:
-    return Errored(payload)
 
 
 def _read_metrics(value: Any, _payload: str, _strings: Strings) -> Fact:
@@ -253,13 +242,6 @@ def _read_metrics(value: Any, _payload: str, _strings: Strings) -> Fact:
         fail_type=_text(metrics.get("fail_type")),
         fail_reason=_text(metrics.get("fail_reason")),
         restarts=tuple(str(item) for item in restarts) if isinstance(restarts, list) else (),
-    )
-
-
-def _read_symbol(value: Any, _payload: str, _strings: Strings) -> Fact:
-    made = _mapping(value)
-    return SymbolMade(
-        str(made.get("symbol")), str(made.get("val")), str(made.get("source")), str(made.get("vr"))
     )
 
 
@@ -289,13 +271,13 @@ def _number(value: object) -> float | None:
 
 Reader = Callable[[Any, str, Strings], Fact]
 READERS: tuple[tuple[str, Reader], ...] = (
-    ("dynamo_start", _read_start),
+    ("dynamo_start", lambda value, _, strings: FrameStarted(strings.stack(_mapping(value).get("stack")))),
     ("artifact:dynamo_graph_break_reason", _read_break),
     ("artifact:recompile_reasons", _read_recompile),
-    ("artifact:dynamo_error", _read_error),
-    ("dynamo_output_graph", _read_graph),
+    ("artifact:dynamo_error", lambda _value, payload, _: Errored(payload)),
+    ("dynamo_output_graph", lambda _value, payload, _: GraphMade(payload)),
     ("dynamo_cpp_guards_str", _read_guards),
     ("compilation_metrics", _read_metrics),
-    ("create_symbol", _read_symbol),
+    ("create_symbol", lambda value, *_: SymbolMade(*(str(_mapping(value).get(name)) for name in _SYMBOL))),
     ("symbolic_shape_specialization", _read_fixed),
 )

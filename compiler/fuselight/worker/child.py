@@ -25,8 +25,17 @@ from fuselight.report import Culprit, Failure, is_user_file
 from fuselight.target import importing
 from fuselight.torch_api import devices, frames
 from fuselight.worker import process, run_failures, wire
-from fuselight.worker.originals import Originals, names_of
-from fuselight.worker.state import ChildJob, RunState, exit_now, finish, getpid, identity, put
+from fuselight.worker.state import (
+    ChildJob,
+    Originals,
+    RunState,
+    exit_now,
+    finish,
+    getpid,
+    identity,
+    names_of,
+    put,
+)
 
 _COLLECT_EVERY = 50_000
 """Allocations between two garbage collections. A compile makes millions of objects, nearly all of which stay until its

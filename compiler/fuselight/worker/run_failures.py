@@ -88,12 +88,8 @@ def note_exit(report: Callable[[int, types.FrameType], None]) -> None:
 
     # Dynamo skips this frame: the form that it traces reports nothing.
     skipped = targets.skip_frames(_exit.__code__)
-    traced: Callable[[], bool] = torch.compiler.is_dynamo_compiling if skipped else _never
+    traced: Callable[[], bool] = torch.compiler.is_dynamo_compiling if skipped else lambda: False
     os._exit = _exit  # type: ignore[assignment]
-
-
-def _never() -> bool:
-    return False
 
 
 def exit_failure(status: object, stack: Stack, *, call: int | None, phase: str) -> Failure:

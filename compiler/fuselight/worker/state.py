@@ -1,7 +1,8 @@
 """State of one run: its request, its records, its progress messages and its report.
 
 Invariant: a file appears complete or not at all, and is opened by path: user code may have closed every descriptor, and
-may end the process at any time. A process that user code forked sends and writes nothing.
+may end the process at any time. A process that user code forked sends and writes nothing. User code may replace any
+function of Python's own: `Originals` saves them before, and looks up no builtin to restore them.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fuselight import dynamo
 from fuselight.codec import encode
@@ -40,18 +41,67 @@ from fuselight.target import importing
 from fuselight.target.calls import asked_notes
 from fuselight.torch_api import frame_text_cache
 from fuselight.worker import wire
-from fuselight.worker.originals import Originals
 
 if TYPE_CHECKING:
     from fuselight.inductor import Generation
     from fuselight.prims import OperatorPaths
 
-_PROGRESS_EVERY = 0.1
+Replaced = list[tuple[dict[str, Any], str, Any, str]]
+"""Namespace, name, the replacement, and the dotted name for a message."""
 
+_ABSENT = object()
+_PROGRESS_EVERY = 0.1
 # Bound before any user code runs, which may replace them, as tests do that mock them.
 getpid, exit_now = os.getpid, os._exit
 _fstat, _write, _rename, _open = os.fstat, os.write, os.replace, open
 _perf_counter, _monotonic = time.perf_counter, time.monotonic
+_DOING = {"import": "importing", "build": "building", "trace": "compiling", "kernels": "compiling"}
+"""Phases in words, for the progress of a run with a label."""
+
+
+class Originals:
+    """The functions and classes of the standard library's modules that are loaded."""
+
+    def __init__(self) -> None:
+        self._saved = [
+            (name, vars(module), {key: value for key, value in vars(module).items() if callable(value)})
+            for name, module in list(sys.modules.items())
+            if name.partition(".")[0] in sys.stdlib_module_names and module is not None
+        ]
+        self._recursion_limit = sys.getrecursionlimit()
+        self._limit_now, self._set_limit = sys.getrecursionlimit, sys.setrecursionlimit
+
+    def restore(self) -> Replaced:
+        """Restore all originals. Returns what user code had replaced."""
+        if self._limit_now() < self._recursion_limit:
+            self._set_limit(self._recursion_limit)
+        replaced: Replaced = []
+        for module, namespace, saved in self._saved:
+            for name, value in saved.items():
+                found = namespace.get(name, _ABSENT)
+                if found is not value:
+                    namespace[name] = value
+                    replaced.append((namespace, name, found, f"{module}.{name}"))
+        return replaced
+
+    @staticmethod
+    def put_back(replaced: Replaced) -> None:
+        """Undo `restore`: user code goes on with what it had."""
+        for namespace, name, found, _ in replaced:
+            if found is _ABSENT:
+                namespace.pop(name, None)
+            else:
+                namespace[name] = found
+
+
+def names_of(replaced: Replaced, roots: Sequence[str]) -> tuple[str, ...]:
+    """Return the dotted names that user code replaced, as `builtins.len`; torch and the recorder replace some too."""
+    return tuple(name for *_, found, name in replaced if _is_of_user(found, roots))
+
+
+def _is_of_user(found: Any, roots: Sequence[str]) -> bool:
+    code = getattr(found, "__code__", None)
+    return code is None or is_user_file(code.co_filename, roots)
 
 
 @dataclass(frozen=True)
@@ -79,10 +129,6 @@ class ChildJob:
     def forked(self) -> bool:
         """Whether its process is a fork of the host and may fork others; otherwise each process starts fresh."""
         return self.threads is not None
-
-
-_DOING = {"import": "importing", "build": "building", "trace": "compiling", "kernels": "compiling"}
-"""Phases in words, for the progress of a run with a label."""
 
 
 @dataclass

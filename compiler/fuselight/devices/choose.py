@@ -135,14 +135,12 @@ def from_settings(key: str, data: Any) -> Device:
     values: dict[str, Any] = {"key": key, "name": key, "origin": "settings", "source": source}
     for name, value in data.items():
         if name != LIKE:
-            values[_field(name)] = _fitting(f"{key}.{name}", name, value)
+            values[{**_TEXTS, **_COUNTS, **_NUMBERS}.get(name) or name] = _fitting(
+                f"{key}.{name}", name, value
+            )
     if base is not None:
         return dataclasses.replace(base, **values)
     return Device(**values)
-
-
-def _field(name: str) -> str:
-    return {**_TEXTS, **_COUNTS, **_NUMBERS}.get(name, name)
 
 
 def _like(key: str, name: Any) -> Device | None:

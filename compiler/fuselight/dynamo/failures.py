@@ -45,8 +45,9 @@ def failure_of(
 
 def _described(exc: BaseException, roots: tuple[str, ...], call: int | None, phase: str | None) -> Failure:
     verdict = _judge(exc, roots)
-    chain = torch_texts.read_reasons(_dynamo_text(exc)) if _is_dynamo(exc) else ()
-    cause = chain[0] if chain else None
+    cause = None
+    if isinstance(exc, errors.exceptions.TorchDynamoException):
+        cause = torch_texts.read_reasons(_dynamo_text(exc))[0]
     return Failure(
         culprit=verdict.culprit,
         kind=verdict.kind,
@@ -235,10 +236,6 @@ def _dynamo_text(exc: BaseException) -> str:
         return text
     _, marker, handed_on = text.partition("Got graph break/error:")
     return handed_on.lstrip() if marker else text
-
-
-def _is_dynamo(exc: BaseException) -> bool:
-    return isinstance(exc, errors.exceptions.TorchDynamoException)
 
 
 def _stack(exc: BaseException) -> Stack:

@@ -321,7 +321,7 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
                 return Difference(
                     f"{names} were the same object, now they are not", cause=GuardCause.ALIASING
                 )
-        if isinstance(operator, ast.NotEq) and _is_length(left) and _is_value(right):
+        if isinstance(operator, ast.NotEq) and ast.unparse(left).startswith("len(") and _is_value(right):
             # the root words a check that failed as what is true now: `len(L['d']) != 1`
             return _explain_value(left, right, evaluate)
         if not _is_value(right) and not _is_value(left):
@@ -346,7 +346,7 @@ def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], ob
         cause = GuardCause.DIMENSION
     elif ".size()[" in ast.unparse(left):
         cause = GuardCause.RELATION
-    elif _is_length(left):
+    elif ast.unparse(left).startswith("len("):
         cause = GuardCause.LENGTH
     elif where == "utils_device.CURRENT_DEVICE":
         where, cause = "the default device", GuardCause.GLOBAL_STATE
@@ -370,10 +370,6 @@ def _size_of(node: ast.expr) -> tuple[str, int] | None:
     if not isinstance(owner, ast.Attribute) or owner.attr not in {"size", "shape"}:
         return None
     return in_user_words(ast.unparse(owner.value)), int(str(node.slice.value))
-
-
-def _is_length(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
 
 
 def _is_value(node: ast.expr) -> bool:

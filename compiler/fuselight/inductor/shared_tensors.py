@@ -67,7 +67,7 @@ def read_saved(forward: torch.fx.GraphModule, num_outputs: int, carried: Mapping
             kind, size = ("carried", carried[position]) if position in carried else ("input", 0)
             if kind == "carried":
                 kept_inputs.setdefault(position)
-                stack = stack or _first_use(placeholder)
+                stack = stack or next(filter(None, map(_stack, placeholder.users)), ())
         if first and size is None:
             unknown.append(node.name)
         dtype, shape = str(value.dtype).removeprefix("torch."), tuple(str(one) for one in value.shape)
@@ -103,11 +103,6 @@ def _among(outputs: Sequence[Any], kept: set[int]) -> frozenset[int]:
         and isinstance(value := node.meta.get("val"), torch.Tensor)
         and partitioner.storage_of(value)[0] in kept
     )
-
-
-def _first_use(node: torch.fx.Node) -> Stack:
-    """The first line that computes with a tensor."""
-    return next((stack for user in node.users if (stack := _stack(user))), ())
 
 
 def _stack(node: torch.fx.Node) -> Stack:

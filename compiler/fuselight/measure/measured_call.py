@@ -69,15 +69,11 @@ def work_of(asked: Work | None, prepared: Prepared) -> Work:
 
 def on_device(prepared: Prepared, names: Mapping[str, Any], device: torch.device) -> Prepared:
     """The call with its module, the file's other modules and its inputs on `device`."""
-    for module in dict.fromkeys([module_of(prepared.function), *_modules(names)]):
-        if module is not None:
-            module.to(device)
+    reachable = [module_of(prepared.function), *names.values()]
+    for module in dict.fromkeys(one for one in reachable if isinstance(one, torch.nn.Module)):
+        module.to(device)
     args, kwargs = with_tensors((prepared.args, prepared.kwargs), lambda tensor: _moved(tensor, device))
     return replace(prepared, args=args, kwargs=kwargs)
-
-
-def _modules(names: Mapping[str, Any]) -> list[torch.nn.Module]:
-    return [value for value in list(names.values()) if isinstance(value, torch.nn.Module)]
 
 
 def _moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

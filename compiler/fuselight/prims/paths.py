@@ -95,8 +95,18 @@ class _Call:
 
     def path(self, phase: Phase, compile_id: str) -> OperatorPath:
         """The finished OperatorPath."""
-        levels = (self.aten, self.core, self.prims, self.inductor, self.fallback, self.lacking)
-        return OperatorPath(self.name, phase, self.stack, compile_id, *map(tuple, levels))
+        return OperatorPath(
+            self.name,
+            phase,
+            self.stack,
+            compile_id,
+            tuple(self.aten),
+            tuple(self.core),
+            tuple(self.prims),
+            tuple(self.inductor),
+            tuple(self.fallback),
+            tuple(self.lacking),
+        )
 
 
 class OperatorPaths:

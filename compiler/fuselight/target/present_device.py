@@ -39,7 +39,9 @@ def merged(properties: Any) -> Device:
     """
     name = str(properties.name).strip()
     hip = bool(getattr(torch.version, "hip", None))
-    arch = _hip_arch(properties) if hip else f"{properties.major}.{properties.minor}"
+    arch = f"{properties.major}.{properties.minor}"
+    if hip:
+        arch = str(getattr(properties, "gcnArchName", "")).partition(":")[0]  # of `gfx942:sramecc+:xnack-`
     known = next((one for one in DEVICES if one.name.lower() == name.lower()), None)
     base = known or _of_arch(name, arch, hip=hip)
     reported = {
@@ -76,11 +78,6 @@ def _of_arch(name: str, arch: str, *, hip: bool) -> Device:
         return empty
     shared = ("shared_kb", "shared_sm_kb", "registers", "threads", "blocks", "warp")
     return dataclasses.replace(empty, **{field: getattr(kin, field) for field in shared})
-
-
-def _hip_arch(properties: Any) -> str:
-    """`gfx942` of `gfx942:sramecc+:xnack-`."""
-    return str(getattr(properties, "gcnArchName", "")).partition(":")[0]
 
 
 def _scaled(properties: Any, attribute: str, unit: int, *, whole: bool = False) -> Any:

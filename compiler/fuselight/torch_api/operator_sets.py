@@ -66,7 +66,7 @@ def operators(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
     for part in module.modules():
         if isinstance(part, torch.fx.GraphModule):
             for node in part.graph.nodes:
-                if isinstance(node.target, HigherOrderOperator) or _is_tensor_operator(node):
+                if isinstance(node.target, (HigherOrderOperator, OpOverload)) and _makes_tensors(node.target):
                     yield node
 
 
@@ -226,10 +226,6 @@ def _described(value: Any) -> str:
         strides = tuple(value.stride()) if value.layout is torch.strided else ()
         return f"{value.dtype}{tuple(value.shape)}{strides}{value.device}{value.layout}"
     return repr(value)
-
-
-def _is_tensor_operator(node: torch.fx.Node) -> bool:
-    return isinstance(node.target, OpOverload) and _makes_tensors(node.target)
 
 
 def _makes_tensors(operator: Any) -> bool:

@@ -58,7 +58,8 @@ def choose(
     capability = device.capability
     fits = _fits(query, key, value)
     equal_heads = query.dim() == 4 and query.size(1) == key.size(1) == value.size(1)  # noqa: PLR2004
-    grouped = equal_heads or (enable_gqa and _groups(query, key, value))
+    in_groups = fits and key.size(1) == value.size(1) and query.size(1) % key.size(1) == 0
+    grouped = equal_heads or (enable_gqa and in_groups)
     cuda: Any = torch.backends.cuda
     major, minor = capability
     preferred = device.backend == "cuda" and major in {9, 10} and minor in {0, 3}  # AMD's build has no cuDNN
@@ -101,10 +102,6 @@ def _fits(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
     if not query.size(0) == key.size(0) == value.size(0):
         return False
     return query.size(2) != 0 and key.size(2) != 0 and query.size(3) == key.size(3)
-
-
-def _groups(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
-    return key.size(1) == value.size(1) and query.size(1) % key.size(1) == 0
 
 
 def _dense(

@@ -153,10 +153,6 @@ def _attributes(
     return found
 
 
-def _constant(value: Any) -> Any:
-    return value
-
-
 def _modules(device: Device) -> dict[str, types.ModuleType]:
     made: dict[str, types.ModuleType] = {}
     for name in _NAMES:
@@ -169,7 +165,7 @@ def _modules(device: Device) -> dict[str, types.ModuleType]:
             setattr(made[parent], last, module)
     language = {name: DType(name, bits) for name, bits in _BITS.items()} | {
         "dtype": DType,
-        "constexpr": _constant,
+        "constexpr": lambda value: value,
     }
 
     def make_backend(target: Any) -> Any:

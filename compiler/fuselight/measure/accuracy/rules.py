@@ -70,7 +70,9 @@ def judge(
         why="; ".join([*_bounded(failures), *notes]),
         tolerance=tolerance,
         against=against,
-        tensors=tuple(one.error for one in sorted(compared, key=_worst_first)[:_SHOWN]),
+        tensors=tuple(
+            one.error for one in sorted(compared, key=lambda one: (one.error.passed, -one.weight))[:_SHOWN]
+        ),
         compared=len(compared),
     )
 
@@ -291,10 +293,6 @@ def _another_function(eager: CallResults, float64: CallResults | None) -> str:
 
 def _is_floating(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
-
-
-def _worst_first(one: _Compared) -> tuple[bool, float]:
-    return one.error.passed, -one.weight
 
 
 def _structure(results: CallResults, eager: CallResults) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fuselight import torch_api
-from fuselight.doctor import Check, Status, assembler, checks, tools, versions
+from fuselight.doctor import Check, Status, checks, tools, versions
 from fuselight.doctor.check import CheckResult
 from fuselight_server import doctor
 from fuselight_server.worker_client.process import Interpreter
@@ -199,17 +199,17 @@ def test_two_assemblers_are_reported_with_the_variable_that_makes_them_one(
     monkeypatch.setattr("fuselight.triton_api", triton_api, raising=False)
     _gpu(monkeypatch, (9, 0))
     toolchain.workers_assembler = lambda: str(theirs)
-    check = assembler.one_assembler()
+    check = tools.one_assembler()
     assert check.status is Status.WARNING
     assert "ours (CUDA 12.8)" in check.found
     assert "theirs (CUDA 13.0)" in check.found
     assert check.fix.startswith(f"Set TRITON_PTXAS_PATH={theirs}")
     theirs.write_text(ours.read_text())
-    assert assembler.one_assembler().status is Status.OK
+    assert tools.one_assembler().status is Status.OK
     toolchain.workers_assembler = lambda: None
-    assert assembler.one_assembler().status is Status.OK
+    assert tools.one_assembler().status is Status.OK
     _gpu(monkeypatch, (10, 0))
-    assert assembler.one_assembler().status is Status.SKIPPED
+    assert tools.one_assembler().status is Status.SKIPPED
 
 
 def test_variables_that_switch_the_compiler_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections.abc import Callable
-
-import pytest
 
 from fuselight.torch_api.patching import patched, wrapped
 
 
 def test_an_attribute_is_restored_or_removed_when_the_block_raises() -> None:
     owner = types.SimpleNamespace(kept=1)
-    with pytest.raises(KeyError), patched(owner, "kept", 2), patched(owner, "added", 3):
+    with contextlib.suppress(KeyError), patched(owner, "kept", 2), patched(owner, "added", 3):
         assert (owner.kept, owner.added) == (2, 3)
         raise KeyError
     assert vars(owner) == {"kept": 1}

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
-from fuselight.doctor import assembler, tools, versions
+from fuselight.doctor import tools, versions
 from fuselight.doctor.check import Check, CheckResult, Status
 
 _OFF = {
@@ -101,7 +101,7 @@ _BEFORE_GPUS = (
 )
 """Key, title, what needs it, and the check."""
 _AFTER_GPUS = (
-    ("assembler", "Assembler", assembler.MEANING, assembler.one_assembler),
+    ("assembler", "Assembler", tools.MEANING, tools.one_assembler),
     ("variables", "Variables", "torch reads them, and some change what a compile does", _variables),
     (
         "fork",

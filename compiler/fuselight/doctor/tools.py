@@ -1,11 +1,16 @@
 """Checks of the tools that compile kernels, of the folder that holds the results, and of the GPUs and their driver.
 
+Inductor's compile workers and the program should assemble kernels with the same ptxas, because the keys of Triton's
+cache contain its version. If the versions differ, the program cannot use what the workers compiled: nothing fails, but
+max-autotune compiles its candidates a second time, one after the other.
+
 Invariant: nothing is compiled here. CUDA is initialized in this process only, and the process ends after the checks.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +23,14 @@ from fuselight.doctor.check import Check, CheckResult, Status
 _SPACE = 2**30
 """Free bytes below which the check warns: a day of compiling may fill them."""
 _SECONDS = 20.0
-"""Seconds that a compiler gets to print its version."""
+"""Seconds that a compiler or an assembler gets to print its version."""
+_RELEASE = re.compile(r"release (\d+\.\d+)")
+_NEWER = (10, 0)
+"""Capabilities for which Triton has another assembler, which the workers do not change."""
+MEANING = (
+    "kernels that max-autotune tries are compiled by Inductor's workers, side by side; the program finds them only if "
+    "it assembles with the same ptxas"
+)
 
 
 def cpp_compiler() -> CheckResult:
@@ -137,3 +149,41 @@ def devices() -> Iterator[Check]:
         )
         status = Status.FAILED if old else Status.OK
         yield Check(f"device_{index}", f"GPU {index}", status, found + visible, meaning, fix)
+
+
+def one_assembler() -> CheckResult:
+    """Check that both would call an assembler of the same version, on a GPU that is there."""
+    import torch  # noqa: PLC0415 - checked before
+
+    from fuselight import triton_api  # noqa: PLC0415 - need torch
+    from fuselight.torch_api import toolchain  # noqa: PLC0415 - need torch
+
+    if torch.version.cuda is None or not torch.cuda.is_available():
+        return CheckResult(Status.SKIPPED, "there is no NVIDIA GPU to assemble for")
+    if torch.cuda.get_device_capability() >= _NEWER:
+        return CheckResult(Status.SKIPPED, "Triton has one of its own for this GPU")
+    program, workers = triton_api.ptxas(), toolchain.workers_assembler()
+    if program is None:
+        return CheckResult(Status.SKIPPED, "this Triton names none")
+    said = _version(program)
+    if workers is None or said == _version(workers):
+        return CheckResult(Status.OK, f"one for all: {program}{_release(said)}")
+    found = (
+        f"the workers take {workers}{_release(_version(workers))}, the program {program}{_release(said)}: "
+        "max-autotune compiles each kernel that it tries twice, the second time one after the other"
+    )
+    fix = f"Set TRITON_PTXAS_PATH={workers}, where your editor or terminal is started"
+    return CheckResult(Status.WARNING, found, fix)
+
+
+def _version(path: str) -> str:
+    """The full version text of an assembler, as it appears in Triton's cache keys."""
+    reported = subprocess.run(  # noqa: S603 - the assembler that torch would start, too
+        [path, "--version"], capture_output=True, text=True, timeout=_SECONDS, check=True
+    )
+    return reported.stdout
+
+
+def _release(said: str) -> str:
+    found = _RELEASE.search(said)
+    return f" (CUDA {found[1]})" if found is not None else ""

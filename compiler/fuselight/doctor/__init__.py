@@ -4,6 +4,5 @@ The user's Python runs it by path (`worker/launch.py doctor`). Invariant: each c
 fails; a check that may hang or crash runs in a separate process with a time limit; no user code runs.
 """
 
-from fuselight.doctor.check import Check, Status
-
-__all__ = ["Check", "Status"]
+from fuselight.doctor.check import Check as Check
+from fuselight.doctor.check import Status as Status

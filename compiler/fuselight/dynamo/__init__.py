@@ -5,19 +5,12 @@ Enter a `Recorder` around the calls. Inside `capture_only`, no graph is compiled
 
 from __future__ import annotations
 
-from fuselight.dynamo.backend import CompileCall, CompileCalls, capture_backend, capture_only
-from fuselight.dynamo.failures import failure_of
-from fuselight.dynamo.recorder import Parts, Recorder
-from fuselight.environment import environment, versions
-
-__all__ = [
-    "CompileCall",
-    "CompileCalls",
-    "Parts",
-    "Recorder",
-    "capture_backend",
-    "capture_only",
-    "environment",
-    "failure_of",
-    "versions",
-]
+from fuselight.dynamo.backend import CompileCall as CompileCall
+from fuselight.dynamo.backend import CompileCalls as CompileCalls
+from fuselight.dynamo.backend import capture_backend as capture_backend
+from fuselight.dynamo.backend import capture_only as capture_only
+from fuselight.dynamo.failures import failure_of as failure_of
+from fuselight.dynamo.recorder import Parts as Parts
+from fuselight.dynamo.recorder import Recorder as Recorder
+from fuselight.environment import environment as environment
+from fuselight.environment import versions as versions

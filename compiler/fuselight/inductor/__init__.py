@@ -2,7 +2,5 @@
 
 from __future__ import annotations
 
-from fuselight.inductor.compilation import Compilation
-from fuselight.inductor.generation import Generation
-
-__all__ = ["Compilation", "Generation"]
+from fuselight.inductor.compilation import Compilation as Compilation
+from fuselight.inductor.generation import Generation as Generation

@@ -4,30 +4,15 @@
 Invariant: whatever the text is, the outcome is a value or a `DirectiveError` with a range inside the text.
 """
 
-from fuselight.inputs.describe import describe, describe_call
-from fuselight.inputs.evaluate import Evaluator, UserCallError
-from fuselight.inputs.grammar import (
-    DTYPES,
-    OPTIONS,
-    Directive,
-    DirectiveError,
-    Options,
-    TensorSpec,
-    parse_directive,
-    split_options,
-)
-
-__all__ = [
-    "DTYPES",
-    "OPTIONS",
-    "Directive",
-    "DirectiveError",
-    "Evaluator",
-    "Options",
-    "TensorSpec",
-    "UserCallError",
-    "describe",
-    "describe_call",
-    "parse_directive",
-    "split_options",
-]
+from fuselight.inputs.describe import describe as describe
+from fuselight.inputs.describe import describe_call as describe_call
+from fuselight.inputs.evaluate import Evaluator as Evaluator
+from fuselight.inputs.evaluate import UserCallError as UserCallError
+from fuselight.inputs.grammar import DTYPES as DTYPES
+from fuselight.inputs.grammar import OPTIONS as OPTIONS
+from fuselight.inputs.grammar import Directive as Directive
+from fuselight.inputs.grammar import DirectiveError as DirectiveError
+from fuselight.inputs.grammar import Options as Options
+from fuselight.inputs.grammar import TensorSpec as TensorSpec
+from fuselight.inputs.grammar import parse_directive as parse_directive
+from fuselight.inputs.grammar import split_options as split_options

@@ -2,6 +2,5 @@
 
 from __future__ import annotations
 
-from fuselight.prims.paths import OperatorPaths, OperatorSet
-
-__all__ = ["OperatorPaths", "OperatorSet"]
+from fuselight.prims.paths import OperatorPaths as OperatorPaths
+from fuselight.prims.paths import OperatorSet as OperatorSet

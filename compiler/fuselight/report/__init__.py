@@ -12,129 +12,59 @@ import enum
 import hashlib
 from dataclasses import dataclass, field
 
-from fuselight.report.capture import (
-    Break,
-    Compile,
-    Frame,
-    Graph,
-    Guard,
-    GuardCause,
-    GuardFailure,
-    GuardPlace,
-    Mismatch,
-    NotCompiled,
-    NotCompiledKind,
-    Outcome,
-    Recompile,
-    SizeChange,
-    Symbol,
-)
-from fuselight.report.device import Device
-from fuselight.report.failure import Culprit, Failure
-from fuselight.report.kernels import (
-    CudagraphSkip,
-    FusedOperator,
-    GeneratedGraph,
-    Handed,
-    Kernel,
-    KernelKind,
-    OperatorPath,
-    Phase,
-    Recomputed,
-    Refusal,
-    Repeated,
-    SavedTensor,
-    is_library_call,
-)
-from fuselight.report.measured import (
-    Accuracy,
-    Clock,
-    CompileStep,
-    Gap,
-    GapKind,
-    LaunchKind,
-    Machine,
-    Measured,
-    MeasuredConfiguration,
-    MeasuredLaunch,
-    Profile,
-    TensorError,
-    Timing,
-    Work,
-)
-from fuselight.report.place import Location, Stack, innermost_user_frame, is_user_file
-from fuselight.report.resources import Assembled, LaunchConfig, Listing, Occupancy
-
-__all__ = [
-    "SCHEMA",
-    "Accuracy",
-    "Assembled",
-    "Break",
-    "Call",
-    "Clock",
-    "Compile",
-    "CompileStep",
-    "CudagraphSkip",
-    "Culprit",
-    "Device",
-    "Environment",
-    "Failure",
-    "Frame",
-    "FusedOperator",
-    "Gap",
-    "GapKind",
-    "GeneratedGraph",
-    "Graph",
-    "Guard",
-    "GuardCause",
-    "GuardFailure",
-    "GuardPlace",
-    "Handed",
-    "Inputs",
-    "Kernel",
-    "KernelKind",
-    "LaunchConfig",
-    "LaunchKind",
-    "Listing",
-    "Location",
-    "Machine",
-    "Measured",
-    "MeasuredConfiguration",
-    "MeasuredLaunch",
-    "Mismatch",
-    "NotCompiled",
-    "NotCompiledKind",
-    "Note",
-    "Occupancy",
-    "OperatorPath",
-    "Outcome",
-    "Output",
-    "Phase",
-    "Problem",
-    "Profile",
-    "Recompile",
-    "Recomputed",
-    "Recorded",
-    "Refusal",
-    "Repeated",
-    "Report",
-    "Rung",
-    "SavedTensor",
-    "SizeChange",
-    "Stack",
-    "Symbol",
-    "TargetRef",
-    "TensorError",
-    "Tier",
-    "Timing",
-    "Versions",
-    "Work",
-    "data_key",
-    "innermost_user_frame",
-    "is_library_call",
-    "is_user_file",
-    "text_key",
-]
+from fuselight.report.capture import Break as Break
+from fuselight.report.capture import Compile as Compile
+from fuselight.report.capture import Frame as Frame
+from fuselight.report.capture import Graph as Graph
+from fuselight.report.capture import Guard as Guard
+from fuselight.report.capture import GuardCause as GuardCause
+from fuselight.report.capture import GuardFailure as GuardFailure
+from fuselight.report.capture import GuardPlace as GuardPlace
+from fuselight.report.capture import Mismatch as Mismatch
+from fuselight.report.capture import NotCompiled as NotCompiled
+from fuselight.report.capture import NotCompiledKind as NotCompiledKind
+from fuselight.report.capture import Outcome as Outcome
+from fuselight.report.capture import Recompile as Recompile
+from fuselight.report.capture import SizeChange as SizeChange
+from fuselight.report.capture import Symbol as Symbol
+from fuselight.report.device import Device as Device
+from fuselight.report.failure import Culprit as Culprit
+from fuselight.report.failure import Failure as Failure
+from fuselight.report.kernels import CudagraphSkip as CudagraphSkip
+from fuselight.report.kernels import FusedOperator as FusedOperator
+from fuselight.report.kernels import GeneratedGraph as GeneratedGraph
+from fuselight.report.kernels import Handed as Handed
+from fuselight.report.kernels import Kernel as Kernel
+from fuselight.report.kernels import KernelKind as KernelKind
+from fuselight.report.kernels import OperatorPath as OperatorPath
+from fuselight.report.kernels import Phase as Phase
+from fuselight.report.kernels import Recomputed as Recomputed
+from fuselight.report.kernels import Refusal as Refusal
+from fuselight.report.kernels import Repeated as Repeated
+from fuselight.report.kernels import SavedTensor as SavedTensor
+from fuselight.report.kernels import is_library_call as is_library_call
+from fuselight.report.measured import Accuracy as Accuracy
+from fuselight.report.measured import Clock as Clock
+from fuselight.report.measured import CompileStep as CompileStep
+from fuselight.report.measured import Gap as Gap
+from fuselight.report.measured import GapKind as GapKind
+from fuselight.report.measured import LaunchKind as LaunchKind
+from fuselight.report.measured import Machine as Machine
+from fuselight.report.measured import Measured as Measured
+from fuselight.report.measured import MeasuredConfiguration as MeasuredConfiguration
+from fuselight.report.measured import MeasuredLaunch as MeasuredLaunch
+from fuselight.report.measured import Profile as Profile
+from fuselight.report.measured import TensorError as TensorError
+from fuselight.report.measured import Timing as Timing
+from fuselight.report.measured import Work as Work
+from fuselight.report.place import Location as Location
+from fuselight.report.place import Stack as Stack
+from fuselight.report.place import innermost_user_frame as innermost_user_frame
+from fuselight.report.place import is_user_file as is_user_file
+from fuselight.report.resources import Assembled as Assembled
+from fuselight.report.resources import LaunchConfig as LaunchConfig
+from fuselight.report.resources import Listing as Listing
+from fuselight.report.resources import Occupancy as Occupancy
 
 SCHEMA = 1
 """Version of this schema. Readers accept reports whose number is not larger than theirs."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fuselight.trace.events import TraceEvent
-from fuselight.trace.parts import TraceParts, read_parts
-from fuselight.trace.reader import Stats, open_log, read_events
-
-__all__ = ["Stats", "TraceEvent", "TraceParts", "open_log", "read_events", "read_log", "read_parts"]
+from fuselight.trace.events import TraceEvent as TraceEvent
+from fuselight.trace.parts import TraceParts as TraceParts
+from fuselight.trace.parts import read_parts as read_parts
+from fuselight.trace.reader import Stats as Stats
+from fuselight.trace.reader import open_log as open_log
+from fuselight.trace.reader import read_events as read_events
 
 
 def read_log(path: Path) -> tuple[TraceParts, Stats]:

@@ -5,8 +5,6 @@ Invariant: nothing outside this package imports Triton or names the private part
 2.11 to 2.13.
 """
 
-from fuselight.report import Assembled
-from fuselight.triton_api.assembler import assemble
-from fuselight.triton_api.names import ptxas
-
-__all__ = ["Assembled", "assemble", "ptxas"]
+from fuselight.report import Assembled as Assembled
+from fuselight.triton_api.assembler import assemble as assemble
+from fuselight.triton_api.names import ptxas as ptxas

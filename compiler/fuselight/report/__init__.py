@@ -84,7 +84,7 @@ def data_key(data: bytes) -> str:
 
 
 class Tier(str, enum.Enum):
-    """How far the compiler was run to obtain a fact (docs/architecture.md, Tiers)."""
+    """How far the compiler was run to obtain a fact (docs/internals.md, Tiers)."""
 
     STATIC = "static"
     CAPTURE = "capture"

@@ -13,7 +13,7 @@ from fuselight.doctor.check import CheckResult, Status
 from fuselight.environment import versions
 from fuselight.version import OLDEST_TORCH, release, untested_torch
 
-TESTED_PYTHON = ((3, 10), (3, 14))
+TESTED_PYTHON = ((3, 10), (3, 13))
 
 
 def python() -> CheckResult:

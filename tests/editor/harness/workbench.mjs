@@ -100,19 +100,23 @@ export function workbench(page) {
       await Promise.all([page.waitForEvent("load"), this.command("Developer: Reload Window")]);
       await this.ready();
     },
-    /** Opens a list by a key. One that comes while the focus is on its way back to the editor is lost. */
-    async openList(key) {
+    /**
+     * Opens a list by a key and types `text`. A key is lost while the focus returns to the editor, and a list closes
+     * when a page that was just opened takes the focus.
+     */
+    async openList(key, text) {
       const list = page.locator(".quick-input-widget");
       await expect(async () => {
-        await page.keyboard.press(key);
-        await expect(list).toBeVisible({ timeout: 2000 });
-      }).toPass();
+        if (!(await list.isVisible())) {
+          await page.keyboard.press(key);
+        }
+        await list.locator("input.input").fill(text, { timeout: 2000 });
+      }).toPass({ timeout: 90_000 });
       return list;
     },
     /** A command of the palette, by its title. */
     async command(title) {
-      const palette = await this.openList("F1");
-      await palette.locator("input.input").fill(`>${title}`);
+      const palette = await this.openList("F1", `>${title}`);
       await palette.locator(".monaco-list-row", { hasText: title }).first().click();
       await palette.waitFor({ state: "hidden" });
     },
@@ -122,15 +126,18 @@ export function workbench(page) {
       await list.locator(".monaco-list-row", { hasText: text }).first().click();
       await list.waitFor({ state: "hidden" });
     },
-    /** Opens a file of the explorer in the focused group: a search may miss a new file. */
+    /** Opens a file of the explorer, which misses a file from before it watched the folder, in the focused group. */
     async openFile(name) {
-      await page.getByRole("treeitem", { name }).dblclick();
+      const entry = page.getByRole("treeitem", { name });
+      if (!(await entry.isVisible())) {
+        await this.command("Refresh Explorer");
+      }
+      await entry.dblclick();
       await page.locator(".tab.active", { hasText: name }).waitFor();
     },
     /** Moves the cursor; the editor has the focus afterwards. */
     async goToLine(line) {
-      const list = await this.openList("Control+g");
-      await list.locator("input.input").fill(`:${line}`);
+      const list = await this.openList("Control+g", `:${line}`);
       await page.keyboard.press("Enter");
       await list.waitFor({ state: "hidden" });
       await page.locator(".editor-instance .monaco-editor.focused").waitFor();

@@ -6,7 +6,6 @@
 
 import { NotificationType, type Range, RequestType } from "vscode-languageclient/node";
 import type { BenchTarget, Exported, ExportFormat, MeasuredPage } from "./bench/messages";
-import type { SourceLines } from "./cursor";
 import type { GraphPicture, GraphTarget } from "./graphs/messages";
 import type { KernelLink } from "./kernels/lines";
 import type { KernelId } from "./kernels/uri";
@@ -168,7 +167,7 @@ export const reportTreeRequest = new RequestType<{ readonly uri: string | null }
 );
 /** The target that a command at a line means; null for the entire file. */
 export const targetAtRequest = new RequestType<
-  Pick<SourceLines, "uri" | "line">,
+  { readonly uri: string; readonly line: number },
   { readonly target: string | null },
   void
 >("fuselight/targetAt");

@@ -10,6 +10,7 @@ import torch
 
 from fuselight.measure import timing
 from fuselight.measure.machine import conditions
+from fuselight.protocol import MeasurePlan
 from fuselight.worker.configuration import MeasureCalls
 
 pytestmark = pytest.mark.torch
@@ -26,7 +27,7 @@ def test_the_timer_is_imported_for_the_device_that_was_chosen(
     monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     monkeypatch.setattr("fuselight.worker.configuration.present_device", lambda _: None)
     monkeypatch.setattr(timing, "importlib", SimpleNamespace(import_module=imported.append))
-    state: Any = SimpleNamespace(job=SimpleNamespace(request=None))
+    state: Any = SimpleNamespace(job=SimpleNamespace(plan=MeasurePlan(device=device)))
     channel: Any = None
     with MeasureCalls("eager", channel, None).compiling(state):
         assert imported == (["torch.utils.benchmark"] if device == "cpu" else [])

@@ -53,9 +53,9 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     log,
   } = parts;
 
-  /** Runs a command of the server, which exists only while the server runs. */
-  function ask(command: string, ...args: readonly unknown[]): Thenable<unknown> {
-    return lifecycle.client() === null
+  /** Runs a command of the server, which exists only while the server runs; waits for a start in progress. */
+  async function ask(command: string, ...args: readonly unknown[]): Promise<unknown> {
+    return (await lifecycle.ready()) === null
       ? lifecycle.warnNotRunning()
       : vscode.commands.executeCommand(command, ...args);
   }
@@ -63,7 +63,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
   const bench = createBenchCommands(benchmarks, ask, targetAtCursor);
 
   async function doctor(): Promise<void> {
-    const client = lifecycle.client();
+    const client = await lifecycle.ready();
     await (client === null ? lifecycle.warnNotRunning() : checkEnvironment(client, activeFolder(), storage));
   }
 

@@ -32,6 +32,8 @@ export interface Lifecycle {
   warnNotRunning(): Promise<void>;
   /** The running client, or null. */
   client(): LanguageClient | null;
+  /** The client after a start in progress; null if the server does not run then. */
+  ready(): Promise<LanguageClient | null>;
   resolution(): Resolution | null;
 }
 
@@ -136,8 +138,14 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
       await apply("restart");
     });
 
+  const runningClient = () => (client?.isRunning() ? client : null);
+
   return {
-    client: () => (client?.isRunning() ? client : null),
+    client: runningClient,
+    ready: async () => {
+      await queue;
+      return runningClient();
+    },
     resolution: () => resolution,
     reconcile: (cause) =>
       enqueue(async () => {

@@ -104,6 +104,7 @@ export function activate(context: vscode.ExtensionContext): TestingApi {
       return null;
     }
     const { uri, line } = lines;
+    await lifecycle.ready();
     return { uri, target: (await request(targetAtRequest, { uri, line }))?.target ?? null };
   };
   const toRange = (range: Range) => lifecycle.client()?.protocol2CodeConverter.asRange(range) ?? null;

@@ -160,6 +160,16 @@ describe("Runs", () => {
     await api.idle(2);
   });
 
+  it("runs a command that was given while the server started", async () => {
+    const restarted = vscode.commands.executeCommand("fuselight.restartServer");
+    // A warning would wait here for an answer.
+    await vscode.commands.executeCommand("fuselight.clearCaches");
+    await restarted;
+    assert.notEqual(api.serverPid(), null);
+    await runFile(api);
+    assert.deepEqual(shown.codes(), atRun.codes);
+  });
+
   it("asks again about a folder whose answer is taken back", async () => {
     const uri = folder().uri.toString();
     await api.consent.remember(uri, "never");

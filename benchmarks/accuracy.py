@@ -70,9 +70,9 @@ def compare(recorded: set[Key], found: set[Key]) -> Score:
 def recorded(folder: Path) -> dict[str, set[Key]]:
     """The universes: what the logs in the folder say."""
     from fuselight.dynamo.stacks import from_text, user_function  # noqa: PLC0415 - torch, where it is needed
-    from fuselight.trace import Stats, open_log, read_events  # noqa: PLC0415
-    from fuselight.trace.events import CompileMetrics, Errored, GraphBroke  # noqa: PLC0415
-    from fuselight.trace.torch_texts import read_reasons  # noqa: PLC0415
+    from fuselight.torch_texts import read_reasons  # noqa: PLC0415
+    from tests.support.torch_trace import Stats, open_log, read_events  # noqa: PLC0415
+    from tests.support.torch_trace.events import CompileMetrics, Errored, GraphBroke  # noqa: PLC0415
 
     out: dict[str, set[Key]] = {"breaks": set(), "refusals": set(), "errors": set()}
     for log in folder.glob("*.log"):

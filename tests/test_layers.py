@@ -88,7 +88,7 @@ LAYERS = (
     ),
     Layer(
         ("fuselight.dynamo",),
-        ("fuselight.torch_api", "fuselight.environment", "fuselight.report", "fuselight.trace"),
+        ("fuselight.torch_api", "fuselight.environment", "fuselight.report", "fuselight.torch_texts"),
         ("torch",),
     ),
     Layer(
@@ -103,7 +103,7 @@ LAYERS = (
         ("torch",),
     ),
     Layer(("fuselight.prims",), ("fuselight.torch_api", "fuselight.dynamo", "fuselight.report"), ("torch",)),
-    Layer(("fuselight.trace",), ("fuselight.codec", "fuselight.report")),
+    Layer(("fuselight.torch_texts",)),
     Layer(("fuselight.target",), ("fuselight.torch_api", "fuselight.dynamo", *SHARED), ("torch",)),
     Layer(("fuselight.worker.wire",), SHARED),
     Layer(

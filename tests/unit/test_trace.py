@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuselight.report import NotCompiledKind, Outcome
-from fuselight.trace import Stats, open_log, read_events, read_log, read_parts
-from fuselight.trace.events import GraphBroke
+from tests.support.torch_trace import Stats, open_log, read_events, read_log, read_parts
+from tests.support.torch_trace.events import GraphBroke
 
 RECORDINGS = sorted(Path(__file__).parents[1].joinpath("recordings").glob("torch-*/trace.log.gz"))
 SUBJECT = (Path(__file__).parents[1] / "recordings" / "subject.py").read_text(encoding="utf-8").splitlines()

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
+from fuselight import torch_texts
 from fuselight.dynamo import stacks
 from fuselight.report import Break, Location, Mismatch, NotCompiled, NotCompiledKind, Stack
 from fuselight.report.failure import first_line, safe_text
 from fuselight.torch_api import errors, frames, settings, targets
-from fuselight.trace import torch_texts
 
 _LIMIT_TITLE = "Dynamo recompile limit exceeded"
 _GENERATOR_TITLE = "Attempt to trace generator"

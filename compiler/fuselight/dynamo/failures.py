@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import torch
 
+from fuselight import torch_texts
 from fuselight.dynamo import eager_frames, stacks
 from fuselight.report import Culprit, Failure, Stack
 from fuselight.report.failure import first_line, safe_text, traceback_text
 from fuselight.torch_api import errors, frames, targets
-from fuselight.trace import torch_texts
-from fuselight.trace.torch_texts import in_user_words
+from fuselight.torch_texts import in_user_words
 
 _DYNAMO_TEXT = 200_000
 """Characters of a message of Dynamo's that are read: its reasons stand one after the other."""

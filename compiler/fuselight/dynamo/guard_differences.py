@@ -19,7 +19,7 @@ import torch
 
 from fuselight.report import GuardCause, SizeChange
 from fuselight.torch_api import artifacts
-from fuselight.trace.torch_texts import in_user_words
+from fuselight.torch_texts import in_user_words
 
 _SHORT = 80
 _TENSOR = re.compile(

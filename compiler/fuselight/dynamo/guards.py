@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fuselight import torch_texts
 from fuselight.dynamo import guard_differences, stacks
 from fuselight.report import Guard, GuardPlace, Stack
 from fuselight.torch_api import artifacts
-from fuselight.trace import torch_texts
 
 _CHECKS = 5
 """Checks per measurement, the fastest counts: the first fills caches that a running program finds filled."""

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
+from fuselight import torch_texts
 from fuselight.dynamo import guard_differences, stacks
 from fuselight.dynamo.guards import Births
 from fuselight.report import GuardCause, GuardFailure, Location, Mismatch, Stack
 from fuselight.torch_api import artifacts
-from fuselight.trace import torch_texts
 
 _COMMENT = re.compile(r"\s+#\s(.*)$", re.DOTALL)
 _BORN_COMMENT = re.compile(r"#\s(?P<path>[^#\n:]+?):(?P<line>\d+) in (?P<function>\w+)")

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from fuselight import torch_texts
 from fuselight.dynamo import eager_frames, graphs, guards, recompiles, stacks
 from fuselight.dynamo.wrappers import Callee, callee_of
 from fuselight.report import (
@@ -34,7 +35,6 @@ from fuselight.report import (
     Symbol,
 )
 from fuselight.torch_api import artifacts, errors, frames, hooks
-from fuselight.trace import torch_texts
 
 
 @dataclass

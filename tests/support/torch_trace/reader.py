@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fuselight.trace.events import READERS, BadRecord, Fact, Strings, TraceEvent, Unread
+from tests.support.torch_trace.events import READERS, BadRecord, Fact, Strings, TraceEvent, Unread
 
 MAX_LINE = 8 << 20
 MAX_PAYLOAD = 32 << 20
@@ -149,7 +149,7 @@ _READER_OF = dict(READERS)
 
 
 def _intern(value: object, strings: Strings) -> None:
-    if not isinstance(value, list) or len(value) != 2 or type(value[1]) is not int:  # noqa: PLR2004 - text and number
+    if not isinstance(value, list) or len(value) != 2 or type(value[1]) is not int:
         raise BadRecord("an interned string is a pair")
     if len(strings.names) >= MAX_STRINGS:
         raise BadRecord("too many interned strings")

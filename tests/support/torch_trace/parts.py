@@ -26,9 +26,9 @@ from fuselight.report import (
     Symbol,
     text_key,
 )
-from fuselight.trace import events
-from fuselight.trace.events import TraceEvent
-from fuselight.trace.torch_texts import in_user_words
+from fuselight.torch_texts import in_user_words
+from tests.support.torch_trace import events
+from tests.support.torch_trace.events import TraceEvent
 
 _RESUME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
 _CALL = re.compile(r"^\s+(?:[\w, :\[\]\"'().]+ = )?[\w.]+\(.*|^\s+\w+(?:: \"[^\"]*\")? = .+", re.MULTILINE)

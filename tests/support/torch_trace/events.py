@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from fuselight.report import Location, Stack
-from fuselight.trace.torch_texts import Reason, read_reasons
+from fuselight.torch_texts import Reason, read_reasons
 
 
 class BadRecord(ValueError):  # noqa: N818 - a record, not a program, is in error

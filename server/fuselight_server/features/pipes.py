@@ -46,9 +46,9 @@ class BoundedReader:
         """Read one line of a header."""
         return asyncio.get_running_loop().run_in_executor(self._executor, self._header_line)
 
-    def readexactly(self, size: int) -> Awaitable[bytes]:
+    def readexactly(self, n: int) -> Awaitable[bytes]:
         """Read the body of a message."""
-        return asyncio.get_running_loop().run_in_executor(self._executor, self._stdin.read, size)
+        return asyncio.get_running_loop().run_in_executor(self._executor, self._stdin.read, n)
 
     def _header_line(self) -> bytes:
         line = self._stdin.readline(_HEADER_BYTES)

@@ -52,7 +52,7 @@ export function createReportView(
     void vscode.commands.executeCommand("setContext", "fuselight.hasPythonFile", uri !== undefined);
     const nodes = uri ? await fetchReport(uri) : [];
     if (shown?.toString() !== uri?.toString()) {
-      return; // another file became active meanwhile
+      return; // another file became active in between
     }
     roots = nodes;
     parents.clear();

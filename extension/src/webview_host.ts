@@ -68,7 +68,7 @@ export function createWebviewHost<Shown extends Subject, Content>(
     const { shown } = page;
     const content = await kind.fetch(shown);
     if (page.shown !== shown || !pages.has(page)) {
-      return; // the user chose something else meanwhile, or closed the page
+      return; // the user chose something else, or closed the page
     }
     page.content = content;
     page.panel.title = kind.titleOf(shown);

@@ -105,11 +105,13 @@ def format_lines(lines: Iterable[int]) -> str:
     return f"line{'s' if len(numbers) > 1 else ''} {shown}" if numbers else ""
 
 
-def format_line_ranges(lines: Iterable[SourceLine], beside: SourceLine) -> str:
-    """`lines 12-14, 19` for the file of `beside`, `other.py:7` for other files; empty for none."""
+def format_line_ranges(lines: Iterable[SourceLine], reference: SourceLine) -> str:
+    """`lines 12-14, 19` for the file of `reference`, `other.py:7` for other files; empty for none."""
     lines = list(lines)
-    same_file = format_lines(line.line for line in lines if line.path == beside.path)
-    elsewhere = {f"{line.path.rpartition('/')[2]}:{line.line}" for line in lines if line.path != beside.path}
+    same_file = format_lines(line.line for line in lines if line.path == reference.path)
+    elsewhere = {
+        f"{line.path.rpartition('/')[2]}:{line.line}" for line in lines if line.path != reference.path
+    }
     return ", ".join([*([same_file] if same_file else []), *sorted(elsewhere)])
 
 

@@ -126,7 +126,7 @@ class Settings:
     device: str = AUTO
     """What kernels are generated for: `auto` or a name; `target_device.choose` says which device that is."""
     devices: dict[str, Device] = field(default_factory=dict)
-    """The user's own, by key, beside those of the catalogue."""
+    """The user's own devices, by key, in addition to those of the catalog."""
     kernels: KernelSettings = KernelSettings()
     bench: BenchSettings = field(default_factory=BenchSettings)
     trace: TraceSettings = TraceSettings()

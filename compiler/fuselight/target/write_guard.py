@@ -55,7 +55,7 @@ class WriteGuard:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Divert what is written meanwhile."""
+        """Divert the files that are written inside the block."""
         with contextlib.ExitStack() as stack:
 
             def replace(name: str, guard: Callable[..., Any], *owners: Any) -> None:

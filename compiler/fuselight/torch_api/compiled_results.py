@@ -2,7 +2,8 @@
 """Makes the results of a graph that runs as captured look like those of a region that AOTAutograd compiled.
 
 After a graph break, the next graph's sizes and guards depend on them: AOTAutograd marks the sizes of its results that
-it left dynamic, and hides from autograd that a result is a view of an intermediate.
+it left dynamic, and hides from autograd that a result is a view of an intermediate. Since torch 2.14 it also marks
+the inputs that it saves for backward, which is not reproduced here: only the partitioned graph knows them.
 Source: torch/_functorch/_aot_autograd/collect_metadata_analysis.py and runtime_wrappers.py.
 """
 

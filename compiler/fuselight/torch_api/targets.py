@@ -48,7 +48,7 @@ def disabled_reason(target: object) -> str | None:
 
 
 def code_of(target: object) -> CodeType | None:
-    """The code object of the user's own function behind wrappers, None for what has none."""
+    """The code object of the user's own function inside its wrappers; None without one."""
     found: CodeType | None = None
     for candidate in _callables_of(target):
         code = getattr(candidate, "__code__", None)

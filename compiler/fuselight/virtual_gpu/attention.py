@@ -30,7 +30,7 @@ _HALF = frozenset({torch.float16, torch.bfloat16})
 _FLASH_HEAD = 256
 _CUDNN_HEAD, _CUDNN_HEAD_HOPPER = 128, 256
 _HEADS_OF_CUDNN = (192, 128)
-"""Sizes of query and value that cuDNN takes on Blackwell besides."""
+"""Sizes of query and value that cuDNN also takes on Blackwell."""
 _NO_TRAINING = (192, 224)
 """Heads for which flash has no backward on devices with little shared memory; above them, none with dropout."""
 _CUDNN_AWAY = -65536.0

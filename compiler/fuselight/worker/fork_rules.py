@@ -99,7 +99,7 @@ def _is_needed(thread: str) -> bool:
         with open(f"/proc/self/task/{thread}/stat", "rb") as file:
             name, _, fields = file.read().partition(b"(")[2].rpartition(b")")
         return name not in _DISPENSABLE and not int(fields.split()[6]) & _EXITING
-    except OSError:  # it has ended meanwhile
+    except OSError:  # it ended in between
         return False
 
 

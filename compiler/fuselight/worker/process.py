@@ -68,7 +68,7 @@ def children_of(pid: int) -> tuple[int, ...]:
 def kill_descendants(seconds: float = 5.0) -> None:
     """Kill all processes below this one and collect them, within `seconds`.
 
-    What a killed process leaves behind becomes our child (`adopt_orphans`), and is killed next.
+    What a killed process leaves becomes our child (`adopt_orphans`), and is killed next.
     """
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -106,7 +106,7 @@ def _parents() -> dict[int, int]:
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
                     found[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
-            except (OSError, IndexError, ValueError):  # it has ended meanwhile
+            except (OSError, IndexError, ValueError):  # it ended in between
                 continue
     return found
 

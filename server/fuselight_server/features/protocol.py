@@ -94,7 +94,7 @@ class GraphsParams:
 
 @attrs.define
 class MeasuredParams:
-    """Which target of which file, and which of its runs beside which other: ids, None for the newest and for none.
+    """Which target of which file, and which two of its runs to compare: ids, None for the newest and for none.
 
     `with` may be the path of an export as well.
     """

@@ -88,7 +88,7 @@ def severity(code: str) -> Severity:
 
 @functools.cache
 def _pages() -> Path | None:
-    """The folder of our pages: beside the package in a bundle or a wheel, at the top in a checkout."""
+    """The folder of our pages: next to the package in a bundle or a wheel, at the top of a checkout."""
     here = Path(__file__).resolve().parent
     for folder in (here.parent / "docs" / "findings", here.parents[2] / "docs" / "findings"):
         if folder.is_dir():

@@ -96,18 +96,18 @@ def _runs(
             to[arrow.start].add(kinds[arrow.end])
     runs: list[list[_Unit]] = []
     ending: dict[tuple[str, Hashable], list[_Unit]] = {}
-    beside: dict[tuple[frozenset[str], Hashable], list[_Unit]] = {}
+    siblings: dict[tuple[frozenset[str], Hashable], list[_Unit]] = {}
     for unit in units:
         starts = frozenset(before[unit.box.id])
         same = key(unit, frozenset(to[unit.box.id]))
         owners = {own[start] for start in starts}
         run = ending.pop((next(iter(owners)), same), None) if len(owners) == 1 else None
         if run is None and starts:
-            run = beside.get((starts, same))
+            run = siblings.get((starts, same))
         if run is None:
             run = []
             runs.append(run)
-            beside[starts, same] = run
+            siblings[starts, same] = run
         run.append(unit)
         ending[unit.box.id, same] = run
     return runs

@@ -267,10 +267,10 @@ def _header(
 ) -> Iterator[str]:
     yield f"{kernel.name}: launch {kernel.launch + 1} of {len(graph.kernels)} of the {_graph(graph)}."
     if places:
-        beside = SourceLine(report.target.path, 0)
-        own = any(place.path == beside.path for place in places)
-        where = f"{os.path.basename(beside.path)}, " if own else ""  # noqa: PTH119 - paths stay text
-        yield f"From {where}{format_line_ranges(places, beside)}."
+        reference = SourceLine(report.target.path, 0)
+        own = any(place.path == reference.path for place in places)
+        where = f"{os.path.basename(reference.path)}, " if own else ""  # noqa: PTH119 - paths stay text
+        yield f"From {where}{format_line_ranges(places, reference)}."
     yield from _origin(report)
     yield from _cost(kernel)
     names = list(dict.fromkeys(one.original or one.name for one in kernel.operators))

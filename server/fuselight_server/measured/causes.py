@@ -180,7 +180,7 @@ def _slower_lines(report: Report, one: MeasuredConfiguration) -> Iterator[Statem
         first = min(places)
         yield Statement(
             Cause.KERNEL,
-            f"the kernels of {format_line_ranges(places, beside=first)} take {format_time(new.us)}, vs. "
+            f"the kernels of {format_line_ranges(places, reference=first)} take {format_time(new.us)}, vs. "
             f"{format_time(old.us)} in eager: {launch.name}",
             first,
         )

@@ -336,7 +336,7 @@ def _age_of(path: Path) -> float:
 
 
 def _stat(path: Path) -> tuple[float, int]:
-    """Return when a file was written, and its size; nothing of one that another process has removed meanwhile."""
+    """Return when a file was written, and its size; zeros if another process removed it."""
     try:
         found = path.stat()
     except OSError:

@@ -70,7 +70,7 @@ class Comparison:
     lines: tuple[LinePair, ...]
     """Of the configuration whose profile stands on the lines, the largest change first."""
     differs: tuple[str, ...] = ()
-    """In words, what besides the code was not the same: a change may come of it."""
+    """What differed in addition to the code, as text: it may explain a change."""
 
 
 def compare(before: BenchmarkRun, after: BenchmarkRun) -> Comparison:
@@ -248,9 +248,9 @@ def changes_in_words(found: Comparison, after: BenchmarkRun) -> tuple[str, ...]:
     for name, pair in found.configurations:
         if pair.change is not None and pair.before is not None and pair.after is not None:
             out.append(f"{name}: {format_change(pair.change)}, {_both(pair.before, pair.after)}")
-    beside = SourceLine(after.report.target.path, 0)
+    reference = SourceLine(after.report.target.path, 0)
     for line in found.lines:
-        where = format_line_ranges([line.place], beside=beside)
+        where = format_line_ranges([line.place], reference=reference)
         pair = line.pair
         if pair.change is not None and pair.before is not None and pair.after is not None:
             out.append(f"{format_change(pair.change)}, {where}: {_both(pair.before, pair.after)}")

@@ -239,7 +239,7 @@ OTHERWISE = 2.0
 
 @dataclass(frozen=True)
 class Around:
-    """What the page says beside the report."""
+    """What the page shows that the report does not contain."""
 
     run: str | None = None
     """The id under which what is shown lies in the history; None where it does not."""

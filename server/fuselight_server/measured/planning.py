@@ -28,7 +28,7 @@ def configurations(names: Iterable[str], *, compiled: bool) -> tuple[str, ...]:
 
 
 _OWN_SECONDS = 60.0
-"""Of a benchmark, besides those of its configurations."""
+"""Of a benchmark, in addition to those of its configurations."""
 
 
 def scaled(limits: Limits, plan: MeasurePlan) -> Limits:

@@ -79,7 +79,7 @@ def _of_findings(
     old, new = set(_named(before)), set(_named(after))
 
     def where(place: SourceLine) -> str:
-        return format_line_ranges([place], beside=SourceLine(path, 0))
+        return format_line_ranges([place], reference=SourceLine(path, 0))
 
     gone = [
         f"{where(place)}{' (deleted)' if deleted else ''}: {name} gone"

@@ -170,7 +170,7 @@ def differences(before: KernelResult, after: KernelResult) -> tuple[str, ...]:
         for line in sorted(old.keys() | new.keys()):
             change = _change(old.get(line), new.get(line))
             if change is not None:
-                name = format_line_ranges([SourceLine(path, line)], beside=SourceLine(after.key.path, 0))
+                name = format_line_ranges([SourceLine(path, line)], reference=SourceLine(after.key.path, 0))
                 found.append((change[0], f"{name}: {change[1]}"))
     found.sort(key=lambda item: -item[0])
     return tuple(text for _, text in found[:CHANGES])

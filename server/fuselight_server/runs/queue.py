@@ -254,7 +254,7 @@ class Runs:
         ]  # in the step that found nothing to do: a job that comes later starts another task
 
     async def _run(self, job: Job) -> None:
-        """Make the run of `job` and deliver its outcome: what goes wrong meanwhile is an outcome, too."""
+        """Make the run of `job` and deliver its outcome: a failure is an outcome, too."""
         request = job.make()
         if request is None:
             self._log(f"run {job.generation}: {job.key.words} is no longer there")

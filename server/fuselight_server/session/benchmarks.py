@@ -77,7 +77,7 @@ class BenchmarkSession:
         self._state = state
         self._outcomes = outcomes
         self.turn = asyncio.Lock()
-        self._beside: dict[Key, dict[str, None]] = {}
+        self._in_parallel: dict[Key, dict[str, None]] = {}
         """In words, what ran at the same time as each benchmark in flight."""
         self._texts: dict[Key, dict[str, str]] = {}
         """Of the files that were open when it began: they may be saved with other texts before its end."""
@@ -90,11 +90,11 @@ class BenchmarkSession:
     def watch(self, running: Mapping[Key, object]) -> None:
         """Note which runs are in flight together."""
         benches = [key for key in running if key.tier is Tier.MEASURED]
-        self._beside = {key: self._beside.get(key, {}) for key in benches}
+        self._in_parallel = {key: self._in_parallel.get(key, {}) for key in benches}
         self._texts = {key: self._texts.get(key, {}) for key in benches}
         for key in benches:
-            beside = [other for other in running if other != key and other.tier is not Tier.MEASURED]
-            self._beside[key].update(dict.fromkeys(_words(other, key) for other in beside))
+            parallel = [other for other in running if other != key and other.tier is not Tier.MEASURED]
+            self._in_parallel[key].update(dict.fromkeys(_words(other, key) for other in parallel))
 
     async def accept(self, job: Job, report: Report) -> None:
         """Keep and show what a benchmark measured."""
@@ -151,13 +151,13 @@ class BenchmarkSession:
     async def _result(self, job: Job, report: Report) -> MeasuredResult:
         notes = tuple(
             f"another run was active ({words}): timings may be inflated"
-            for words in self._beside.get(job.key, ())
+            for words in self._in_parallel.get(job.key, ())
         )
         return await asyncio.to_thread(_made, job, report, notes, self._texts.get(job.key, {}))
 
 
-def _words(other: Key, beside: Key) -> str:
-    file = "" if other.path == beside.path else f" in {os.path.basename(other.path)}"  # noqa: PTH119 - paths stay text
+def _words(other: Key, parallel: Key) -> str:
+    file = "" if other.path == parallel.path else f" in {os.path.basename(other.path)}"  # noqa: PTH119 - paths stay text
     return f"{other.words}{file}"
 
 

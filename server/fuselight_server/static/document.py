@@ -223,7 +223,7 @@ class SourceDocument:
         return _with_kept(self._good, reading, self._lines)
 
     async def read(self) -> Reading:
-        """As `reading`, in another thread when the file is large. An edit meanwhile makes it read again."""
+        """As `reading`, in another thread when the file is large. An edit during the read starts another one."""
         while self._reading is None and self.is_large:
             if self._background is None:
                 self._background = asyncio.create_task(self._read_behind())
@@ -287,7 +287,7 @@ _pauses = 0
 
 @contextlib.contextmanager
 def _without_collection() -> Iterator[None]:
-    """No cyclic garbage collection meanwhile.
+    """No cyclic garbage collection inside the block.
 
     Facts have no cycles, and each walk over those of 50,000 lines took 100 ms and more, in which the event loop stood
     still. For the same reason they are frozen out of later collections.

@@ -255,7 +255,7 @@ class Worker:
             self._idle = loop.call_later(self._idle_seconds, lambda: loop.create_task(self._idle_out()))
 
     async def _idle_out(self) -> None:
-        async with self._starting:  # a run that comes meanwhile starts another process, after this one's end
+        async with self._starting:  # a run that is requested now starts another process, after this one's end
             if self.state is WorkerState.READY and not self._runs:
                 self._become(WorkerState.STOPPED, f"idle for {self._idle_seconds:g} s")
                 await self._stop()
@@ -264,7 +264,7 @@ class Worker:
         """Settle everything that waits for a process which is gone or can no longer be understood."""
         if process is not self._process:
             return
-        # Whose end it is, is settled before anything is waited for: meanwhile another process may be started.
+        # Whose end it is, is settled before anything is waited for: another process may be started in between.
         greeting, runs = self._greeting, list(self._runs.values())
         self._let_go(process)
         if greeting is not None and greeting.done() and self.state is not WorkerState.CLOSED:

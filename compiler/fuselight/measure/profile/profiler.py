@@ -35,7 +35,7 @@ MOST_EVENTS = 20_000
 """Event limit of one recording: half a second to parse. More calls than that do not change a median."""
 _FEW_CALLS = 5
 _FEW_EVENTS = 100_000
-"""So many calls at least, for a median, while they are no more than these: seconds to read, some 100 MiB meanwhile."""
+"""Calls at least, for a median, with at most so many events: they take seconds to read and some 100 MiB."""
 
 _ENDS_A_CYCLE = "Warning: Profiler clears events at the end of each cycle"
 """torch's warning when a process profiles a second time."""

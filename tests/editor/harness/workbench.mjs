@@ -114,10 +114,13 @@ export function workbench(page) {
       }).toPass({ timeout: 90_000 });
       return list;
     },
-    /** A command of the palette, by its title. */
+    /** A command of the palette, by its title. The palette closes when the command before moves the focus. */
     async command(title) {
-      const palette = await this.openList("F1", `>${title}`);
-      await palette.locator(".monaco-list-row", { hasText: title }).first().click();
+      const palette = page.locator(".quick-input-widget");
+      await expect(async () => {
+        await this.openList("F1", `>${title}`);
+        await palette.locator(".monaco-list-row", { hasText: title }).first().click({ timeout: 10_000 });
+      }).toPass({ timeout: 90_000 });
       await palette.waitFor({ state: "hidden" });
     },
     /** The first entry with `text` of the list with this title. Until it is filled, it has the entries of the last list. */

@@ -211,7 +211,7 @@ async def _drawn(
     )
     paths = {report.target.path}
     if compared is not None:
-        lines |= {line.place for line in compared.lines if not line.gone}
+        lines |= {line.place for line in compared.lines if line.after is not None}
         paths |= {line.place.path for line in compared.lines}
     still = _view(server, live, found.run).still(lines, paths)
     if live is not None and live.drawn is not None and live.drawn.still.places == still.places:

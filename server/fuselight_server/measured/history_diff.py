@@ -49,16 +49,22 @@ class Pair:
         """By which part it changed; None where that is not known, or within the spreads."""
         return change(self.before, self.after) if self.before is not None and self.after is not None else None
 
+    def __str__(self) -> str:
+        """`1 ms -> 1.1 ms`, or the one time that there is."""
+        return " -> ".join(format_time(side.us) for side in (self.before, self.after) if side is not None)
+
+    def as_json(self) -> dict[str, float | None]:
+        """Return it for the page."""
+        before, after = (side.us if side is not None else None for side in (self.before, self.after))
+        return {"before_us": before, "after_us": after, "change": self.change}
+
 
 @dataclass(frozen=True)
-class LinePair:
-    """One line in both runs."""
+class LinePair(Pair):
+    """One line in both runs: a new one has no time before, and one that is gone none after."""
 
     place: SourceLine
     """Where it is now; where it was, for a line that is gone."""
-    pair: Pair
-    gone: bool = False
-    new: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,22 +84,16 @@ def compare(before: BenchmarkRun, after: BenchmarkRun) -> Comparison:
     old, new = before.report.measured, after.report.measured
     if old is None or new is None:
         return Comparison(before, (), ())
-    known = {one.name: one for one in old.configurations}
-    clock = clock_of(new) if clock_of(new) is clock_of(old) else None
-    pairs = []
-    for one in new.configurations:
-        earlier = known.get(one.name)
-        timings = [
-            (timing_of(side, clock) if clock is not None else side.wall) if side is not None else None
-            for side in (earlier, one)
-        ]
-        if timings[0] is not None and timings[1] is not None:
-            pairs.append((one.name, Pair(range_of(timings[0]), range_of(timings[1]))))
+    clock = clock_of(new) if clock_of(new) is clock_of(old) else Clock.WALL
+    was, now = (
+        {one.name: range_of(timing) for one in side.configurations if (timing := timing_of(one, clock))}
+        for side in (old, new)
+    )
     return Comparison(
         before,
-        tuple(pairs),
+        tuple((name, Pair(was[name], later)) for name, later in now.items() if name in was),
         tuple(_lines(before, after, old, new)),
-        tuple(_differs(before.report, after.report)),
+        tuple(_differences(before.report, after.report).values()),
     )
 
 
@@ -117,7 +117,7 @@ def with_earlier_readings(report: Report, history: History) -> Report:
         earlier = run.report if run is not None else None
         if earlier is None or earlier.measured is None or earlier.files != report.files:
             continue
-        if set(_different_facts(earlier, report)) - {"configurations"}:
+        if _differences(earlier, report).keys() - {"configurations"}:
             continue
         for one in earlier.measured.configurations:
             timing = timing_of(one, clock)
@@ -134,21 +134,18 @@ def with_earlier_readings(report: Report, history: History) -> Report:
     return replace(report, measured=replace(measured, configurations=tuple(rows)))
 
 
-def _different_facts(before: Report, after: Report) -> Iterator[str]:
-    return (name for name, of in _FACTS.items() if of(before) != of(after))
-
-
-def _differs(before: Report, after: Report) -> Iterator[str]:
-    for name in _different_facts(before, after):
-        then, now = _FACTS[name](before), _FACTS[name](after)
-        yield f"{name}: {then or 'unknown'} then, {now or 'unknown'} now"
+def _differences(before: Report, after: Report) -> dict[str, str]:
+    """Return the facts that differ, by name, with both values as text."""
+    facts = ((name, of(before), of(after)) for name, of in _FACTS.items())
+    return {
+        name: f"{name}: {then or 'unknown'} then, {now or 'unknown'} now"
+        for name, then, now in facts
+        if then != now
+    }
 
 
 def _measured(read: Callable[[Measured], object]) -> Callable[[Report], str]:
-    def fact(report: Report) -> str:
-        return str(read(report.measured)) if report.measured is not None else ""
-
-    return fact
+    return lambda report: str(read(report.measured)) if report.measured is not None else ""
 
 
 _FACTS: dict[str, Callable[[Report], str]] = {
@@ -180,7 +177,7 @@ def _lines(before: BenchmarkRun, after: BenchmarkRun, old: Measured, new: Measur
     found: list[LinePair] = []
     for file in was.keys() | now.keys():
         found += _paired(was.get(file, []), now.get(file, []), before, after)
-    return sorted(found, key=lambda one: (-_size(one.pair), one.place))
+    return sorted(found, key=lambda one: (-_size(one), one.place))
 
 
 def _size(pair: Pair) -> float:
@@ -213,19 +210,17 @@ def _paired(was: Timed, now: Timed, before: BenchmarkRun, after: BenchmarkRun) -
     for kind, a, b, c, d in difflib.SequenceMatcher(None, texts, new_texts, autojunk=False).get_opcodes():
         if kind == "equal" or (kind == "replace" and _in_place(was, now, (a, b), (c, d))):
             for index, other in zip(range(a, b), range(c, d), strict=True):
-                yield LinePair(now[other][0], Pair(was[index][1], now[other][1]))
+                yield LinePair(was[index][1], now[other][1], now[other][0])
         else:
             left += range(a, b)
             fresh += range(c, d)
     for other in fresh:  # a line that moved past others
-        found = [one for one in left if texts[one] == new_texts[other]]
-        if not found:
-            yield LinePair(now[other][0], Pair(None, now[other][1]), new=True)
-        else:
-            left.remove(found[0])
-            yield LinePair(now[other][0], Pair(was[found[0]][1], now[other][1]))
+        found = next((one for one in left if texts[one] == new_texts[other]), None)
+        if found is not None:
+            left.remove(found)
+        yield LinePair(was[found][1] if found is not None else None, now[other][1], now[other][0])
     for index in left:
-        yield LinePair(was[index][0], Pair(was[index][1], None), gone=True)
+        yield LinePair(was[index][1], None, was[index][0])
 
 
 def _in_place(was: Timed, now: Timed, old: tuple[int, int], new: tuple[int, int]) -> bool:
@@ -246,23 +241,18 @@ def changes_in_words(found: Comparison, after: BenchmarkRun) -> tuple[str, ...]:
     """Say what changed: `default: +12%, 4.1 ms -> 4.6 ms`, then lines, as `+12%, line 42: 1 ms -> 1.1 ms`."""
     out = []
     for name, pair in found.configurations:
-        if pair.change is not None and pair.before is not None and pair.after is not None:
-            out.append(f"{name}: {format_change(pair.change)}, {_both(pair.before, pair.after)}")
+        if pair.change is not None:
+            out.append(f"{name}: {format_change(pair.change)}, {pair}")
     reference = SourceLine(after.report.target.path, 0)
     for line in found.lines:
         where = format_line_ranges([line.place], reference=reference)
-        pair = line.pair
-        if pair.change is not None and pair.before is not None and pair.after is not None:
-            out.append(f"{format_change(pair.change)}, {where}: {_both(pair.before, pair.after)}")
-        elif line.new and pair.after is not None:
-            out.append(f"new, {where}: {format_time(pair.after.us)}")
-        elif line.gone and pair.before is not None:
-            out.append(f"gone, {where} of then: {format_time(pair.before.us)}")
+        if line.change is not None:
+            out.append(f"{format_change(line.change)}, {where}: {line}")
+        elif line.before is None:
+            out.append(f"new, {where}: {line}")
+        elif line.after is None:
+            out.append(f"gone, {where} of then: {line}")
     return tuple(out)
-
-
-def _both(before: Range, after: Range) -> str:
-    return f"{format_time(before.us)} -> {format_time(after.us)}"
 
 
 def label(past: Past) -> str:
@@ -274,8 +264,9 @@ def as_json(found: Comparison, view: Shows) -> dict[str, Any]:
     """Return it for the page."""
     lines = []
     for line in found.lines:
-        place = None if line.gone else view.place(line.place)
-        if line.gone:
+        if line.after is not None:
+            place = view.place(line.place)
+        else:
             text = found.before.line(line.place.path, line.place.line) or ""
             place = {
                 "uri": view.uri_of(line.place.path),
@@ -284,26 +275,12 @@ def as_json(found: Comparison, view: Shows) -> dict[str, Any]:
                 "text": text.strip(),
             }
         if place is not None:
-            lines.append({
-                "place": place,
-                "before_us": line.pair.before.us if line.pair.before is not None else None,
-                "after_us": line.pair.after.us if line.pair.after is not None else None,
-                "change": line.pair.change,
-            })  # fmt: skip
+            lines.append({"place": place, **line.as_json()})
     past = found.before.past
     return {
         "id": past.id,
         "label": label(past),
         "differs": list(found.differs),
-        "configurations": [
-            {
-                "name": name,
-                "before_us": pair.before.us,
-                "after_us": pair.after.us,
-                "change": pair.change,
-            }
-            for name, pair in found.configurations
-            if pair.before is not None and pair.after is not None
-        ],
+        "configurations": [{"name": name, **pair.as_json()} for name, pair in found.configurations],
         "lines": lines,
     }

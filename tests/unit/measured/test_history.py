@@ -77,9 +77,9 @@ def test_a_change_within_both_spreads_is_not_reported() -> None:
 )
 def test_lines_are_paired_where_they_moved(now: tuple[tuple[int, float], ...], texts: dict[int, str]) -> None:
     found = compare(made(timed((42, 100.0), (50, 10.0))), made(timed(*now), texts))
-    (line,) = [one for one in found.lines if one.pair.change is not None]
-    assert line.pair.change == pytest.approx(0.12)
-    assert not any(one.gone or one.new for one in found.lines)
+    (line,) = [one for one in found.lines if one.change is not None]
+    assert line.change == pytest.approx(0.12)
+    assert all(one.before is not None and one.after is not None for one in found.lines)
     assert line.place.line == next(number for number, us in now if us == 112.0)
 
 
@@ -103,7 +103,7 @@ def test_another_files_target_is_compared_line_by_line() -> None:
         measured=replace_paths(other, f"{ROOT}/old.py").measured,
     )  # fmt: skip
     found = compare(made(there), made(timed((42, 112.0))))
-    assert [one.pair.change for one in found.lines] == [pytest.approx(0.12)]
+    assert [one.change for one in found.lines] == [pytest.approx(0.12)]
 
 
 def replace_paths(report: Report, path: str) -> Report:

@@ -83,7 +83,7 @@ def test_a_renamed_file_keeps_the_benchmarks_of_all_its_targets(project: Path) -
     found = compare(only(replace(before[0], path=str(new))), fresh)
     (pair,) = found.lines
     assert pair.place.path == str(new)
-    assert pair.pair.change == pytest.approx(1.0)
+    assert pair.change == pytest.approx(1.0)
 
 
 def test_a_renamed_folder_keeps_the_benchmarks_of_its_files(project: Path) -> None:

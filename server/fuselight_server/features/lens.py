@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fuselight.configurations import WRITTEN
 from fuselight.report import Tier
 from fuselight_server.finding import SourceLine
 from fuselight_server.formatting import (
@@ -22,7 +23,6 @@ from fuselight_server.formatting import (
 )
 from fuselight_server.kernels.summary import target_details, target_summary
 from fuselight_server.measured import words
-from fuselight_server.measured.timing_stats import WRITTEN
 from fuselight_server.measured.words import benchmark_times, first_calls, line_summary
 from fuselight_server.results.target_result import STILL_RUNNING
 from fuselight_server.runs.keys import Key

@@ -14,13 +14,13 @@ from fuselight_server.findings.context import trail
 from fuselight_server.findings.text import sentence
 from fuselight_server.measured.causes import Cause
 from fuselight_server.measured.page import accuracy_words
-from fuselight_server.measured.timing_stats import compiled_of
+from fuselight_server.measured.timing_stats import compiled_of, wrong_results
 from fuselight_server.measured.verdict import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fuselight.report import Accuracy, MeasuredConfiguration
+    from fuselight.report import Accuracy
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
     from fuselight_server.measured.causes import Statement
@@ -37,19 +37,16 @@ def measured_findings(context: Context) -> Iterator[Finding]:
     measured = context.report.measured
     if measured is None:
         return
-    wrong = [
-        one for one in compiled_of(measured) if one.accuracy is not None and one.accuracy.passed is False
-    ]
-    for one in wrong:
-        if one.accuracy is not None:
-            yield _wrong(context, one, one.accuracy)
+    wrong = {one.name: found for one in compiled_of(measured) if (found := wrong_results(one))}
+    for name, accuracy in wrong.items():
+        yield _wrong(context, name, accuracy)
     statements = verdict(context.report)
     is_slower = bool(statements) and statements[0].cause is Cause.SLOWER
-    if is_slower and statements[0].configuration not in {one.name for one in wrong}:
+    if is_slower and statements[0].configuration not in wrong:
         yield _slower(context, statements)
 
 
-def _wrong(context: Context, one: MeasuredConfiguration, accuracy: Accuracy) -> Finding:
+def _wrong(context: Context, name: str, accuracy: Accuracy) -> Finding:
     home = context.innermost_user_frame(accuracy.first)
     worst = [
         f"{tensor.what}: cosine similarity {_figure(tensor.cosine)}, largest error {_figure(tensor.absolute)}"
@@ -59,8 +56,8 @@ def _wrong(context: Context, one: MeasuredConfiguration, accuracy: Accuracy) -> 
     first = f" in `{accuracy.first_operator}`" if home and accuracy.first_operator else ""
     return context.finding(
         "FL801",
-        f"results of `{one.name}` differ from eager{first}",
-        sentence(f"`{one.name}`: {accuracy_words(accuracy)}"),
+        f"results of `{name}` differ from eager{first}",
+        sentence(f"`{name}`: {accuracy_words(accuracy)}"),
         "This is the first line whose operators return different results." if home else "",
         at=home,
         cost=worst,

@@ -22,9 +22,10 @@ from fuselight_server.measured.profile import (
     of_kind,
     rates,
     times_by_line,
+    together,
     whole_us,
 )
-from fuselight_server.measured.timing_stats import Range, change, eager_of, is_foreign
+from fuselight_server.measured.timing_stats import change, eager_of, is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -117,19 +118,13 @@ def _recompilations(report: Report, one: MeasuredConfiguration) -> Iterator[Stat
 
 
 def _gaps(report: Report, one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
-    roots = report.roots
-
-    def share_of(cause: Cause, text: str, *kinds: GapKind) -> Iterator[Statement]:
-        us = of_kind(profile, *kinds)
-        if us < SHARE * profile.wall_us:
-            return
-        place, what = next(
-            (found for kind in kinds if (found := longest(profile, kind, roots))[0] is not None),
-            longest(profile, kinds[0], roots),
-        )
-        call = f" ({what})" if what else ""
-        share = format_percent(us / profile.wall_us)
-        yield Statement(cause, f"{share} of a call is {text}{call}: {format_time(us)}", place)
+    def share_of(cause: Cause, text: str, kind: GapKind) -> Iterator[Statement]:
+        us = of_kind(profile, kind)
+        if us >= SHARE * profile.wall_us:
+            place, what = longest(profile, kind, report.roots)
+            call = f" ({what})" if what else ""
+            share = format_percent(us / profile.wall_us)
+            yield Statement(cause, f"{share} of a call is {text}{call}: {format_time(us)}", place)
 
     yield from share_of(Cause.GUARDS, "checking guards", GapKind.GUARDS)
     yield from _launches(one, profile)
@@ -170,7 +165,7 @@ def _slower_lines(report: Report, one: MeasuredConfiguration) -> Iterator[Statem
         known = [before[line.place] for line in group if line.place in before]
         if len(known) < len(group):
             continue  # what eager did there is not known
-        old, new = _together(known), _together(group)
+        old, new = together(known), together(group)
         least = SHARE / 2 * one.profile.wall_us if one.profile is not None else 0.0
         if change(old, new) is not None and new.us - old.us > least:
             found.append((new.us - old.us, group, old, new))
@@ -200,15 +195,6 @@ def _groups(lines: Iterable[LineTime]) -> list[list[LineTime]]:
                 wanted |= other.fused_with
         groups.append(group)
     return groups
-
-
-def _together(lines: Iterable[LineTime]) -> Range:
-    lines = list(lines)
-    return Range(
-        float(sum(line.us for line in lines)),
-        float(sum(line.low for line in lines)),
-        float(sum(line.high for line in lines)),
-    )
 
 
 def _memory(report: Report, one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:

@@ -24,7 +24,7 @@ from fuselight_server.files import open_regular, read_regular
 from fuselight_server.formatting import format_ratio
 from fuselight_server.measured import words
 from fuselight_server.measured.profile import times_by_line
-from fuselight_server.measured.timing_stats import compiled_of, has_times, shown_of, speedup
+from fuselight_server.measured.timing_stats import compiled_of, has_times, shown_of, speedup, wrong_results
 from fuselight_server.store import Store, check_not_a_link, files_of, is_own, read_gzip, write_whole
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ def _label(report: Report, on: str) -> str:
     faster = speedup(measured, shown) if shown is not None else None
     parts = [on, f"torch {report.versions.torch}" if report.versions.torch else "", words.WORK[measured.work]]
     if shown is not None and faster is not None:
-        is_wrong = shown.accuracy is not None and shown.accuracy.passed is False
-        parts.append(f"{shown.name} {format_ratio(faster)}{' with WRONG results' if is_wrong else ''}")
+        wrong = " with WRONG results" if wrong_results(shown) else ""
+        parts.append(f"{shown.name} {format_ratio(faster)}{wrong}")
     return ", ".join(part for part in parts if part)
 
 

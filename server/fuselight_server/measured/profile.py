@@ -10,6 +10,7 @@ rate.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -40,12 +41,16 @@ class LineTime(LinePart["tuple[MeasuredLaunch, Kernel | None]"]):
     @property
     def range(self) -> Range:
         """The time and where it lies."""
-        return Range(float(self.us), float(self.low), float(self.high))
+        return together([self])
 
-    @property
-    def kernels(self) -> int:
-        """How many kernels of compiled graphs it has a part in."""
-        return sum(kernel is not None for _, kernel in self.launches)
+
+def together(lines: Sequence[LineTime]) -> Range:
+    """Return the time of some lines in sum, and where it lies."""
+    return Range(
+        float(sum(line.us for line in lines)),
+        float(sum(line.low for line in lines)),
+        float(sum(line.high for line in lines)),
+    )
 
 
 def kernel_of(one: MeasuredConfiguration, launch: MeasuredLaunch) -> Kernel | None:
@@ -72,7 +77,9 @@ def parts_of(
 def times_by_line(one: MeasuredConfiguration, roots: Sequence[str]) -> tuple[LineTime, ...]:
     """Return the time of every line with a part in what ran on the device, the longest first."""
     found: dict[SourceLine | None, LineTime] = {}
-    sums: dict[SourceLine | None, _Sums] = {}
+    # Exact and fast: numerators are added up by denominator.
+    sums: defaultdict[SourceLine | None, defaultdict[int, list[int]]]
+    sums = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
     for launch in one.profile.launches if one.profile is not None else ():
         kernel = kernel_of(one, launch)
         parts = parts_of(launch, kernel, roots)
@@ -80,35 +87,18 @@ def times_by_line(one: MeasuredConfiguration, roots: Sequence[str]) -> tuple[Lin
         for place, part in parts.items():
             line = found.setdefault(place, LineTime(place))
             line.launches.append((launch, kernel))
-            sums.setdefault(place, _Sums()).add(part, ticks)
+            known = sums[place][part.denominator]
+            for index, time in enumerate(ticks):
+                known[index] += part.numerator * time
             line.fused_with.update(other for other in parts if other is not None and other != place)
     for place, line in found.items():
-        line.us, line.low, line.high = sums[place].totals()
-    return tuple(sorted(found.values(), key=lambda line: (-line.us, line.place or SourceLine("", 0))))
-
-
-class _Sums:
-    """Three sums of parts of times, exact and fast: numerators are added up by denominator."""
-
-    def __init__(self) -> None:
-        self._by_denominator: dict[int, list[int]] = {}
-
-    def add(self, part: Fraction, ticks: tuple[int, int, int]) -> None:
-        """Add a part of three times."""
-        known = self._by_denominator.setdefault(part.denominator, [0, 0, 0])
-        for index, one in enumerate(ticks):
-            known[index] += part.numerator * one
-
-    def totals(self) -> tuple[Fraction, Fraction, Fraction]:
-        """The three sums, microseconds."""
-        first, second, third = (
+        line.us, line.low, line.high = (
             sum(
-                (Fraction(known[index], bottom * _TICKS) for bottom, known in self._by_denominator.items()),
-                Fraction(0),
+                (Fraction(known[index], bottom * _TICKS) for bottom, known in sums[place].items()), Fraction()
             )
             for index in range(3)
         )
-        return first, second, third
+    return tuple(sorted(found.values(), key=lambda line: (-line.us, line.place or SourceLine("", 0))))
 
 
 def whole_us(profile: Profile) -> float:
@@ -147,9 +137,10 @@ class Rates:
 
 def rates(launch: MeasuredLaunch, kernel: Kernel | None, device: Device | None) -> Rates:
     """Return what a launch achieves."""
-    times = _times(launch, kernel)
-    if kernel is None or times is None or launch.us <= 0:
+    # Of several kernels of a library, nobody knows which of them does the work that is counted.
+    if kernel is None or (kernel.kind in _LIBRARIES and launch.count > 1) or launch.us <= 0:
         return Rates()
+    times = max(launch.count, 1.0)
     moved = None
     if kernel.bytes_read is not None and kernel.bytes_written is not None:
         moved = kernel.bytes_read + kernel.bytes_written
@@ -169,13 +160,6 @@ def rates(launch: MeasuredLaunch, kernel: Kernel | None, device: Device | None) 
         bound=bound,
         intensity=kernel.flops / moved if kernel.flops and moved else None,
     )
-
-
-def _times(launch: MeasuredLaunch, kernel: Kernel | None) -> float | None:
-    """Return how often the kernel ran in one call; None where its device kernels are not its launches."""
-    if kernel is None or (kernel.kind in _LIBRARIES and launch.count > 1):
-        return None
-    return max(launch.count, 1.0)
 
 
 _NEGLIGIBLE = 0.001

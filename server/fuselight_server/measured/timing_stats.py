@@ -10,14 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuselight.configurations import EAGER, WRITTEN
 from fuselight.report import Clock
 from fuselight_server.formatting import format_spread, format_time, format_time_range
 
 if TYPE_CHECKING:
-    from fuselight.report import Measured, MeasuredConfiguration, Timing
+    from fuselight.report import Accuracy, Measured, MeasuredConfiguration, Timing
 
-EAGER = "eager"
-WRITTEN = "written"
 LEAST = 0.01
 _WIDE = 0.05
 """Spread of a range beyond which the range is shown in place of the median."""
@@ -101,16 +100,22 @@ def clock_of(measured: Measured) -> Clock:
     return Clock.DEVICE if has_device else Clock.WALL
 
 
-def timing_of(one: MeasuredConfiguration, clock: Clock) -> Timing | None:
-    """Return a row's time by a clock."""
+def timing_of(one: MeasuredConfiguration | None, clock: Clock) -> Timing | None:
+    """Return a row's time by a clock; None where it has none, or there is no row."""
+    if one is None:
+        return None
     return one.device if clock is Clock.DEVICE else one.wall
+
+
+def wrong_results(one: MeasuredConfiguration) -> Accuracy | None:
+    """Return how a row's results compare with eager's where they differ; None for every other row."""
+    return one.accuracy if one.accuracy is not None and one.accuracy.passed is False else None
 
 
 def speedup(measured: Measured, one: MeasuredConfiguration) -> float | None:
     """Return eager's time as a part of a row's, by the clock that they share; None where one has none."""
-    eager, clock = eager_of(measured), clock_of(measured)
-    base = timing_of(eager, clock) if eager is not None else None
-    mine = timing_of(one, clock)
+    clock = clock_of(measured)
+    base, mine = timing_of(eager_of(measured), clock), timing_of(one, clock)
     if base is None or mine is None or mine.median_us <= 0:
         return None
     return base.median_us / mine.median_us
@@ -122,6 +127,6 @@ def shown_of(measured: Measured) -> MeasuredConfiguration | None:
     One whose results are wrong comes after all others: what it takes is no time of the same function.
     """
     rows = [one for one in compiled_of(measured) if one.profile is not None]
-    right = [one for one in rows if one.accuracy is None or one.accuracy.passed is not False]
+    right = [one for one in rows if wrong_results(one) is None]
     profiled = {one.name: one for one in right or rows}
     return profiled.get(WRITTEN) or profiled.get("default") or next(iter(profiled.values()), None)

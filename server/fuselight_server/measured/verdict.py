@@ -1,7 +1,7 @@
 """What a benchmark comes to, in words: whether compiled is faster than eager, and what its time goes into.
 
-Invariant: a sentence about a difference is only made where the spread of both times carries it (`comparing.change`); a
-cause is a share that was measured, with the line that it belongs to where that is known. The first statement is the
+Invariant: a sentence about a difference is only made where the spread of both times carries it (`timing_stats.change`);
+a cause is a share that was measured, with the line that it belongs to where that is known. The first statement is the
 headline.
 """
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from fuselight.configurations import EAGER
 from fuselight_server.formatting import format_list, format_ratio, format_time
 from fuselight_server.kernels.shares import place_of
 from fuselight_server.measured import words
 from fuselight_server.measured.causes import Cause, Statement, causes
 from fuselight_server.measured.timing_stats import (
-    EAGER,
     change,
     clock_of,
     compiled_of,
@@ -24,12 +24,13 @@ from fuselight_server.measured.timing_stats import (
     time_text,
     timing_of,
     varies,
+    wrong_results,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight.report import Clock, Measured, MeasuredConfiguration, Report, Timing
+    from fuselight.report import Accuracy, Measured, MeasuredConfiguration, Report, Timing
 
 
 def verdict(report: Report) -> tuple[Statement, ...]:
@@ -39,18 +40,16 @@ def verdict(report: Report) -> tuple[Statement, ...]:
         return ()
     clock = clock_of(measured)
     eager = eager_of(measured)
-    base = timing_of(eager, clock) if eager is not None else None
-    timed = [one for one in compiled_of(measured) if timing_of(one, clock) is not None]
-    right = [one for one in timed if not _is_wrong(one)]
-    best = min(right or timed, key=lambda one: _us(one, clock), default=None)
+    base = timing_of(eager, clock)
+    timed = [(one, timing) for one in compiled_of(measured) if (timing := timing_of(one, clock)) is not None]
+    right = [item for item in timed if wrong_results(item[0]) is None]
     found: list[Statement] = []
-    if best is None or base is None:
-        found += _without_comparison(measured, base, timed, clock)
+    if eager is None or base is None or not timed:
+        found += _without_comparison(measured, eager, base, timed)
     else:
-        mine = timing_of(best, clock)
-        if mine is not None:
-            found += _compared(report, best, base, mine, wrong=not right)
-    found += [_wrong(report, one) for one in timed if _is_wrong(one)]
+        best, mine = min(right or timed, key=lambda item: item[1].median_us)
+        found += _compared(report, eager, best, base, mine, wrong=not right)
+    found += [_wrong(report, one.name, accuracy) for one, _ in timed if (accuracy := wrong_results(one))]
     said = eager.failure.message if eager is not None and eager.failure is not None else None
     found += [
         Statement(
@@ -64,79 +63,62 @@ def verdict(report: Report) -> tuple[Statement, ...]:
     return tuple(found)
 
 
-def _us(one: MeasuredConfiguration, clock: Clock) -> float:
-    timing = timing_of(one, clock)
-    return timing.median_us if timing is not None else math.inf
-
-
-def _is_wrong(one: MeasuredConfiguration) -> bool:
-    return one.accuracy is not None and one.accuracy.passed is False
-
-
-def _eager_failed(one: MeasuredConfiguration) -> Statement:
-    message = one.failure.message if one.failure is not None else "it has no time"
-    return Statement(
-        Cause.FAILED, f"eager could not be measured, so there is nothing to compare with: {message}"
-    )
-
-
 def _without_comparison(
-    measured: Measured, base: Timing | None, timed: list[MeasuredConfiguration], clock: Clock
+    measured: Measured,
+    eager: MeasuredConfiguration | None,
+    base: Timing | None,
+    timed: list[tuple[MeasuredConfiguration, Timing]],
 ) -> Iterator[Statement]:
-    eager = eager_of(measured)
     if base is None and eager is not None and eager.failure is not None:
-        yield _eager_failed(eager)
-    for one in timed:
+        why = eager.failure.message
         yield Statement(
-            Cause.TIME,
-            f"{words.subject(one.name)} takes {_time(timing_of(one, clock))}",
-            configuration=one.name,
+            Cause.FAILED, f"eager could not be measured, so there is nothing to compare with: {why}"
         )
+    for one, timing in timed:
+        takes = f"{words.subject(one.name)} takes {time_text(timing)}"
+        yield Statement(Cause.TIME, takes, configuration=one.name)
     if not timed and base is not None:
         tried = [one for one in measured.configurations if one.name != EAGER]
         lack = "no other configuration was measured" if tried else "no compiled configuration was measured"
         still = "no other configuration has a time yet"
-        yield Statement(Cause.TIME, f"eager takes {_time(base)}; {lack if measured.finished else still}")
+        yield Statement(Cause.TIME, f"eager takes {time_text(base)}; {lack if measured.finished else still}")
 
 
 def _compared(
-    report: Report, best: MeasuredConfiguration, base: Timing, mine: Timing, *, wrong: bool
+    report: Report,
+    eager: MeasuredConfiguration,
+    best: MeasuredConfiguration,
+    base: Timing,
+    mine: Timing,
+    *,
+    wrong: bool,
 ) -> Iterator[Statement]:
     part = change(range_of(base), range_of(mine))
-    numbers = f"{_time(mine)} vs. {_time(base)}"
-    but = "; its results differ from eager's" if wrong else ""
-    but = _limits(best, eager_of(report.measured) if report.measured is not None else None) + but
-    if part is not None and part < 0:
-        fast = (
-            f"{words.subject(best.name)} is {format_ratio(base.median_us / mine.median_us)} as fast as eager"
-        )
-        yield Statement(Cause.FASTER, f"{fast}: {numbers}{but}", configuration=best.name)
-    elif part is not None:
-        slow = f"{words.subject(best.name)} takes {format_ratio(1 + part)} the time of eager"
-        yield Statement(Cause.SLOWER, f"{slow}: {numbers}{but}", configuration=best.name)
-    elif varies(mine) or varies(base):
-        name = words.subject(best.name)
-        yield Statement(
-            Cause.UNSTEADY,
-            f"Too noisy to call: {name} {_time(mine)}, eager {_time(base)}{but}",
-            configuration=best.name,
-        )
+    name, numbers = words.subject(best.name), f"{time_text(mine)} vs. {time_text(base)}"
+    faster = part is not None and part < 0
+    if part is None and (varies(mine) or varies(base)):
+        cause, text = Cause.UNSTEADY, f"Too noisy to call: {name} {time_text(mine)}, eager {time_text(base)}"
+    elif part is None:
+        cause, text = Cause.EVEN, f"{name} is no faster than eager: {numbers} (within the spread)"
+    elif faster:
+        ratio = format_ratio(base.median_us / mine.median_us)
+        cause, text = Cause.FASTER, f"{name} is {ratio} as fast as eager: {numbers}"
     else:
-        yield Statement(
-            Cause.EVEN,
-            f"{words.subject(best.name)} is no faster than eager: {numbers} (within the spread){but}",
-            configuration=best.name,
-        )
-    if part is not None or not (varies(mine) or varies(base)):
-        yield from _compile(best, report, faster=part is not None and part < 0)
-    yield from causes(report, best, faster=part is not None and part < 0)
+        cause, text = Cause.SLOWER, f"{name} takes {format_ratio(1 + part)} the time of eager: {numbers}"
+    limited = [words.subject(one.name) for one in (best, eager) if one.host_bound]
+    text += f"; the host limits {format_list(limited)}" if limited else ""
+    text += "; its results differ from eager's" if wrong else ""
+    yield Statement(cause, text, configuration=best.name)
+    if cause is not Cause.UNSTEADY:
+        yield from _compile(best, eager, faster=faster)
+    yield from causes(report, best, faster=faster)
 
 
-def _compile(best: MeasuredConfiguration, report: Report, *, faster: bool) -> Iterator[Statement]:
+def _compile(
+    best: MeasuredConfiguration, eager: MeasuredConfiguration, *, faster: bool
+) -> Iterator[Statement]:
     """After how many calls the compile has been worth it, by the host's clock, which alone has the first call."""
-    measured = report.measured
-    eager = eager_of(measured) if measured is not None else None
-    wall, base = best.wall, eager.wall if eager is not None else None
+    wall, base = best.wall, eager.wall
     if best.first_us is None or wall is None or base is None:
         return
     extra = best.first_us + (best.second_us or wall.median_us) - 2 * wall.median_us
@@ -151,37 +133,16 @@ def _compile(best: MeasuredConfiguration, report: Report, *, faster: bool) -> It
         yield Statement(Cause.COMPILE, f"{cold}, which later calls do not recover")
 
 
-def _wrong(report: Report, one: MeasuredConfiguration) -> Statement:
-    accuracy = one.accuracy
-    place = place_of(accuracy.first, report.roots) if accuracy is not None else None
-    failed = [tensor for tensor in accuracy.tensors if not tensor.passed] if accuracy is not None else []
-    which = f" in {failed[0].what}" if failed else ""
-    where = (
-        f"; the first operator that differs is {accuracy.first_operator}"
-        if accuracy and accuracy.first_operator
-        else ""
-    )
-    return Statement(
-        Cause.ACCURACY,
-        f"{words.subject(one.name)} gives different results from eager{which}{where}",
-        place,
-        one.name,
-    )
-
-
-def _limits(best: MeasuredConfiguration, eager: MeasuredConfiguration | None) -> str:
-    """`; the host limits eager`: names the configurations whose time depends on the host's load."""
-    rows = [one for one in (best, eager) if one is not None and one.host_bound]
-    return f"; the host limits {format_list(words.subject(one.name) for one in rows)}" if rows else ""
-
-
-def _time(timing: Timing | None) -> str:
-    return time_text(timing) if timing is not None else "an unknown time"
+def _wrong(report: Report, name: str, accuracy: Accuracy) -> Statement:
+    which = next((f" in {tensor.what}" for tensor in accuracy.tensors if not tensor.passed), "")
+    first = accuracy.first_operator
+    where = f"; the first operator that differs is {first}" if first else ""
+    text = f"{words.subject(name)} gives different results from eager{which}{where}"
+    return Statement(Cause.ACCURACY, text, place_of(accuracy.first, report.roots), name)
 
 
 def _about(calls: int) -> str:
     """Two digits: the times have no more."""
     if calls < 100:  # noqa: PLR2004 - two digits
         return str(calls)
-    scale = 10 ** (len(str(calls)) - 2)
-    return f"about {round(calls / scale) * scale:,}"
+    return f"about {round(calls, 2 - len(str(calls))):,}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from fuselight.configurations import WRITTEN
 from fuselight.report import Clock, Work
 from fuselight_server.formatting import format_count, format_percent, format_ratio, format_spread, format_time
+from fuselight_server.measured.profile import together
 from fuselight_server.measured.timing_stats import (
-    Range,
     change,
     clock_of,
     compiled_of,
@@ -18,6 +18,7 @@ from fuselight_server.measured.timing_stats import (
     time_text,
     timing_of,
     varies,
+    wrong_results,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def benchmark_times(measured: Measured, most: int, longest: int | None = None) -
     Where a length is given, configurations are left out until the text fits; wrong results are left out last.
     """
     eager, compiled = eager_of(measured), compiled_of(measured)
-    chosen = sorted(compiled, key=lambda one: not _is_wrong(one))[:most]
+    chosen = sorted(compiled, key=lambda one: wrong_results(one) is None)[:most]
     for count in range(len(chosen), 0, -1):
         shown = [one for one in compiled if one in chosen[:count]]
         more = len(compiled) - count
@@ -78,21 +79,16 @@ def benchmark_times(measured: Measured, most: int, longest: int | None = None) -
 
 
 def _row(measured: Measured, one: MeasuredConfiguration) -> str:
-    timing = timing_of(one, clock_of(measured))
+    clock = clock_of(measured)
+    timing, base = timing_of(one, clock), timing_of(eager_of(measured), clock)
     if timing is None:
         return f"{one.name} failed" if one.failure is not None else f"{one.name} not measured"
-    eager = eager_of(measured)
-    base = timing_of(eager, clock_of(measured)) if eager is not None else None
     is_noisy = base is not None and (varies(timing) or varies(base))
     is_known = not is_noisy or (base is not None and change(range_of(base), range_of(timing)) is not None)
     faster = speedup(measured, one) if one in compiled_of(measured) and is_known else None
     notes = [format_ratio(faster)] if faster is not None else []
-    notes += ["WRONG results"] if _is_wrong(one) else []
+    notes += ["WRONG results"] if wrong_results(one) else []
     return f"{one.name} {time_text(timing, with_spread=False)}" + (f" ({', '.join(notes)})" if notes else "")
-
-
-def _is_wrong(one: MeasuredConfiguration) -> bool:
-    return one.accuracy is not None and one.accuracy.passed is False
 
 
 def first_calls(rows: Sequence[MeasuredConfiguration], most: int) -> str:
@@ -114,9 +110,6 @@ def line_summary(times: Iterable[LineTime], total_us: float) -> str:
     others = len(launches) - kernels
     counts = [format_count(kernels, "kernel")] if kernels else []
     counts += [format_count(others, "eager operator")] if others else []
-    ranges = [time.range for time in times]
-    whole = Range(
-        sum(one.us for one in ranges), sum(one.low for one in ranges), sum(one.high for one in ranges)
-    )
+    whole = together(times)
     text = f"{' and '.join(counts)}, {format_time(whole.us)} {format_spread(whole.spread)}"
     return text + (f" ({format_percent(whole.us, total_us)})" if total_us else "")

@@ -81,13 +81,14 @@ def test_measured_time_is_divided_among_lines_like_the_estimate() -> None:
     found = {line.place: line for line in times_by_line(made(ran(0, 30.0), kernels=(fused,)), ROOTS)}
     assert {place: line.us / 30 for place, line in found.items()} == shares(fused, ROOTS)
     assert found[SourceLine(FILE, 3)].fused_with == {SourceLine(FILE, 4)}
-    assert found[SourceLine(FILE, 3)].kernels == 1
+    assert [joined for _, joined in found[SourceLine(FILE, 3)].launches] == [fused]
     assert found[SourceLine(FILE, 3)].range.spread == pytest.approx(0.01)
 
 
 def test_kernels_without_a_graph_are_on_their_line_or_on_none() -> None:
     (first, second) = times_by_line(made(ran(None, 9.0, line=7), ran(None, 1.0)), ROOTS)
-    assert (first.place, float(first.us), first.kernels) == (SourceLine(FILE, 7), 9.0, 0)
+    assert (first.place, float(first.us)) == (SourceLine(FILE, 7), 9.0)
+    assert [joined for _, joined in first.launches] == [None]
     assert (second.place, float(second.us)) == (None, 1.0)
 
 

@@ -26,7 +26,7 @@ from fuselight_server.finding import SourceLine
 from fuselight_server.measured import exports, words
 from fuselight_server.measured.history import read_run, remove_run, runs_of_gone
 from fuselight_server.measured.history_diff import as_json, compare
-from fuselight_server.measured.page import Around, Drawn, Named, View, body, nothing, of_body, places_of
+from fuselight_server.measured.page import Around, Drawn, View, body, nothing, of_body, places_of
 from fuselight_server.measured.planning import history_of
 from fuselight_server.results.target_result import CANCELED, ENDED_EARLY, STILL_RUNNING
 from fuselight_server.runs.keys import Key
@@ -142,7 +142,7 @@ async def _page(
     if path is None:
         view = View(uri_of=lambda _path: uri, read_line=server.state.read_line)
         message = "Fuselight runs files only: save this to a file first."
-        return nothing(Named(uri, target), view, Around(message=message)), None
+        return nothing(uri, target, view, Around(message=message)), None
     key = bench_key(path, target)
     history = history_of(path, key.name) if server.state.trusted else None
     past = await asyncio.to_thread(history.runs) if history is not None else ()
@@ -178,7 +178,7 @@ async def _page(
     else:
         view = _view(server, None, None)
         lost = "That benchmark is no longer in the history: choose another one." if wanted is not None else ""
-        return nothing(Named(path, key.name), view, replace(around, message=lost or around.message)), None
+        return nothing(path, key.name, view, replace(around, message=lost or around.message)), None
     against, lost = None, ""
     if history is not None and other:
         against, lost = await asyncio.to_thread(other_run, history, other)

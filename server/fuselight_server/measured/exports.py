@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import html
 import io
 import itertools
 import json
@@ -113,7 +114,7 @@ def as_html(page: dict[str, Any], folder: Path | None = None) -> str:
     policy = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:"
     return _HTML.format(
         policy=policy,
-        title=_escaped(f"Benchmark: {page['title']}"),
+        title=html.escape(f"Benchmark: {page['title']}"),
         style=style,
         page=_as_data(page),
         script=script,
@@ -147,10 +148,6 @@ def _as_data(page: dict[str, Any]) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
-
-
 def file_name(page: dict[str, Any], ending: str) -> str:
     """Return how an export is called: `Net-2026-01-31.json`."""
     name = re.sub(r"[^\w.-]+", "_", page["title"]).strip("_") or "benchmark"
@@ -179,7 +176,8 @@ def as_csv(*pages: dict[str, Any]) -> str:
     writer.writeheader()
     for page in pages:
         named = {"target": page["title"], "file": page["path"]}
-        writer.writerows(_cells({**named, **row}) for row in _rows(page))
+        rows = ({**named, **row} for row in _rows(page))
+        writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
     return out.getvalue()
 
 
@@ -256,9 +254,8 @@ def _at(place: dict[str, Any] | None) -> Row:
     return {} if place is None else {"path": place["path"], "line": place["line"] + 1}
 
 
-def _cells(row: Row) -> Row:
-    return {key: "" if value is None else _text(value) for key, value in row.items()}
-
-
-def _text(value: Any) -> Any:
+def _cell(value: Any) -> Any:
+    """Return a value as a cell, which no spreadsheet takes for a formula."""
+    if value is None:
+        return ""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -7,7 +7,6 @@ absent. Texts of kernels and what the program printed are not kept; the lines th
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import gzip
 import itertools
 import json
@@ -29,6 +28,8 @@ from fuselight_server.store import Store, check_not_a_link, files_of, is_own, re
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+
+    from fuselight.report import Measured
 
 
 KEPT = 20
@@ -101,7 +102,7 @@ def run_of(
         id=re.sub(r"\W", "", measured.started) or "run",
         when=measured.started,
         device=words.device(measured.machine),
-        label=_label(report, branch(Path(root))),
+        label=_label(report, measured, branch(Path(root))),
     )
     lines: dict[str, dict[str, str]] = {}
     for one in measured.configurations:
@@ -110,16 +111,13 @@ def run_of(
             text = read_line(place.path, place.line) if place is not None else None
             if place is not None and text is not None:
                 lines.setdefault(place.path, {})[str(place.line)] = text
-    there = dataclasses.replace(measured.machine, notes=(*measured.machine.notes, *notes))
-    measured = dataclasses.replace(measured, machine=there)
-    light = dataclasses.replace(report, texts={}, output=Output(), assembled={}, measured=measured)
+    there = replace(measured.machine, notes=(*measured.machine.notes, *notes))
+    measured = replace(measured, machine=there)
+    light = replace(report, texts={}, output=Output(), assembled={}, measured=measured)
     return BenchmarkRun(past, root, light, lines)
 
 
-def _label(report: Report, on: str) -> str:
-    measured = report.measured
-    if measured is None:
-        return on
+def _label(report: Report, measured: Measured, on: str) -> str:
     shown = shown_of(measured) or next(iter(compiled_of(measured)), None)
     faster = speedup(measured, shown) if shown is not None else None
     parts = [on, f"torch {report.versions.torch}" if report.versions.torch else "", words.WORK[measured.work]]
@@ -208,7 +206,7 @@ class History:
         measured = run.report.measured
         if measured is None or not measured.finished or not has_times(measured):
             return None
-        run = dataclasses.replace(run, past=dataclasses.replace(run.past, id=self._free(run.past.id)))
+        run = replace(run, past=replace(run.past, id=self._free(run.past.id)))
         text = dump(run).encode()
         if len(text) > _MAX_BYTES:
             raise NotKeptError(f"a benchmark of {len(text):,} bytes is too large to be kept")
@@ -242,17 +240,14 @@ class History:
 
     def read(self, identity: str) -> BenchmarkRun | None:
         """Return a run; None where there is none of this id that can be read."""
-        path = next((one for one in self._files() if one.name == f"{identity}{ENDING}"), None)
-        if path is None:
-            return None
-        try:
-            return load(read_text(path))
-        except UNREADABLE:
-            return None
+        for path in self._files(identity):
+            with contextlib.suppress(*UNREADABLE):
+                return load(read_text(path))
+        return None
 
     def remove(self, identity: str) -> bool:
         """Remove a run; whether there was one of this id. Raises OSError."""
-        there = [one for one in self._files() if one.name == f"{identity}{ENDING}"]
+        there = self._files(identity)
         for path in there:
             path.unlink(missing_ok=True)
         _remove_folder(self.folder, only_empty=True)
@@ -262,21 +257,26 @@ class History:
         """Return the last run that can be read."""
         return next((run for past in self.runs() if (run := self.read(past.id)) is not None), None)
 
-    def _files(self) -> list[Path]:
-        return files_of(self.folder, f"*{ENDING}")
+    def _files(self, identity: str | None = None) -> list[Path]:
+        """Return the files of all runs, or of the one of this id."""
+        found = files_of(self.folder, f"*{ENDING}")
+        return [one for one in found if identity is None or one.name == f"{identity}{ENDING}"]
 
     def _drop_oldest(self) -> None:
         kept = {f"{past.id}{ENDING}" for past in self.runs()[:KEPT]}
         for path in self._files():
             if path.name not in kept:
                 path.unlink(missing_ok=True)
-        folders = sorted(_benches(self.store).iterdir(), key=_age, reverse=True)
-        for folder in folders[KEPT_TARGETS:]:
+        by_folder = {one: files_of(one, f"*{ENDING}") for one in _benches(self.store).iterdir()}
+        newest = sorted(
+            by_folder, key=lambda one: max(map(_written, by_folder[one]), default=(0.0, 0)), reverse=True
+        )
+        for folder in newest[KEPT_TARGETS:]:
             _remove_folder(folder)
         left = KEPT_BYTES
-        runs = (path for folder in _benches(self.store).iterdir() for path in files_of(folder, f"*{ENDING}"))
-        for path in sorted(runs, key=_age_of, reverse=True):
-            left -= _stat(path)[1]
+        runs = (path for folder in newest[:KEPT_TARGETS] for path in by_folder[folder])
+        for path in sorted(runs, key=_written, reverse=True):
+            left -= _written(path)[1]
             if left < 0:
                 path.unlink(missing_ok=True)
 
@@ -327,15 +327,7 @@ def _benches(store: Store) -> Path:
     return store.folder / "bench"
 
 
-def _age(folder: Path) -> float:
-    return max(map(_age_of, files_of(folder, f"*{ENDING}")), default=0.0)
-
-
-def _age_of(path: Path) -> float:
-    return _stat(path)[0]
-
-
-def _stat(path: Path) -> tuple[float, int]:
+def _written(path: Path) -> tuple[float, int]:
     """Return when a file was written, and its size; zeros if another process removed it."""
     try:
         found = path.stat()

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from fuselight.report import (
         Accuracy,
         CompileStep,
-        Device,
-        Kernel,
         Machine,
         Measured,
         MeasuredLaunch,
@@ -46,14 +44,8 @@ if TYPE_CHECKING:
         Stack,
         Timing,
     )
-    from fuselight_server.measured.causes import Statement
-
 
 Json = dict[str, Any]
-
-
-def _same(place: SourceLine) -> SourceLine | None:
-    return place
 
 
 @dataclass(frozen=True)
@@ -85,7 +77,7 @@ class View:
     read_line: Callable[[str, int], str | None]
     shown: Callable[[str], str] = os.path.basename
     """A path as people read it."""
-    now: Callable[[SourceLine], SourceLine | None] = _same
+    now: Callable[[SourceLine], SourceLine | None] = lambda place: place
     """Where a line of the report is now; None if it was deleted."""
 
     def place(self, at: SourceLine | None) -> Json | None:
@@ -206,18 +198,11 @@ def _roofline(one: MeasuredConfiguration, report: Report, view: Shows) -> Json |
                 "us": launch.us,
                 "place": view.place(main_place(launch, kernel, report.roots)),
             })  # fmt: skip
-            dtypes.append(_dtype(kernel))
-    return {"points": points, "bandwidth_gbs": device.bandwidth_gbs, "peaks": _peaks(device, dtypes)}
-
-
-def _dtype(kernel: Kernel | None) -> str | None:
-    return kernel.dtype if kernel is not None else None
-
-
-def _peaks(device: Device, dtypes: list[str | None]) -> list[Json]:
-    """Return the rates of the dtypes that its kernels compute in; all, where that is not known of any."""
+            dtypes.append(kernel.dtype if kernel is not None else None)
+    # The rates of the dtypes that its kernels compute in; all, where that is not known of any.
     used = {name: rate for name, rate in device.tflops.items() if name in dtypes} or device.tflops
-    return [{"dtype": name, "tflops": rate} for name, rate in used.items()]
+    peaks = [{"dtype": name, "tflops": rate} for name, rate in used.items()]
+    return {"points": points, "bandwidth_gbs": device.bandwidth_gbs, "peaks": peaks}
 
 
 def _step(step: CompileStep, view: Shows) -> Json:
@@ -251,26 +236,13 @@ class Around:
     comparison: Json | None = None
 
 
-@dataclass(frozen=True)
-class Named:
-    """Whose page it is, for where there is no report yet."""
-
-    path: str
-    target: str
-
-    @property
-    def title(self) -> str:
-        """How users read it."""
-        return self.target or "__main__"
-
-
 _NOTHING_AROUND = Around()
 
 
-def nothing(named: Named, view: Shows, around: Around) -> Json:
-    """Return the page of a target that was not measured."""
+def nothing(path: str, target: str, view: Shows, around: Around) -> Json:
+    """Return the page of a target of a file that was not measured."""
     return {
-        **_head(named, view, around),
+        **_head(path, target, view, around),
         "found": False,
         "partial": False,
         "when": "",
@@ -308,7 +280,10 @@ def body(report: Report, view: Shows) -> Json | None:
             "when": measured.started,
             "work": words.WORK[measured.work],
             "inputs": [call.text for call in report.inputs.calls] if report.inputs is not None else [],
-            "verdict": [_statement(one, view) for one in verdict(report)],
+            "verdict": [
+                {"text": one.text, "place": view.place(one.place), "configuration": one.configuration}
+                for one in verdict(report)
+            ],
             "machine": machine(measured.machine, report),
             "notes": notes(report, measured),
             "partial": not measured.finished,
@@ -325,16 +300,12 @@ def body(report: Report, view: Shows) -> Json | None:
 
 def of_body(made: Json | None, report: Report, view: Shows, around: Around) -> Json:
     """Return the page of a body."""
-    named = Named(report.target.path, report.target.name)
+    named = report.target.path, report.target.name
     if made is None:
         failed = "; ".join(words.failed(one) for one in report.failures)
         message = around.message or failed or "nothing was measured"
-        return {**nothing(named, view, around), "message": message, "notes": [*around.notes, *_lost(report)]}
-    return {**_head(named, view, around), **made, "notes": [*around.notes, *made["notes"]]}
-
-
-def _statement(one: Statement, view: Shows) -> Json:
-    return {"text": one.text, "place": view.place(one.place), "configuration": one.configuration}
+        return {**nothing(*named, view, around), "message": message, "notes": [*around.notes, *_lost(report)]}
+    return {**_head(*named, view, around), **made, "notes": [*around.notes, *made["notes"]]}
 
 
 def places_of(report: Report) -> Iterator[SourceLine]:
@@ -360,16 +331,16 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _head(named: Named, view: Shows, around: Around) -> Json:
+def _head(path: str, target: str, view: Shows, around: Around) -> Json:
     return {
         "run": around.run,
         "running": around.running,
         "stale": around.stale,
-        "title": named.title,
+        "title": target or "__main__",
         "message": around.message,
-        "target": named.target,
-        "path": view.shown(named.path),
-        "uri": view.uri_of(named.path),
+        "target": target,
+        "path": view.shown(path),
+        "uri": view.uri_of(path),
         "history": list(around.history),
         "comparison": around.comparison,
     }

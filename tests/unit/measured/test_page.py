@@ -28,7 +28,7 @@ from fuselight_server.measured.exports import (
     from_json,
 )
 from fuselight_server.measured.history import run_of
-from fuselight_server.measured.page import NO_LINES, Around, Named, View, nothing, page
+from fuselight_server.measured.page import NO_LINES, Around, View, nothing, page
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
 from tests.support.reports import FILE, ROOT, at, report
 
@@ -86,7 +86,7 @@ def test_every_part_has_the_fields_that_the_extension_reads() -> None:
         "Place": details["lines"][0]["place"],
     }.items():
         assert set(part) == keys_of(name), name
-    assert set(nothing(Named(FILE, "Net"), VIEW, Around())) == keys_of("MeasuredPage")
+    assert set(nothing(FILE, "Net", VIEW, Around())) == keys_of("MeasuredPage")
     json.dumps(shown, allow_nan=False)
 
 

@@ -15,6 +15,7 @@ import {
   RevealOutputChannelOn,
 } from "vscode-languageclient/node";
 import type { Consent } from "./consent";
+import { fieldsOf } from "./fields";
 import type { Choice, Resolution } from "./interpreter/resolve";
 import { withPageLinks } from "./pages";
 import {
@@ -66,7 +67,7 @@ export function createClient(server: Choice, parts: ClientParts): LanguageClient
     middleware: {
       handleDiagnostics: (uri, diagnostics, next) => next(uri, withPageLinks(diagnostics)),
       async executeCommand(command, args, next) {
-        const folder = runningCommands.has(command) ? folderOf(args[0]) : null;
+        const folder = runningCommands.has(command) ? folderAt(fieldsOf(args[0])["uri"]) : null;
         return folder === null || (await consent.mayStart(folder)) ? next(command, args) : undefined;
       },
       workspace: {
@@ -112,17 +113,15 @@ export function hasBundledLibraries(context: vscode.ExtensionContext): boolean {
   return fs.existsSync(context.asAbsolutePath("bundled/libs"));
 }
 
-/** The workspace folder of the file that a command is about. */
-function folderOf(argument: unknown): string | null {
-  const named = typeof argument === "object" && argument !== null && "uri" in argument ? argument.uri : null;
-  const folder =
-    typeof named === "string" ? vscode.workspace.getWorkspaceFolder(vscode.Uri.parse(named)) : undefined;
+/** The workspace folder of a file. */
+function folderAt(uri: unknown): string | null {
+  const folder = typeof uri === "string" ? vscode.workspace.getWorkspaceFolder(vscode.Uri.parse(uri)) : null;
   return folder?.uri.toString() ?? null;
 }
 
 function withInterpreter(answer: unknown, scope: string | undefined, resolution: Resolution | null): unknown {
-  const folder = scope ? vscode.workspace.getWorkspaceFolder(vscode.Uri.parse(scope)) : undefined;
-  const found = resolution?.folders.find((one) => one.uri === (folder?.uri.toString() ?? ""));
+  const folder = folderAt(scope) ?? "";
+  const found = resolution?.folders.find(({ uri }) => uri === folder);
   const resolvedInterpreter: ResolvedInterpreter | null = found?.choice
     ? { ...found.choice.interpreter, why: found.why }
     : null;

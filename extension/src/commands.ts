@@ -5,24 +5,26 @@
  */
 
 import * as vscode from "vscode";
-import { createBenchCommands } from "./bench/commands";
 import type { BenchView } from "./bench/view";
 import type { Consent } from "./consent";
-import { activeFolder } from "./cursor";
+import { activeFolder, targetAtCursor } from "./cursor";
+import { fieldsOf } from "./fields";
 import { codeOf, findingAtCursor, goToFinding } from "./findings";
-import { showGraphs } from "./graphs/commands";
 import type { GraphView } from "./graphs/view";
 import { selectInterpreter } from "./interpreter/picker";
 import { chooseDevice } from "./kernels/device_picker";
+import type { KernelHeat } from "./kernels/heat";
+import type { KernelMarks } from "./kernels/marks";
 import type { KernelView } from "./kernels/view";
 import type { Lifecycle } from "./lifecycle";
 import { checkEnvironment, openPage, pageOf } from "./pages";
 import { reportProblem } from "./problem_report";
-import { serverCommand, type TargetAtCursor } from "./protocol";
+import { serverCommand } from "./protocol";
 import type { ReportView } from "./report_view";
 import { inform } from "./say";
 import { type StatusBoard, showMenu } from "./status";
 
+/** The parts of the extension that commands and tests use. */
 export interface Parts {
   readonly context: vscode.ExtensionContext;
   /** The folder of files that the extension makes. */
@@ -32,48 +34,24 @@ export interface Parts {
   readonly consent: Consent;
   readonly report: ReportView;
   readonly kernels: KernelView;
+  readonly marks: KernelMarks;
+  readonly heat: KernelHeat;
   readonly graphs: GraphView;
   readonly benchmarks: BenchView;
-  readonly targetAtCursor: TargetAtCursor;
   readonly log: vscode.LogOutputChannel;
 }
 
 export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
-  const {
-    context,
-    storage,
-    lifecycle,
-    board,
-    consent,
-    report,
-    kernels,
-    graphs,
-    benchmarks,
-    targetAtCursor,
-    log,
-  } = parts;
-
-  /** Runs a command of the server, which exists only while the server runs; waits for a start in progress. */
-  async function ask(command: string, ...args: readonly unknown[]): Promise<unknown> {
-    return (await lifecycle.ready()) === null
-      ? lifecycle.warnNotRunning()
-      : vscode.commands.executeCommand(command, ...args);
-  }
-
-  const bench = createBenchCommands(benchmarks, ask, targetAtCursor);
-
-  async function doctor(): Promise<void> {
-    const client = await lifecycle.ready();
-    await (client === null ? lifecycle.warnNotRunning() : checkEnvironment(client, activeFolder(), storage));
-  }
+  const { context, lifecycle, board, consent, report, kernels, benchmarks } = parts;
+  const { ask } = lifecycle;
 
   const commands: Record<string, (...args: readonly unknown[]) => unknown> = {
     "fuselight.run": () => runAtCursor(serverCommand.run),
     "fuselight.kernels": () => runAtCursor(serverCommand.kernels),
-    "fuselight.showKernel": (argument) => kernels.show(argument),
+    "fuselight.showKernel": kernels.show,
     "fuselight.switchKernelForm": (form) => kernels.switchForm(form),
     "fuselight.switchKernelFormBeside": (form) => kernels.switchForm(form, { beside: true }),
-    "fuselight.saveKernelScript": (document, to) => kernels.saveScript(document, to),
+    "fuselight.saveKernelScript": kernels.saveScript,
     "fuselight.runFile": runFile,
     "fuselight.cancel": () => ask(serverCommand.cancel, { uri: null }),
     "fuselight.askAgain": askAgain,
@@ -87,23 +65,22 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
       await benchmarks.changed();
       vscode.window.setStatusBarMessage("Fuselight: caches cleared", 4000);
     },
-    "fuselight.reportProblem": () =>
-      reportProblem({ context, client: lifecycle.client(), resolution: lifecycle.resolution(), board }),
-    "fuselight.checkEnvironment": doctor,
-    "fuselight.selectInterpreter": () => selectInterpreter(context.globalState, log),
+    "fuselight.reportProblem": () => reportProblem(parts),
+    "fuselight.checkEnvironment": () => checkEnvironment(lifecycle, activeFolder(), parts.storage),
+    "fuselight.selectInterpreter": () => selectInterpreter(context.globalState, parts.log),
     "fuselight.chooseDevice": (folder) =>
       chooseDevice(typeof folder === "string" ? folder : activeFolder(), ask),
-    "fuselight.showLog": () => log.show(),
+    "fuselight.showLog": () => parts.log.show(),
     "fuselight.showMenu": () => {
       const folder = activeFolder();
       const answered = folder !== null && consent.of(folder) !== null;
       return showMenu(board.of(vscode.window.activeTextEditor?.document.uri), { answered });
     },
     "fuselight.showDetails": showDetails,
-    "fuselight.showGraphs": (argument) => showGraphs(argument, { report, graphs, targetAtCursor }),
-    "fuselight.benchmark": (argument) => bench.benchmark(argument),
-    "fuselight.showBenchmark": (argument) => bench.show(argument),
-    "fuselight.cancelBenchmark": (argument) => bench.cancel(argument),
+    "fuselight.showGraphs": (argument) => parts.graphs.show(argument),
+    "fuselight.benchmark": benchmarks.benchmark,
+    "fuselight.showBenchmark": benchmarks.show,
+    "fuselight.cancelBenchmark": benchmarks.cancel,
     "fuselight.openWalkthrough": openWalkthrough,
     "fuselight.openPage": openPageOf,
   };
@@ -132,7 +109,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
   }
 
   async function runAtCursor(command: string): Promise<void> {
-    const at = await targetAtCursor();
+    const at = await targetAtCursor(lifecycle);
     await (at === null ? inform("Open a Python file to run its targets.") : ask(command, at));
   }
 
@@ -173,19 +150,12 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
   }
 
   async function showDetails(argument: unknown): Promise<void> {
-    const { uri, target } = detailsOf(argument);
-    const at = uri ?? vscode.window.activeTextEditor?.document.uri;
+    const { uri, target } = fieldsOf(argument);
+    const at = typeof uri === "string" ? vscode.Uri.parse(uri) : vscode.window.activeTextEditor?.document.uri;
     if (at !== undefined) {
-      await report.reveal(at, target);
+      await report.reveal(at, typeof target === "string" ? target : null);
     }
   }
 
   return Object.entries(commands).map(([name, action]) => vscode.commands.registerCommand(name, action));
-}
-
-function detailsOf(argument: unknown): { uri: vscode.Uri | null; target: string | null } {
-  const fields = typeof argument === "object" && argument !== null ? argument : {};
-  const uri = "uri" in fields && typeof fields.uri === "string" ? vscode.Uri.parse(fields.uri) : null;
-  const target = "target" in fields && typeof fields.target === "string" ? fields.target : null;
-  return { uri, target };
 }

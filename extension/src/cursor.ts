@@ -1,21 +1,17 @@
 /**
- * The file, folder and lines that the user means by the active editor.
+ * The file, folder, lines and target that the user means by the active editor.
  *
  * Invariant: a generated kernel stands for its source file, and its own lines mean nothing to the server.
  */
 
 import * as vscode from "vscode";
+import type { GraphTarget } from "./graphs/messages";
 import { sourceOf } from "./kernels/documents";
+import type { Lifecycle } from "./lifecycle";
+import { targetAtRequest } from "./protocol";
 
-/** Lines of a file, from 0, both inclusive. */
-export interface SourceLines {
-  readonly uri: string;
-  readonly line: number;
-  readonly last: number;
-}
-
-/** The lines of the cursor or the selection in a Python file; null elsewhere. */
-export function linesAtCursor(): SourceLines | null {
+/** The lines of the cursor or the selection in a Python file, from 0, both inclusive; null elsewhere. */
+export function linesAtCursor(): { uri: string; line: number; last: number } | null {
   const editor = vscode.window.activeTextEditor;
   const uri = editor?.document.uri;
   if (editor?.document.languageId !== "python" || uri === undefined || sourceOf(uri) !== uri) {
@@ -25,8 +21,23 @@ export function linesAtCursor(): SourceLines | null {
   return { uri: uri.toString(), line: start.line, last: end.line };
 }
 
+/** The target at the cursor, as the server finds it; null outside a Python file. */
+export async function targetAtCursor(lifecycle: Lifecycle): Promise<GraphTarget | null> {
+  const lines = linesAtCursor();
+  if (lines === null) {
+    return null;
+  }
+  const { uri, line } = lines;
+  await lifecycle.ready();
+  return { uri, target: (await lifecycle.request(targetAtRequest, { uri, line }))?.target ?? null };
+}
+
 export function activeFolder(): string | null {
-  const uri = vscode.window.activeTextEditor?.document.uri;
+  return folderOf(vscode.window.activeTextEditor?.document.uri);
+}
+
+/** The workspace folder of a file or a generated kernel; without one, the first folder. */
+export function folderOf(uri: vscode.Uri | undefined): string | null {
   const folder = uri
     ? vscode.workspace.getWorkspaceFolder(sourceOf(uri))
     : vscode.workspace.workspaceFolders?.[0];

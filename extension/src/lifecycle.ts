@@ -6,7 +6,13 @@
  */
 
 import * as vscode from "vscode";
-import { DidSaveTextDocumentNotification, type LanguageClient, State } from "vscode-languageclient/node";
+import {
+  DidSaveTextDocumentNotification,
+  type LanguageClient,
+  type Range,
+  type RequestType,
+  State,
+} from "vscode-languageclient/node";
 import { type ClientParts, createClient, hasBundledLibraries } from "./client";
 import { look } from "./interpreter/environment";
 import { changedFolders, type Resolution, resolve, serverStep } from "./interpreter/resolve";
@@ -23,21 +29,9 @@ export interface Hooks {
   readonly state: (state: RunState, detail: string) => void;
 }
 
-export interface Lifecycle {
-  /** Resolves the interpreters again and applies the result. */
-  reconcile(cause: string): Promise<void>;
-  restart(): Promise<void>;
-  stop(): Promise<void>;
-  /** Says that the server does not run, with a way to start it. */
-  warnNotRunning(): Promise<void>;
-  /** The running client, or null. */
-  client(): LanguageClient | null;
-  /** The client after a start in progress; null if the server does not run then. */
-  ready(): Promise<LanguageClient | null>;
-  resolution(): Resolution | null;
-}
+export type Lifecycle = ReturnType<typeof createLifecycle>;
 
-export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: Hooks): Lifecycle {
+export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: Hooks) {
   const { context, log } = parts;
   let client: LanguageClient | null = null;
   let resolution: Resolution | null = null;
@@ -140,14 +134,40 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
 
   const runningClient = () => (client?.isRunning() ? client : null);
 
+  /** The client after a start in progress; null if the server does not run then. */
+  async function ready(): Promise<LanguageClient | null> {
+    await queue;
+    return runningClient();
+  }
+
+  /** Says that the server does not run, with a way to start it. */
+  async function warnNotRunning(): Promise<void> {
+    const action = "Restart Language Server";
+    const text = "The Fuselight language server is not running.";
+    if ((await warn(text, action)) === action) {
+      await restart();
+    }
+  }
+
   return {
+    /** The running client, or null. */
     client: runningClient,
-    ready: async () => {
-      await queue;
-      return runningClient();
+    ready,
+    warnNotRunning,
+    /** Sends a request; null while the server does not run. */
+    async request<P, R>(type: RequestType<P, R, void>, params: P): Promise<R | null> {
+      return (await runningClient()?.sendRequest<R>(type.method, params)) ?? null;
+    },
+    /** A range of the server's; null without one, and while the server does not run. */
+    toRange: (range: Range | null) =>
+      (range && runningClient()?.protocol2CodeConverter.asRange(range)) ?? null,
+    /** Runs a command of the server, which exists only while the server runs; waits for a start in progress. */
+    async ask(command: string, ...args: readonly unknown[]): Promise<unknown> {
+      return (await ready()) === null ? warnNotRunning() : vscode.commands.executeCommand(command, ...args);
     },
     resolution: () => resolution,
-    reconcile: (cause) =>
+    /** Resolves the interpreters again and applies the result. */
+    reconcile: (cause: string) =>
       enqueue(async () => {
         await apply(cause);
         if (cause === "trust granted") {
@@ -155,13 +175,6 @@ export function createLifecycle(parts: Omit<ClientParts, "resolution">, hooks: H
         }
       }),
     restart,
-    async warnNotRunning() {
-      const action = "Restart Language Server";
-      const text = "The Fuselight language server is not running.";
-      if ((await warn(text, action)) === action) {
-        await restart();
-      }
-    },
     stop: () => enqueue(stop),
   };
 }

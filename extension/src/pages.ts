@@ -7,11 +7,10 @@
  */
 
 import * as vscode from "vscode";
-import type { LanguageClient } from "vscode-languageclient/node";
+import type { Lifecycle } from "./lifecycle";
 import { doctorRequest } from "./protocol";
 import { textOf, warn } from "./say";
 
-export const openPageCommand = "fuselight.openPage";
 const pageOfOurs = /\/(FL\d{3}\.md)$/;
 
 /** Opens the page at `address`: one of ours from the extension's own folder, torch's on the web. */
@@ -34,7 +33,7 @@ export function withPageLinks(diagnostics: readonly vscode.Diagnostic[]): vscode
     const { code } = diagnostic;
     if (typeof code === "object" && code.target.scheme === "file") {
       const query = encodeURIComponent(JSON.stringify([code.target.toString()]));
-      diagnostic.code = { ...code, target: vscode.Uri.parse(`command:${openPageCommand}?${query}`) };
+      diagnostic.code = { ...code, target: vscode.Uri.parse(`command:fuselight.openPage?${query}`) };
     }
     return diagnostic;
   });
@@ -50,35 +49,33 @@ export function pageOf({ code }: vscode.Diagnostic): string | null {
 
 /** "Check the Environment": a cancel ends the processes that the check started. */
 export async function checkEnvironment(
-  client: LanguageClient,
+  lifecycle: Lifecycle,
   folder: string | null,
   storage: vscode.Uri,
 ): Promise<void> {
+  const client = await lifecycle.ready();
+  if (client === null) {
+    return lifecycle.warnNotRunning();
+  }
   const title = "Fuselight: checking Python, torch, compilers and devices";
   const content = await vscode.window.withProgress(
     { location: vscode.ProgressLocation.Notification, title, cancellable: true },
-    (_, token) => requestEnvironment(client, folder, token),
+    async (_, token) => {
+      try {
+        return await client.sendRequest(doctorRequest, { folder }, token);
+      } catch (error) {
+        if (!token.isCancellationRequested) {
+          void warn(`Fuselight could not check the environment: ${textOf(error)}`);
+        }
+        return null;
+      }
+    },
   );
   if (content !== null) {
     // A file, so that the preview comes back after a reload of the window.
     const file = vscode.Uri.joinPath(storage, "environment.md");
     await vscode.workspace.fs.writeFile(file, Buffer.from(content, "utf8"));
     await showRendered(file);
-  }
-}
-
-async function requestEnvironment(
-  client: LanguageClient,
-  folder: string | null,
-  token: vscode.CancellationToken,
-): Promise<string | null> {
-  try {
-    return await client.sendRequest(doctorRequest, { folder }, token);
-  } catch (error) {
-    if (!token.isCancellationRequested) {
-      void warn(`Fuselight could not check the environment: ${textOf(error)}`);
-    }
-    return null;
   }
 }
 

@@ -5,18 +5,10 @@
  */
 
 import * as vscode from "vscode";
-import type { LanguageClient } from "vscode-languageclient/node";
-import type { Resolution } from "./interpreter/resolve";
+import type { Parts } from "./commands";
+import type { Lifecycle } from "./lifecycle";
 import { serverCommand } from "./protocol";
 import { textOf } from "./say";
-import type { StatusBoard } from "./status";
-
-interface Parts {
-  readonly context: vscode.ExtensionContext;
-  readonly client: LanguageClient | null;
-  readonly resolution: Resolution | null;
-  readonly board: StatusBoard;
-}
 
 export async function reportProblem(parts: Parts): Promise<void> {
   const document = await vscode.workspace.openTextDocument({
@@ -26,7 +18,8 @@ export async function reportProblem(parts: Parts): Promise<void> {
   await vscode.window.showTextDocument(document, { preview: false });
 }
 
-async function compose({ context, client, resolution, board }: Parts): Promise<string> {
+async function compose({ context, lifecycle, board }: Parts): Promise<string> {
+  const resolution = lifecycle.resolution();
   const version = String(context.extension.packageJSON.version);
   const server = resolution?.server;
   return [
@@ -51,13 +44,13 @@ async function compose({ context, client, resolution, board }: Parts): Promise<s
     "",
     "## Server",
     "",
-    await fromServer(client),
+    await fromServer(lifecycle),
     "",
   ].join("\n");
 }
 
-async function fromServer(client: LanguageClient | null): Promise<string> {
-  if (client === null) {
+async function fromServer(lifecycle: Lifecycle): Promise<string> {
+  if (lifecycle.client() === null) {
     return "The language server is not running. The log (Fuselight: Show Log) has the reason.";
   }
   try {

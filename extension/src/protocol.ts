@@ -133,9 +133,6 @@ export interface MeasuredAt extends BenchTarget {
   readonly with?: string;
 }
 
-/** The target at the cursor, as the server finds it; null outside a Python file. */
-export type TargetAtCursor = () => Promise<GraphTarget | null>;
-
 /** What the extension sends to the server at the start. */
 export interface InitializationOptions {
   readonly settings: unknown;
@@ -212,12 +209,6 @@ export const serverCommand = {
   forgetBench: "fuselight.server.forgetBench",
 } as const;
 
-/** Commands of benchmarks that the server uses in code lenses. */
-export const clientCommand = {
-  benchmark: "fuselight.benchmark",
-  showBenchmark: "fuselight.showBenchmark",
-} as const;
-
 /** Commands of the extension that the server may use in code lenses and quick fixes. */
 export const clientCommands = [
   "fuselight.showDetails",
@@ -226,5 +217,6 @@ export const clientCommands = [
   "fuselight.chooseDevice",
   "fuselight.showLog",
   "fuselight.openPage",
-  ...Object.values(clientCommand),
+  "fuselight.benchmark",
+  "fuselight.showBenchmark",
 ] as const;

@@ -6,31 +6,14 @@
  */
 
 import * as vscode from "vscode";
-import type { Range } from "vscode-languageclient/node";
 import type { GraphTarget } from "./graphs/messages";
 import { sourceOf } from "./kernels/documents";
-import type { ReportNode } from "./protocol";
+import type { Lifecycle } from "./lifecycle";
+import { type ReportNode, reportTreeRequest } from "./protocol";
 
-/** Asks the server; empty while it does not run. */
-export type FetchReport = (uri: vscode.Uri) => Promise<readonly ReportNode[]>;
+export type ReportView = ReturnType<typeof createReportView>;
 
-export interface ReportView extends vscode.Disposable {
-  /** The report of `uri` changed; without `uri`, any may have. */
-  changed(uri?: string): void;
-  /** Opens the view at a target. */
-  reveal(uri: vscode.Uri, target: string | null): Promise<void>;
-  /** The target that a node of the tree belongs to; null for anything else. */
-  targetOf(node: unknown): GraphTarget | null;
-  /** The file whose report is shown. */
-  shown(): vscode.Uri | undefined;
-  /** The shown nodes, for tests. */
-  nodes(): readonly ReportNode[];
-}
-
-export function createReportView(
-  fetchReport: FetchReport,
-  toRange: (range: Range) => vscode.Range | null,
-): ReportView {
+export function createReportView(lifecycle: Lifecycle) {
   const changed = new vscode.EventEmitter<undefined>();
   const parents = new Map<ReportNode, ReportNode>();
   let shown: vscode.Uri | undefined;
@@ -40,7 +23,7 @@ export function createReportView(
     onDidChangeTreeData: changed.event,
     getChildren: (node) => [...(node?.children ?? roots)],
     getParent: (node) => parents.get(node),
-    getTreeItem: (node) => treeItem(node, node.range && toRange(node.range), parents.has(node)),
+    getTreeItem: (node) => treeItem(node, lifecycle.toRange(node.range), parents.has(node)),
   };
   const tree = vscode.window.createTreeView("fuselight.report", {
     treeDataProvider: provider,
@@ -50,11 +33,11 @@ export function createReportView(
   async function load(uri: vscode.Uri | undefined): Promise<void> {
     shown = uri;
     void vscode.commands.executeCommand("setContext", "fuselight.hasPythonFile", uri !== undefined);
-    const nodes = uri ? await fetchReport(uri) : [];
+    const answer = uri ? await lifecycle.request(reportTreeRequest, { uri: uri.toString() }) : null;
     if (shown?.toString() !== uri?.toString()) {
       return; // another file became active in between
     }
-    roots = nodes;
+    roots = answer?.nodes ?? [];
     parents.clear();
     connect(roots, parents);
     tree.description = uri && roots.length > 0 ? vscode.workspace.asRelativePath(uri) : "";
@@ -71,7 +54,7 @@ export function createReportView(
     }
   }
 
-  const listeners = [
+  const subscriptions = vscode.Disposable.from(
     vscode.window.onDidChangeActiveTextEditor(follow),
     vscode.workspace.onDidCloseTextDocument((document) => {
       if (document.uri.toString() === shown?.toString()) {
@@ -79,16 +62,20 @@ export function createReportView(
         follow(vscode.window.activeTextEditor);
       }
     }),
-  ];
+    tree,
+    changed,
+  );
   follow(vscode.window.activeTextEditor);
 
   return {
-    changed(uri) {
+    /** The report of `uri` changed; without `uri`, any may have. */
+    changed(uri?: string): void {
       if (shown && (uri === undefined || vscode.Uri.parse(uri).toString() === shown.toString())) {
         void load(shown);
       }
     },
-    async reveal(uri, target) {
+    /** Opens the view at a target. */
+    async reveal(uri: vscode.Uri, target: string | null): Promise<void> {
       await load(uri);
       await vscode.commands.executeCommand("fuselight.report.focus");
       // Commands name the `__main__` block "", and the report shows it as `__main__`.
@@ -97,20 +84,19 @@ export function createReportView(
         await tree.reveal(found, { select: true, focus: true, expand: 2 });
       }
     },
-    targetOf(node) {
+    /** The target that a node of the tree belongs to; null for anything else. */
+    targetOf(node: unknown): GraphTarget | null {
       let root = [...parents.keys(), ...roots].find((one) => one === node);
       for (let above = root; above !== undefined; above = parents.get(above)) {
         root = above;
       }
       return root?.target ?? null;
     },
+    /** The file whose report is shown. */
     shown: () => shown,
+    /** The shown nodes, for tests. */
     nodes: () => roots,
-    dispose() {
-      for (const one of [...listeners, tree, changed]) {
-        one.dispose();
-      }
-    },
+    dispose: () => subscriptions.dispose(),
   };
 }
 

@@ -5,7 +5,7 @@
  */
 
 import * as vscode from "vscode";
-import { sourceOf } from "./kernels/documents";
+import { folderOf } from "./cursor";
 import type { RunState, Status } from "./protocol";
 import { fail } from "./say";
 
@@ -51,10 +51,7 @@ export function createStatusBoard(): StatusBoard {
   let fallback = noServer("starting", "The language server is starting.");
 
   function of(uri: vscode.Uri | undefined): Status {
-    const folder = uri
-      ? vscode.workspace.getWorkspaceFolder(sourceOf(uri))
-      : vscode.workspace.workspaceFolders?.[0];
-    return byFolder.get(folder?.uri.toString() ?? "") ?? byFolder.get("") ?? fallback;
+    return byFolder.get(folderOf(uri) ?? "") ?? byFolder.get("") ?? fallback;
   }
 
   function draw(): void {

@@ -5,15 +5,12 @@
  */
 
 import type * as vscode from "vscode";
+import type { Parts } from "./commands";
 import type { Consent } from "./consent";
 import type { Resolution } from "./interpreter/resolve";
-import type { KernelHeat } from "./kernels/heat";
-import type { KernelMarks, Marked } from "./kernels/marks";
-import type { Lifecycle } from "./lifecycle";
+import type { Marked } from "./kernels/marks";
 import { withPageLinks } from "./pages";
 import type { KernelLine, ReportNode, Status } from "./protocol";
-import type { ReportView } from "./report_view";
-import type { StatusBoard } from "./status";
 
 export interface TestingApi {
   /** Interpreters were resolved, and the server has started or could not. */
@@ -40,19 +37,10 @@ export interface TestingApi {
   idle(generation: number): Promise<Status>;
 }
 
-interface Parts {
-  readonly ready: Promise<void>;
-  readonly board: StatusBoard;
-  readonly lifecycle: Lifecycle;
-  readonly consent: Consent;
-  readonly report: ReportView;
-  readonly marks: KernelMarks;
-  readonly heat: KernelHeat;
-  readonly storage: vscode.Uri;
-}
-
-export function createTestingApi(parts: Parts): TestingApi {
-  const { ready, board, lifecycle, consent, report, marks, heat, storage } = parts;
+export function createTestingApi(
+  ready: Promise<void>,
+  { board, lifecycle, consent, report, marks, heat, storage }: Parts,
+): TestingApi {
   function until(wanted: (status: Status) => boolean): Promise<Status> {
     const present = board.all().find(wanted);
     if (present) {

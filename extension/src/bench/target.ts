@@ -4,6 +4,7 @@
  * Invariant: nothing of VS Code is imported. Malformed data is no target and no message.
  */
 
+import { fieldsOf } from "../fields.ts";
 import type { MeasuredAt } from "../protocol";
 import type { BenchShown, BenchTarget, ExportFormat, PageMessage, Place } from "./messages";
 
@@ -113,8 +114,4 @@ export function startedIn(
   return typeof started === "boolean" && typeof message === "string"
     ? { started, target: typeof target === "string" ? target : null, message }
     : null;
-}
-
-function fieldsOf(value: unknown): Record<string, unknown> {
-  return typeof value === "object" && value !== null ? { ...value } : {};
 }

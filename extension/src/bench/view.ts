@@ -6,33 +6,30 @@
  */
 
 import * as vscode from "vscode";
-import { askInDialog, textOf } from "../say";
+import { linesAtCursor, targetAtCursor } from "../cursor";
+import type { Lifecycle } from "../lifecycle";
+import { measuredExportRequest, measuredRequest, serverCommand } from "../protocol";
+import { askInDialog, inform, textOf } from "../say";
 import { createWebviewHost, goToSource, isSameTarget, type Page } from "../webview_host";
 import { chooseExported, saveExported, savePicture } from "./export";
-import type { BenchShown, BenchTarget, Exported, ExportFormat, MeasuredPage, Place } from "./messages";
-import { benchShownIn, benchTitleOf, pageMessageIn, renamedUri } from "./target";
-
-export interface BenchView extends vscode.Disposable {
-  show(of: BenchTarget): Promise<void>;
-  /** The results of `of` changed; without it, any may have. */
-  changed(of?: BenchTarget): Promise<void>;
-}
-
-export interface BenchParts {
-  readonly extension: vscode.Uri;
-  /** Asks the server; null while it does not run. */
-  readonly fetch: (of: BenchShown) => Promise<MeasuredPage | null>;
-  readonly exported: (of: BenchShown, format: ExportFormat) => Promise<Exported | null>;
-  readonly benchmark: (of: BenchTarget) => unknown;
-  readonly cancel: (of: BenchTarget) => unknown;
-  /** Removes a run from the history. */
-  readonly forget: (of: BenchTarget, run: string) => unknown;
-}
+import type { BenchShown, BenchTarget, MeasuredPage, Place } from "./messages";
+import {
+  benchShownIn,
+  benchTargetIn,
+  benchTitleOf,
+  measuredAt,
+  pageMessageIn,
+  renamedUri,
+  startedIn,
+} from "./target";
 
 type BenchPage = Page<BenchShown, MeasuredPage>;
+export type BenchView = ReturnType<typeof createBenchView>;
 
-export function createBenchView(parts: BenchParts): BenchView {
-  const host = createWebviewHost<BenchShown, MeasuredPage>(parts.extension, {
+export function createBenchView(extension: vscode.Uri, lifecycle: Lifecycle) {
+  /** The target that was benchmarked last in this window. */
+  let last: BenchTarget | undefined;
+  const host = createWebviewHost<BenchShown, MeasuredPage>(extension, {
     viewType: "fuselight.benchmark",
     asset: "bench",
     preserveFocus: true,
@@ -40,7 +37,8 @@ export function createBenchView(parts: BenchParts): BenchView {
     restore: benchShownIn,
     async fetch(of) {
       try {
-        return (await parts.fetch(of)) ?? emptyPage(of, "The Fuselight language server is not running yet.");
+        const page = await lifecycle.request(measuredRequest, measuredAt(of));
+        return page ?? emptyPage(of, "The Fuselight language server is not running yet.");
       } catch (error) {
         return emptyPage(of, `The Fuselight language server did not answer: ${textOf(error)}`);
       }
@@ -56,15 +54,14 @@ export function createBenchView(parts: BenchParts): BenchView {
         return goTo(message.place, page.panel);
       case "benchmark":
         showNewest(page);
-        await parts.benchmark(target);
+        await benchmark(target);
         return page.draw();
       case "cancel":
-        await parts.cancel(target);
-        return;
+        return cancel(target);
       case "forget": {
         const text = "Remove this benchmark from the history?";
         if ((await askInDialog(text, "You cannot undo this.", "Remove")) === "Remove") {
-          await parts.forget(target, message.run);
+          await vscode.commands.executeCommand(serverCommand.forgetBench, { ...target, run: message.run });
           showNewest(page);
           await page.draw();
         }
@@ -78,8 +75,10 @@ export function createBenchView(parts: BenchParts): BenchView {
         page.shown = { ...page.shown, with: file ?? page.shown.with };
         return page.draw(); // without a choice as well: the list then shows what is compared
       }
-      case "export":
-        return saveExported(page.shown, await parts.exported(page.shown, message.format));
+      case "export": {
+        const what = { ...measuredAt(page.shown), format: message.format };
+        return saveExported(page.shown, await lifecycle.request(measuredExportRequest, what));
+      }
       case "picture":
         return savePicture(page.shown, message);
     }
@@ -102,9 +101,46 @@ export function createBenchView(parts: BenchParts): BenchView {
     }
   });
 
+  const show = (of: BenchTarget) => host.show({ ...of, run: null, with: null }, showNewest);
+
+  /** Starts the benchmark of a code lens or of the target at the cursor, which the server checks, and shows its page. */
+  async function benchmark(argument: unknown): Promise<void> {
+    const what = benchTargetIn(argument) ?? linesAtCursor();
+    if (what === null) {
+      void inform("Open a Python file, and place the cursor in the function or module to benchmark.");
+      return;
+    }
+    const started = startedIn(await lifecycle.ask(serverCommand.bench, what));
+    if (started === null) {
+      return; // the user did not allow code of this folder to run
+    }
+    if (!started.started) {
+      void inform(started.message);
+    }
+    if (started.target !== null) {
+      last = { uri: what.uri, target: started.target };
+      await show(last);
+    }
+  }
+
+  /** Without a target, cancels all benchmarks. */
+  async function cancel(argument: unknown): Promise<void> {
+    await lifecycle.ask(serverCommand.cancelBench, benchTargetIn(argument) ?? {});
+  }
+
   return {
-    show: (of) => host.show({ ...of, run: null, with: null }, showNewest),
-    changed: (of) => host.redraw(({ shown }) => of === undefined || isSameTarget(shown, of)),
+    benchmark,
+    cancel,
+    async show(argument: unknown): Promise<void> {
+      const of = benchTargetIn(argument) ?? benchTargetIn(await targetAtCursor(lifecycle)) ?? last;
+      if (of === undefined) {
+        void inform("Place the cursor in a function or module that can be benchmarked.");
+      } else {
+        await show(of);
+      }
+    },
+    /** The results of `of` changed; without it, any may have. */
+    changed: (of?: BenchTarget) => host.redraw(({ shown }) => of === undefined || isSameTarget(shown, of)),
     dispose() {
       renames.dispose();
       host.dispose();

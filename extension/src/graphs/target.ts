@@ -4,16 +4,14 @@
  * Invariant: nothing of VS Code is imported. Malformed data is no target.
  */
 
+import { fieldsOf } from "../fields.ts";
 import type { GraphTarget, OfferedTarget } from "./messages";
 
 /** Null for data that names no file. */
 export function targetIn(value: unknown): GraphTarget | null {
-  const fields: Record<string, unknown> = typeof value === "object" && value !== null ? { ...value } : {};
-  const { uri, target } = fields;
-  if (typeof uri !== "string" || uri === "") {
-    return null;
-  }
-  return { uri, target: typeof target === "string" ? target : null };
+  const { uri, target } = fieldsOf(value);
+  const isFile = typeof uri === "string" && uri !== "";
+  return isFile ? { uri, target: typeof target === "string" ? target : null } : null;
 }
 
 /** The offered target with this name, else the only one. */

@@ -5,27 +5,15 @@
  */
 
 import * as vscode from "vscode";
+import { targetAtCursor } from "../cursor";
+import { sourceOf } from "../kernels/documents";
+import type { Lifecycle } from "../lifecycle";
+import { graphsRequest, serverCommand } from "../protocol";
+import type { ReportView } from "../report_view";
+import { inform } from "../say";
 import { createWebviewHost, goToSource, isSameFile, type Page } from "../webview_host";
-import type { GraphPicture, GraphTarget, LineRange, ViewMessage } from "./messages";
-import { targetIn, titleOf } from "./target";
-
-export interface GraphView extends vscode.Disposable {
-  show(of: GraphTarget): Promise<void>;
-  /** The targets of a file that have a report. */
-  offered(uri: vscode.Uri): Promise<GraphPicture["targets"]>;
-  /** The report of `uri` changed; without `uri`, any may have. */
-  changed(uri?: string): Promise<void>;
-}
-
-export interface GraphParts {
-  readonly extension: vscode.Uri;
-  /** Asks the server; null while it does not run. */
-  readonly fetch: (of: GraphTarget) => Promise<GraphPicture | null>;
-  readonly toRange: (range: LineRange) => vscode.Range | null;
-  readonly run: (of: GraphTarget) => unknown;
-}
-
-type GraphPage = Page<GraphTarget, GraphPicture>;
+import type { GraphPicture, GraphTarget, OfferedTarget, ViewMessage } from "./messages";
+import { amongOffered, targetIn, titleOf } from "./target";
 
 const editPauseMilliseconds = 300;
 const noServer: GraphPicture = {
@@ -38,7 +26,9 @@ const noServer: GraphPicture = {
   targets: [],
 };
 
-export function createGraphView({ extension, fetch, toRange, run }: GraphParts): GraphView {
+export type GraphView = ReturnType<typeof createGraphView>;
+
+export function createGraphView(extension: vscode.Uri, lifecycle: Lifecycle, report: ReportView) {
   let timer: NodeJS.Timeout | undefined;
   const host = createWebviewHost<GraphTarget, GraphPicture>(extension, {
     viewType: "fuselight.graphs",
@@ -46,25 +36,28 @@ export function createGraphView({ extension, fetch, toRange, run }: GraphParts):
     preserveFocus: false,
     titleOf,
     restore: targetIn,
-    fetch: async (of) => (await fetch(of)) ?? noServer,
+    fetch: async (of) => (await lifecycle.request(graphsRequest, of)) ?? noServer,
     async receive(page, value) {
       const message = value as ViewMessage;
       switch (message.type) {
         case "choose":
           page.shown = { uri: message.target.uri, target: message.target.target };
           return page.draw();
-        case "run":
-          await run(page.shown);
+        case "run": {
+          const { uri, target } = page.shown;
+          const of = { uri, target: target === "" ? "__main__" : target };
+          await vscode.commands.executeCommand(serverCommand.run, of);
           return;
+        }
         case "open":
-          return goToSource(vscode.Uri.parse(message.uri), toRange(message.range), page.panel);
+          return goToSource(vscode.Uri.parse(message.uri), lifecycle.toRange(message.range), page.panel);
       }
     },
   });
 
   const edits = vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
     const edited = document.uri.toString();
-    const refersToEdited = ({ shown, content }: GraphPage) =>
+    const refersToEdited = ({ shown, content }: Page<GraphTarget, GraphPicture>) =>
       isSameFile(shown.uri, edited) || content?.boxes.some(({ uri }) => uri === edited) === true;
     if (contentChanges.length > 0 && [...host.pages].some(refersToEdited)) {
       clearTimeout(timer);
@@ -73,13 +66,40 @@ export function createGraphView({ extension, fetch, toRange, run }: GraphParts):
   });
 
   return {
-    show: (of) => host.show(of),
-    offered: async (uri) => (await fetch({ uri: uri.toString(), target: null }))?.targets ?? [],
-    changed: (uri) => host.redraw(({ shown }) => uri === undefined || isSameFile(shown.uri, uri)),
+    /** Shows a node of the report, an argument, or the target at the cursor; else the user chooses. */
+    async show(argument: unknown): Promise<void> {
+      const named = report.targetOf(argument) ?? targetIn(argument);
+      if (named !== null && named.target !== null) {
+        await host.show(named);
+        return;
+      }
+      const document = vscode.window.activeTextEditor?.document;
+      const source = document?.languageId === "python" ? sourceOf(document.uri) : report.shown();
+      if (source === undefined) {
+        void inform("Open a Python file to show the graphs of its targets.");
+        return;
+      }
+      const uri = source.toString();
+      const target = (await targetAtCursor(lifecycle))?.target ?? null;
+      const offered = (await lifecycle.request(graphsRequest, { uri, target: null }))?.targets ?? [];
+      const chosen = amongOffered(offered, target) ?? (await chooseTarget(offered));
+      if (chosen !== undefined) {
+        await host.show(chosen ?? { uri, target });
+      }
+    },
+    /** The report of `uri` changed; without `uri`, any may have. */
+    changed: (uri?: string) => host.redraw(({ shown }) => uri === undefined || isSameFile(shown.uri, uri)),
     dispose() {
       clearTimeout(timer);
       edits.dispose();
       host.dispose();
     },
   };
+}
+
+/** Null without targets to choose from; undefined when the user chose none. */
+async function chooseTarget(offered: readonly OfferedTarget[]): Promise<OfferedTarget | null | undefined> {
+  const title = "Show the graphs of which target?";
+  const entries = offered.map((target) => ({ label: target.label, target }));
+  return offered.length === 0 ? null : (await vscode.window.showQuickPick(entries, { title }))?.target;
 }

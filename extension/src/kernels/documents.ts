@@ -6,29 +6,16 @@
  */
 
 import * as vscode from "vscode";
-import type { KernelDocument } from "../protocol";
+import type { Lifecycle } from "../lifecycle";
+import { type KernelDocument, kernelDocumentRequest } from "../protocol";
 import type { KernelLink } from "./lines";
 import { idOf, type KernelId, kernelScheme, partsOf } from "./uri";
-
-/** Asks the server; null while it does not run. */
-export type FetchKernel = (id: KernelId) => Promise<KernelDocument | null>;
 
 interface Shown {
   readonly bytes: Uint8Array;
   readonly mtime: number;
   readonly document: KernelDocument | null;
   readonly links: readonly KernelLink[];
-}
-
-export interface KernelDocuments extends vscode.Disposable {
-  /** The answer of the server for an open text; null for an unknown one. */
-  of(uri: vscode.Uri): KernelDocument | null;
-  /** Which lines of an open text come from which lines of source files and of the kernel's own source. */
-  linksOf(uri: vscode.Uri): readonly KernelLink[];
-  /** The report of a source file changed; without `uri`, any may have. */
-  changed(uri?: string): Promise<void>;
-  /** Links or texts were requested again. */
-  readonly onDidChange: vscode.Event<undefined>;
 }
 
 const noServer = `# The Fuselight language server is not running yet. The text appears when it starts.\n`;
@@ -39,9 +26,14 @@ export function kernelUri(id: KernelId, name: string): vscode.Uri {
   return vscode.Uri.from({ scheme: kernelScheme, ...partsOf(id, name) });
 }
 
+/** The identity of a generated text; null for any other URI. */
+export function kernelOf(uri: vscode.Uri): KernelId | null {
+  return uri.scheme === kernelScheme ? idOf(uri.query) : null;
+}
+
 /** The name of a text in links: the URI of a file, or the identity of a generated text. */
 export function linkName(uri: vscode.Uri): string {
-  const id = uri.scheme === kernelScheme ? idOf(uri.query) : null;
+  const id = kernelOf(uri);
   return id === null ? uri.toString() : nameOf(id);
 }
 
@@ -51,11 +43,13 @@ function nameOf(id: KernelId): string {
 
 /** The source file of a generated text; any other URI unchanged. */
 export function sourceOf(uri: vscode.Uri): vscode.Uri {
-  const id = uri.scheme === kernelScheme ? idOf(uri.query) : null;
+  const id = kernelOf(uri);
   return id === null ? uri : vscode.Uri.parse(id.uri);
 }
 
-export function createKernelDocuments(fetchKernel: FetchKernel): KernelDocuments {
+export type KernelDocuments = ReturnType<typeof createKernelDocuments>;
+
+export function createKernelDocuments(lifecycle: Lifecycle) {
   const shown = new Map<string, Shown>();
   const files = new vscode.EventEmitter<vscode.FileChangeEvent[]>();
   const changed = new vscode.EventEmitter<undefined>();
@@ -64,7 +58,7 @@ export function createKernelDocuments(fetchKernel: FetchKernel): KernelDocuments
 
   async function read(uri: vscode.Uri): Promise<Shown> {
     const id = idOf(uri.query);
-    const document = id ? await fetchKernel(id) : null;
+    const document = id ? await lifecycle.request(kernelDocumentRequest, id) : null;
     const bytes = Buffer.from(document?.text ?? (id ? noServer : notOurs), "utf8");
     const before = shown.get(uri.toString());
     const same = before !== undefined && Buffer.compare(before.bytes, bytes) === 0;
@@ -82,7 +76,9 @@ export function createKernelDocuments(fetchKernel: FetchKernel): KernelDocuments
     }
   }
 
-  const readOnly = (uri: vscode.Uri) => vscode.FileSystemError.NoPermissions(uri);
+  const readOnly = (uri: vscode.Uri) => {
+    throw vscode.FileSystemError.NoPermissions(uri);
+  };
   const provider: vscode.FileSystemProvider = {
     onDidChangeFile: files.event,
     watch: () => new vscode.Disposable(() => undefined),
@@ -93,29 +89,23 @@ export function createKernelDocuments(fetchKernel: FetchKernel): KernelDocuments
     },
     readFile: async (uri) => (shown.get(uri.toString()) ?? (await read(uri))).bytes,
     readDirectory: () => [],
-    createDirectory: (uri) => {
-      throw readOnly(uri);
-    },
-    writeFile: (uri) => {
-      throw readOnly(uri);
-    },
-    delete: (uri) => {
-      throw readOnly(uri);
-    },
-    rename: (uri) => {
-      throw readOnly(uri);
-    },
+    createDirectory: readOnly,
+    writeFile: readOnly,
+    delete: readOnly,
+    rename: readOnly,
   };
 
-  const open = () => vscode.workspace.textDocuments.filter(({ uri }) => uri.scheme === kernelScheme);
-
-  async function update(wanted: (id: KernelId) => boolean): Promise<void> {
-    const uris = open().map(({ uri }) => uri);
-    await Promise.all(uris.filter((uri) => wantedBy(uri, wanted)).map(readAgain));
+  /** Requests the open texts of a source file again; without `source`, all of them. */
+  async function update(source: string | null): Promise<void> {
+    const wanted = vscode.workspace.textDocuments.filter(({ uri }) => {
+      const id = kernelOf(uri);
+      return id !== null && (source === null || vscode.Uri.parse(id.uri).toString() === source);
+    });
+    await Promise.all(wanted.map(({ uri }) => readAgain(uri)));
     changed.fire(undefined);
   }
 
-  const subscriptions = [
+  const subscriptions = vscode.Disposable.from(
     vscode.workspace.registerFileSystemProvider(kernelScheme, provider, {
       isReadonly: true,
       isCaseSensitive: true,
@@ -126,36 +116,28 @@ export function createKernelDocuments(fetchKernel: FetchKernel): KernelDocuments
       const linked = [...shown.values()].some((one) => one.document?.links.some(({ uri }) => uri === edited));
       if (linked && contentChanges.length > 0) {
         clearTimeout(timer); // the server tracks the lines; it is asked when typing pauses
-        timer = setTimeout(() => void update(() => true), settle);
+        timer = setTimeout(() => void update(null), settle);
       }
     }),
     files,
     changed,
-  ];
+    new vscode.Disposable(() => clearTimeout(timer)),
+  );
 
   return {
-    of: (uri) => shown.get(uri.toString())?.document ?? null,
-    linksOf: (uri) => shown.get(uri.toString())?.links ?? [],
-    async changed(uri) {
-      const source = uri === undefined ? null : vscode.Uri.parse(uri).toString();
-      await update((id) => source === null || vscode.Uri.parse(id.uri).toString() === source);
-    },
+    /** The answer of the server for an open text; null for an unknown one. */
+    of: (uri: vscode.Uri) => shown.get(uri.toString())?.document ?? null,
+    /** Which lines of an open text come from which lines of source files and of the kernel's own source. */
+    linksOf: (uri: vscode.Uri) => shown.get(uri.toString())?.links ?? [],
+    /** The report of a source file changed; without `uri`, any may have. */
+    changed: (uri?: string) => update(uri === undefined ? null : vscode.Uri.parse(uri).toString()),
+    /** Links or texts were requested again. */
     onDidChange: changed.event,
-    dispose() {
-      clearTimeout(timer);
-      for (const one of subscriptions) {
-        one.dispose();
-      }
-    },
+    dispose: () => subscriptions.dispose(),
   };
 }
 
 function linksIn(id: KernelId, { links, sourceLinks }: KernelDocument): readonly KernelLink[] {
   const uri = nameOf({ ...id, form: "source" });
   return [...links, ...sourceLinks.map((link) => ({ ...link, uri }))];
-}
-
-function wantedBy(uri: vscode.Uri, wanted: (id: KernelId) => boolean): boolean {
-  const id = idOf(uri.query);
-  return id !== null && wanted(id);
 }

@@ -6,20 +6,14 @@
 
 import * as path from "node:path";
 import * as vscode from "vscode";
-import type { KernelLine } from "../protocol";
-
-export type FetchHeat = (uri: vscode.Uri) => Promise<readonly KernelLine[]>;
-
-export interface KernelHeat extends vscode.Disposable {
-  /** The kernels of a file changed; without `uri`, any may have. */
-  changed(uri?: string): Promise<void>;
-  /** The marked lines of a file, for tests. */
-  marks(uri: vscode.Uri): readonly KernelLine[];
-}
+import type { Lifecycle } from "../lifecycle";
+import { type KernelLine, kernelLinesRequest } from "../protocol";
 
 const levels = [1, 2, 3];
 
-export function createKernelHeat(fetchHeat: FetchHeat, context: vscode.ExtensionContext): KernelHeat {
+export type KernelHeat = ReturnType<typeof createKernelHeat>;
+
+export function createKernelHeat(lifecycle: Lifecycle, context: vscode.ExtensionContext) {
   const icon = (level: number) =>
     vscode.Uri.file(context.asAbsolutePath(path.join("extension", "media", `heat-${level}.svg`)));
   const ruler = {
@@ -44,7 +38,9 @@ export function createKernelHeat(fetchHeat: FetchHeat, context: vscode.Extension
       return;
     }
     const how = vscode.workspace.getConfiguration("fuselight", uri).get<unknown>("kernels.heat");
-    const lines = how === "off" ? [] : await fetchHeat(uri);
+    const answer =
+      how === "off" ? null : await lifecycle.request(kernelLinesRequest, { uri: uri.toString() });
+    const lines = answer?.lines ?? [];
     for (const [kind, types] of Object.entries(kinds)) {
       for (const [index, type] of types.entries()) {
         const here = lines.filter(({ level }) => kind === how && level === index + 1);
@@ -57,6 +53,7 @@ export function createKernelHeat(fetchHeat: FetchHeat, context: vscode.Extension
     shown.set(uri.toString(), lines);
   }
 
+  /** The kernels of a file changed; without `uri`, any may have. */
   async function changed(uri?: string): Promise<void> {
     const source = uri === undefined ? null : vscode.Uri.parse(uri).toString();
     const editors = vscode.window.visibleTextEditors.filter(
@@ -65,7 +62,7 @@ export function createKernelHeat(fetchHeat: FetchHeat, context: vscode.Extension
     await Promise.all(editors.map(draw));
   }
 
-  const subscriptions = [
+  const subscriptions = vscode.Disposable.from(
     ...kinds.gutter,
     ...kinds.ruler,
     vscode.window.onDidChangeVisibleTextEditors((editors) => Promise.all(editors.map(draw))),
@@ -75,14 +72,11 @@ export function createKernelHeat(fetchHeat: FetchHeat, context: vscode.Extension
         void changed();
       }
     }),
-  ];
+  );
   return {
     changed,
-    marks: (uri) => shown.get(uri.toString()) ?? [],
-    dispose() {
-      for (const one of subscriptions) {
-        one.dispose();
-      }
-    },
+    /** The marked lines of a file, for tests. */
+    marks: (uri: vscode.Uri) => shown.get(uri.toString()) ?? [],
+    dispose: () => subscriptions.dispose(),
   };
 }

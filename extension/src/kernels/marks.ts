@@ -16,14 +16,12 @@ export interface Marked {
   readonly lines: readonly LineRange[];
 }
 
-export interface KernelMarks extends vscode.Disposable {
-  marked(): readonly Marked[];
-}
-
 /** Longer ranges get only the border, so that a fully marked text stays readable. */
 const mostFilled = 8;
 
-export function createKernelMarks(documents: KernelDocuments): KernelMarks {
+export type KernelMarks = ReturnType<typeof createKernelMarks>;
+
+export function createKernelMarks(documents: KernelDocuments) {
   const border = {
     isWholeLine: true,
     borderColor: new vscode.ThemeColor("focusBorder"),
@@ -74,7 +72,7 @@ export function createKernelMarks(documents: KernelDocuments): KernelMarks {
     shown = found;
   }
 
-  const subscriptions = [
+  const subscriptions = vscode.Disposable.from(
     vscode.window.onDidChangeTextEditorSelection(({ textEditor }) => {
       if (textEditor === vscode.window.activeTextEditor) {
         draw(() => true);
@@ -98,13 +96,6 @@ export function createKernelMarks(documents: KernelDocuments): KernelMarks {
     }),
     filled,
     outlined,
-  ];
-  return {
-    marked: () => shown,
-    dispose() {
-      for (const one of subscriptions) {
-        one.dispose();
-      }
-    },
-  };
+  );
+  return { marked: () => shown, dispose: () => subscriptions.dispose() };
 }

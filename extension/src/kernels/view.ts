@@ -6,21 +6,18 @@
 
 import * as vscode from "vscode";
 import { linesAtCursor } from "../cursor";
-import type { KernelEntry, KernelEntryId, KernelsAt } from "../protocol";
+import { fieldsOf } from "../fields";
+import type { Lifecycle } from "../lifecycle";
+import {
+  type KernelEntry,
+  type KernelEntryId,
+  type KernelsAt,
+  kernelDocumentRequest,
+  kernelsAtRequest,
+} from "../protocol";
 import { inform } from "../say";
-import { type FetchKernel, type KernelDocuments, kernelUri } from "./documents";
-import { idOf, kernelScheme } from "./uri";
-
-/** Asks the server; null while it does not run. */
-export type FetchKernels = (at: KernelsAt) => Promise<readonly KernelEntry[] | null>;
-
-export interface KernelView {
-  show(argument: unknown): Promise<void>;
-  /** Shows the active kernel in the form `to`, or in one that the user picks; `beside` opens it in another group. */
-  switchForm(to: unknown, where?: { readonly beside: boolean }): Promise<void>;
-  /** Writes the script of a kernel's document, or of the active one, to the file `to`, or to one that the user names. */
-  saveScript(document: unknown, to: unknown): Promise<void>;
-}
+import { type KernelDocuments, kernelOf, kernelUri } from "./documents";
+import { kernelScheme } from "./uri";
 
 const forms: Record<string, string> = {
   source: "Source of the kernel",
@@ -36,15 +33,21 @@ const forms: Record<string, string> = {
   aten: "ATen graph that the kernels were generated from",
 };
 
-export function createKernelView(
-  fetchKernels: FetchKernels,
-  fetchDocument: FetchKernel,
-  documents: KernelDocuments,
-): KernelView {
+export type KernelView = ReturnType<typeof createKernelView>;
+
+export function createKernelView(lifecycle: Lifecycle, documents: KernelDocuments) {
+  async function fetch(at: KernelsAt): Promise<readonly KernelEntry[] | null> {
+    const answer = await lifecycle.request(kernelsAtRequest, at);
+    if (answer === null) {
+      await lifecycle.warnNotRunning();
+    }
+    return answer?.kernels ?? null;
+  }
+
   async function show(argument: unknown): Promise<void> {
     const named = entryOf(argument);
     if (named !== null) {
-      await open(kernelUri(named, named.name));
+      await openEntry(named);
       return;
     }
     const at = placeOf(argument);
@@ -52,7 +55,7 @@ export function createKernelView(
       void inform("Open a Python file to show the kernels of a line.");
       return;
     }
-    const found = await fetchKernels(at);
+    const found = await fetch(at);
     if (found === null) {
       return; // a message has said that the server does not run
     }
@@ -61,14 +64,11 @@ export function createKernelView(
       return;
     }
     const sources = found.filter((one) => one.form === "source");
-    const entry = sources.length === 1 ? sources[0] : await pick(found);
-    if (entry !== undefined) {
-      await open(kernelUri(entry, entry.name));
-    }
+    await openEntry(sources.length === 1 ? sources[0] : await pick(found));
   }
 
   async function nothing(at: KernelsAt): Promise<void> {
-    const all = at.line === undefined ? [] : ((await fetchKernels({ uri: at.uri })) ?? []);
+    const all = at.line === undefined ? [] : ((await fetch({ uri: at.uri })) ?? []);
     const generate = "Generate Kernels";
     const others = "Show Kernels of Other Lines";
     const text =
@@ -79,16 +79,14 @@ export function createKernelView(
     if (chosen === generate) {
       await vscode.commands.executeCommand("fuselight.kernels");
     } else if (chosen === others) {
-      const entry = await pick(all);
-      if (entry !== undefined) {
-        await open(kernelUri(entry, entry.name));
-      }
+      await openEntry(await pick(all));
     }
   }
 
+  /** Shows the active kernel in the form `to`, or in one that the user picks; `beside` opens it in another group. */
   async function switchForm(to: unknown, { beside } = { beside: false }): Promise<void> {
     const uri = vscode.window.activeTextEditor?.document.uri;
-    const id = uri?.scheme === kernelScheme ? idOf(uri.query) : null;
+    const id = uri ? kernelOf(uri) : null;
     const offered = uri ? (documents.of(uri)?.forms ?? []) : [];
     if (uri === undefined || id === null || offered.length === 0) {
       void inform("Open a generated kernel to switch its form.");
@@ -107,12 +105,14 @@ export function createKernelView(
     }
   }
 
+  /** Writes the script of a kernel's document, or of the active one, to the file `to`, or to one that the user names. */
   async function saveScript(document: unknown, to: unknown): Promise<void> {
     // A button in an editor's title passes the document that it belongs to.
     const named = document instanceof vscode.Uri ? document : vscode.window.activeTextEditor?.document.uri;
-    const id = named?.scheme === kernelScheme ? idOf(named.query) : null;
+    const id = named ? kernelOf(named) : null;
     const script = named ? documents.of(named)?.forms.find(({ form }) => form === "script") : undefined;
-    const content = id && script ? await fetchDocument({ ...id, form: script.form }) : null;
+    const content =
+      id && script ? await lifecycle.request(kernelDocumentRequest, { ...id, form: script.form }) : null;
     if (id === null || script === undefined || !content?.found) {
       void inform(
         id === null
@@ -148,6 +148,12 @@ async function pick(found: readonly KernelEntry[]): Promise<KernelEntry | undefi
   return (await vscode.window.showQuickPick(entries, { title, matchOnDescription: true }))?.entry;
 }
 
+async function openEntry(entry: KernelEntryId | undefined): Promise<void> {
+  if (entry !== undefined) {
+    await open(kernelUri(entry, entry.name));
+  }
+}
+
 /** Opens next to the source, in place of the shown kernel, or next to that kernel. */
 async function open(uri: vscode.Uri, where = { beside: false }): Promise<void> {
   const kernels = vscode.window.visibleTextEditors.filter(
@@ -161,11 +167,7 @@ async function open(uri: vscode.Uri, where = { beside: false }): Promise<void> {
 
 /** The text that a node of the report names. */
 function entryOf(argument: unknown): KernelEntryId | null {
-  const fields: Record<string, unknown> =
-    typeof argument === "object" && argument !== null ? { ...argument } : {};
-  const [uri, target, kernel, form, name] = ["uri", "target", "kernel", "form", "name"].map(
-    (key) => fields[key],
-  );
+  const { uri, target, kernel, form, name } = fieldsOf(argument);
   const isNamed = typeof uri === "string" && typeof target === "string" && typeof kernel === "string";
   return isNamed && typeof form === "string" && typeof name === "string"
     ? { uri, target, kernel, form, name }
@@ -174,14 +176,14 @@ function entryOf(argument: unknown): KernelEntryId | null {
 
 /** The lines that a code lens names, or the line of the cursor. */
 function placeOf(argument: unknown): KernelsAt | null {
-  const fields = typeof argument === "object" && argument !== null ? argument : {};
-  if ("uri" in fields && typeof fields.uri === "string") {
-    return {
-      uri: fields.uri,
-      ...("target" in fields && typeof fields.target === "string" ? { target: fields.target } : {}),
-      ...("line" in fields && typeof fields.line === "number" ? { line: fields.line } : {}),
-      ...("last" in fields && typeof fields.last === "number" ? { last: fields.last } : {}),
-    };
+  const { uri, target, line, last } = fieldsOf(argument);
+  if (typeof uri !== "string") {
+    return linesAtCursor();
   }
-  return linesAtCursor();
+  return {
+    uri,
+    ...(typeof target === "string" ? { target } : {}),
+    ...(typeof line === "number" ? { line } : {}),
+    ...(typeof last === "number" ? { last } : {}),
+  };
 }

@@ -13,16 +13,9 @@ const stateKey = "fuselight.consent";
 
 type Remembered = Readonly<Record<string, Exclude<Answer, "later">>>;
 
-export interface Consent {
-  ask(question: ConfirmRun): Promise<ConfirmAnswer>;
-  /** Null forgets the answers about a folder and its programs, so that the next run asks again. */
-  remember(folder: string, answer: "run" | "never" | null): Promise<void>;
-  of(folder: string): Answer | null;
-  /** Whether a run that the user starts may continue. Where runs are off, it says so and offers to ask again. */
-  mayStart(folder: string): Promise<boolean>;
-}
+export type Consent = ReturnType<typeof createConsent>;
 
-export function createConsent(state: vscode.Memento): Consent {
+export function createConsent(state: vscode.Memento) {
   const answers = () => state.get<Remembered>(stateKey, {});
   const of = (subject: string): Answer | null => answers()[subject] ?? null;
 
@@ -30,6 +23,7 @@ export function createConsent(state: vscode.Memento): Consent {
     await state.update(stateKey, { ...answers(), [subject]: answer });
   }
 
+  /** Null forgets the answers about a folder and its programs, so that the next run asks again. */
   async function remember(folder: string, answer: "run" | "never" | null): Promise<void> {
     if (answer !== null) {
       await put(folder, answer);
@@ -53,6 +47,7 @@ export function createConsent(state: vscode.Memento): Consent {
     return { answer };
   }
 
+  /** Whether a run that the user starts may continue. Where runs are off, it says so and offers to ask again. */
   async function mayStart(folder: string): Promise<boolean> {
     if (of(folder) !== "never") {
       return true;

@@ -6,10 +6,12 @@
 
 import * as vscode from "vscode";
 
-interface LocatedFinding {
+interface Place {
   readonly uri: vscode.Uri;
-  readonly diagnostic: vscode.Diagnostic;
+  readonly at: vscode.Position;
 }
+
+const isOurs = ({ source }: vscode.Diagnostic) => source === "fuselight";
 
 /** The code of a diagnostic, without its link. */
 export function codeOf(diagnostic: vscode.Diagnostic): string {
@@ -20,7 +22,11 @@ export function codeOf(diagnostic: vscode.Diagnostic): string {
 /** The finding at the cursor; the user chooses where there are several. */
 export async function findingAtCursor(title: string): Promise<vscode.Diagnostic | undefined> {
   const editor = vscode.window.activeTextEditor;
-  const found = editor ? findingsAt(editor.document.uri, editor.selection) : [];
+  const all = editor ? vscode.languages.getDiagnostics(editor.document.uri).filter(isOurs) : [];
+  const found = all.filter(
+    ({ range: { start, end } }) =>
+      editor && start.line <= editor.selection.end.line && end.line >= editor.selection.start.line,
+  );
   if (found.length === 0) {
     vscode.window.setStatusBarMessage("Fuselight: no finding on this line", 4000);
   }
@@ -35,65 +41,31 @@ export async function findingAtCursor(title: string): Promise<vscode.Diagnostic 
   return (await vscode.window.showQuickPick(entries, { title }))?.finding;
 }
 
-/** Fuselight's findings on the lines of `selection`. */
-function findingsAt(uri: vscode.Uri, selection: vscode.Range): readonly vscode.Diagnostic[] {
-  return vscode.languages
-    .getDiagnostics(uri)
-    .filter((one) => one.source === "fuselight")
-    .filter(
-      (one) => one.range.start.line <= selection.end.line && one.range.end.line >= selection.start.line,
-    );
-}
-
 /** Goes to the nearest finding after (or before) the cursor, continuing in the next file. */
 export async function goToFinding(direction: 1 | -1): Promise<void> {
-  const places = allFindings();
+  const places = vscode.languages
+    .getDiagnostics()
+    .flatMap(([uri, all]) => all.filter(isOurs).map((finding) => ({ uri, at: finding.range.start, finding })))
+    .sort(inOrder);
   const editor = vscode.window.activeTextEditor;
-  const place = pick(places, editor, direction);
+  const here = editor && { uri: editor.document.uri, at: editor.selection.active };
+  const ordered = direction === 1 ? places : places.toReversed();
+  const beyond = here && ordered.find((place) => inOrder(place, here) * direction > 0);
+  const place = beyond ?? ordered[0];
   if (place === undefined) {
     vscode.window.setStatusBarMessage("Fuselight: no findings", 4000);
     return;
   }
-  const shown = await vscode.window.showTextDocument(place.uri);
-  shown.selection = new vscode.Selection(place.diagnostic.range.start, place.diagnostic.range.start);
-  shown.revealRange(place.diagnostic.range, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
-  const title = place.diagnostic.message.split("\n", 1)[0] ?? "";
+  const { uri, at, finding } = place;
+  const shown = await vscode.window.showTextDocument(uri);
+  shown.selection = new vscode.Selection(at, at);
+  shown.revealRange(finding.range, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+  const title = finding.message.split("\n", 1)[0] ?? "";
   const count = `${places.indexOf(place) + 1} of ${places.length}`;
-  vscode.window.setStatusBarMessage(`Fuselight: ${count}: ${codeOf(place.diagnostic)} ${title}`, 8000);
+  vscode.window.setStatusBarMessage(`Fuselight: ${count}: ${codeOf(finding)} ${title}`, 8000);
 }
 
-function allFindings(): readonly LocatedFinding[] {
-  return vscode.languages
-    .getDiagnostics()
-    .flatMap(([uri, diagnostics]) => diagnostics.map((diagnostic) => ({ uri, diagnostic })))
-    .filter((place) => place.diagnostic.source === "fuselight")
-    .sort(inOrder);
-}
-
-function inOrder(left: LocatedFinding, right: LocatedFinding): number {
+function inOrder(left: Place, right: Place): number {
   const [leftPath, rightPath] = [left.uri.toString(), right.uri.toString()];
-  if (leftPath !== rightPath) {
-    return leftPath < rightPath ? -1 : 1;
-  }
-  return left.diagnostic.range.start.compareTo(right.diagnostic.range.start);
-}
-
-function pick(
-  places: readonly LocatedFinding[],
-  editor: vscode.TextEditor | undefined,
-  direction: 1 | -1,
-): LocatedFinding | undefined {
-  const ordered = direction === 1 ? places : places.toReversed();
-  if (editor === undefined) {
-    return ordered[0];
-  }
-  const here = editor.document.uri.toString();
-  const beyond = ordered.find((place) => {
-    const there = place.uri.toString();
-    if (there !== here) {
-      return direction === 1 ? there > here : there < here;
-    }
-    return place.diagnostic.range.start.compareTo(editor.selection.active) * direction > 0;
-  });
-  return beyond ?? ordered[0];
+  return leftPath === rightPath ? left.at.compareTo(right.at) : leftPath < rightPath ? -1 : 1;
 }

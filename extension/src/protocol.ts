@@ -81,10 +81,6 @@ export interface ReportNode {
   readonly children: readonly ReportNode[];
 }
 
-export interface ReportTree {
-  readonly nodes: readonly ReportNode[];
-}
-
 /** Lines of a file, both inclusive; without `line`, the entire file. */
 export interface KernelsAt {
   readonly uri: string;
@@ -133,6 +129,14 @@ export interface MeasuredAt extends BenchTarget {
   readonly with?: string;
 }
 
+interface OfFile {
+  readonly uri: string;
+}
+
+interface OfFolder {
+  readonly folder: string | null;
+}
+
 /** What the extension sends to the server at the start. */
 export interface InitializationOptions {
   readonly settings: unknown;
@@ -150,48 +154,30 @@ export interface ResolvedInterpreter {
   readonly why: string;
 }
 
-export const statusNotification = new NotificationType<Status>("fuselight/status");
-export const reportChangedNotification = new NotificationType<{ readonly uri: string }>(
-  "fuselight/reportChanged",
-);
-export const trustNotification = new NotificationType<{ readonly trusted: boolean }>("fuselight/trust");
-export const interpreterChangedNotification = new NotificationType<{ readonly folder: string | null }>(
-  "fuselight/interpreterChanged",
-);
-export const confirmRunRequest = new RequestType<ConfirmRun, ConfirmAnswer, void>("fuselight/confirmRun");
-export const reportTreeRequest = new RequestType<{ readonly uri: string | null }, ReportTree, void>(
-  "fuselight/reportTree",
-);
+const notification = <P>(name: string) => new NotificationType<P>(`fuselight/${name}`);
+const request = <P, R>(name: string) => new RequestType<P, R, void>(`fuselight/${name}`);
+
+export const statusNotification = notification<Status>("status");
+export const reportChangedNotification = notification<OfFile>("reportChanged");
+export const trustNotification = notification<{ readonly trusted: boolean }>("trust");
+export const interpreterChangedNotification = notification<OfFolder>("interpreterChanged");
+export const confirmRunRequest = request<ConfirmRun, ConfirmAnswer>("confirmRun");
+export const reportTreeRequest = request<OfFile, { readonly nodes: readonly ReportNode[] }>("reportTree");
 /** The target that a command at a line means; null for the entire file. */
-export const targetAtRequest = new RequestType<
-  { readonly uri: string; readonly line: number },
-  { readonly target: string | null },
-  void
->("fuselight/targetAt");
-export const kernelsAtRequest = new RequestType<
-  KernelsAt,
-  { readonly kernels: readonly KernelEntry[] },
-  void
->("fuselight/kernelsAt");
-export const kernelDocumentRequest = new RequestType<KernelId, KernelDocument, void>(
-  "fuselight/kernelDocument",
+export const targetAtRequest = request<
+  OfFile & { readonly line: number },
+  { readonly target: string | null }
+>("targetAt");
+export const kernelsAtRequest = request<KernelsAt, { readonly kernels: readonly KernelEntry[] }>("kernelsAt");
+export const kernelDocumentRequest = request<KernelId, KernelDocument>("kernelDocument");
+export const kernelLinesRequest = request<OfFile, { readonly lines: readonly KernelLine[] }>("kernelLines");
+export const doctorRequest = request<OfFolder, string>("doctor");
+export const graphsRequest = request<GraphTarget, GraphPicture>("graphs");
+export const measuredChangedNotification = notification<BenchTarget>("measuredChanged");
+export const measuredRequest = request<MeasuredAt, MeasuredPage>("measured");
+export const measuredExportRequest = request<MeasuredAt & { readonly format: ExportFormat }, Exported>(
+  "measuredExport",
 );
-export const kernelLinesRequest = new RequestType<
-  { readonly uri: string },
-  { readonly lines: readonly KernelLine[] },
-  void
->("fuselight/kernelLines");
-export const doctorRequest = new RequestType<{ readonly folder: string | null }, string, void>(
-  "fuselight/doctor",
-);
-export const graphsRequest = new RequestType<GraphTarget, GraphPicture, void>("fuselight/graphs");
-export const measuredChangedNotification = new NotificationType<BenchTarget>("fuselight/measuredChanged");
-export const measuredRequest = new RequestType<MeasuredAt, MeasuredPage, void>("fuselight/measured");
-export const measuredExportRequest = new RequestType<
-  MeasuredAt & { readonly format: ExportFormat },
-  Exported,
-  void
->("fuselight/measuredExport");
 
 /** Commands of the server; the language client registers them under the same names. */
 export const serverCommand = {

@@ -34,6 +34,21 @@ export function askInDialog(text: string, detail: string, ...actions: readonly s
   return vscode.window.showInformationMessage(notice(text), options, ...actions);
 }
 
+/** Shows a list that `showQuickPick` cannot show; undefined when the user closes it without a choice. */
+export function askInList<T extends vscode.QuickPickItem>(list: vscode.QuickPick<T>): Promise<T | undefined> {
+  return new Promise((done) => {
+    list.onDidAccept(() => {
+      done(list.selectedItems[0]);
+      list.hide();
+    });
+    list.onDidHide(() => {
+      done(undefined);
+      list.dispose();
+    });
+    list.show();
+  });
+}
+
 /** A message of the server. */
 export function sayOfServer({ type, message }: ShowMessageParams): void {
   void showerOf(type)(message);

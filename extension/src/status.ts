@@ -27,29 +27,21 @@ const words: Record<RunState, string> = {
   noInterpreter: "no interpreter",
 };
 
-export interface StatusBoard extends vscode.Disposable {
-  /** A folder's state has changed. */
-  set(status: Status): void;
-  /** Forgets every state: the server stopped, for the given reason. */
-  clear(state: RunState, detail: string): void;
-  /** The state of the folder that `uri` is in. */
-  of(uri: vscode.Uri | undefined): Status;
-  all(): readonly Status[];
-  readonly onDidChange: vscode.Event<Status>;
-}
-
 /** The state of every folder that the server has not reported. */
 function noServer(state: RunState, detail: string): Status {
   const nothing = { interpreter: null, why: null, torch: null, device: null, running: [] };
   return { folder: null, state, text: words[state], detail, generation: 0, ...nothing };
 }
 
-export function createStatusBoard(): StatusBoard {
+export type StatusBoard = ReturnType<typeof createStatusBoard>;
+
+export function createStatusBoard() {
   const item = vscode.window.createStatusBarItem("fuselight.status", vscode.StatusBarAlignment.Right, 90);
   const changed = new vscode.EventEmitter<Status>();
   const byFolder = new Map<string, Status>();
   let fallback = noServer("starting", "The language server is starting.");
 
+  /** The state of the folder that `uri` is in. */
   function of(uri: vscode.Uri | undefined): Status {
     return byFolder.get(folderOf(uri) ?? "") ?? byFolder.get("") ?? fallback;
   }
@@ -82,26 +74,24 @@ export function createStatusBoard(): StatusBoard {
   const listener = vscode.window.onDidChangeActiveTextEditor(draw);
   draw();
   return {
-    set(status) {
+    /** A folder's state has changed. */
+    set(status: Status): void {
       const folder = status.folder ? vscode.Uri.parse(status.folder).toString() : "";
       byFolder.set(folder, status);
       draw();
       changed.fire(status);
     },
-    clear(state, detail) {
+    /** Forgets every state: the server stopped, for the given reason. */
+    clear(state: RunState, detail: string): void {
       byFolder.clear();
       fallback = noServer(state, detail);
       draw();
       changed.fire(fallback);
     },
     of,
-    all: () => [...byFolder.values()],
+    all: (): readonly Status[] => [...byFolder.values()],
     onDidChange: changed.event,
-    dispose() {
-      listener.dispose();
-      item.dispose();
-      changed.dispose();
-    },
+    dispose: () => vscode.Disposable.from(listener, item, changed).dispose(),
   };
 }
 

@@ -8,6 +8,7 @@
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import { coalesce } from "./coalesce";
+import { fieldsOf } from "./fields";
 import { textOf, warn } from "./say";
 import { pageHtml } from "./webview_page";
 
@@ -39,18 +40,10 @@ export interface PageKind<Shown extends Subject, Content> {
   receive(page: Page<Shown, Content>, message: unknown): Promise<void>;
 }
 
-export interface WebviewHost<Shown extends Subject, Content> extends vscode.Disposable {
-  readonly pages: ReadonlySet<Page<Shown, Content>>;
-  /** Shows the page of `shown`: the open one of the same target, which `change` may alter, or a new one. */
-  show(shown: Shown, change?: (page: Page<Shown, Content>) => void): Promise<void>;
-  /** Draws the visible pages for which `wanted` holds. */
-  redraw(wanted: (page: Page<Shown, Content>) => boolean): Promise<void>;
-}
-
 export function createWebviewHost<Shown extends Subject, Content>(
   extension: vscode.Uri,
   kind: PageKind<Shown, Content>,
-): WebviewHost<Shown, Content> {
+) {
   const pages = new Set<Page<Shown, Content>>();
   const roots = ["dist", "media"].map((name) => vscode.Uri.joinPath(extension, "extension", name));
   const options: vscode.WebviewOptions = { enableScripts: true, localResourceRoots: roots };
@@ -77,7 +70,7 @@ export function createWebviewHost<Shown extends Subject, Content>(
 
   async function receive(page: Page<Shown, Content>, message: unknown): Promise<void> {
     try {
-      await (isReady(message) ? page.draw() : kind.receive(page, message));
+      await (fieldsOf(message)["type"] === "ready" ? page.draw() : kind.receive(page, message));
     } catch (error) {
       void warn(textOf(error));
     }
@@ -108,7 +101,8 @@ export function createWebviewHost<Shown extends Subject, Content>(
 
   return {
     pages,
-    async show(shown, change = () => undefined) {
+    /** Shows the page of `shown`: the open one of the same target, which `change` may alter, or a new one. */
+    async show(shown: Shown, change: (page: Page<Shown, Content>) => void = () => undefined): Promise<void> {
       const page = [...pages].find((one) => isSameTarget(one.shown, shown));
       if (page !== undefined) {
         change(page);
@@ -123,7 +117,8 @@ export function createWebviewHost<Shown extends Subject, Content>(
         shown,
       );
     },
-    async redraw(wanted) {
+    /** Draws the visible pages for which `wanted` holds. */
+    async redraw(wanted: (page: Page<Shown, Content>) => boolean): Promise<void> {
       const drawn = [...pages].filter((page) => page.panel.visible && wanted(page));
       await Promise.all(drawn.map((page) => page.draw()));
     },
@@ -157,8 +152,4 @@ export async function goToSource(
   const other = from.viewColumn === vscode.ViewColumn.One ? vscode.ViewColumn.Beside : vscode.ViewColumn.One;
   const viewColumn = editor?.viewColumn ?? other;
   await vscode.window.showTextDocument(uri, { viewColumn, ...(selection ? { selection } : {}) });
-}
-
-function isReady(message: unknown): boolean {
-  return typeof message === "object" && message !== null && "type" in message && message.type === "ready";
 }

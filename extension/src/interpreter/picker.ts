@@ -7,7 +7,7 @@
  */
 
 import * as vscode from "vscode";
-import { fail } from "../say";
+import { askInList, fail } from "../say";
 import { expandPath, readSettings, section } from "../settings";
 import { look, problemAt } from "./environment";
 import { pythonAt } from "./offered";
@@ -96,17 +96,7 @@ function pick(
     list.busy = false;
     show();
   });
-  return new Promise((done) => {
-    list.onDidAccept(() => {
-      done(list.selectedItems[0]);
-      list.hide();
-    });
-    list.onDidHide(() => {
-      done(undefined);
-      list.dispose();
-    });
-    list.show();
-  });
+  return askInList(list);
 }
 
 function chooseFolder(): Thenable<vscode.WorkspaceFolder | undefined> {

@@ -5,9 +5,8 @@
  */
 
 import * as vscode from "vscode";
-import type { OfferedDevice } from "../protocol";
-import { serverCommand } from "../protocol";
-import { warn } from "../say";
+import { type OfferedDevice, serverCommand } from "../protocol";
+import { askInList, warn } from "../say";
 import { section } from "../settings";
 import type { StatusBoard } from "../status";
 import { changeFor, type DeviceEntry, entriesOf, type SettingScope } from "./device_choice";
@@ -47,17 +46,7 @@ function pick(devices: readonly OfferedDevice[]): Promise<DeviceEntry | undefine
   list.matchOnDetail = true;
   list.items = entriesOf(devices);
   list.activeItems = list.items.filter((_, index) => devices[index]?.current);
-  return new Promise((done) => {
-    list.onDidAccept(() => {
-      done(list.selectedItems[0]);
-      list.hide();
-    });
-    list.onDidHide(() => {
-      done(undefined);
-      list.dispose();
-    });
-    list.show();
-  });
+  return askInList(list);
 }
 
 /** Shows the device of the active editor's folder; a click chooses another. */

@@ -16,7 +16,7 @@ import {
 } from "vscode-languageclient/node";
 import type { Consent } from "./consent";
 import { fieldsOf } from "./fields";
-import type { Choice, Resolution } from "./interpreter/resolve";
+import type { Candidate, Resolution } from "./interpreter/resolve";
 import { withPageLinks } from "./pages";
 import {
   clientCommands,
@@ -41,7 +41,7 @@ export interface ClientParts {
   readonly resolution: () => Resolution | null;
 }
 
-export function createClient(server: Choice, parts: ClientParts): LanguageClient {
+export function createClient(server: Candidate, parts: ClientParts): LanguageClient {
   const { context, log, messages, consent } = parts;
   const options: LanguageClientOptions = {
     // Other schemes are read-only views of code, such as generated kernels, which must not be linted.
@@ -89,7 +89,7 @@ export function createClient(server: Choice, parts: ClientParts): LanguageClient
 }
 
 /** `-I -S`: neither the workspace nor the user's packages can shadow the server's own. */
-export function startOf(server: Choice, context: vscode.ExtensionContext): Executable {
+export function startOf(server: Candidate, context: vscode.ExtensionContext): Executable {
   const bytecode = path.join(context.globalStorageUri.fsPath, "pyc");
   const launcher = path.join(context.extensionPath, "bundled", "launch.py");
   const isolation = hasBundledLibraries(context) ? ["-I", "-S"] : ["-I"];

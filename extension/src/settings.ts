@@ -16,12 +16,12 @@ export function readSettings(): Settings {
   const folders = vscode.workspace.workspaceFolders ?? [];
   return {
     serverInterpreter: readPath("serverInterpreter", folders[0]),
-    folders: [
-      ...folders.map(
-        (folder) => [folder.uri.toString(), { interpreter: readPath("interpreter", folder) }] as const,
-      ),
-      ["", { interpreter: readPath("interpreter", undefined) }] as const,
-    ],
+    interpreters: new Map(
+      [...folders, undefined].map((folder) => [
+        folder?.uri.toString() ?? "",
+        readPath("interpreter", folder),
+      ]),
+    ),
   };
 }
 

@@ -32,7 +32,7 @@ function python(minor: number, given: Partial<Answer> = {}): Probe {
 function settings(own: { interpreter?: string; serverInterpreter?: string } = {}): Settings {
   return {
     serverInterpreter: own.serverInterpreter ?? "",
-    folders: [[folder, { interpreter: own.interpreter ?? "" }]],
+    interpreters: new Map([[folder, own.interpreter ?? ""]]),
   };
 }
 

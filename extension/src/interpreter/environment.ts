@@ -12,9 +12,11 @@ import { readPath } from "../settings";
 import { offeredIn, pythonInFolder, windows } from "./offered";
 import {
   type Candidate,
+  candidateAt,
   candidates,
   type Environment,
   type FolderFacts,
+  type Interpreter,
   key,
   type Probe,
   type Settings,
@@ -95,16 +97,12 @@ async function lookInFolder(
   const setting = readPath("defaultInterpreterPath", folder, "python");
   const found: Candidate[] = selected.flatMap((one) => (one ? [one] : []));
   if (setting !== "" && setting !== "python") {
-    found.push({
-      rung: "python.defaultInterpreterPath",
-      interpreter: { executable: setting, args: [] },
-      why: "set by python.defaultInterpreterPath",
-    });
+    found.push(candidateAt("python.defaultInterpreterPath", setting, "set by python.defaultInterpreterPath"));
   }
   for (const name of folder ? [".venv", "venv"] : []) {
     const executable = path.join(folder?.uri.fsPath ?? "", name, ...pythonInFolder);
     if (fs.existsSync(executable)) {
-      found.push({ rung: "folder", interpreter: { executable, args: [] }, why: `${name} in the folder` });
+      found.push(candidateAt("folder", executable, `${name} in the folder`));
     }
   }
   return found;
@@ -125,11 +123,8 @@ async function fromEnvironmentsExtension(
     return null;
   }
   const interpreter = { executable: run.executable, args: run.args ?? [] };
-  return {
-    rung: "environments extension",
-    interpreter,
-    why: "selected in the Python Environments extension",
-  };
+  const why = "selected in the Python Environments extension";
+  return { rung: "environments extension", interpreter, why };
 }
 
 async function fromPythonExtension(
@@ -143,23 +138,12 @@ async function fromPythonExtension(
   }
   // Until the extension resolves it, the path may be a folder or a bare `python`.
   const executable = (await environments.resolveEnvironment(selected))?.executable.uri?.fsPath;
-  if (!executable) {
-    return null;
-  }
-  return {
-    rung: "Python extension",
-    interpreter: { executable, args: [] },
-    why: "selected in the Python extension",
-  };
+  return executable ? candidateAt("Python extension", executable, "selected in the Python extension") : null;
 }
 
-function environmentsExtension(log: vscode.LogOutputChannel): Promise<EnvironmentsExtension | null> {
-  return api<EnvironmentsExtension>("ms-python.vscode-python-envs", log);
-}
-
-function pythonExtension(log: vscode.LogOutputChannel): Promise<PythonExtension | null> {
-  return api<PythonExtension>("ms-python.python", log);
-}
+const environmentsExtension = (log: vscode.LogOutputChannel) =>
+  api<EnvironmentsExtension>("ms-python.vscode-python-envs", log);
+const pythonExtension = (log: vscode.LogOutputChannel) => api<PythonExtension>("ms-python.python", log);
 
 /** Null also for an extension without an interface, as when `python.useEnvironmentsExtension` is off. */
 async function api<T>(id: string, log: vscode.LogOutputChannel): Promise<T | null> {
@@ -174,12 +158,8 @@ async function api<T>(id: string, log: vscode.LogOutputChannel): Promise<T | nul
 function fromVariables(): readonly Candidate[] {
   return ["VIRTUAL_ENV", "CONDA_PREFIX"].flatMap((variable): Candidate[] => {
     const prefix = process.env[variable];
-    if (!prefix) {
-      return [];
-    }
     const inConda = windows && variable === "CONDA_PREFIX" ? ["python.exe"] : pythonInFolder;
-    const executable = path.join(prefix, ...inConda);
-    return [{ rung: "variable", interpreter: { executable, args: [] }, why: `named by ${variable}` }];
+    return prefix ? [candidateAt("variable", path.join(prefix, ...inConda), `named by ${variable}`)] : [];
   });
 }
 
@@ -188,15 +168,10 @@ function fromPath(): readonly Candidate[] {
   const folders = (process.env["PATH"] ?? "").split(path.delimiter).filter((folder) => folder !== "");
   const found = names.flatMap((name): Candidate[] => {
     const executable = folders.map((folder) => path.join(folder, name)).find((file) => fs.existsSync(file));
-    return executable
-      ? [{ rung: "PATH", interpreter: { executable, args: [] }, why: `the first ${name} on PATH` }]
-      : [];
+    return executable ? [candidateAt("PATH", executable, `the first ${name} on PATH`)] : [];
   });
-  const launcher: Candidate = {
-    rung: "PATH",
-    interpreter: { executable: "py", args: ["-3"] },
-    why: "the newest of the py launcher",
-  };
+  const interpreter = { executable: "py", args: ["-3"] };
+  const launcher: Candidate = { rung: "PATH", interpreter, why: "the newest of the py launcher" };
   return windows ? [...found, launcher] : found;
 }
 
@@ -219,7 +194,7 @@ print(json.dumps({
 }))
 `;
 
-function probe(interpreter: { executable: string; args: readonly string[] }): Promise<Probe> {
+function probe(interpreter: Interpreter): Promise<Probe> {
   return new Promise((done) => {
     execFile(
       interpreter.executable,

@@ -7,7 +7,7 @@
 import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
-import type { Candidate } from "./resolve";
+import { type Candidate, candidateAt } from "./resolve.ts";
 
 export const windows = process.platform === "win32";
 export const pythonInFolder = windows ? ["Scripts", "python.exe"] : ["bin", "python"];
@@ -27,7 +27,7 @@ export function offeredIn(folder: string | undefined, recent: readonly string[])
   const of = (why: string, executables: readonly string[]) =>
     executables
       .filter((executable) => path.isAbsolute(executable) && fs.existsSync(executable))
-      .map((executable): Candidate => ({ rung: "offered", interpreter: { executable, args: [] }, why }));
+      .map((executable) => candidateAt("offered", executable, why));
   return [
     ...of("chosen recently", recent),
     ...of("next to the folder", siblings),

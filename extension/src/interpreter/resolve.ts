@@ -30,6 +30,10 @@ export interface Candidate {
   readonly why: string;
 }
 
+export function candidateAt(rung: Rung, executable: string, why: string): Candidate {
+  return { rung, interpreter: { executable, args: [] }, why };
+}
+
 /** The facts that an interpreter reports about itself, or why it could not. */
 export type Probe =
   | {
@@ -44,16 +48,12 @@ export type Probe =
     }
   | { readonly ok: false; readonly problem: string };
 
-/** The settings that matter here, for one folder. */
-export interface FolderSettings {
-  readonly interpreter: string;
-}
-
+/** The settings that matter here: paths, or `""`. */
 export interface Settings {
   /** Runs the server; one for the window. */
   readonly serverInterpreter: string;
   /** By folder URI; `""` stands for files outside any folder. */
-  readonly folders: readonly (readonly [string, FolderSettings])[];
+  readonly interpreters: ReadonlyMap<string, string>;
 }
 
 /** The candidates of one folder, apart from the settings. */
@@ -66,7 +66,7 @@ export interface FolderFacts {
 
 export interface Environment {
   readonly folders: readonly FolderFacts[];
-  /** Candidates that do not depend on a folder: variables and PATH. */
+  /** Variables and PATH, which belong to the user even in an untrusted folder. */
   readonly shared: readonly Candidate[];
   /** Probes by `key` of the interpreter. A missing one was not probed. */
   readonly probes: ReadonlyMap<string, Probe>;
@@ -74,21 +74,15 @@ export interface Environment {
   readonly bundled: boolean;
 }
 
-export interface Choice {
-  readonly interpreter: Interpreter;
-  readonly why: string;
-  readonly rung: Rung;
-}
-
 export interface FolderResolution {
   readonly uri: string;
   /** Null in an untrusted workspace, and without a usable interpreter. */
-  readonly choice: Choice | null;
+  readonly choice: Candidate | null;
   readonly why: string;
 }
 
 export interface Resolution {
-  readonly server: Choice | null;
+  readonly server: Candidate | null;
   /** The interpreters that were tried, when `server` is null. */
   readonly serverWhy: string;
   readonly folders: readonly FolderResolution[];
@@ -114,7 +108,7 @@ export function candidates(
     ? environment.folders.flatMap((folder) => [...ladder(settings, environment, folder), ...folder.offered])
     : [];
   const unique = new Map<string, Candidate>();
-  for (const candidate of [...server, ...folders, ...trusted(environment.shared, trust)]) {
+  for (const candidate of [...server, ...folders, ...environment.shared]) {
     const at = key(candidate.interpreter);
     if (!unique.has(at)) {
       unique.set(at, candidate);
@@ -130,7 +124,7 @@ export function resolve(settings: Settings, environment: Environment, trust: boo
     }
     return chooseForFolder(ladder(settings, environment, folder), environment, folder.uri);
   });
-  return { ...chooseForServer(settings, environment, folders, trust), folders };
+  return { ...chooseForServer(settings, environment, folders), folders };
 }
 
 /**
@@ -147,8 +141,7 @@ export function serverStep(
   if (!before?.server) {
     return "start";
   }
-  const asked = (resolution: Resolution) =>
-    resolution.server?.rung === "server setting" ? key(resolution.server.interpreter) : "";
+  const asked = ({ server }: Resolution) => (server?.rung === "server setting" ? identity(server) : "");
   return asked(before) === asked(after) ? "keep" : "restart";
 }
 
@@ -156,32 +149,22 @@ export function serverStep(
 export function changedFolders(before: Resolution | null, after: Resolution): readonly string[] {
   const old = new Map(before?.folders.map((folder) => [folder.uri, folder.choice]));
   return after.folders
-    .filter((folder) => identity(old.get(folder.uri) ?? null) !== identity(folder.choice))
+    .filter(({ uri, choice }) => identity(old.get(uri)) !== identity(choice))
     .map((folder) => folder.uri);
 }
 
-function identity(choice: Choice | null): string {
+function identity(choice: Candidate | null | undefined): string {
   return choice ? key(choice.interpreter) : "";
 }
 
 function ladder(settings: Settings, environment: Environment, folder: FolderFacts): readonly Candidate[] {
-  const own = settings.folders.find(([uri]) => uri === folder.uri)?.[1];
-  return [...pinned(own?.interpreter ?? "", "setting"), ...folder.found, ...environment.shared];
-}
-
-/** Variables and PATH belong to the user even in an untrusted folder. */
-function trusted(shared: readonly Candidate[], trust: boolean): readonly Candidate[] {
-  return trust
-    ? shared
-    : shared.filter((candidate) => candidate.rung === "variable" || candidate.rung === "PATH");
+  const own = settings.interpreters.get(folder.uri) ?? "";
+  return [...pinned(own, "setting"), ...folder.found, ...environment.shared];
 }
 
 function pinned(executable: string, rung: "setting" | "server setting"): readonly Candidate[] {
-  if (executable === "") {
-    return [];
-  }
   const setting = rung === "setting" ? "fuselight.interpreter" : "fuselight.serverInterpreter";
-  return [{ rung, interpreter: { executable, args: [] }, why: `set by ${setting}` }];
+  return executable === "" ? [] : [candidateAt(rung, executable, `set by ${setting}`)];
 }
 
 function chooseForFolder(
@@ -207,12 +190,11 @@ function chooseForServer(
   settings: Settings,
   environment: Environment,
   folders: readonly FolderResolution[],
-  trust: boolean,
-): { server: Choice | null; serverWhy: string } {
+): Omit<Resolution, "folders"> {
   const users = folders.flatMap((folder) => (folder.choice ? [folder.choice] : []));
   const asked = pinned(settings.serverInterpreter, "server setting");
   const refused: string[] = [];
-  for (const candidate of [...asked, ...users, ...trusted(environment.shared, trust)]) {
+  for (const candidate of [...asked, ...users, ...environment.shared]) {
     const problem = unfitForServer(environment.probes.get(key(candidate.interpreter)), environment.bundled);
     if (problem === null) {
       return { server: candidate, serverWhy: candidate.why };

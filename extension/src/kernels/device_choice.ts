@@ -47,15 +47,10 @@ function scopeOf(
   return inFolder && globalValue === undefined ? "workspaceFolder" : "global";
 }
 
-export interface DeviceEntry {
-  readonly label: string;
-  readonly description: string;
-  readonly detail: string;
-  readonly key: string;
-}
+export type DeviceEntry = ReturnType<typeof entriesOf>[number];
 
 /** The lines of the picker. A word marks the current device as well as a check mark. */
-export function entriesOf(devices: readonly OfferedDevice[]): readonly DeviceEntry[] {
+export function entriesOf(devices: readonly OfferedDevice[]) {
   return devices.map(({ key, name, detail, own, current }) => ({
     label: `$(${current ? "check" : "blank"}) ${key}`,
     description: [name, own ? "yours" : "", current ? "current" : ""]

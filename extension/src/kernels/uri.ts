@@ -18,13 +18,8 @@ export interface KernelId {
   readonly form: string;
 }
 
-export interface UriParts {
-  readonly path: string;
-  readonly query: string;
-}
-
 /** `name` is shown on the tab; its ending selects the language. */
-export function partsOf(id: KernelId, name: string): UriParts {
+export function partsOf(id: KernelId, name: string): { path: string; query: string } {
   const { uri, target, kernel, form } = id;
   return {
     path: `/${target === "" ? "__main__" : target.replaceAll("/", "_")}/${name.replaceAll("/", "_")}`,

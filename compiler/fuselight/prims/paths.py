@@ -7,8 +7,10 @@ operator that decomposes into supported operators is not missing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ import torch
 from fuselight.dynamo import stacks
 from fuselight.dynamo.graphs import target_name
 from fuselight.report import OperatorPath, Phase, Problem, Stack, is_library_call
+from fuselight.report.failure import first_line
 from fuselight.torch_api import compiled_results, errors, frames, operator_sets
 
 CORE_ATEN, PRIMS, INDUCTOR = "core-aten", "prims", "inductor"
@@ -56,57 +59,8 @@ class OperatorSet:
         return operator_sets.decomposed(node, core, self.has, further=whole)
 
 
-@dataclass(frozen=True)
-class _Levels:
-    """What one ATen operator becomes."""
-
-    core: tuple[Any, ...]
-    prims: tuple[Any, ...]
-    inductor: tuple[Any, ...]
-    lacking: tuple[Any, ...]
-
-
-@dataclass
-class _Call:
-    """The operators of one call in one phase, in order."""
-
-    name: str
-    stack: Stack
-    aten: list[str] = field(default_factory=list)
-    core: list[str] = field(default_factory=list)
-    prims: list[str] = field(default_factory=list)
-    inductor: list[str] = field(default_factory=list)
-    fallback: list[str] = field(default_factory=list)
-    lacking: list[str] = field(default_factory=list)
-
-    def add(self, operator: Any, levels: _Levels) -> None:
-        """Add one ATen operator."""
-        names = operator_sets.operator_name
-        self.aten.append(names(operator))
-        self.core += map(names, levels.core)
-        self.prims += map(names, levels.prims)
-        self.inductor += map(names, levels.inductor)
-        self.lacking += map(names, levels.lacking)
-        self.fallback += [
-            name
-            for one in levels.inductor
-            if operator_sets.falls_back(one) and not is_library_call(name := names(one))
-        ]
-
-    def path(self, phase: Phase, compile_id: str) -> OperatorPath:
-        """The finished OperatorPath."""
-        return OperatorPath(
-            self.name,
-            phase,
-            self.stack,
-            compile_id,
-            tuple(self.aten),
-            tuple(self.core),
-            tuple(self.prims),
-            tuple(self.inductor),
-            tuple(self.fallback),
-            tuple(self.lacking),
-        )
+_Levels = tuple[Sequence[str], ...]
+"""What ATen operators become, by name: `aten` to `lacking` of an OperatorPath, in its order."""
 
 
 class OperatorPaths:
@@ -132,8 +86,7 @@ class OperatorPaths:
         except errors.Restart:
             raise  # Dynamo captures the frame again
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
-            first = next(iter(str(error).strip().splitlines()), "")
-            why = f"{type(error).__name__}: {first}"[:500]
+            why = f"{type(error).__name__}: {first_line(error)}"[:500]
             self._problem("operators", f"the operators of graph {compile_id}", why)
         return compiled_results.with_compiled_results(gm)
 
@@ -141,56 +94,59 @@ class OperatorPaths:
         sources = _calls_by_source(gm)
         nodes = list(operator_sets.operators(aten))
         trains = any(map(operator_sets.is_backward, nodes))
-        calls: dict[tuple[Any, Phase], _Call] = {}
+        calls: dict[tuple[Any, Phase], tuple[str, Stack, list[_Levels]]] = {}
         for node in nodes:
             backward = operator_sets.is_backward(node)
             phase = Phase.BACKWARD if backward else Phase.FORWARD if trains else Phase.INFERENCE
             source = operator_sets.source_call(node)
             made_by = sources.get(source)
             stack = stacks.of_node(made_by) or stacks.of_node(node)
-            key = (source or stack or node, phase)
-            call = calls.get(key)
-            if call is None:
-                call = calls[key] = _Call(_call_name(made_by), stack)
-            call.add(node.target, self._levels(node))
-        folded: dict[OperatorPath, int] = {}
-        for (_, phase), call in calls.items():
-            path = call.path(phase, compile_id)
-            folded[path] = folded.get(path, 0) + 1
+            call = calls.setdefault((source or stack or node, phase), (_call_name(made_by), stack, []))
+            call[-1].append(self._levels(node))
+        folded = Counter(
+            _path(name, phase, stack, compile_id, of_nodes)
+            for (_, phase), (name, stack, of_nodes) in calls.items()
+        )
         self.paths += [replace(path, count=count) for path, count in folded.items()]
 
     def _levels(self, node: torch.fx.Node) -> _Levels:
         key = operator_sets.signature(node)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = _Levels(
-                self._try(node, lambda: operator_sets.decomposed(node, operator_sets.core_table())),
-                self._try(node, lambda: operator_sets.decomposed(node, operator_sets.prims_table())),
-                self._try(node, lambda: operator_sets.decomposed(node, operator_sets.inductor_table())),
-                self._lacking(node),
-            )
-        return known
-
-    def _lacking(self, node: torch.fx.Node) -> tuple[Any, ...]:
-        having = self._set
-        if having is None or having.has(node.target):
-            return ()
-        return self._try(node, lambda: having.lacks(node))
+        if key in self._known:
+            return self._known[key]
+        names, having = operator_sets.operator_name, self._set
+        core = self._try(node, lambda: operator_sets.decomposed(node, operator_sets.core_table()))
+        prims = self._try(node, lambda: operator_sets.decomposed(node, operator_sets.prims_table()))
+        inductor = self._try(node, lambda: operator_sets.decomposed(node, operator_sets.inductor_table()))
+        falling = [
+            one for one in inductor if operator_sets.falls_back(one) and not is_library_call(names(one))
+        ]
+        lacking: Sequence[Any] = ()
+        if having is not None and not having.has(node.target):
+            lacking = self._try(node, lambda: having.lacks(node))
+        levels = ((node.target,), core, prims, inductor, falling, lacking)
+        self._known[key] = tuple([names(one) for one in level] for level in levels)
+        return self._known[key]
 
     def _try(self, node: torch.fx.Node, decompose: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
         try:
             return decompose()
         except Exception as error:  # noqa: BLE001 - a decomposition may raise anything; the operator is still known
-            first = next(iter(str(error).strip().splitlines()), "")
-            self._problem(
-                "decomposition",
-                f"what {operator_sets.operator_name(node.target)} decomposes into",
-                f"{type(error).__name__}: {first}"[:300],
-            )
+            what = f"what {operator_sets.operator_name(node.target)} decomposes into"
+            self._problem("decomposition", what, f"{type(error).__name__}: {first_line(error)}"[:300])
             return (node.target,)
 
     def _problem(self, stage: str, what: str, why: str) -> None:
-        self.problems.setdefault(Problem(stage, what, why))
+        self.problems[Problem(stage, what, why)] = None
+
+
+def _path(
+    name: str, phase: Phase, stack: Stack, compile_id: str, of_nodes: Sequence[_Levels]
+) -> OperatorPath:
+    """The path of one call in one phase, from the levels of its operators in order."""
+    aten, core, prims, inductor, fallback, lacking = (
+        tuple(chain.from_iterable(level)) for level in zip(*of_nodes, strict=True)
+    )
+    return OperatorPath(name, phase, stack, compile_id, aten, core, prims, inductor, fallback, lacking)
 
 
 def _calls_by_source(gm: torch.fx.GraphModule) -> dict[tuple[str, ...], torch.fx.Node]:

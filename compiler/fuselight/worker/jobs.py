@@ -78,7 +78,7 @@ def _generation(state: RunState) -> Callable[..., Any]:
 
 def _operator_paths(state: RunState) -> Callable[..., Any]:
     """A backend that records what each operator decomposes into."""
-    from fuselight.prims import OperatorPaths  # noqa: PLC0415 - the same
+    from fuselight.prims.paths import OperatorPaths  # noqa: PLC0415 - the same
 
     request = state.job.request
     state.operators = OperatorPaths(request.operator_set if isinstance(request, DecomposeRequest) else ())

@@ -44,7 +44,7 @@ from fuselight.worker import wire
 
 if TYPE_CHECKING:
     from fuselight.inductor import Generation
-    from fuselight.prims import OperatorPaths
+    from fuselight.prims.paths import OperatorPaths
 
 Replaced = list[tuple[dict[str, Any], str, Any, str]]
 """Namespace, name, the replacement, and the dotted name for a message."""

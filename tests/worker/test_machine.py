@@ -12,7 +12,7 @@ import torch
 from fuselight.measure.machine import nvidia_smi, processor
 from fuselight.measure.machine.conditions import DeviceError, Look, choose, look, machine_of, others
 from fuselight.measure.machine.nvidia_smi import GpuProcess, GpuState
-from fuselight.report import Culprit
+from fuselight.report import Culprit, Failure
 from fuselight.torch_api import toolchain
 
 pytestmark = pytest.mark.torch
@@ -49,7 +49,7 @@ def test_without_a_gpu_the_cpu_is_taken(gpus: types.SimpleNamespace) -> None:
 def test_a_device_that_cannot_be_read(asked: str) -> None:
     with pytest.raises(DeviceError, match="There is no device") as raised:
         choose(asked)
-    assert "cuda:1" in raised.value.next_step
+    assert "cuda:1" in raised.value.failure.next_step
 
 
 def test_a_number_out_of_range(gpus: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,14 +62,14 @@ def test_a_number_out_of_range(gpus: types.SimpleNamespace, monkeypatch: pytest.
         choose("cuda:4")
 
 
-def _refused() -> DeviceError:
+def _refused() -> Failure:
     with pytest.raises(DeviceError) as raised:
         choose("cuda")
     failure = raised.value.failure
     assert (failure.culprit, failure.kind) == (Culprit.ENVIRONMENT, "device")
     assert failure.message == str(raised.value)
     assert "device cpu" in failure.next_step
-    return raised.value
+    return failure
 
 
 def test_why_there_is_no_gpu(gpus: types.SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,13 +30,7 @@ class DeviceError(RuntimeError):
 
     def __init__(self, message: str, next_step: str) -> None:
         super().__init__(message)
-        self.message = message
-        self.next_step = next_step
-
-    @property
-    def failure(self) -> Failure:
-        """The same as a Failure for a Report."""
-        return Failure(Culprit.ENVIRONMENT, "device", self.message, self.next_step)
+        self.failure = Failure(Culprit.ENVIRONMENT, "device", message, next_step)
 
 
 @dataclass(frozen=True)
@@ -121,11 +115,11 @@ def look(device: torch.device) -> Look:
 def machine_of(before: Look, after: Look) -> Machine:
     """Describe the machine between these two states, and what makes the timings doubtful."""
     device, host = before.device, (before.processor, after.processor)
-    notes = tuple(dict.fromkeys((*_gpu_doubts(before, after), *processor.doubts(*host), *_threads(after))))
+    notes = tuple(dict.fromkeys(_doubts(before, after)))
     if device.type != "cuda":
         return Machine(
             processor.name(), threads=torch.get_num_threads(), clocks=processor.clocks(*host),
-            visible=os.environ.get("CUDA_VISIBLE_DEVICES"), notes=(*notes, *_passed_over()),
+            visible=os.environ.get("CUDA_VISIBLE_DEVICES"), notes=notes,
         )  # fmt: skip
     properties: Any = torch.cuda.get_device_properties(device)
     name = str(properties.name).strip()
@@ -139,7 +133,7 @@ def machine_of(before: Look, after: Look) -> Machine:
         cuda=str(torch.version.cuda or ""),
         threads=torch.get_num_threads(),
         clocks=nvidia_smi.clocks(before.gpu, after.gpu),
-        notes=(*notes, *_unserved(properties)),
+        notes=notes,
     )
 
 
@@ -148,27 +142,25 @@ def _uuid(device: torch.device) -> str:
     return str(getattr(torch.cuda.get_device_properties(device), "uuid", ""))
 
 
-def _unserved(properties: Any) -> Iterator[str]:
-    capability = (properties.major, properties.minor)
-    if not getattr(torch.version, "hip", None) and capability < SMALLEST_CAPABILITY:
-        yield f"Triton compiles for capability 7.0 and newer, and this GPU has {capability[0]}.{capability[1]}"
-
-
-def _passed_over() -> Iterator[str]:
-    """On a CPU: why an installed GPU is not used."""
-    if nvidia_smi.asked() is not None and not torch.cuda.is_available():
-        yield f"nvidia-smi is installed, but torch sees no GPU: {_no_gpu().message}"
-
-
-def _threads(after: Look) -> Iterator[str]:
+def _doubts(before: Look, after: Look) -> Iterator[str]:
+    """Describe what makes timings between these two states doubtful."""
+    device = before.device
+    if device.type == "cuda":
+        yield from _gpu_doubts(before, after)
+    yield from processor.doubts(before.processor, after.processor)
     threads, usable = torch.get_num_threads(), after.processor.usable
     if threads > usable:
         yield f"torch runs {threads} threads on {usable} cores"
+    if device.type == "cuda":
+        properties: Any = torch.cuda.get_device_properties(device)
+        capability = (properties.major, properties.minor)
+        if not getattr(torch.version, "hip", None) and capability < SMALLEST_CAPABILITY:
+            yield f"Triton compiles for capability 7.0 and newer, and this GPU has {capability[0]}.{capability[1]}"
+    elif nvidia_smi.asked() is not None and not torch.cuda.is_available():
+        yield f"nvidia-smi is installed, but torch sees no GPU: {_no_gpu()}"
 
 
 def _gpu_doubts(before: Look, after: Look) -> Iterator[str]:
-    if before.device.type != "cuda":
-        return
     silent = before.silent or after.silent
     if silent:
         yield f"{silent}: clocks, throttling and other processes on the GPU are unknown"

@@ -103,7 +103,8 @@ def state_of(uuid: str, ask: Ask) -> GpuState | None:
     if base is None:
         return None
     active = next((row for name in _ACTIVE if (row := _row(ask, ("uuid", name), whose))), None)
-    counted = _row(ask, ("uuid", *_COUNTERS), whose)
+    counted = _row(ask, ("uuid", *_COUNTERS), whose) or {}
+    slowed_us = {words: _number(counted.get(name)) for name, words in _COUNTERS.items()}
     reported = ask(("--query-compute-apps=pid,gpu_uuid,used_memory,process_name", _FORMAT))
     there = None if reported is None else tuple(
         one for one in processes(reported) if bare(one.gpu) in {bare(base["uuid"] or ""), bare(uuid)}
@@ -113,8 +114,8 @@ def state_of(uuid: str, ask: Ask) -> GpuState | None:
         sm_mhz=_number(base["clocks.sm"]),
         memory_mhz=_number(base["clocks.mem"]),
         highest_mhz=_number(base["clocks.max.sm"]),
-        reasons=_bits(next(reversed(active.values()), None)) if active else None,
-        slowed_us=_counts(counted or {}),
+        reasons=_number(next(reversed(active.values())), lambda bits: int(bits, 16)) if active else None,
+        slowed_us={words: us for words, us in slowed_us.items() if us is not None},
         processes=there,
     )
 
@@ -202,20 +203,8 @@ def _whole_gpu(uuid: str, ask: Ask) -> str:
     return of_slices.get(bare(uuid), uuid)
 
 
-def _number(text: str | None) -> int | None:
+def _number(text: str | None, read: Callable[[str], float] = float) -> int | None:
     try:
-        return None if text is None else int(float(text))
+        return None if text is None else int(read(text))
     except ValueError:
         return None
-
-
-def _bits(text: str | None) -> int | None:
-    try:
-        return None if text is None else int(text, 16)
-    except ValueError:
-        return None
-
-
-def _counts(row: Mapping[str, str | None]) -> dict[str, int]:
-    reported = ((words, _number(row.get(name))) for name, words in _COUNTERS.items())
-    return {words: us for words, us in reported if us is not None}

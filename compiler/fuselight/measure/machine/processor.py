@@ -167,42 +167,34 @@ def _process(text: str) -> _Process | None:
 
 
 def _own(root: Path) -> float | None:
-    found: dict[int, _Process] = {}
     try:
-        folders = [entry for entry in os.listdir(root / "proc") if entry.isdigit()]
+        pids = [int(entry) for entry in os.listdir(root / "proc") if entry.isdigit()]
     except OSError:
         return None
-    for folder in folders:
-        process = _process(_read(root / "proc" / folder / "stat"))
-        if process is not None:
-            found[int(folder)] = process
-    if os.getpid() not in found:
-        return None
-    return sum(one.seconds for pid, one in found.items() if _is_own(pid, found))
+    read: dict[int, _Process | None] = {}
+    own = [read[pid] for pid in pids if is_own(pid, root, read)]
+    return sum(one.seconds for one in own if one) if is_own(os.getpid(), root, read) else None
 
 
-def is_own(pid: int, root: Path = ROOT) -> bool | None:
-    """Whether a process is in this process's group or below it; None if the process is not visible here."""
-    found: dict[int, _Process] = {}
-    at = pid
-    while at and at not in found:
-        process = _process(_read(root / "proc" / str(at) / "stat"))
-        if process is None:
-            break
-        found[at] = process
-        at = process.parent
-    return _is_own(pid, found) if pid in found else None
+def is_own(pid: int, root: Path = ROOT, read: dict[int, _Process | None] | None = None) -> bool | None:
+    """Whether a process is in this process's group or below it; None if the process is not visible here.
 
-
-def _is_own(pid: int, processes: dict[int, _Process]) -> bool:
+    `read` keeps the processes that were read for the next call.
+    """
+    read = {} if read is None else read
     me, group = os.getpid(), os.getpgrp()
     seen: set[int] = set()
-    while pid in processes and pid not in seen:
-        if pid == me or processes[pid].group == group:
+    while pid and pid not in seen:
+        if pid not in read:
+            read[pid] = _process(_read(root / "proc" / str(pid) / "stat"))
+        process = read[pid]
+        if process is None:
+            break
+        if pid == me or process.group == group:
             return True
         seen.add(pid)
-        pid = processes[pid].parent
-    return False
+        pid = process.parent
+    return False if seen else None
 
 
 def _control_group(root: Path) -> tuple[float | None, float | None]:

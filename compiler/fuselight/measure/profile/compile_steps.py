@@ -121,21 +121,13 @@ def _where(stack: Sequence[_Called], roots: tuple[str, ...]) -> tuple[str, Locat
     imported = [one for one in stack if one.code.co_name == "<module>"]
     if imported:
         return f"import {imported[-1].module}", None
-    return next(
-        (_named(one, roots) for one in stack if _is_theirs(one, roots)),
-        (f"{stack[0].module}.{stack[0].function}", None),
-    )
-
-
-def _is_theirs(one: _Called, roots: tuple[str, ...]) -> bool:
-    return one.module.partition(".")[0] in _LIBRARIES or is_user_file(one.code.co_filename, roots)
-
-
-def _named(one: _Called, roots: tuple[str, ...]) -> tuple[str, Location | None]:
-    location = None
-    if is_user_file(one.code.co_filename, roots):
-        location = Location(one.code.co_filename, one.line, function=one.function)
-    return f"{one.module}.{one.function}", location
+    for one in stack:
+        name, path = f"{one.module}.{one.function}", one.code.co_filename
+        if is_user_file(path, roots):
+            return name, Location(path, one.line, function=one.function)
+        if one.module.partition(".")[0] in _LIBRARIES:
+            return name, None
+    return f"{stack[0].module}.{stack[0].function}", None
 
 
 @dataclass
@@ -172,8 +164,7 @@ def steps(
     _fit_others(whole, others)
     _light(whole, watched.samples)
     _fold(whole, _MOST)
-    within = _Within(events.start_ns, places)
-    return tuple(step for node in whole.inner for step in _listed(node, within))
+    return tuple(step for node in whole.inner for step in _listed(node, events.start_ns, places))
 
 
 def _place(frame: Frame) -> Location:
@@ -190,12 +181,6 @@ def lacks(watched: Watched) -> tuple[str, ...]:
         f"{events.given_up} short phases of the compile are not among its steps" if events.given_up else ""
     )
     return tuple(filter(None, (events.problem, short)))
-
-
-@dataclass(frozen=True)
-class _Within:
-    begin: int
-    places: Mapping[str, Location]
 
 
 @dataclass
@@ -378,13 +363,12 @@ def _summed(nodes: Sequence[_Node], kept: set[int]) -> list[_Node]:
     return found
 
 
-def _listed(node: _Node, within: _Within, depth: int = 0, above: str | None = None) -> Iterator[CompileStep]:
+def _listed(
+    node: _Node, begin: int, places: Mapping[str, Location], depth: int = 0, above: str | None = None
+) -> Iterator[CompileStep]:
     compile_id = node.compile_id or above  # threads that compile C++ have no compile id
-    location = node.location
-    if location is None and compile_id is not None:
-        location = within.places.get(compile_id)
+    location = node.location or places.get(compile_id or "")
     us = (node.end - node.start) / 1000 if node.us is None else node.us
-    start = (node.start - within.begin) / 1000
-    yield CompileStep(node.name, start, us, depth, compile_id, location, node.sampled)
+    yield CompileStep(node.name, (node.start - begin) / 1000, us, depth, compile_id, location, node.sampled)
     for inner in node.inner:
-        yield from _listed(inner, within, depth + 1, compile_id)
+        yield from _listed(inner, begin, places, depth + 1, compile_id)

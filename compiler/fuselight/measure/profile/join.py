@@ -5,6 +5,7 @@ Invariant: work that cannot be joined stays in the result, and no work is counte
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -56,7 +57,7 @@ class _Row:
     ns: int = 0
     count: int = 0
     operator: str = ""
-    names: dict[str, int] = field(default_factory=dict)
+    names: Counter[str] = field(default_factory=Counter)
     """Nanoseconds by name."""
 
 
@@ -245,7 +246,7 @@ def _add(rows: dict[_Key, _Row], key: _Key, event: Event, operator: str) -> None
     row.ns += event.ns
     row.count += 1
     row.operator = row.operator or operator
-    row.names[event.name] = row.names.get(event.name, 0) + event.ns
+    row.names[event.name] += event.ns
 
 
 def _launches(calls: Sequence[Mapping[_Key, _Row]]) -> tuple[MeasuredLaunch, ...]:
@@ -254,13 +255,12 @@ def _launches(calls: Sequence[Mapping[_Key, _Row]]) -> tuple[MeasuredLaunch, ...
     for key in dict.fromkeys(key for rows in calls for key in rows):
         rows = [found.get(key, _Row()) for found in calls]
         low, median, high = quartiles([row.ns / _US for row in rows])
-        names: dict[str, int] = {}
+        names: Counter[str] = Counter()
         for row in rows:
-            for name, ns in row.names.items():
-                names[name] = names.get(name, 0) + ns
+            names.update(row.names)
         out.append(
             MeasuredLaunch(
-                name=max(names, key=lambda name: names[name]),
+                name=max(names, key=names.__getitem__),
                 kind=key.kind,
                 us=median,
                 low_us=low,
@@ -288,17 +288,13 @@ def _launches(calls: Sequence[Mapping[_Key, _Row]]) -> tuple[MeasuredLaunch, ...
 
 def _gaps(calls: Sequence[idle_time.Split]) -> tuple[Gap, ...]:
     """Mean gaps over calls, by cause, longest first."""
-    total: dict[idle_time.IdleCause, Gap] = {}
+    found: dict[idle_time.IdleCause, list[int]] = {}
     for call in calls:
         for stretch in call.gaps:
-            known = total.get(stretch.what) or Gap(
-                stretch.what.kind, 0.0, what=stretch.what.what, stack=stretch.what.stack
-            )
-            total[stretch.what] = replace(
-                known, us=known.us + stretch.end - stretch.start, count=known.count + 1
-            )
+            found.setdefault(stretch.what, []).append(stretch.end - stretch.start)
     means = [
-        replace(gap, us=gap.us / len(calls) / _US, count=gap.count / len(calls)) for gap in total.values()
+        Gap(cause.kind, sum(ns) / len(calls) / _US, len(ns) / len(calls), cause.what, cause.stack)
+        for cause, ns in found.items()
     ]
     return tuple(_folded(sorted(means, key=lambda gap: -gap.us)))
 

@@ -6,17 +6,18 @@ only timing.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from fuselight.dynamo import stacks
+from fuselight.measure import timing
 from fuselight.measure.profile import torch_records
 from fuselight.measure.profile.eager_lines import placed_operators
 from fuselight.measure.profile.recording import (
@@ -108,7 +109,7 @@ def _profiled(
 ) -> str:
     """The trace of `calls` calls. The device is idle when each of them begins."""
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
-    _wait(device)
+    timing.wait(device)
     profiler = profile(activities=activities)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=_ENDS_A_CYCLE)  # the user cannot act on it
@@ -117,10 +118,13 @@ def _profiled(
         for _ in range(calls):
             with record_function(torch_records.CALL), around():
                 call()
-            _wait(device)
+            timing.wait(device)
     finally:
         profiler.stop()
-    return _exported(profiler)
+    with tempfile.TemporaryDirectory(prefix="fuselight-profile-") as folder:
+        path = Path(folder, "trace.json")  # the one format that is complete in all versions
+        profiler.export_chrome_trace(str(path))
+        return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _seen(text: str, device: torch.device) -> tuple[Event, ...]:
@@ -135,23 +139,6 @@ def _seen(text: str, device: torch.device) -> tuple[Event, ...]:
             "or another profiler does, or this user may not use it"
         )
     return events
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def _exported(profiler: profile) -> str:
-    """The trace as the profiler exports it: the one format that is complete in all versions."""
-    descriptor, path = tempfile.mkstemp(suffix=".json", prefix="fuselight-profile-")
-    os.close(descriptor)
-    try:
-        profiler.export_chrome_trace(path)
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    finally:
-        os.unlink(path)
 
 
 def record_lines(

@@ -32,7 +32,7 @@ from fuselight.dynamo.recorder import Recorder
 from fuselight.inductor.compilation import Compilation
 from fuselight.measure.machine import processor
 from fuselight.measure.profile.join import read_profile
-from fuselight.measure.profile.profiler import record_calls
+from fuselight.measure.profile.profiler import read_calls, record_lines, trace_calls
 from fuselight.report import Device, Profile
 from fuselight.target.present_device import present_device
 
@@ -123,7 +123,9 @@ def _record(case: str, asked_device: str, out: Path) -> None:
     with Recorder(roots=(str(ROOT),)) as recorder:
         for _ in range(WARM_UP):
             call()
-    recording = record_calls(call, CALLS, device, lines=eager)
+    recording = read_calls(trace_calls(call, CALLS, device))
+    if eager:
+        recording = replace(recording, operators=record_lines(call, device, compiled=False))
     parts = recorder.parts()
     kept = KeptProfile(
         replace(recording, made=_made(case, device)),

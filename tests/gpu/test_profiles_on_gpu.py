@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 if __name__ == "__main__":  # pytest has its own way to find the package
@@ -20,7 +21,7 @@ from fuselight.devices import find
 from fuselight.dynamo.recorder import Recorder
 from fuselight.inductor.compilation import Compilation
 from fuselight.measure.profile.join import read_profile
-from fuselight.measure.profile.profiler import record_calls
+from fuselight.measure.profile.profiler import read_calls, record_lines, trace_calls
 from fuselight.report import GapKind, LaunchKind, Profile
 
 DEVICE = torch.device(sys.argv[1] if __name__ == "__main__" and len(sys.argv) > 1 else "cuda")
@@ -76,7 +77,9 @@ def _profile(mode: str | None, *, train: bool, eager: bool = False) -> Profile:
     with torch._inductor.config.patch(fx_graph_cache=False), Recorder(roots=()) as recorder:
         for _ in range(4):
             call()
-        recording = record_calls(call, CALLS, DEVICE, lines=eager)
+        recording = read_calls(trace_calls(call, CALLS, DEVICE))
+        if eager:
+            recording = replace(recording, operators=record_lines(call, DEVICE, compiled=False))
     parts = recorder.parts()
     profile = read_profile(
         recording, compilation.graphs, breaks=parts.breaks, not_compiled=parts.not_compiled

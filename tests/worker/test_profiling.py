@@ -16,9 +16,10 @@ from fuselight.codec import decode, encode
 from fuselight.devices import find
 from fuselight.dynamo.recorder import Recorder
 from fuselight.inductor.compilation import Compilation
-from fuselight.measure.profile import profiler, torch_records
+from fuselight.measure import timing
+from fuselight.measure.profile import torch_records
 from fuselight.measure.profile.join import read_profile
-from fuselight.measure.profile.profiler import NotProfiledError, record_calls, record_lines
+from fuselight.measure.profile.profiler import NotProfiledError, read_calls, record_lines, trace_calls
 from fuselight.measure.profile.recording import RECORD_FUNCTIONS, Recording
 from fuselight.report import GapKind, LaunchKind, Phase, Profile
 from fuselight.torch_api.measurement import marked_operators
@@ -74,7 +75,7 @@ def _made() -> Made:
     with Recorder(roots=()) as recorder:
         calling(compiled)()
     parts = recorder.parts()
-    recording = record_calls(calling(compiled), CALLS, CPU)
+    recording = read_calls(trace_calls(calling(compiled), CALLS, CPU))
     profile = read_profile(
         recording, compilation.graphs, breaks=parts.breaks, not_compiled=parts.not_compiled
     )
@@ -83,7 +84,11 @@ def _made() -> Made:
     calling(compiled)()
     assert len(compilation.graphs) == graphs, "looking at the lines has had something compiled again"
     with_lines = replace(recording, operators=operators)
-    eager = read_profile(record_calls(calling(model), CALLS, CPU, lines=True), ())
+    eager_recording = replace(
+        read_calls(trace_calls(calling(model), CALLS, CPU)),
+        operators=record_lines(calling(model), CPU, compiled=False),
+    )
+    eager = read_profile(eager_recording, ())
     return Made(compilation, recording, profile, with_lines, eager)
 
 
@@ -185,9 +190,9 @@ def test_fewer_calls_are_profiled_if_events_are_too_many() -> None:
         seen.append(1)
         x.relu()
 
-    assert len(record_calls(call, 5, CPU, most_events=1).windows) == 1
+    assert trace_calls(call, 5, CPU, most_events=1).calls == 1
     assert len(seen) == 2
-    assert len(record_calls(call, 5, CPU).windows) == 5
+    assert len(read_calls(trace_calls(call, 5, CPU)).windows) == 5
 
 
 def test_no_profiler_is_left_on_after_a_call_that_raises() -> None:
@@ -195,17 +200,17 @@ def test_no_profiler_is_left_on_after_a_call_that_raises() -> None:
         raise KeyError("the user's own")
 
     with pytest.raises(KeyError):
-        record_calls(call, 1, CPU)
+        trace_calls(call, 1, CPU)
     assert not torch.autograd.profiler._is_profiler_enabled
-    record_calls(lambda: torch.ones(1).relu(), 1, CPU)
+    trace_calls(lambda: torch.ones(1).relu(), 1, CPU)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here the profiler sees the GPU")
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_a_device_without_profiler_support_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiler, "_wait", lambda _: None)  # there is no device to wait for
+    monkeypatch.setattr(timing, "wait", lambda _: None)  # there is no device to wait for
     with pytest.raises(NotProfiledError, match="CUPTI"):
-        record_calls(lambda: torch.ones(1).relu(), 1, torch.device("cuda"))
+        trace_calls(lambda: torch.ones(1).relu(), 1, torch.device("cuda"))
 
 
 def test_marks_see_each_operator_of_forward_and_backward() -> None:

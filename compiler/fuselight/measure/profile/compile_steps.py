@@ -51,37 +51,30 @@ class CallSample:
     """The user's line, if the sample is in user code."""
 
 
-@dataclass
-class _Watch:
-    thread: int
-    base: FrameType | None
-    roots: tuple[str, ...]
-    samples: list[CallSample] = field(default_factory=list)
-    done: threading.Event = field(default_factory=threading.Event)
-
-    def run(self) -> None:
-        every, due = EVERY, _MANY
-        while not self.done.wait(every):
-            now, stack = time.perf_counter_ns(), _stack(self.thread, self.base)
-            if stack:
-                name, location = _where(stack, self.roots)
-                self.samples.append(CallSample(now, name, location))
-            if len(self.samples) >= due:
-                every, due = 2 * every, due + _MANY
-
-
 @contextlib.contextmanager
 def sampling_calls(roots: Sequence[str] = ()) -> Iterator[list[CallSample]]:
     """Sample this thread's stack every 20 ms until the block ends. `roots`: folders of the user's code."""
-    watch = _Watch(threading.get_ident(), _caller(), tuple(roots))
-    thread = threading.Thread(target=watch.run, name="fuselight-samples", daemon=True)
+    sampled, base = threading.get_ident(), _caller()
+    samples: list[CallSample] = []
+    done = threading.Event()
+
+    def sample() -> None:
+        every, due = EVERY, _MANY
+        while not done.wait(every):
+            now, stack = time.perf_counter_ns(), _stack(sampled, base)
+            if stack:
+                samples.append(CallSample(now, *_where(stack, tuple(roots))))
+            if len(samples) >= due:
+                every, due = 2 * every, due + _MANY
+
+    thread = threading.Thread(target=sample, name="fuselight-samples", daemon=True)
     thread.start()
     try:
-        yield watch.samples
+        yield samples
     finally:
-        watch.done.set()
+        done.set()
         thread.join()
-        watch.base = None
+        base = None
 
 
 def _caller() -> FrameType | None:

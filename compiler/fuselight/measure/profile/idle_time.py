@@ -63,7 +63,7 @@ def split(
     host = _Host(call, lines, after_break, on_device=on_device).stretches(window)
     if not on_device:
         return Split(length(busy), tuple(merged(_meanwhile(host, without(window, busy)))))
-    return Split(length(busy), tuple(merged(_Idle(call, host).read(window, busy))))
+    return Split(length(busy), tuple(merged(_idle(call, host, window, busy))))
 
 
 def _span(event: Event) -> Span:
@@ -88,47 +88,33 @@ def _meanwhile(host: Sequence[Stretch[IdleCause]], idle: Sequence[Span]) -> list
     return out
 
 
-class _Idle:
-    """The idle time of a device, by what it waits for."""
-
-    def __init__(self, call: Launched, host: Sequence[Stretch[IdleCause]]) -> None:
-        self._host = host
-        self._copies = [
-            (event, self._line(call, at)) for at, event in enumerate(call.work) if _over_bus(event)
-        ]
-        self._begun: dict[int, int] = {}
-        """Time at which the host began a launch, by the time at which the launched work starts on the device."""
-        for at, event in enumerate(call.work):
-            launch = call.launched.get(at)
-            if launch is not None and not _over_bus(event):
-                known = self._begun.get(event.start_ns)
-                began = launch.start_ns
-                self._begun[event.start_ns] = began if known is None else min(known, began)
-
-    def _line(self, call: Launched, at: int) -> IdleCause:
+def _idle(
+    call: Launched, host: Sequence[Stretch[IdleCause]], window: Span, busy: Sequence[Span]
+) -> list[Stretch[IdleCause]]:
+    """The idle time of a device: copies first, then the host's activity until the next launch, then its latency."""
+    copies: list[tuple[Span, IdleCause]] = []
+    begun: dict[int, int] = {}  # when the host began a launch, by when the launched work starts on the device
+    for at, event in enumerate(call.work):
         launch = call.launched.get(at)
-        stack: Stack = ()
-        if launch is not None:
-            around = next((s for s in self._host if s.start <= launch.start_ns < s.end), None)
-            stack = around.what.stack if around is not None else ()
-        return IdleCause(GapKind.COPY, call.work[at].name, stack)
-
-    def read(self, window: Span, busy: Sequence[Span]) -> list[Stretch[IdleCause]]:
-        """Attribute copies first, then the host's activity until the next launch, then the latency of that launch."""
-        out: list[Stretch[IdleCause]] = []
-        before: list[Span] = []
-        for idle in without(window, busy):
-            begun = self._begun.get(idle[1])
-            launched = idle[1] if begun is None else min(max(begun, idle[0]), idle[1])
-            taken: list[Span] = []
-            for event, cause in self._copies:
-                for part in clipped([_span(event)], idle):
-                    out += [Stretch(*left, cause) for left in without(part, union(taken))]
-                    taken.append(part)
-            free = without(idle, union(taken))
-            before += clipped(free, (idle[0], launched))
-            out += [Stretch(*part, IdleCause(GapKind.LAUNCH)) for part in clipped(free, (launched, idle[1]))]
-        return sorted([*out, *_meanwhile(self._host, before)], key=lambda stretch: stretch.start)
+        if _over_bus(event):
+            launching = (s for s in host if launch is not None and s.start <= launch.start_ns < s.end)
+            stack = next((one.what.stack for one in launching), ())
+            copies.append((_span(event), IdleCause(GapKind.COPY, event.name, stack)))
+        elif launch is not None:
+            begun[event.start_ns] = min(launch.start_ns, begun.get(event.start_ns, launch.start_ns))
+    out: list[Stretch[IdleCause]] = []
+    before: list[Span] = []
+    for idle in without(window, busy):
+        launched = min(max(begun.get(idle[1], idle[1]), idle[0]), idle[1])
+        taken: list[Span] = []
+        for copy, cause in copies:
+            for part in clipped([copy], idle):
+                out += [Stretch(*left, cause) for left in without(part, union(taken))]
+                taken.append(part)
+        free = without(idle, union(taken))
+        before += clipped(free, (idle[0], launched))
+        out += [Stretch(*part, IdleCause(GapKind.LAUNCH)) for part in clipped(free, (launched, idle[1]))]
+    return sorted([*out, *_meanwhile(host, before)], key=lambda stretch: stretch.start)
 
 
 class _Host:
@@ -142,7 +128,6 @@ class _Host:
         self._after_break = after_break
         self._on_device = on_device
         self._regions = {id(region.node): region for region in call.regions}
-        self._graphs = {id(unit.graph.node) for unit in call.units if unit.graph is not None}
         self._units = {id(unit.node): unit for unit in call.units}
 
     def stretches(self, window: Span) -> list[Stretch[IdleCause]]:

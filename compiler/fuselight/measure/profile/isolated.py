@@ -7,9 +7,8 @@ never replaces the in-run time, which includes the cache state and adjacent kern
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from types import ModuleType
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,19 +23,15 @@ _SECONDS = 0.05
 _ROUNDS = 3
 
 
-@dataclass(frozen=True)
-class RecordedLaunch:
-    """One launch of a generated kernel."""
-
-    name: str
-    again: Callable[[], object]
-    """Launches it again, with the same arguments; what it changes in place, it changes again."""
+_Launch = tuple[str, Callable[[], object]]
+"""A generated kernel's name, and a function that launches it again with the same arguments; what the launch changes in
+place, it changes again."""
 
 
 class _RecordedKernel:
     """Replaces a kernel: records each launch and forwards it."""
 
-    def __init__(self, name: str, kernel: Any, note: Callable[[RecordedLaunch], None]) -> None:
+    def __init__(self, name: str, kernel: Any, note: Callable[[_Launch], None]) -> None:
         self._name, self._kernel, self._note = name, kernel, note
 
     def __getattr__(self, name: str) -> Any:
@@ -51,19 +46,8 @@ class _RecordedKernel:
         return self._made(self._kernel.run, args, named)
 
     def _made(self, launch: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        self._note(RecordedLaunch(self._name, lambda: launch(*args, **named)))
+        self._note((self._name, lambda: launch(*args, **named)))
         return launch(*args, **named)
-
-
-@contextlib.contextmanager
-def recording_launches(module: ModuleType, names: Iterable[str]) -> Iterator[list[RecordedLaunch]]:
-    """Record the launches of these kernels of a wrapper's module, in order, in the list that this yields."""
-    taken: list[RecordedLaunch] = []
-    with contextlib.ExitStack() as stack:
-        for name in set(names) & vars(module).keys():
-            kernel = _RecordedKernel(name, vars(module)[name], taken.append)
-            stack.enter_context(patched(module, name, kernel))
-        yield taken
 
 
 def isolated_times(
@@ -79,14 +63,17 @@ def isolated_times(
     """
     graphs = [graph for one in compilations for graph in one.graphs]
     modules = [module for one in compilations for module in one.modules]
-    taken: dict[int, list[RecordedLaunch]] = {}
+    taken: dict[int, list[_Launch]] = {}
     with contextlib.ExitStack() as stack:
         seen: set[int] = set()  # equal graphs share a module: the first one has its launches
         for position, (graph, module) in enumerate(zip(graphs, modules, strict=True)):
             if module is not None and id(module) not in seen:
                 seen.add(id(module))
-                names = [kernel.name for kernel in graph.kernels if kernel.text_key is not None]
-                taken[position] = stack.enter_context(recording_launches(module, names))
+                taken[position] = []
+                names = {kernel.name for kernel in graph.kernels if kernel.text_key is not None}
+                for name in names & vars(module).keys():
+                    kernel = _RecordedKernel(name, vars(module)[name], taken[position].append)
+                    stack.enter_context(patched(module, name, kernel))
         call()
     return {
         (position, launch): _alone(again, device, cold_cache=cold_cache)
@@ -95,16 +82,16 @@ def isolated_times(
     }
 
 
-def _by_launch(graph: GeneratedGraph, taken: Sequence[RecordedLaunch]) -> dict[int, Callable[[], object]]:
+def _by_launch(graph: GeneratedGraph, taken: Sequence[_Launch]) -> dict[int, Callable[[], object]]:
     """The launches of a graph's first run by number: launches of one name follow the wrapper's order."""
     waiting: dict[str, list[int]] = {}
     for kernel in graph.kernels:
         if kernel.text_key is not None:
             waiting.setdefault(kernel.name, []).append(kernel.launch)
     found: dict[int, Callable[[], object]] = {}
-    for one in taken:
-        if waiting.get(one.name):
-            found[waiting[one.name].pop(0)] = one.again
+    for name, again in taken:
+        if waiting.get(name):
+            found[waiting[name].pop(0)] = again
     return found
 
 

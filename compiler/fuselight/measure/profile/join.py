@@ -147,15 +147,25 @@ class _Reader:
         for unit in call.units:
             if unit.graph is None:
                 fed = self._graphs.get(unit.feeds.key) if unit.feeds is not None else None
+                stack = lines.get(id(unit.node), ())
                 for event in unit.work:
-                    key = _eager_key(event, unit, lines.get(id(unit.node), ()))
-                    if fed is not None and not key.stack:
+                    key = _key(event, LaunchKind.EAGER, unit, stack)
+                    if fed is not None and not stack:
                         key = _inputs_key(event, unit, fed)
-                    _add(rows, key, event, unit.operator)
+                    _add(rows, key, event, unit)
         for event in call.strays:
-            _add(rows, _stray_key(event, self._only_launch(event.name, graphs.values())), event, "")
+            launch = self._only_launch(event.name, graphs.values())
+            if launch is not None and event.kind is EventKind.KERNEL:
+                key = _Key(LaunchKind.KERNEL, *launch)
+            else:
+                key = _key(event, LaunchKind.KERNEL)
+            _add(rows, key, event)
         split = idle_time.split(call, lines, self._after_break, on_device=self._on_device)
-        kernels = {key: row for key, row in rows.items() if not _over_bus(key)}
+        kernels = {
+            key: row
+            for key, row in rows.items()
+            if key.kind is not LaunchKind.COPY or not torch_records.copies_over_bus(key.name)
+        }
         return _Read(
             wall_ns=call.window.end_ns - call.window.start_ns,
             device_ns=sum(row.ns for row in kernels.values()),
@@ -167,9 +177,8 @@ class _Reader:
     def _join_graph(self, graph: GraphCall, rows: dict[_Key, _Row]) -> None:
         at = self._graphs.get(graph.key)
         elements, work = _elements(graph)
-        if at is None:
-            launches: list[int | None] = [None] * len(elements)
-        else:
+        launches: list[int | None] = [None] * len(elements)
+        if at is not None:
             known = (at, tuple(elements))
             if known not in self._aligned:
                 self._aligned[known] = align(elements, self._generated[at].kernels)
@@ -177,11 +186,13 @@ class _Reader:
         replayed = any(unit.name in torch_records.REPLAYS for unit, _ in work)
         for (unit, events), launch in zip(work, launches, strict=True):
             for event in events:
-                if launch is None and replayed and unit.operator in torch_records.COPIES:
+                if launch is not None:
+                    key = _Key(LaunchKind.KERNEL, at, launch)
+                elif replayed and unit.operator in torch_records.COPIES:
                     key = _inputs_key(event, unit, at)
                 else:
-                    key = _graph_key(event, unit, at if launch is not None else None, launch)
-                _add(rows, key, event, unit.operator)
+                    key = _key(event, LaunchKind.KERNEL, unit)
+                _add(rows, key, event, unit)
 
     def _only_launch(self, name: str, graphs: Iterable[GraphCall]) -> tuple[int, int] | None:
         """The only launch with a kernel's name in the graphs of a call, None if there are several."""
@@ -213,39 +224,21 @@ def _elements(graph: GraphCall) -> tuple[list[Element], list[tuple[WorkUnit, lis
     return elements, work
 
 
-def _kind(event: Event, otherwise: LaunchKind) -> LaunchKind:
-    return LaunchKind.COPY if event.kind is EventKind.COPY else otherwise
-
-
-def _graph_key(event: Event, unit: WorkUnit, graph: int | None, launch: int | None) -> _Key:
-    if graph is not None and launch is not None:
-        return _Key(LaunchKind.KERNEL, graph, launch)
-    return _Key(_kind(event, LaunchKind.KERNEL), name=event.name, operator=unit.operator)
-
-
-def _eager_key(event: Event, unit: WorkUnit, stack: Stack) -> _Key:
-    return _Key(_kind(event, LaunchKind.EAGER), name=event.name, operator=unit.operator, stack=stack)
+def _key(event: Event, kind: LaunchKind, unit: WorkUnit | None = None, stack: Stack = ()) -> _Key:
+    """The key of work that no launch of a graph computes; a copy is a copy wherever it is."""
+    kind = LaunchKind.COPY if event.kind is EventKind.COPY else kind
+    return _Key(kind, name=event.name, operator=unit.operator if unit else "", stack=stack)
 
 
 def _inputs_key(event: Event, unit: WorkUnit, graph: int | None) -> _Key:
     return _Key(LaunchKind.INPUTS, graph, name=event.name, operator=unit.operator)
 
 
-def _stray_key(event: Event, launch: tuple[int, int] | None) -> _Key:
-    if launch is not None and event.kind is EventKind.KERNEL:
-        return _Key(LaunchKind.KERNEL, *launch)
-    return _Key(_kind(event, LaunchKind.KERNEL), name=event.name)
-
-
-def _over_bus(key: _Key) -> bool:
-    return key.kind is LaunchKind.COPY and torch_records.copies_over_bus(key.name)
-
-
-def _add(rows: dict[_Key, _Row], key: _Key, event: Event, operator: str) -> None:
+def _add(rows: dict[_Key, _Row], key: _Key, event: Event, unit: WorkUnit | None = None) -> None:
     row = rows.setdefault(key, _Row())
     row.ns += event.ns
     row.count += 1
-    row.operator = row.operator or operator
+    row.operator = row.operator or (unit.operator if unit else "")
     row.names[event.name] += event.ns
 
 

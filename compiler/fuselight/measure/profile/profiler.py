@@ -10,7 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -53,22 +53,6 @@ class Trace:
     text: str
     calls: int
     device: torch.device
-
-
-def record_calls(
-    call: Callable[[], object],
-    calls: int,
-    device: torch.device,
-    *,
-    lines: bool = False,
-    most_events: int = MOST_EVENTS,
-) -> Recording:
-    """Profile calls and parse the result, see `trace_calls` and `read_calls`.
-
-    With `lines`, for eager calls only, an additional call records the line of each operator.
-    """
-    recording = read_calls(trace_calls(call, calls, device, most_events=most_events))
-    return replace(recording, operators=record_lines(call, device, compiled=False)) if lines else recording
 
 
 def trace_calls(

@@ -10,6 +10,7 @@ import enum
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import zip_longest
 from typing import Any
 
@@ -46,6 +47,7 @@ _KINDS = {
     "cpu_op": EventKind.OPERATOR,
     "user_annotation": EventKind.ANNOTATION,
 }
+_ON_DEVICE = frozenset({EventKind.KERNEL, EventKind.COPY})
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Event:
     @property
     def on_device(self) -> bool:
         """Whether it is device work."""
-        return self.kind in {EventKind.KERNEL, EventKind.COPY}
+        return self.kind in _ON_DEVICE
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def read_trace(text: str) -> tuple[Event, ...]:
 
     Raises ValueError if the text is not a trace.
     """
-    trace = json.loads(text, parse_float=str, parse_int=str)  # microseconds with three digits: exact as text
+    trace = json.loads(text, parse_float=Decimal)  # microseconds with three digits, exactly
     found = trace.get("traceEvents") if isinstance(trace, dict) else None
     if not isinstance(found, list):
         raise ValueError("it holds no traceEvents")  # noqa: TRY004 - the text is what is wrong
@@ -136,28 +138,19 @@ def _events(found: list[Any]) -> Iterator[Event]:
         if kind is None:
             continue
         arguments = one.get("args") or {}
-        on_device = kind in {EventKind.KERNEL, EventKind.COPY}
         yield Event(
             name=one["name"],
             kind=kind,
-            start_ns=_nanoseconds(one["ts"]),
-            ns=_nanoseconds(one.get("dur", "0")),
-            thread=_number(arguments.get("stream") if on_device else one.get("tid")) or 0,
+            start_ns=int(one["ts"] * 1000),
+            ns=int(one.get("dur", 0) * 1000),
+            thread=_number(arguments.get("stream") if kind in _ON_DEVICE else one.get("tid")) or 0,
             correlation=_number(arguments.get("correlation")),
             sequence=_number(arguments.get("Sequence number")),
         )
 
 
-def _nanoseconds(text: str) -> int:
-    """Convert microseconds as text, `12` or `12.345`."""
-    whole, _, part = text.partition(".")
-    if not whole.isdigit() or not (part or "0").isdigit():
-        return round(float(text) * 1000)  # exponent notation
-    return int(whole) * 1000 + int(part[:3].ljust(3, "0"))
-
-
-def _number(text: Any) -> int | None:
-    return int(text) if isinstance(text, str) and text.lstrip("-").isdigit() else None
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def read_windows(events: tuple[Event, ...]) -> tuple[Window, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.findings.breaks import break_findings
 from fuselight_server.findings.context import Context, Thresholds
-from fuselight_server.findings.failures import code_of, failure_findings
+from fuselight_server.findings.failures import failure_findings
 from fuselight_server.findings.guards import guard_findings
 from fuselight_server.findings.kernels import (
     boundary_findings,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Thresholds",
     "apply_ignores",
-    "code_of",
     "findings",
     "findings_of_kernels",
     "findings_of_measured",
@@ -70,13 +69,13 @@ def findings(
 
 def findings_of_kernels(report: Report, *, thresholds: Thresholds = _NO_THRESHOLDS) -> tuple[Finding, ...]:
     """Of those, the ones that only tier kernels has, by place: a capture of the same target has all others."""
-    context = Context.of(report, thresholds, None)
+    context = Context.of(report, thresholds)
     return tuple(sorted((one for family in _OF_KERNELS for one in family(context)), key=_order))
 
 
 def findings_of_measured(report: Report) -> tuple[Finding, ...]:
     """What a benchmark alone can find, by place."""
-    return tuple(sorted(measured_findings(Context.of(report, _NO_THRESHOLDS, None)), key=_order))
+    return tuple(sorted(measured_findings(Context.of(report)), key=_order))
 
 
 def _order(finding: Finding) -> tuple[str, int, int, str, str]:

@@ -93,7 +93,7 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         hints=() if librarys else _hints(one),
         call=one.call,
         related=_related(context, one, home),
-        count=_repeats([item[0] for item in group]),
+        count=len({item[0].compile_id for item in group}),  # the same compile retries, which is no repeat
         gb_ids=tuple(dict.fromkeys(gb_id for gb_id in one.ids if gb_id and gb_id != code)),
     )
 
@@ -187,11 +187,6 @@ def _related(context: Context, one: Break, home: Location | None) -> tuple[Relat
     return tuple(out)
 
 
-def _repeats(group: list[Break]) -> int:
-    """How many compiles the break was met in; the same compile retries, which is no repeat."""
-    return len({one.compile_id for one in group})
-
-
 def _costs(context: Context, group: list[Break]) -> Iterator[str]:
     """What the break costs, from the compiles of the report; nothing where they hold no facts."""
     one = next((one for one in group if one.frame_skipped), None) or max(
@@ -200,12 +195,8 @@ def _costs(context: Context, group: list[Break]) -> Iterator[str]:
     name = f"`{plain(one.frame_function)}`" if one.frame_function else "the function"
     if one.frame_skipped:
         # What was compiled of the function before stays: only a resumption of it was skipped then.
-        rest = _graphs_of(context, one) > 0
-        yield (
-            f"the rest of {name} runs in eager, not only this line"
-            if rest
-            else f"all of {name} runs in eager, not only this line"
-        )
+        part = "the rest" if _graphs_of(context, one) else "all"
+        yield f"{part} of {name} runs in eager, not only this line"
         if one.operators:
             yield f"the {format_count(one.operators, 'operator')} traced before this line run in eager too"
         return

@@ -34,50 +34,49 @@ class CodeInfo:
         return f"{self.code}.md"
 
 
-def _entries() -> tuple[CodeInfo, ...]:
-    hint, info, warning, error = Severity.HINT, Severity.INFORMATION, Severity.WARNING, Severity.ERROR
-    return (
-        CodeInfo("FL101", warning, "not compiled: the frame was skipped"),
-        CodeInfo("FL102", warning, "no longer compiled: the recompile limit was reached"),
-        CodeInfo("FL103", warning, "not compiled: a generator"),
-        CodeInfo("FL104", info, "not compiled: disabled in the code"),
-        CodeInfo("FL105", error, "not compiled: the compiler failed and torch fell back to eager"),
-        CodeInfo("FL106", hint, "nothing to compile: no tensor operators"),
-        CodeInfo("FL107", warning, "graph break"),
-        CodeInfo("FL201", warning, "recompiled"),
-        CodeInfo("FL203", warning, "many or slow guards"),
-        CodeInfo("FL301", warning, "a dynamic dimension was fixed to one size"),
-        CodeInfo("FL302", warning, "a dynamic number was fixed to one value"),
-        CodeInfo("FL401", error, "the code raised an exception"),
-        CodeInfo("FL402", error, "the compiler failed"),
-        CodeInfo("FL403", error, "Fuselight failed"),
-        CodeInfo("FL404", error, "graph break under fullgraph=True"),
-        CodeInfo("FL405", error, "time limit exceeded"),
-        CodeInfo("FL406", error, "memory limit exceeded"),
-        CodeInfo("FL407", error, "the process was killed by a signal"),
-        CodeInfo("FL408", error, "the code ended the process"),
-        CodeInfo("FL409", error, "the run returned no readable result"),
-        CodeInfo("FL501", error, "invalid directive"),
-        CodeInfo("FL502", hint, "no example inputs"),
-        CodeInfo("FL503", warning, "unused ignore comment"),
-        CodeInfo("FL504", error, "the interpreter cannot run torch.compile"),
-        CodeInfo("FL601", info, "a missing device was replaced by the CPU"),
-        CodeInfo("FL602", info, "captured on fake tensors"),
-        CodeInfo("FL603", info, "a run on save did not write the program's files"),
-        CodeInfo("FL604", hint, "a run on save ended before the end of the block"),
-        CodeInfo("FL701", info, "no kernel is generated for an operator"),
-        CodeInfo("FL702", warning, "not captured as a CUDA graph"),
-        CodeInfo("FL703", warning, "the target device has no fast unit for a dtype"),
-        CodeInfo("FL704", warning, "no kernels for a graph"),
-        CodeInfo("FL705", info, "a graph break prevents fusing kernels"),
-        CodeInfo("FL706", info, "a kernel that only copies"),
-        CodeInfo("FL707", info, "a repeated block is compiled many times"),
-        CodeInfo("FL801", error, "compiled results differ from eager"),
-        CodeInfo("FL802", info, "compiled code is slower than eager"),
+_HINT, _INFO, _WARNING, _ERROR = Severity
+CATALOGUE: dict[str, CodeInfo] = {
+    entry.code: entry
+    for entry in (
+        CodeInfo("FL101", _WARNING, "not compiled: the frame was skipped"),
+        CodeInfo("FL102", _WARNING, "no longer compiled: the recompile limit was reached"),
+        CodeInfo("FL103", _WARNING, "not compiled: a generator"),
+        CodeInfo("FL104", _INFO, "not compiled: disabled in the code"),
+        CodeInfo("FL105", _ERROR, "not compiled: the compiler failed and torch fell back to eager"),
+        CodeInfo("FL106", _HINT, "nothing to compile: no tensor operators"),
+        CodeInfo("FL107", _WARNING, "graph break"),
+        CodeInfo("FL201", _WARNING, "recompiled"),
+        CodeInfo("FL203", _WARNING, "many or slow guards"),
+        CodeInfo("FL301", _WARNING, "a dynamic dimension was fixed to one size"),
+        CodeInfo("FL302", _WARNING, "a dynamic number was fixed to one value"),
+        CodeInfo("FL401", _ERROR, "the code raised an exception"),
+        CodeInfo("FL402", _ERROR, "the compiler failed"),
+        CodeInfo("FL403", _ERROR, "Fuselight failed"),
+        CodeInfo("FL404", _ERROR, "graph break under fullgraph=True"),
+        CodeInfo("FL405", _ERROR, "time limit exceeded"),
+        CodeInfo("FL406", _ERROR, "memory limit exceeded"),
+        CodeInfo("FL407", _ERROR, "the process was killed by a signal"),
+        CodeInfo("FL408", _ERROR, "the code ended the process"),
+        CodeInfo("FL409", _ERROR, "the run returned no readable result"),
+        CodeInfo("FL501", _ERROR, "invalid directive"),
+        CodeInfo("FL502", _HINT, "no example inputs"),
+        CodeInfo("FL503", _WARNING, "unused ignore comment"),
+        CodeInfo("FL504", _ERROR, "the interpreter cannot run torch.compile"),
+        CodeInfo("FL601", _INFO, "a missing device was replaced by the CPU"),
+        CodeInfo("FL602", _INFO, "captured on fake tensors"),
+        CodeInfo("FL603", _INFO, "a run on save did not write the program's files"),
+        CodeInfo("FL604", _HINT, "a run on save ended before the end of the block"),
+        CodeInfo("FL701", _INFO, "no kernel is generated for an operator"),
+        CodeInfo("FL702", _WARNING, "not captured as a CUDA graph"),
+        CodeInfo("FL703", _WARNING, "the target device has no fast unit for a dtype"),
+        CodeInfo("FL704", _WARNING, "no kernels for a graph"),
+        CodeInfo("FL705", _INFO, "a graph break prevents fusing kernels"),
+        CodeInfo("FL706", _INFO, "a kernel that only copies"),
+        CodeInfo("FL707", _INFO, "a repeated block is compiled many times"),
+        CodeInfo("FL801", _ERROR, "compiled results differ from eager"),
+        CodeInfo("FL802", _INFO, "compiled code is slower than eager"),
     )
-
-
-CATALOGUE: dict[str, CodeInfo] = {entry.code: entry for entry in _entries()}
+}
 
 
 def severity(code: str) -> Severity:

@@ -7,7 +7,7 @@ are related.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -39,27 +39,25 @@ class Thresholds:
     """From this many equal instances of a module, or equal graphs, a finding advises to compile only one."""
 
 
-def no_source(_path: str, _line: int) -> str | None:
-    """Return no line: the reader to use when the source is not available."""
-    return None
-
-
 @dataclass(frozen=True)
 class Context:
     """One report, with what projecting it takes."""
 
     report: Report
-    thresholds: Thresholds = Thresholds()
-    read_line: Callable[[str, int], str | None] = no_source
-    roots: tuple[str, ...] = field(default=())
+    thresholds: Thresholds
+    read_line: Callable[[str, int], str | None]
+    roots: tuple[str, ...]
 
     @classmethod
     def of(
-        cls, report: Report, thresholds: Thresholds, read_line: Callable[[str, int], str | None] | None
+        cls,
+        report: Report,
+        thresholds: Thresholds = Thresholds(),
+        read_line: Callable[[str, int], str | None] | None = None,
     ) -> Context:
         """The context of a report; without roots, the folder of the target's file is the workspace."""
         roots = report.roots or (os.path.dirname(report.target.path),)  # noqa: PTH120 - paths stay text
-        return cls(report, thresholds, read_line or no_source, roots)
+        return cls(report, thresholds, read_line or (lambda _path, _line: None), roots)
 
     @cached_property
     def estimated_us(self) -> float:
@@ -103,10 +101,6 @@ class Context:
         target = self.report.target
         return Location(target.path, max(target.line, 1))
 
-    def target_span(self) -> Span:
-        """The span of the target's definition."""
-        return span_of(self.target_location())
-
     def source(self, location: Location) -> str | None:
         """The line's text without indentation, None where it cannot be read."""
         text = self.read_line(location.path, location.line)
@@ -119,6 +113,7 @@ class Context:
         *text: str,
         at: Location | None = None,
         span: Span | None = None,
+        stack: Stack = (),
         cost: Iterable[str] = (),
         hints: Iterable[str] = (),
         call: int | None = None,
@@ -127,15 +122,19 @@ class Context:
     ) -> Finding:
         """A finding with the fields that come from the report filled in; its message has `text`, `cost` and `hints`.
 
-        It is at `span`, else at the line `at`, else at the target.
+        It is at `span`, else at the line `at`, else at the innermost workspace frame of the traced `stack`, whose other
+        frames are related, else at the target.
         """
+        if stack:
+            at = at or self.innermost_user_frame(stack)
+            more["related"] = trail(stack, without=at, verb="in")
         cost, hints = tuple(cost), tuple(hints)
         return Finding(
             code=code,
             severity=catalogue.severity(code) if severity is None else severity,
             title=title,
             message=compose(*text, cost=cost, hints=hints),
-            span=span or (span_of(at) if at is not None else self.target_span()),
+            span=span or span_of(at or self.target_location()),
             cost=cost,
             hints=hints,
             tier=self.report.tier,
@@ -154,10 +153,8 @@ def is_machinery(path: str) -> bool:
 
 def span_of(location: Location) -> Span:
     """The span of a location; without its end where the reported end does not follow the start."""
-    start, end = (
-        (location.line, location.column or 0),
-        (location.end_line or location.line, location.end_column or 0),
-    )
+    start = (location.line, location.column or 0)
+    end = (location.end_line or location.line, location.end_column or 0)
     if end <= start:
         return Span(location.path, location.line, location.column)
     return Span(location.path, location.line, location.column, location.end_line, location.end_column)

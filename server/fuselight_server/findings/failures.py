@@ -10,8 +10,8 @@ import platform
 import re
 from typing import TYPE_CHECKING
 
-from fuselight.report import Culprit, Report, Rung, TargetRef, Versions
-from fuselight_server.finding import Related, Span
+from fuselight.report import Culprit, Location, Report, Rung, TargetRef, Versions
+from fuselight_server.finding import Related
 from fuselight_server.findings.break_texts import first_step, title_of
 from fuselight_server.findings.context import span_of, trail
 from fuselight_server.findings.text import place, plain
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fuselight.protocol import RunRequest
-    from fuselight.report import Failure, Location
+    from fuselight.report import Failure
     from fuselight_server.finding import Finding
     from fuselight_server.findings.context import Context
 
@@ -74,7 +74,7 @@ def failure_findings(context: Context) -> Iterator[Finding]:
     """The findings of the report's failures; the same failure in several calls is one, with a count."""
     groups: dict[tuple[object, ...], list[Failure]] = {}
     for one in context.report.failures:
-        home = _home(context, one)
+        home = context.innermost_user_frame(one.stack)
         key = (one.kind, one.exception, one.message, home.path if home else None, home.line if home else None)
         groups.setdefault(key, []).append(one)
     for group in groups.values():
@@ -95,25 +95,20 @@ def _lacks_a_module(failure: Failure) -> bool:
     return failure.kind == "import" and failure.exception == "ModuleNotFoundError"
 
 
-def _home(context: Context, failure: Failure) -> Location | None:
-    return context.innermost_user_frame(failure.stack)
-
-
 def _finding(context: Context, group: list[Failure]) -> Finding:
     failure = group[0]
-    code, home = code_of(failure), _home(context, group[0])
+    code, home = code_of(failure), context.innermost_user_frame(failure.stack)
     steps = first_step(failure.gb_id) if code == "FL404" else ()
-    span = span_of(home) if home else _elsewhere(context, failure)
     related = list(trail(failure.stack, without=home, verb="in"))
-    if failure.directive_line is not None and failure.kind != "inputs":
-        directive = Span(context.report.target.path, failure.directive_line)
-        if (directive.path, directive.line) != (span.path, span.line):
-            related.append(Related(directive, "with the inputs of this directive"))
+    line, path = failure.directive_line, context.report.target.path
+    directive = Location(path, line) if line is not None else None
+    if directive is not None and failure.kind != "inputs" and home and (home.path, home.line) != (path, line):
+        related.append(Related(span_of(directive), "with the inputs of this directive"))
     return context.finding(
         code,
         _title(code, failure),
         _said(code, failure, home),
-        span=span,
+        at=home or directive,
         call=failure.call,
         hints=(*steps, _next_step(context, code, failure)),
         related=tuple(related),
@@ -133,9 +128,7 @@ def _next_step(context: Context, code: str, failure: Failure) -> str:
     if code == "FL401" and _NEEDS_GRADIENTS in failure.message and _without_gradients(context, failure):
         return _ASK_FOR_GRADIENTS
     if code == "FL405":
-        return _NEXT[
-            code
-        ]  # the editor and the terminal name the limit differently, and the worker knows of none
+        return _NEXT[code]  # the interfaces name the limit differently, and the worker knows of none
     return plain(failure.next_step) or _NEXT[code]
 
 
@@ -148,33 +141,20 @@ def _without_gradients(context: Context, failure: Failure) -> bool:
     return not any(option in made for option in ("train=True", "no_grad=False"))
 
 
-def _elsewhere(context: Context, failure: Failure) -> Span:
-    """Without a workspace frame: the directive, else the target."""
-    if failure.directive_line is not None:
-        return Span(context.report.target.path, failure.directive_line)
-    return context.target_span()
-
-
 def _title(code: str, failure: Failure) -> str:
-    message = _inner(failure) or plain(failure.message).rstrip(".")
-    kind = failure.exception
-    name = (
-        f"{kind}: " if kind and kind != "SystemExit" and kind not in message and not _inner(failure) else ""
-    )
+    inner, kind = _inner(failure), failure.exception
+    message = inner or plain(failure.message).rstrip(".")
+    name = f"{kind}: " if kind and kind != "SystemExit" and kind not in message and not inner else ""
     if code == "FL404":
-        what = title_of(failure.gb_id, message, _explanation(failure)) if failure.gb_id else message
-        if failure.exception == _HIGHER_ORDER:
-            return f"graph break inside a higher-order operator: {what}"
-        return f"graph break under fullgraph=True: {what}"
-    if code == "FL402":
-        return f"the compiler failed: {name}{message}"
-    if code == "FL403":
-        return f"Fuselight failed: {name}{message}"
-    return _cut(f"{name}{message}") or "the run failed"
-
-
-def _cut(title: str) -> str:
-    """A title that can be read: a message of the user's code has any length. The report keeps it whole."""
+        # Only the traceback carries torch's explanation of the break, which names what broke.
+        explanation = failure.traceback.partition("Explanation: ")[2].partition("Hint: ")[0]
+        what = title_of(failure.gb_id, message, explanation) if failure.gb_id else message
+        where = "inside a higher-order operator" if kind == _HIGHER_ORDER else "under fullgraph=True"
+        return f"graph break {where}: {what}"
+    if code in {"FL402", "FL403"}:
+        return f"{'the compiler' if code == 'FL402' else 'Fuselight'} failed: {name}{message}"
+    # A message of the user's code has any length; the report keeps it whole.
+    title = f"{name}{message}" or "the run failed"
     return title if len(title) <= _LONGEST_TITLE else f"{title[:_LONGEST_TITLE].rstrip()}..."
 
 
@@ -194,11 +174,6 @@ _MEANING = {
     "FL502": "Fuselight needs example inputs, because torch.compile traces a real call.",
     "FL504": "Fuselight cannot run code in this interpreter; findings from the source alone still work.",
 }
-
-
-def _explanation(failure: Failure) -> str:
-    """Torch's explanation of the break, which names what broke; only the traceback carries it."""
-    return failure.traceback.partition("Explanation: ")[2].partition("Hint: ")[0]
 
 
 def _said(code: str, failure: Failure, home: Location | None) -> str:
@@ -233,14 +208,8 @@ def failure_report(
 ) -> Report:
     """A report, of the tier that was requested, with one failure. `versions` is None where no worker said hello."""
     if versions is None:
-        versions = Versions(
-            python="",
-            torch=None,
-            triton=None,
-            fuselight="",
-            platform=platform.platform(),
-            executable=executable,
-        )
+        here = platform.platform()
+        versions = Versions("", torch=None, triton=None, fuselight="", platform=here, executable=executable)
     target = request.target
     return Report(
         versions=versions,

@@ -47,11 +47,6 @@ def _past(context: Context, compiled: Compile) -> bool:
 
 
 def _finding(context: Context, compiled: Compile, frame: Frame) -> Finding:
-    home = (
-        frame.location
-        if context.is_user_file(frame.location.path)
-        else context.innermost_user_frame(compiled.caller)
-    )
     facts = []
     if compiled.guard_count is not None:
         facts.append(format_count(compiled.guard_count, "guard"))
@@ -62,7 +57,7 @@ def _finding(context: Context, compiled: Compile, frame: Frame) -> Finding:
         "FL203",
         f"`{frame.function}` has {' and takes '.join(facts)}",
         "torch checks all guards before each call of the compiled code.",
-        at=home,
+        at=context.innermost_user_frame((frame.location,), compiled.caller),
         cost=(f"{checks} at every call",),
         hints=(
             "Reduce guards: pass varying values as tensors, and keep configuration in a few plain attributes",

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fuselight.devices import BANDWIDTH_REACHED, lacks
 from fuselight.report import KernelKind, Phase, is_library_call
-from fuselight_server.findings.context import trail
 from fuselight_server.findings.text import plain, quoted, sentence
 from fuselight_server.formatting import format_count, format_estimate, format_percent, format_size
 
@@ -111,7 +110,6 @@ def _fallbacks(context: Context) -> Iterator[Finding]:
 
 
 def _fallback(context: Context, stack: Stack, name: str, kernels: list[Kernel]) -> Finding:
-    home = context.innermost_user_frame(stack)
     shown = quoted(_OVERLOAD.sub(r"\1", name))
     own = name.startswith(_TORCHS)
     moved = _moved(kernels)
@@ -141,10 +139,9 @@ def _fallback(context: Context, stack: Stack, name: str, kernels: list[Kernel]) 
         "FL701",
         f"no kernel is generated for {shown}: {who} is called",
         f"Inductor generates no code for {shown} here and calls {who}.",
-        at=home,
+        stack=stack,
         cost=cost,
         hints=hints,
-        related=trail(stack, without=home, verb="in"),
         count=len(kernels),
         cost_us=us,
     )
@@ -171,7 +168,6 @@ def _skips(context: Context) -> Iterator[Finding]:
 def _skip(
     context: Context, stack: Stack, reason: str, group: list[tuple[GeneratedGraph, CudagraphSkip]]
 ) -> Finding:
-    home = context.innermost_user_frame(stack)
     known = next((words for pattern, *words in _SKIPS if pattern.search(reason)), None)
     words, hints = known or (reason, ())
     graphs = {(graph.compile_id, graph.phase): graph for graph, _ in group}
@@ -182,10 +178,9 @@ def _skip(
         f"not captured as a CUDA graph: {words}",
         f"CUDA graphs are enabled, but torch skips this graph: {words}.",
         f"torch's message: {reason}." if known else "",
-        at=home,
+        stack=stack,
         cost=(f"{launched} launched one by one, at several microseconds of host time each",),
         hints=hints,
-        related=trail(stack, without=home, verb="in"),
         count=len(group),
     )
 
@@ -215,14 +210,13 @@ def _lacking(context: Context) -> Iterator[Finding]:
 def _failed(context: Context, graph: GeneratedGraph, why: str) -> Finding:
     frame = context.frame_of(context.compile_of(graph.compile_id))
     others = any(one.kernels for one in context.report.generated)
-    home = frame.location if frame is not None else None
     return context.finding(
         "FL704",
         f"no kernels for the {graph.phase.value} graph: {plain(why.splitlines()[0])}",
         sentence(plain(why)),
         f"Inductor cannot generate this graph for {_device_name(context)}.",
         "Other graphs of the target have kernels." if others else "No graph of the target has kernels.",
-        at=home if home and context.is_user_file(home.path) else None,
+        at=context.innermost_user_frame((frame.location,)) if frame is not None else None,
     )
 
 
@@ -272,9 +266,9 @@ def _break_finding(
         "graph Inductor may fuse the two. The bytes are an upper bound, because a tensor that the program returns "
         "or uses on this line is written anyway.",
         at=home,
+        stack=broke.stack,
         cost=(f"up to {moved} read more than in one graph, {time}",),
         hints=_BREAK_HINTS,
-        related=trail(broke.stack, without=home, verb="in"),
         count=len(handed),
         cost_us=us,
     )
@@ -372,7 +366,6 @@ def _copy_place(kernel: Kernel, cause: str) -> Stack:
 
 
 def _copy_finding(context: Context, stack: Stack, cause: str, kernels: list[Kernel]) -> Finding:
-    home = context.innermost_user_frame(stack)
     us = _us(kernels)
     if cause == _CLONE:
         title, what = "a kernel only copies here", "The kernel copies a tensor"
@@ -387,13 +380,12 @@ def _copy_finding(context: Context, stack: Stack, cause: str, kernels: list[Kern
         "FL706",
         title,
         f"{what} and computes nothing.",
-        at=home,
+        stack=stack,
         cost=(
             f"{launches}: {format_size(_moved(kernels))} read and written",
             f"likely {format_estimate(us)} on {_device_name(context)}, {share} of the target's kernel time",
         ),
         hints=hints,
-        related=trail(stack, without=home, verb="in"),
         count=len(kernels),
         cost_us=us,
     )
@@ -432,9 +424,6 @@ def _again(one: Repeated) -> int:
 
 
 def _in_one_graph(context: Context, graph: GeneratedGraph, one: Repeated) -> Finding:
-    home = context.innermost_user_frame(one.call)
-    if home is None and one.location is not None and context.is_user_file(one.location.path):
-        home = one.location
     seconds = next((made.seconds for made in context.report.compiles if made.id == graph.compile_id), None)
     again = _again(one)
     cost = [
@@ -452,7 +441,8 @@ def _in_one_graph(context: Context, graph: GeneratedGraph, one: Repeated) -> Fin
         f"{one.count} equal instances of `{name}` are compiled one by one: one compile of the block is enough",
         f"The graph contains `{name}` {one.count} times, with the same operators on the same sizes. Each is "
         "captured and compiled separately.",
-        at=home,
+        at=context.innermost_user_frame(one.call, (one.location,) if one.location is not None else ()),
+        stack=one.call,
         cost=cost,
         hints=(
             (
@@ -461,7 +451,6 @@ def _in_one_graph(context: Context, graph: GeneratedGraph, one: Repeated) -> Fin
             ),
             "Or ignore it if compile time does not matter: only one graph fuses kernels across block boundaries",
         ),
-        related=trail(one.call, without=home, verb="in"),
         count=one.count,
     )
 
@@ -490,7 +479,7 @@ def _many_graphs(context: Context, graphs: list[GeneratedGraph], frame: Frame, l
         "FL707",
         f"the same graph of `{function}` is compiled {len(graphs)} times: once is enough",
         f"`{function}` was compiled {len(graphs)} times to the same operators.",
-        at=frame.location if context.is_user_file(frame.location.path) else None,
+        at=context.innermost_user_frame((frame.location,)),
         cost=(f"{launches} of the target's {whole} launches are in these graphs{took}",),
         hints=(
             f"See the recompilation finding of `{function}` for what each compile was specialized to",

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fuselight_server.finding import Related, Span
-from fuselight_server.findings.context import trail
 from fuselight_server.findings.text import sentence
 from fuselight_server.measured.causes import Cause
 from fuselight_server.measured.page import accuracy_words
@@ -59,10 +58,9 @@ def _wrong(context: Context, name: str, accuracy: Accuracy) -> Finding:
         f"results of `{name}` differ from eager{first}",
         sentence(f"`{name}`: {accuracy_words(accuracy)}"),
         "This is the first line whose operators return different results." if home else "",
-        at=home,
+        stack=accuracy.first,
         cost=worst,
         hints=_ACCURACY_HINTS,
-        related=trail(accuracy.first, without=home, verb="in"),
     )
 
 

@@ -92,32 +92,21 @@ def _called_from_eager(context: Context, one: NotCompiled) -> bool:
 
 def _has_graph(context: Context, one: NotCompiled) -> bool:
     """Whether another call of the function gave a graph."""
-    frames = context.report.frames
     return any(
-        item.graph is not None
-        and item.graph.operators > 0
-        and item.frame < len(frames)
-        and (frames[item.frame].location.path, frames[item.frame].location.line)
-        == (one.location.path, one.location.line)
+        (frame := context.frame_of(item)) is not None
+        and (frame.location.path, frame.location.line) == (one.location.path, one.location.line)
         for item in context.report.compiles
+        if item.graph is not None and item.graph.operators > 0
     )
-
-
-def _partly(context: Context, one: NotCompiled) -> bool:
-    """Whether a part of the function was compiled before a resumption of it was skipped."""
-    return one.kind is Kind.SKIPPED and _has_graph(context, one)
 
 
 def _finding(context: Context, group: list[NotCompiled]) -> Finding:
     one = group[0]
-    home = (
-        one.location
-        if context.is_user_file(one.location.path)
-        else context.innermost_user_frame(one.stack, one.caller)
-    )
+    home = context.innermost_user_frame((one.location,), one.stack, one.caller)
     name = plain(one.function) or "this function"
     stopped = _stopped(context, one) if one.kind in _LIMITS else None
-    partly = _partly(context, one)
+    # A resumption of it was skipped, after a part of it was compiled.
+    partly = one.kind is Kind.SKIPPED and _has_graph(context, one)
     title = _TITLES[one.kind].format(name)
     if partly:
         title = f"the rest of {title}"

@@ -97,12 +97,12 @@ def _finding(context: Context, group: list[Root]) -> Finding:
         "FL201",
         f"recompiled: {difference}",
         f"{what[0].upper()}{what[1:]} was compiled again because a guard of its compiled code failed.",
-        _others(one, failure),
-        _later([root.recompile for root in group]),
+        *_others(one, failure),
+        _listed("Later changes", [difference_of(root.recompile) for root in group[1:]]),
         at=home,
         severity=Severity.INFORMATION if expected else None,
         cost=(
-            f"{what} was compiled {_again(len(group))}",
+            f"{what} was compiled {'once more' if len(group) == 1 else f'{len(group)} more times'}",
             *_parts(context, group),
             *_seconds(context, again),
         ),
@@ -194,10 +194,6 @@ def _parts(context: Context, group: list[Root]) -> Iterator[str]:
         yield f"its parts after the graph breaks on lines {format_list(map(str, lines))} were compiled again too"
 
 
-def _again(times: int) -> str:
-    return "once more" if times == 1 else f"{times} more times"
-
-
 def _seconds(context: Context, group: list[Recompile]) -> Iterator[str]:
     ids = {one.compile_id for one in group}
     spent = [item.seconds for item in context.report.compiles if item.id in ids and item.seconds is not None]
@@ -205,28 +201,21 @@ def _seconds(context: Context, group: list[Recompile]) -> Iterator[str]:
         yield f"{sum(spent):.1f} s of tracing, plus code generation with a real backend"
 
 
-def _others(one: Recompile, shown: GuardFailure | None) -> str:
+def _others(one: Recompile, shown: GuardFailure | None) -> Iterator[str]:
     """The other failing guards of the nearest entry, and how many entries there were."""
-    rest = [failure for failure in nearest(one) if failure is not shown]
-    lines = [f"- {plain(failure.difference or failure.code)}" for failure in rest[:_MOST_LISTED]]
-    if len(rest) > _MOST_LISTED:
-        lines.append(f"- and {len(rest) - _MOST_LISTED} more")
-    head = "Other failed guards:\n" + "\n".join(lines) if lines else ""
-    entries = len(one.entries)
-    if entries > 1:
-        note = f"{format_count(entries, 'compiled version')} existed; the comparison is with the nearest."
-        return f"{head}\n\n{note}" if head else note
-    return head
+    rest = [plain(failure.difference or failure.code) for failure in nearest(one) if failure is not shown]
+    yield _listed("Other failed guards", rest)
+    if len(one.entries) > 1:
+        versions = format_count(len(one.entries), "compiled version")
+        yield f"{versions} existed; the comparison is with the nearest."
 
 
-def _later(group: list[Recompile]) -> str:
-    later = [difference_of(one) for one in group[1:]]
-    if not later:
-        return ""
-    lines = [f"- {text}" for text in later[:_MOST_LISTED]]
-    if len(later) > _MOST_LISTED:
-        lines.append(f"- and {len(later) - _MOST_LISTED} more")
-    return "Later changes:\n" + "\n".join(lines)
+def _listed(head: str, items: list[str]) -> str:
+    """Items under a heading, at most `_MOST_LISTED`; empty for none."""
+    lines = [f"- {item}" for item in items[:_MOST_LISTED]]
+    if len(items) > _MOST_LISTED:
+        lines.append(f"- and {len(items) - _MOST_LISTED} more")
+    return "\n".join([f"{head}:", *lines]) if items else ""
 
 
 def _no_guard_advice(one: Recompile) -> str:
@@ -265,12 +254,10 @@ def _related(context: Context, one: Recompile, home: Location) -> Iterator[Relat
     if before is not None and (before.path, before.line) == (home.path, home.line):
         before = None
     if call is not None and (call.path, call.line) != (home.path, home.line):
-        if before == call:
-            text = f"triggered by this call, as was the earlier compile [{identity}]"
-            yield Related(span_of(call), text)
-            before = None
-        else:
-            yield Related(span_of(call), "triggered by this call")
+        both = before == call
+        more = f", as was the earlier compile [{identity}]" if both else ""
+        yield Related(span_of(call), f"triggered by this call{more}")
+        before = None if both else before
     elif made is not None and made.location is not None:
         yield Related(span_of(made.location), f"triggered by this call, {made.text}")
     if before is not None:

@@ -33,7 +33,7 @@ from fuselight.report import (
     Versions,
 )
 from fuselight_server.features.lens import line_lenses
-from fuselight_server.kernels import fold
+from fuselight_server.kernels.shares import fold
 from fuselight_server.results.kernels import KernelResult, kernel_result_of
 from fuselight_server.runs.kernel_cache import KernelCache
 from fuselight_server.runs.keys import Key

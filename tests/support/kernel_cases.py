@@ -27,9 +27,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.report import KernelKind, Phase
-from fuselight_server.kernels import place_of
 from fuselight_server.kernels.fusion import plain
-from fuselight_server.kernels.shares import shares
+from fuselight_server.kernels.shares import place_of, shares
 from tests.support.case_files import MAIN_RELEASE, RELEASES, RELEASES_NAMED, named, releases_of
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from fuselight.report import FusedOperator, GeneratedGraph, Kernel, KernelKind, Location, Phase, Report
 from fuselight_server.finding import SourceLine
-from fuselight_server.kernels import costs_by_line, fold, place_of
-from fuselight_server.kernels.shares import shares
+from fuselight_server.kernels.shares import costs_by_line, fold, place_of, shares
 from tests.support.reports import report
 
 ROOT = "/w"

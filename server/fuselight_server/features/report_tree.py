@@ -22,9 +22,8 @@ from fuselight_server.findings.counts import break_groups
 from fuselight_server.findings.recompilations import birthplace, difference_of
 from fuselight_server.findings.resume_functions import in_the_users_words
 from fuselight_server.formatting import format_count, format_estimate, format_line_ranges, format_size
-from fuselight_server.kernels import fold, place_of
 from fuselight_server.kernels.documents import ATEN, JOINT, SOURCE, WRAPPER, document, file_name, key_of
-from fuselight_server.kernels.shares import ACTIVATION
+from fuselight_server.kernels.shares import ACTIVATION, fold, place_of
 from fuselight_server.results.captures import capture_result_of
 from fuselight_server.results.positions import resumption, span
 from fuselight_server.session.intake import PROGRAM
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from fuselight.report import Compile, GeneratedGraph, Location, Report
     from fuselight_server.features.protocol import ReportTreeParams
     from fuselight_server.features.server import Server
-    from fuselight_server.kernels import Folded
+    from fuselight_server.kernels.shares import Folded
     from fuselight_server.results.captures import CaptureResult
     from fuselight_server.results.kernels import KernelResult
     from fuselight_server.session.state import State

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fuselight.report import KernelKind
@@ -100,7 +100,10 @@ def document(report: Report, key: str, form: str = SOURCE) -> KernelDocument | N
         form = ATEN
     if kernel is None or form in {WRAPPER, SCRIPT, JOINT, ATEN}:
         return _of_graph(report, graph, kernel, form)
-    return _source(report, graph, kernel)
+    source = report.texts.get(kernel.text_key or "")
+    librarys = f"Its code is a library's, and not generated. It is called as: {kernel.call}"
+    notes = [librarys] if source is None else []
+    return _of_kernel(report, graph, kernel, name=file_name(kernel), notes=notes, body=source)[0]
 
 
 def compiles(kernel: Kernel, report: Report) -> bool:
@@ -114,29 +117,20 @@ def compiled(
     report: Report, graph: GeneratedGraph, kernel: Kernel, stage: str, assembled: Assembled | None
 ) -> KernelDocument:
     """Make one of the texts that a Triton kernel is compiled to; `assembled` is None while that is not done."""
-    name = f"{kernel.name}.{stage}"
-    places = _places(kernel, report)
-    head = list(_header(report, graph, kernel, places))
     listing = assembled.listings.get(stage) if assembled is not None else None
     if assembled is None:
-        head.append(f"It is being compiled: its {stage.upper()} is shown here when that is done.")
+        notes = [f"It is being compiled: its {stage.upper()} is shown here when that is done."]
     else:
-        head += _resources(assembled)
+        notes = list(_resources(assembled))
         if listing is None:
             why = assembled.failure or "; ".join(assembled.problems) or "it was not reached"
-            head.append(f"There is no {stage.upper()}: {why}")
-    text, above = _text(name, head, listing.text if listing is not None else None)
-    last = text.count("\n")
-    links = (Link(places, 1, last),) if places else ()
-    origins = () if listing is None else listing.lines[: last - above]
-    shift = _source_shift(report, graph, kernel, places)
-    return KernelDocument(
-        name,
-        text,
-        links,
-        _forms(report, graph, kernel),
-        tuple(_source_links(origins, after=above, shift=shift)),
-    )
+            notes.append(f"There is no {stage.upper()}: {why}")
+    body = listing.text if listing is not None else None
+    made, above = _of_kernel(report, graph, kernel, name=f"{kernel.name}.{stage}", notes=notes, body=body)
+    origins = () if listing is None else listing.lines[: made.text.count("\n") - above]
+    header = _header(report, graph, kernel, _places(kernel, report))
+    _, shift = _text(file_name(kernel), list(header), "")  # what stands above the source, where that is shown
+    return replace(made, source_links=tuple(_source_links(origins, after=above, shift=shift)))
 
 
 def _source_links(origins: tuple[int, ...], *, after: int, shift: int) -> Iterator[SourceLink]:
@@ -146,13 +140,6 @@ def _source_links(origins: tuple[int, ...], *, after: int, shift: int) -> Iterat
         lines = [number for number, _ in stretch]
         if origin:
             yield SourceLink(origin + shift, lines[0], lines[-1])
-
-
-def _source_shift(
-    report: Report, graph: GeneratedGraph, kernel: Kernel, places: tuple[SourceLine, ...]
-) -> int:
-    """Say how many lines stand above the first one of the source, where that is shown."""
-    return len(_commented(list(_header(report, graph, kernel, places)), file_name(kernel))) + 1
 
 
 def _resources(assembled: Assembled) -> Iterator[str]:
@@ -184,22 +171,21 @@ def file_name(kernel: Kernel) -> str:
 
 def _text(name: str, head: list[str], body: str | None) -> tuple[str, int]:
     """A text under a header of comments, and the lines that stand above it."""
-    lines = _commented(head, name)
+    mark = _COMMENTS[os.path.splitext(name)[1]]  # noqa: PTH122 - a name, not a path
+    lines = [f"{mark} {line}" for text in head for line in text.splitlines()]
     if body is None:
         return "\n".join([*lines, ""]), len(lines)
     return "\n".join([*lines, "", body.rstrip("\n"), ""]), len(lines) + 1
 
 
-def _source(report: Report, graph: GeneratedGraph, kernel: Kernel) -> KernelDocument:
-    name = file_name(kernel)
-    source = report.texts.get(kernel.text_key or "")
+def _of_kernel(
+    report: Report, graph: GeneratedGraph, kernel: Kernel, *, name: str, notes: list[str], body: str | None
+) -> tuple[KernelDocument, int]:
+    """A text of one kernel, all of it of the kernel's lines, and the lines that stand above its body."""
     places = _places(kernel, report)
-    head = list(_header(report, graph, kernel, places))
-    if source is None:
-        head += [f"Its code is a library's, and not generated. It is called as: {kernel.call}"]
-    text, _ = _text(name, head, source)
+    text, above = _text(name, [*_header(report, graph, kernel, places), *notes], body)
     links = (Link(places, 1, text.count("\n")),) if places else ()
-    return KernelDocument(name, text, links, _forms(report, graph, kernel))
+    return KernelDocument(name, text, links, _forms(report, graph, kernel)), above
 
 
 def _of_graph(
@@ -304,8 +290,3 @@ def _origin(report: Report) -> Iterator[str]:
 
 def _graph(graph: GeneratedGraph) -> str:
     return f"{graph.phase.value} graph {graph.compile_id}"
-
-
-def _commented(lines: list[str], name: str) -> list[str]:
-    mark = _COMMENTS[os.path.splitext(name)[1]]  # noqa: PTH122 - a name, not a path
-    return [f"{mark} {line}" for text in lines for line in text.splitlines()]

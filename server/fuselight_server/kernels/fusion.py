@@ -104,16 +104,14 @@ def plain(reason: str) -> str:
 
 def sentence(found: Fusion, first: SourceLine, second: SourceLine) -> str:
     """The answer in a sentence or two."""
-    lines = f"Lines {first.line} and {second.line}"
-    if found.verdict == "fused":
-        return f"{lines} are fused in {', '.join(found.kernels)}."
-    if found.verdict == "refused":
-        words = "; ".join(dict.fromkeys(words for words, _, _ in found.reasons))
-        return f"{lines} are not fused: {words}."
-    if found.verdict == "apart":
-        return f"{lines} are in different graphs: what lies between them, as a graph break, keeps them apart."
-    if found.verdict == "no kernel":
-        missing = " and ".join(str(place.line) for place in found.without)
-        none = f"line {missing} has" if len(found.without) == 1 else f"lines {missing} have"
-        return f"{lines} cannot be compared: {none} no part in any kernel."
-    return f"{lines} are not fused, and Inductor did not consider it: they share no data in one step."
+    reasons = "; ".join(dict.fromkeys(words for words, _, _ in found.reasons))
+    missing = " and ".join(str(place.line) for place in found.without)
+    none = f"line {missing} has" if len(found.without) == 1 else f"lines {missing} have"
+    said = {
+        "fused": f"are fused in {', '.join(found.kernels)}.",
+        "refused": f"are not fused: {reasons}.",
+        "apart": "are in different graphs: what lies between them, as a graph break, keeps them apart.",
+        "no kernel": f"cannot be compared: {none} no part in any kernel.",
+        "not considered": "are not fused, and Inductor did not consider it: they share no data in one step.",
+    }
+    return f"Lines {first.line} and {second.line} {said[found.verdict]}"

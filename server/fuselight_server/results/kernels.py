@@ -14,7 +14,7 @@ from fuselight.report import Phase
 from fuselight_server.finding import SourceLine, Span
 from fuselight_server.findings import Thresholds, findings, findings_of_kernels
 from fuselight_server.formatting import format_estimate, format_line_ranges
-from fuselight_server.kernels import Kept, LineCost, costs_by_line, kept_by_line, place_of
+from fuselight_server.kernels.shares import Kept, LineCost, costs_by_line, kept_by_line, place_of
 from fuselight_server.kernels.summary import one_call
 from fuselight_server.results.positions import Places, TrackedFinding, locations, span, tracked
 from fuselight_server.results.target_result import STILL_RUNNING, LineResult, Row

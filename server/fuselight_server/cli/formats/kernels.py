@@ -25,8 +25,8 @@ from fuselight_server.formatting import (
     format_percent,
     format_size,
 )
-from fuselight_server.kernels import costs_by_line, fold, place_of
 from fuselight_server.kernels.fusion import sentence, why
+from fuselight_server.kernels.shares import costs_by_line, fold, place_of
 from fuselight_server.kernels.summary import candidates, one_call, resources, target_summary
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fuselight.report import GeneratedGraph, Report, Stack
     from fuselight_server.cli.outcome import CheckOutcome, Details
     from fuselight_server.cli.terminal import Terminal
-    from fuselight_server.kernels import Folded
+    from fuselight_server.kernels.shares import Folded
 
 _MOST_KEPT = 8
 """Lines that are printed of what is saved for backward, and of what is recomputed."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from fuselight.codec import encode
 from fuselight_server.cli.formats.text_parts import print_heading, print_problems, shown_line
 from fuselight_server.formatting import format_count
-from fuselight_server.kernels import place_of
 from fuselight_server.kernels.operators import LEVELS, counts, lacks, operators_at, short
+from fuselight_server.kernels.shares import place_of
 
 if TYPE_CHECKING:
     from fuselight.report import OperatorPath, Report

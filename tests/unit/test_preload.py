@@ -10,7 +10,6 @@ import pytest
 
 from fuselight.worker import preload as ahead
 from fuselight.worker.children import HostFolder
-from fuselight.worker.fork_rules import Baseline
 from fuselight.worker.preload import Preload
 
 
@@ -41,9 +40,9 @@ def test_a_long_import_leaves_room_for_requests(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ahead, "_imported", import_)
     preload = Preload(HostFolder())
     preload._good = ["first", "broken", "third"]
-    assert preload.go_on(Baseline(10_000), ()) == []
+    assert preload.go_on(10_000, ()) == []
     assert imported == ["first", "broken"]
     assert preload.patience() == 0.0
-    lines = preload.go_on(Baseline(10_000), ())
+    lines = preload.go_on(10_000, ())
     assert lines[0] == "imported 2 modules ahead of the next run, in 0.2 s"
     assert preload.patience() > 0.0

@@ -11,6 +11,7 @@ is gone can go. User code may delete it, and all of the folder for temporary fil
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import re
 import shutil
@@ -22,14 +23,11 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuselight.protocol import Progress, RunRequest, to_json
 from fuselight.report import Location, Output, Stack, innermost_user_frame
 from fuselight.worker import fork_rules, process, wire
-
-if TYPE_CHECKING:
-    from fuselight.worker.state import ChildJob
 
 _FRAME = re.compile(r'^  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>.+)$')
 _CURRENT = re.compile(
@@ -72,26 +70,18 @@ def _make() -> str:
     if not os.path.isdir(tempfile.gettempdir()):
         tempfile.tempdir = None  # looks for another one
     parent = tempfile.gettempdir()
-    for name in _names_in(parent):
-        pid = name.removeprefix(prefix).partition("-")[0]
-        if name.startswith(prefix) and pid.isdigit() and not _is_alive(int(pid)):
-            shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
+    for path in glob.glob(os.path.join(glob.escape(parent), f"{prefix}*")):
+        pid = os.path.basename(path).removeprefix(prefix).partition("-")[0]
+        if pid.isdigit() and not _is_alive(int(pid)):
+            shutil.rmtree(path, ignore_errors=True)
     return tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-")
-
-
-def _names_in(folder: str) -> list[str]:
-    with contextlib.suppress(OSError):
-        return os.listdir(folder)
-    return []
 
 
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 
@@ -246,10 +236,9 @@ def fork_run(
     folder: HostFolder,
     close: Iterable[int],
     fake: str | None,
-    job: Callable[[str, int], ChildJob],
-    work: Callable[[ChildJob], None],
+    work: Callable[[str, int], None],
 ) -> RunningChild:
-    """Fork the process of a run. `job` makes its job of its folder and its progress descriptor."""
+    """Fork the process of a run. `work` does it, given its folder and its progress descriptor."""
     directory = folder.new_folder("run-")
     pipes = Pipes.make()
     host = os.getpid()
@@ -258,7 +247,7 @@ def fork_run(
     if pid == 0:
         try:
             become_run(host, pipes, (*close, *pipes.ours()))
-            work(job(directory, pipes.progress[1]))
+            work(directory, pipes.progress[1])
         except BaseException:  # noqa: BLE001 - `work` ends the process itself: this is a failure of ours before it
             with open(
                 os.path.join(directory, "internal.txt"), "w", encoding="utf-8", errors="replace"

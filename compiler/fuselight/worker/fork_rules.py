@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 import warnings
-from typing import NamedTuple
 
 HOST_VARIABLES = {
     "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no pool of compile workers
@@ -32,23 +31,20 @@ _EXITING = 0x4
 """The kernel's PF_EXITING, in the flags of a thread's `stat`."""
 
 
-class Baseline(NamedTuple):
-    """Threads of the process after importing torch and before any computation; a fork leaves these alone."""
+def baseline() -> int:
+    """Count this process's threads after importing torch and before any computation; a fork leaves these alone.
 
-    threads: int
-
-
-def baseline() -> Baseline:
-    """Count this process's threads now. Forks once if there are several, as numpy's own OpenBLAS may have some."""
-    return Baseline(threads=_threads_after_a_fork(1))
+    Forks once if there are several, as numpy's own OpenBLAS may have some.
+    """
+    return _threads_after_a_fork(1)
 
 
-def violations(before: Baseline) -> tuple[str, ...]:
-    """Describe which rules this process breaks. Forks once if there are new threads, see `prepare_to_fork`."""
+def violations(before: int) -> tuple[str, ...]:
+    """Describe which rules this process breaks; it had `before` threads. Forks once if there are new ones."""
     found = []
-    threads = _threads_after_a_fork(before.threads)
-    if threads > before.threads:
-        found.append(f"{threads - before.threads} new threads")
+    threads = _threads_after_a_fork(before)
+    if threads > before:
+        found.append(f"{threads - before} new threads")
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         found.append("CUDA is initialized")

@@ -7,6 +7,7 @@ and one loop that never blocks. Without fork, it starts a new process for each r
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import selectors
 import signal
@@ -76,14 +77,13 @@ class Host:
 
     def greet(self) -> bool:
         """Import torch and say hello. Returns whether runs can work here."""
-        hello = Hello(PROTOCOL, versions(), os.getpid(), forks=self._forks)
+        hello = functools.partial(Hello, PROTOCOL, pid=os.getpid(), forks=self._forks)
         try:
             self._warm = warm.warm_up(forks=self._forks)
         except warm.Unusable as unusable:
-            self._send(Hello(hello.protocol, unusable.versions, hello.pid, hello.forks, unusable.failure))
+            self._send(hello(versions=versions(), problem=unusable.failure))
             return False
-        packages = warm.package_folders()
-        self._send(Hello(hello.protocol, self._warm.versions, hello.pid, hello.forks, packages=packages))
+        self._send(hello(versions=self._warm.versions, packages=warm.package_folders()))
         for broken in self._warm.violations:
             self._log("warning", f"fork rule broken while getting ready: {broken}")
         return True
@@ -187,7 +187,8 @@ class Host:
         self._runs[request.id] = running
         self._selector.register(running.progress, selectors.EVENT_READ, lambda: self._read_progress(running))
         for descriptor in (running.stdout, running.stderr):
-            self._selector.register(descriptor, selectors.EVENT_READ, _reader(self, running, descriptor))
+            read = functools.partial(self._read_output, running, descriptor)
+            self._selector.register(descriptor, selectors.EVENT_READ, read)
         self._tell_started(running)
 
     def _tell_started(self, running: RunningChild) -> None:
@@ -197,14 +198,19 @@ class Host:
         for broken in fork_rules.violations(self._warm.baseline):
             self._log("error", f"fork rule broken: {broken}; the run may hang")
         others = [descriptor for running in self._runs.values() for descriptor in running.pipes]
-        return self._warm.fork(
-            request,
-            folder=self._folder,
-            close=(*self._closing, *others),
-            fake=fake,
-            environment=self._environment,
-            started_with=self._started_with,
-        )
+        close = (*self._closing, *others)
+
+        def work(directory: str, progress: int) -> None:
+            from fuselight.worker import jobs, state  # noqa: PLC0415 - load torch
+
+            os.environ.clear()
+            os.environ.update(self._environment)
+            threads = self._warm.threads
+            jobs.run(
+                state.ChildJob(request, directory, self._started_with, progress, threads=threads, fake=fake)
+            )
+
+        return children.fork_run(request, folder=self._folder, close=close, fake=fake, work=work)
 
     def _spawn(self, request: RunRequest, fake: str | None) -> RunningChild:
         spare, self._spare = self._spare, None
@@ -241,8 +247,7 @@ class Host:
             if progress.phase in answers.GROWS and (so_far := answers.partial(running)) is not None:
                 self._write(so_far)
 
-    def read_output(self, running: RunningChild, descriptor: int) -> None:
-        """Keep what a run printed."""
+    def _read_output(self, running: RunningChild, descriptor: int) -> None:
         data, ended = children.read_available(descriptor)
         running.tails[descriptor].add(data)
         if ended:
@@ -269,7 +274,7 @@ class Host:
     def _finish(self, running: RunningChild, status: int) -> None:
         request = running.request
         for descriptor in (running.stdout, running.stderr):
-            self.read_output(running, descriptor)
+            self._read_output(running, descriptor)
         self._read_progress(running)
         for descriptor in running.pipes:
             with contextlib.suppress(KeyError):
@@ -319,7 +324,3 @@ class Host:
 
     def _log(self, level: str, text: str) -> None:
         self._send(Log(level, text))
-
-
-def _reader(host: Host, running: RunningChild, descriptor: int) -> Callable[[], None]:
-    return lambda: host.read_output(running, descriptor)

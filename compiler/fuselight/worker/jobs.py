@@ -5,6 +5,7 @@ Inductor, Triton and the benchmark are imported on demand: they take most of a s
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -29,39 +30,7 @@ from fuselight.worker.target_run import MakeCalls, guarded, run_target
 
 def run(job: ChildJob) -> None:
     """Do the job of a request and end the process."""
-    RUNNERS[type(job.request)](job)
-
-
-def _capture(job: ChildJob) -> None:
-    strategy = MakeCalls(lambda _: dynamo.capture_backend)
-    child.run(job, lambda state: run_target(state, strategy))
-
-
-def _generate(job: ChildJob) -> None:
-    child.run(job, lambda state: run_target(state, MakeCalls(_generation)))
-
-
-def _decompose(job: ChildJob) -> None:
-    child.run(job, lambda state: run_target(state, MakeCalls(_operator_paths)))
-
-
-def _assemble(job: ChildJob) -> None:
-    child.run(job, lambda state: guarded(state, lambda: _compile_kernels(state)))
-
-
-def _measure(job: ChildJob) -> None:
-    from fuselight.worker.benchmark import coordinate  # noqa: PLC0415 - as this module says
-
-    child.run(job, coordinate, forks=True)
-
-
-RUNNERS: dict[type[RunRequest], Callable[[ChildJob], None]] = {
-    CaptureRequest: _capture,
-    GenerateRequest: _generate,
-    DecomposeRequest: _decompose,
-    AssembleRequest: _assemble,
-    MeasureRequest: _measure,
-}
+    child.run(job, RUNNERS[type(job.request)], forks=isinstance(job.request, MeasureRequest))
 
 
 def _generation(state: RunState) -> Callable[..., Any]:
@@ -111,6 +80,21 @@ def _compile_kernels(state: RunState) -> None:
                 cache=request.cache,
                 disassemble=request.disassemble,
             )
+
+
+def _measure(state: RunState) -> None:
+    from fuselight.worker.benchmark import coordinate  # noqa: PLC0415 - as this module says
+
+    coordinate(state)
+
+
+RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {
+    CaptureRequest: functools.partial(run_target, strategy=MakeCalls(lambda _: dynamo.capture_backend)),
+    GenerateRequest: functools.partial(run_target, strategy=MakeCalls(_generation)),
+    DecomposeRequest: functools.partial(run_target, strategy=MakeCalls(_operator_paths)),
+    AssembleRequest: lambda state: guarded(state, lambda: _compile_kernels(state)),
+    MeasureRequest: _measure,
+}
 
 
 def warm_up() -> None:

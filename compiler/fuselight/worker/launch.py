@@ -56,14 +56,10 @@ def main():
         from fuselight.doctor.main import main as examine
 
         return examine(sys.argv[2:])
-    if sys.argv[1:2] == ["--child"]:
+    if sys.argv[1:2] in (["--child"], ["--configuration"]):
         from fuselight.worker.spawned_child import main as run_spawned
 
-        return run_spawned(int(sys.argv[2]), sys.argv[3], STARTED_WITH)
-    if sys.argv[1:2] == ["--configuration"]:
-        from fuselight.worker.spawned_child import configuration
-
-        return configuration(int(sys.argv[2]), sys.argv[3], STARTED_WITH)
+        return run_spawned(sys.argv[1], int(sys.argv[2]), sys.argv[3], STARTED_WITH)
     from fuselight.worker.host import main as run_host
 
     status = run_host(STARTED_WITH)

@@ -109,7 +109,7 @@ class Preload:
         if self._trial is not None:
             process.kill_group(self._trial.pid)
 
-    def go_on(self, baseline: fork_rules.Baseline, close: Iterable[int]) -> list[str]:
+    def go_on(self, baseline: int, close: Iterable[int]) -> list[str]:
         """Do the next small step while no run is active. Returns lines for the log."""
         if self._news:
             news, self._news = self._news, []
@@ -186,7 +186,7 @@ class Preload:
             os.setpgid(pid, pid)
         return _Trial(pid, tuple(names), directory, time.monotonic())
 
-    def _import_good(self, baseline: fork_rules.Baseline) -> list[str]:
+    def _import_good(self, baseline: int) -> list[str]:
         """Import for a short time, during which requests wait. Returns log lines when everything is imported."""
         start = time.monotonic()
         while self._good and time.monotonic() - start < _STEP:

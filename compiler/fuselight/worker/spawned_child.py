@@ -9,53 +9,39 @@ import os
 from typing import Any
 
 from fuselight.codec import DecodeError
-from fuselight.protocol import PROTOCOL, Hello, RunRequest, from_json
+from fuselight.protocol import RunRequest, from_json
 from fuselight.worker import warm, wire
 
 
-def main(progress: int, directory: str, started_with: frozenset[str]) -> int:
-    """Get ready, wait for a job, do it. Ends the process itself unless no job comes."""
-    os.set_inheritable(progress, False)  # noqa: FBT003 - the one form that os has
-    try:
-        ready = warm.warm_up(forks=False)
-        hello = Hello(PROTOCOL, ready.versions, os.getpid(), forks=False)
-    except warm.Unusable as unusable:
-        hello = Hello(PROTOCOL, unusable.versions, os.getpid(), forks=False, problem=unusable.failure)
-    data = _read_job()
-    if data is None or hello.problem is not None:
-        return 1
-    from fuselight.worker.jobs import run  # noqa: PLC0415 - loads torch
-    from fuselight.worker.state import ChildJob  # noqa: PLC0415 - the same
+def main(kind: str, descriptor: int, directory: str, started_with: frozenset[str]) -> int:
+    """Get ready, wait for a job, do it. Ends the process itself unless no job comes.
 
-    request = request_from_json(data["request"])
-    run(ChildJob(request, directory, started_with, progress=progress, fake=data["fake"]))
-    return 1
-
-
-def configuration(channel: int, directory: str, started_with: frozenset[str]) -> int:
-    """Get ready, and be the process of one configuration of a benchmark; as `main`, it ends itself."""
-    os.set_inheritable(channel, False)  # noqa: FBT003 - as above
+    `kind` is `--child`, with the pipe for progress as `descriptor`, or `--configuration`, one configuration of a
+    benchmark, with the channel of its coordinator. Raises Unusable, DecodeError.
+    """
+    os.set_inheritable(descriptor, False)  # noqa: FBT003 - the one form that os has
     warm.warm_up(forks=False)
     data = _read_job()
     if data is None:
         return 1
-    from multiprocessing.connection import Connection  # noqa: PLC0415 - for a benchmark alone
+    from fuselight.worker.state import ChildJob  # noqa: PLC0415 - loads torch
 
-    from fuselight.worker import configuration as one  # noqa: PLC0415 - loads torch
-    from fuselight.worker.state import ChildJob  # noqa: PLC0415 - the same
-
-    # It tells no progress of its own: the pipe for that is its coordinator's.
-    job = ChildJob(request_from_json(data["request"]), directory, started_with, progress=-1)
-    one.main(job, data["name"], Connection(channel), os.getppid())
-    return 1
-
-
-def request_from_json(data: Any) -> RunRequest:
-    """Read the request of a job. Raises DecodeError."""
-    request = from_json(data)
+    request = from_json(data["request"])
     if not isinstance(request, RunRequest):
         raise DecodeError("a job needs a request that runs")
-    return request
+    if kind == "--child":
+        from fuselight.worker import jobs  # noqa: PLC0415 - the same
+
+        jobs.run(ChildJob(request, directory, started_with, progress=descriptor, fake=data["fake"]))
+    else:
+        from multiprocessing.connection import Connection  # noqa: PLC0415 - for a benchmark alone
+
+        from fuselight.worker import configuration  # noqa: PLC0415 - loads torch
+
+        # It tells no progress of its own: the pipe for that is its coordinator's.
+        job = ChildJob(request, directory, started_with, progress=-1)
+        configuration.main(job, data["name"], Connection(descriptor), os.getppid())
+    return 1
 
 
 def _read_job() -> dict[str, Any] | None:

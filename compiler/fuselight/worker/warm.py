@@ -11,28 +11,20 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fuselight.environment import versions
-from fuselight.protocol import RunRequest
 from fuselight.report import Culprit, Failure, Versions
 from fuselight.version import OLDEST_TORCH, release
-from fuselight.worker import children, fork_rules
-
-if TYPE_CHECKING:
-    from fuselight.worker.children import HostFolder, RunningChild
-    from fuselight.worker.state import ChildJob
+from fuselight.worker import fork_rules
 
 
 class Unusable(Exception):  # noqa: N818 - an answer: this interpreter cannot run anything
     """No run can work in this interpreter; `failure` says why and what to do."""
 
-    def __init__(self, failure: Failure, versions: Versions) -> None:
+    def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
-        self.versions = versions
 
 
 @dataclass(frozen=True)
@@ -40,32 +32,11 @@ class Warm:
     """A process that is ready to run targets, or to fork others that are."""
 
     versions: Versions
-    baseline: fork_rules.Baseline
+    baseline: int
+    """Threads of this process (fork_rules.baseline)."""
     threads: int
     """Threads that torch uses by itself; a host runs with one."""
     violations: tuple[str, ...] = ()
-
-    def fork(
-        self,
-        request: RunRequest,
-        *,
-        folder: HostFolder,
-        close: Iterable[int],
-        fake: str | None,
-        environment: Mapping[str, str],
-        started_with: frozenset[str],
-    ) -> RunningChild:
-        """Fork the process of one run from this one."""
-        from fuselight.worker import jobs, state  # noqa: PLC0415 - load torch
-
-        def job(directory: str, progress: int) -> ChildJob:
-            os.environ.clear()
-            os.environ.update(environment)
-            return state.ChildJob(
-                request, directory, started_with, progress=progress, threads=self.threads, fake=fake
-            )
-
-        return children.fork_run(request, folder=folder, close=close, fake=fake, job=job, work=jobs.run)
 
 
 def warm_up(*, forks: bool) -> Warm:
@@ -90,18 +61,23 @@ def _warm_up(*, forks: bool) -> Warm:
                 "old_torch",
                 f"torch {version} is too old: Fuselight needs {'.'.join(map(str, OLDEST_TORCH))} or newer",
                 f"upgrade torch in {sys.executable}, or choose another interpreter",
-            ),
-            versions(),
+            )
         )
     torch = sys.modules["torch"]
     threads: int = torch.get_num_threads()
     if forks:
         torch.set_num_threads(1)  # before anything parallel: a pool of threads does not survive a fork
-    baseline = fork_rules.baseline() if forks else fork_rules.Baseline(0)
+    baseline = fork_rules.baseline() if forks else 0
     try:
-        _load(forks=forks)
+        if forks:
+            from fuselight.torch_api import devices  # noqa: PLC0415 - loads torch
+
+            devices.leave_driver_alone()
+        from fuselight.worker import jobs  # noqa: PLC0415 - the same
+
+        jobs.warm_up()
     except Exception as error:
-        raise Unusable(_broken(error), versions()) from error
+        raise Unusable(_broken(error)) from error
     if forks:
         # The collector of a child would write to every page that it shares with us. What is garbage by now stays: it is
         # little, and to find it costs a quarter of a second.
@@ -119,21 +95,18 @@ def _import_torch() -> str:
     try:
         torch = importlib.import_module("torch")
         return str(torch.__version__)
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise Unusable(_broken(error), versions()) from error
-        failure = Failure(
+    except Exception as error:
+        raise Unusable(_broken(error)) from error
+
+
+def _broken(error: Exception) -> Failure:
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        return Failure(
             Culprit.ENVIRONMENT,
             "no_torch",
             f"{sys.executable} has no torch",
             "choose the interpreter that has torch, or install torch in this one",
         )
-        raise Unusable(failure, versions()) from error
-    except Exception as error:
-        raise Unusable(_broken(error), versions()) from error
-
-
-def _broken(error: Exception) -> Failure:
     first = (str(error).splitlines() or [""])[0]
     return Failure(
         Culprit.ENVIRONMENT,
@@ -143,13 +116,3 @@ def _broken(error: Exception) -> Failure:
         exception=type(error).__name__,
         traceback=traceback.format_exc(),
     )
-
-
-def _load(*, forks: bool) -> None:
-    if forks:
-        from fuselight.torch_api import devices  # noqa: PLC0415 - loads torch
-
-        devices.leave_driver_alone()
-    from fuselight.worker import jobs  # noqa: PLC0415 - the same
-
-    jobs.warm_up()

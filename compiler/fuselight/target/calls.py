@@ -128,17 +128,12 @@ def call_mode(prepared: Prepared) -> Iterator[None]:
         yield
 
 
-def make_call(prepared: Prepared, function: Callable[..., Any]) -> list[Note]:
-    """Call `function` (the compiled form) and, when training, run backward. Raises what the user's code raises."""
-    return call_outputs(prepared, function)[1]
-
-
 def call_outputs(
     prepared: Prepared, function: Callable[..., Any], *, trained: bool | None = None
 ) -> tuple[Any, list[Note]]:
-    """`make_call` that hands out what `function` returned as well.
+    """Call `function` (the compiled form) and, when training, run backward. Raises what the user's code raises.
 
-    `trained` says whether it has parameters that take gradients, where that is known; without them its inputs do.
+    Returns what `function` returned, and notes. `trained` says whether it has parameters that take gradients, where that is known; without them its inputs do.
     """
     if not prepared.options.train:
         return function(*prepared.args, **prepared.kwargs), []

@@ -24,8 +24,7 @@ from fuselight.codec import DecodeError, decode
 from fuselight.configurations import EAGER, ConfigurationError, parse_configuration
 from fuselight.measure import timing
 from fuselight.measure.coordinator import EndedError, Measuring
-from fuselight.protocol import MeasurePlan, to_json
-from fuselight.report import Culprit, Failure, Location, Measured, Report, innermost_user_frame
+from fuselight.report import Culprit, Failure, Measured, Report, innermost_user_frame
 from fuselight.worker import children, configuration, process, run_failures, wire
 from fuselight.worker.state import ChildJob, RunState, keep
 
@@ -45,7 +44,8 @@ def coordinate(state: RunState) -> None:
     """Measure the target of a run; stores the result in `state.measured` and `state.merged`."""
     plan = state.job.plan
     try:
-        names = _names(plan, compiled=state.job.request.target.compiled)
+        asked = plan.configurations or ("written" if state.job.request.target.compiled else "default",)
+        names = tuple(dict.fromkeys([EAGER, *(parse_configuration(name).name for name in asked)]))
     except ConfigurationError as error:
         state.failures.append(
             Failure(
@@ -67,16 +67,14 @@ def coordinate(state: RunState) -> None:
         state.merged = _merged(started, state.merged)
         with contextlib.suppress(OSError):  # no room to write: the end may find some
             keep(state)
-        state.tell(
-            "measured", f"{len(measured.configurations)} of {len(measured.order)} configurations", None, None
-        )
+        state.tell("measured", f"{len(measured.configurations)} of {len(measured.order)} configurations")
 
     def load() -> None:  # takes seconds; forked processes inherit it
         if state.job.forked:
             timing.load(plan.device)
             importlib.import_module("fuselight.inductor")
 
-    benchmark = Measuring(plan, names, start, functools.partial(_say, state), known, load)
+    benchmark = Measuring(plan, names, start, functools.partial(state.tell, "measure"), known, load)
     try:
         with state.step("measure", "starting"):
             state.measured = benchmark.run()
@@ -84,15 +82,6 @@ def coordinate(state: RunState) -> None:
         state.measured = state.measured or benchmark.measured()
         state.merged = _merged(started, state.merged)
         _explain(state)
-
-
-def _names(plan: MeasurePlan, *, compiled: bool) -> tuple[str, ...]:
-    asked = plan.configurations or ("written" if compiled else "default",)
-    return tuple(dict.fromkeys([EAGER, *(parse_configuration(name).name for name in asked)]))
-
-
-def _say(state: RunState, text: str) -> None:
-    state.tell("measure", text, None, None)
 
 
 def _merged(started: dict[str, ConfigurationProcess], before: Report | None) -> Report | None:
@@ -142,9 +131,7 @@ def _fork(job: ChildJob, name: str, channel: Connection) -> _Started:
 
 def _spawn(job: ChildJob, name: str, channel: Connection) -> _Started:
     made = children.spawn(["--configuration", str(channel.fileno()), job.directory], (channel.fileno(),))
-    with made.stdin or contextlib.nullcontext() as stdin:
-        if stdin is not None:
-            stdin.write(wire.frame(wire.dump({"request": to_json(job.request), "name": name})))
+    children.give_job(made, job.request, name=name)
 
     def wait(seconds: float) -> int | None:
         try:
@@ -192,7 +179,7 @@ class ConfigurationProcess:
         except (EOFError, OSError):
             raise EndedError(self._why()) from None
         if what == "finish":
-            self.report = self._read("report.json")
+            self.report = self._read_report("report.json")
         if "failure" in said:
             raise EndedError(decode(Failure, said["failure"]))
         return dict(said)
@@ -220,14 +207,11 @@ class ConfigurationProcess:
 
     def _out_of_time(self, seconds: float, phase: str) -> Failure:
         """End the process after it has recorded its position."""
-        faults_path = os.path.join(self._directory, "faults.txt")
         with contextlib.suppress(OSError):
             os.kill(self._process.pid, process.SAMPLE_SIGNAL)
         time.sleep(_SAYS)
         self._kill()
-        stack: tuple[Location, ...] = ()
-        with contextlib.suppress(OSError), open(faults_path, encoding="utf-8", errors="replace") as file:
-            stack = children.read_stack(file.read())
+        stack = children.read_stack(self._read("faults.txt"))
         place = innermost_user_frame(stack, self.job.request.roots)
         plan = self.job.plan
         if phase != "search" and plan.limit_seconds:
@@ -240,7 +224,7 @@ class ConfigurationProcess:
     def _why(self) -> Failure:
         """The reason for its exit, from its own record or its exit status."""
         status = self._process.wait(_LEAVES)
-        report = self._read("answer.json") or self._read("partial.json")
+        report = self._read_report("answer.json") or self._read_report("partial.json")
         if report is not None and report.failures:
             return _in_their_kind(report.failures[-1])
         phase = "measure"
@@ -250,20 +234,16 @@ class ConfigurationProcess:
             return run_failures.signal_failure(-status, (), phase, None)
         if status == run_failures.OUT_OF_MEMORY:
             return run_failures.memory_failure(self.job.request.limits.memory_mb, (), phase, None)
-        text = ""
-        with (
-            contextlib.suppress(OSError),
-            open(os.path.join(self._directory, "internal.txt"), encoding="utf-8") as file,
-        ):
-            text = file.read()
+        text = (self._read("internal.txt") or b"").decode("utf-8", "replace")
         return run_failures.internal_failure(text or f"its process ended with status {status}")
 
-    def _read(self, name: str) -> Report | None:
+    def _read(self, name: str) -> bytes | None:
+        return children.read_file(os.path.join(self._directory, name))
+
+    def _read_report(self, name: str) -> Report | None:
         try:
-            with open(os.path.join(self._directory, name), "rb") as file:
-                report: Report = decode(Report, wire.load(file.read()))
-                return report
-        except (OSError, wire.WireError, DecodeError):
+            return decode(Report, wire.load(self._read(name) or b""))
+        except (wire.WireError, DecodeError):
             return None  # it has written none, or was ended while it did
 
 

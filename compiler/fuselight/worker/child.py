@@ -59,7 +59,7 @@ def run(job: ChildJob, work: Callable[[RunState], None], *, forks: bool = False,
         with contextlib.suppress(StoppedError):  # the host knows which limit it was
             work(state)
         state.originals.restore()
-        finish(state, "answer.json")
+        finish(state)
     except BaseException:  # noqa: BLE001 - the process ends here, and the host must hear why
         try:
             if state is not None:
@@ -141,7 +141,7 @@ def _exited(state: RunState, status: int, frame: types.FrameType) -> None:
         state.failures.append(
             run_failures.exit_failure(status, stack, call=call_index(state), phase=state.phase)
         )
-        finish(state, "answer.json")
+        finish(state)
 
 
 def failure_of(state: RunState, error: BaseException) -> Failure:
@@ -167,10 +167,8 @@ def failure_of(state: RunState, error: BaseException) -> Failure:
 
 def _raised_in(error: BaseException, roots: Sequence[str]) -> bool:
     """Whether the innermost frame is user code."""
-    entry, path = error.__traceback__, ""
-    while entry is not None:
-        path, entry = entry.tb_frame.f_code.co_filename, entry.tb_next
-    return is_user_file(path, roots)
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and is_user_file(frames[-1].f_code.co_filename, roots)
 
 
 def call_index(state: RunState) -> int | None:

@@ -85,10 +85,19 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def read_stack(text: str) -> Stack:
-    """Read the stack of the current thread out of a faulthandler dump; the last dump, if there are several."""
+def read_file(path: str) -> bytes | None:
+    """Read a file that a run may have written; None if it has not."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def read_stack(dumps: bytes | None) -> Stack:
+    """Read the stack of the current thread out of the last faulthandler dump; empty if there is none."""
     stacks: list[tuple[bool, list[Location]]] = []
-    for line in text.splitlines():
+    for line in (dumps or b"").decode("utf-8", "replace").splitlines():
         header = _CURRENT.match(line)
         if header:
             stacks.append((not line.startswith("Thread"), []))
@@ -163,6 +172,10 @@ class RunningChild:
         """Return the path of one of its files."""
         return os.path.join(self.directory, name)
 
+    def read(self, name: str) -> bytes | None:
+        """Read one of its files; None if it has written none."""
+        return read_file(self.path(name))
+
     def end(self, why: str, *, grace: float) -> None:
         """Ask it to end within `grace` seconds, so that it can record its position, then kill it."""
         self.ending = why
@@ -185,11 +198,9 @@ class RunningChild:
         self.dumped = size
         if self.asked is None or size == self.asked or size != before:
             return None  # not there, or still being written
-        with open(self.path("faults.txt"), "rb") as file:
-            file.seek(self.asked)
-            text = file.read().decode("utf-8", "replace")
+        dump = (self.read("faults.txt") or b"")[self.asked :]
         self.asked = None
-        return innermost_user_frame(read_stack(text), self.request.roots)
+        return innermost_user_frame(read_stack(dump), self.request.roots)
 
     def _dump_size(self) -> int:
         try:
@@ -316,12 +327,12 @@ def spawn(arguments: Sequence[str], descriptors: Sequence[int], **options: Any) 
     return made
 
 
-def give_job(child: subprocess.Popen[bytes], request: RunRequest, fake: str | None) -> None:
-    """Hand a waiting process its job."""
+def give_job(child: subprocess.Popen[bytes], request: RunRequest, **details: str | None) -> None:
+    """Hand a waiting process its job. Raises OSError."""
     if child.stdin is None:
         raise BrokenPipeError("the process has no standard input")
     with child.stdin:
-        child.stdin.write(wire.frame(wire.dump({"request": to_json(request), "fake": fake})))
+        child.stdin.write(wire.frame(wire.dump({"request": to_json(request), **details})))
 
 
 def read_available(descriptor: int) -> tuple[bytes, bool]:

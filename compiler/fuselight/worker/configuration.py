@@ -19,7 +19,7 @@ import torch
 
 from fuselight import dynamo
 from fuselight.codec import encode
-from fuselight.configurations import EAGER, Configuration, parse_configuration
+from fuselight.configurations import EAGER, parse_configuration
 from fuselight.devices import find
 from fuselight.measure import timing
 from fuselight.measure.accuracy import results
@@ -33,7 +33,7 @@ from fuselight.measure.measured_call import Unit, on_device, work_of
 from fuselight.measure.session import ConfigurationSession
 from fuselight.protocol import MeasurePlan
 from fuselight.report import Call, Culprit, Device, Failure, Work
-from fuselight.target.calls import PlannedCall, Prepared, compiled_form
+from fuselight.target.calls import PlannedCall, Prepared
 from fuselight.target.present_device import present_device
 from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
@@ -82,11 +82,6 @@ class MeasureCalls:
     """None in the reference process."""
     before: conditions.Look = field(init=False)
 
-    @property
-    def configuration(self) -> Configuration:
-        """The configuration of torch.compile; the reference process compiles nothing."""
-        return parse_configuration(EAGER if self.name == FLOAT64 else self.name)
-
     @contextlib.contextmanager
     def compiling(self, state: RunState) -> Iterator[dynamo.CompileCalls]:
         """Choose the device, and make torch.compile follow the configuration."""
@@ -97,7 +92,8 @@ class MeasureCalls:
             torch.cuda.set_device(self.device)
             target = present_device(self.device.index)
         state.device = target or find("cpu")
-        with configured(self.configuration, state.device) as self.compiled:
+        name = EAGER if self.name == FLOAT64 else self.name  # the reference process compiles nothing
+        with configured(parse_configuration(name), state.device) as self.compiled:
             yield dynamo.CompileCalls()
 
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
@@ -108,7 +104,9 @@ class MeasureCalls:
         state.notes.extend(planned.notes)
         state.planned = 1
         if planned.fake:
-            state.failures.append(_fake_inputs(planned.text))
+            why = f"{planned.text} asks for fake tensors, which cannot be timed"
+            step = "give a directive without fake=True, with sizes that this machine has memory for"
+            state.failures.append(Failure(Culprit.USER, "inputs", why, step))
             return
 
         available = [planned]  # what a provider returned may have taken long to make
@@ -120,15 +118,9 @@ class MeasureCalls:
             training = work_of(plan.work, prepared) is not Work.INFERENCE
             return replace(prepared, options=replace(prepared.options, train=training))
 
-        def compiled(prepared: Prepared) -> Callable[..., Any]:
-            function, notes = compiled_form(
-                prepared.function,
-                by_source=state.job.request.target.compiled,
-                dynamic=prepared.options.dynamic,
-                roots=state.job.request.roots,
-            )
-            state.notes.extend(note for note in notes if note not in state.notes)
-            return function
+        def results_of(seed: int) -> CallResults:
+            prepared = build()
+            return results.of_call(prepared, state.compiled_form(prepared), plan.work, seed=seed)
 
         state.phase = "measure"
         if self.name == FLOAT64:
@@ -139,32 +131,37 @@ class MeasureCalls:
             with state.step("build", planned.text, planned.location):
                 prepared = build()
             state.phase = "measure"
-            unit = Unit(prepared, compiled(prepared), work_of(plan.work, prepared))
+            unit = Unit(prepared, state.compiled_form(prepared), work_of(plan.work, prepared))
             session = self.session = ConfigurationSession(
                 plan,
                 self.device,
                 self.compiled,
                 unit,
                 state.job.request.roots,
-                lambda text: state.tell("measure", f"{self.name}: {text}", None, None),
+                lambda text: state.tell("measure", f"{self.name}: {text}"),
                 lambda: state.frame_count,
             )
-            check = AccuracyCheck(session, lambda seed: _results_of(build, compiled, plan.work, seed))
+            check = AccuracyCheck(session, results_of)
+
+            def warm() -> dict[str, Any]:
+                session.warm()
+                return {"us": session.us}
+
             entered.enter_context(unit.mode())
             entered.enter_context(state.recorder.call(0))
             orders.update(
                 {
-                    "first": lambda: self._first(state),
-                    "warm": self._warm,
-                    "round": self._round,
+                    "first": lambda: self._first(state, session),
+                    "warm": warm,
+                    "round": session.round,
                     "judge": check.judge,
                     "judge_random": check.judge_random,
                     "weigh": session.weigh,
                     "profile": session.profile,
-                    "read": functools.partial(self._read, state),
+                    "read": functools.partial(self._read, state, session),
                     "isolate": session.isolate,
                     "search": check.search,
-                    "finish": lambda: self._write_report(state),
+                    "finish": lambda: self._write_report(state, session),
                 }
             )
 
@@ -199,8 +196,7 @@ class MeasureCalls:
         report_descriptors(state)
         return False
 
-    def _first(self, state: RunState) -> dict[str, Any]:
-        session = self._session
+    def _first(self, state: RunState, session: ConfigurationSession) -> dict[str, Any]:
         self.before = conditions.look(self.device)
         session.first()
         answer = {"fresh": session.unit.fresh, "work": session.unit.work.value, "device": self.device.type}
@@ -210,22 +206,12 @@ class MeasureCalls:
             answer["results"] = _results(state)
         return answer
 
-    def _warm(self) -> dict[str, Any]:
-        self._session.warm()
-        return {"us": self._session.us}
-
-    @property
-    def _session(self) -> ConfigurationSession:
-        if self.session is None:
-            raise RuntimeError("the process of the reference measures nothing")
-        return self.session
-
     def _reference(self, state: RunState, build: Callable[[], Prepared], work: Work | None) -> dict[str, Any]:
         """Results of the call in float64, and whether eager's results vary; compiles nothing."""
         build = ReusedBuild(build)
-        state.tell("measure", "whether eager gives the same each time", None, None)
+        state.tell("measure", "whether eager gives the same each time")
         said: dict[str, Any] = {"varies": varies(build, work)}
-        state.tell("measure", "the reference in float64", None, None)
+        state.tell("measure", "the reference in float64")
         made, why = float64_results(build, work)
         if made is None:
             said["why"] = why
@@ -234,26 +220,23 @@ class MeasureCalls:
             said["float64"] = _results(state)
         return said
 
-    def _round(self, calls: int) -> None:
-        self._session.round(calls)
-
-    def _read(self, state: RunState, *, look: bool) -> dict[str, Any]:
+    def _read(self, state: RunState, session: ConfigurationSession, *, look: bool) -> dict[str, Any]:
         """Read the profile and, with `look`, the machine's state."""
         parts = state.recorder.parts()
         with ThreadPoolExecutor(1) as thread, _no_collection():
             looking = thread.submit(conditions.look, self.device) if look else None
-            self._session.read(parts.breaks, parts.not_compiled)
+            session.read(parts.breaks, parts.not_compiled)
         if looking is None:
             return {}
         return {"machine": encode(conditions.machine_of(self.before, looking.result()))}
 
-    def _write_report(self, state: RunState) -> None:
+    def _write_report(self, state: RunState, session: ConfigurationSession) -> None:
         """Write the report of the compile, once."""
         path = os.path.join(state.job.directory, "report.json")
         if os.path.exists(path):
             return
         parts = state.recorder.parts()
-        self._session.finish(parts.compiles, parts.frames, len(parts.breaks), len(parts.recompiles))
+        session.finish(parts.compiles, parts.frames, len(parts.breaks), len(parts.recompiles))
         state.problems.extend(self.compiled.problems)
         report = state.report()
         variables = {name: text for name, text in report.environment.variables.items() if name not in _CACHES}
@@ -281,24 +264,5 @@ def _planned(answered: Answered, plan: MeasurePlan) -> PlannedCall:
     return answered.calls[min(plan.call, len(answered.calls) - 1)]
 
 
-def _results_of(
-    build: Callable[[], Prepared],
-    compiled: Callable[[Prepared], Callable[..., Any]],
-    work: Work | None,
-    seed: int,
-) -> CallResults:
-    prepared = build()
-    return results.of_call(prepared, compiled(prepared), work, seed=seed)
-
-
 def _results(state: RunState) -> str:
     return os.path.join(state.job.directory, "results.pt")
-
-
-def _fake_inputs(text: str) -> Failure:
-    return Failure(
-        Culprit.USER,
-        "inputs",
-        f"{text} asks for fake tensors, which cannot be timed",
-        "give a directive without fake=True, with sizes that this machine has memory for",
-    )

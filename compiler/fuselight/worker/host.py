@@ -218,7 +218,7 @@ class Host:
             process.kill_group(spare[0].pid)
             spare = None
         child, directory, pipes = spare or children.spawn_process(self._folder, self._environment)
-        children.give_job(child, request, fake)
+        children.give_job(child, request, fake=fake)
         self._spare = children.spawn_process(self._folder, self._environment)
         return RunningChild(request, child.pid, directory, *pipes.ours(), fake=fake)
 
@@ -287,7 +287,8 @@ class Host:
                     request, f"building it with real tensors needs more memory than the limit of {limit} MB"
                 )
                 return
-            self._log("debug", f"run {request.id} ended with {answers.describe_status(status)}")
+            how = f"signal {-status}" if status < 0 else f"status {status}"
+            self._log("debug", f"run {request.id} ended with {how}")
             self._write(answers.answer(running, status, self._warm.versions))
             if request.preload:
                 self._preload.want(running.path("ahead.json"))

@@ -39,7 +39,7 @@ def _generation(state: RunState) -> Callable[..., Any]:
 
     def on_graph(count: int) -> None:
         keep(state)  # first: the host sends it on when it hears of the graph
-        state.tell("kernels", f"graph {count}", None, None, count)
+        state.tell("kernels", f"graph {count}", count=count)
 
     state.generation = Generation(_target_device(state), on_graph)
     return state.generation

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fuselight.worker import fork_rules, process
-from fuselight.worker.children import HostFolder
+from fuselight.worker.children import HostFolder, read_file
 
 _LIMIT = 120.0
 """Seconds that a throw-away child may take."""
@@ -104,11 +104,6 @@ class Preload:
         """Name the process of the trial, if one is on."""
         return (self._trial.pid,) if self._trial else ()
 
-    def stop(self) -> None:
-        """End the trial."""
-        if self._trial is not None:
-            process.kill_group(self._trial.pid)
-
     def go_on(self, baseline: int, close: Iterable[int]) -> list[str]:
         """Do the next small step while no run is active. Returns lines for the log."""
         if self._news:
@@ -121,7 +116,7 @@ class Preload:
             self._trial = self._try(names, close)
             return [f"trying {len(names)} modules in a child before importing them here"]
         if self._trial is not None and time.monotonic() - self._trial.started > _LIMIT:
-            self.stop()
+            process.kill_group(self._trial.pid)
         unlisted = self._unlisted()
         if unlisted is not None:
             self._files[unlisted] = True
@@ -149,7 +144,8 @@ class Preload:
     def _judge(self, trial: _Trial) -> None:
         """Read the verdicts; names that the trial did not reach stay wanted."""
         tried, before = set(), set(self._bad)
-        for line in _lines(os.path.join(trial.directory, "trial.txt")):
+        said = read_file(os.path.join(trial.directory, "trial.txt")) or b""
+        for line in said.decode().splitlines():
             verdict, _, rest = line.partition(" ")
             package, _, what = rest.partition(" ")
             tried.add(package)
@@ -229,11 +225,3 @@ def _imported(name: str, places: tuple[str, ...]) -> bool:
     except BaseException:  # noqa: BLE001 - any import may raise anything; a run that needs it will say so
         return False
     return True
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().splitlines()
-    except OSError:
-        return []

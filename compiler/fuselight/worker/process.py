@@ -158,7 +158,9 @@ def _group_memory(pid: int) -> int | None:
 
 
 def collect(pid: int) -> int | None:
-    """Collect our child `pid` if it has ended, and kill what is left of its group. Returns its wait status.
+    """Collect our child `pid` if it has ended, and kill what is left of its group.
+
+    Returns its exit status, below 0 for a signal; None while it is running.
 
     Its group is killed before it is collected: from then on its number may be another process's. Raises
     ChildProcessError if it is no child of ours, or was collected already.
@@ -168,11 +170,11 @@ def collect(pid: int) -> int | None:
         if collected:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
-        return status if collected else None
+        return os.waitstatus_to_exitcode(status) if collected else None
     if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         return None
     kill_group(pid)
-    return os.waitpid(pid, 0)[1]
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def kill_group(pid: int) -> None:

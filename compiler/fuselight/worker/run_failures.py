@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from fuselight.target.calls import PlannedCall
     from fuselight.target.rungs import DirectiveFault
 
-__all__ = ["INTERNAL", "UserCallError"]
-
 INTERNAL = 70
 """Exit status of a child that failed by itself (`EX_SOFTWARE`)."""
 
@@ -42,18 +40,17 @@ def user_stack(error: BaseException, roots: Sequence[str]) -> Stack:
 
 def stack_of(frames: Sequence[traceback.FrameSummary], roots: Sequence[str]) -> Stack:
     """Keep the frames that are useful to the user."""
-    found = [_location(frame) for frame in frames if is_shown(frame.filename, roots)]
-    return tuple(found)
-
-
-def _location(frame: traceback.FrameSummary) -> Location:
-    return Location(
-        frame.filename,
-        frame.lineno or 1,
-        getattr(frame, "colno", None),
-        getattr(frame, "end_lineno", None),
-        getattr(frame, "end_colno", None),
-        function=frame.name,
+    return tuple(
+        Location(
+            frame.filename,
+            frame.lineno or 1,
+            getattr(frame, "colno", None),
+            getattr(frame, "end_lineno", None),
+            getattr(frame, "end_colno", None),
+            function=frame.name,
+        )
+        for frame in frames
+        if is_shown(frame.filename, roots)
     )
 
 
@@ -240,9 +237,8 @@ def timeout_failure(
     """Describe a run that exceeded its time limit. `last` is its last known position."""
     limit = "fuselight.bench.timeLimit (--time-limit)" if measured else "fuselight.limits.seconds"
     step = f"use smaller inputs, or raise the setting {limit}"
-    return _ended(
-        "timeout", f"killed after {round(seconds, 1):g} s", step, stack=stack, phase=phase, last=last
-    )
+    what = f"killed after {round(seconds, 1):g} s"
+    return _ended("timeout", what, step, stack=stack, phase=phase, last=last)
 
 
 def memory_failure(limit_mb: int, stack: Stack, phase: str | None, last: Location | None) -> Failure:
@@ -250,17 +246,21 @@ def memory_failure(limit_mb: int, stack: Stack, phase: str | None, last: Locatio
     step = (
         "use smaller inputs, write fake=True in the directive, or raise the setting fuselight.limits.memoryMb"
     )
-    return _ended(
-        "memory", f"killed for using more than {limit_mb} MB", step, stack=stack, phase=phase, last=last
-    )
+    what = f"killed for using more than {limit_mb} MB"
+    return _ended("memory", what, step, stack=stack, phase=phase, last=last)
 
 
 def _ended(
     kind: str, what: str, step: str, *, stack: Stack, phase: str | None, last: Location | None
 ) -> Failure:
     """A run that did not end by itself, where it was when it was ended."""
+    where = _during(phase)
+    if stack:
+        where = f" at {os.path.basename(stack[-1].path)}:{stack[-1].line}"
+    elif last is not None:
+        where += f"; last seen at {os.path.basename(last.path)}:{last.line}"
     place = stack or ((last,) if last else ())
-    return Failure(Culprit.USER, kind, f"{what}{_at(stack, phase, last)}", step, stack=place, phase=phase)
+    return Failure(Culprit.USER, kind, f"{what}{where}", step, stack=place, phase=phase)
 
 
 def internal_failure(text: str) -> Failure:
@@ -294,11 +294,3 @@ def lost_failure() -> Failure:
         "the run's answer is lost: the folder where it was put is gone, or is full",
         "have the code leave alone what it did not make in the folder for temporary files, or make room there",
     )
-
-
-def _at(stack: Stack, phase: str | None, last: Location | None) -> str:
-    if not stack and last is not None:
-        return f"{_during(phase)}; last seen at {os.path.basename(last.path)}:{last.line}"
-    if not stack:
-        return _during(phase)
-    return f" at {os.path.basename(stack[-1].path)}:{stack[-1].line}"

@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ from fuselight.report import (
     is_user_file,
 )
 from fuselight.target import importing
-from fuselight.target.calls import asked_notes
+from fuselight.target.calls import Prepared, asked_notes, compiled_form
 from fuselight.torch_api import frame_text_cache
 from fuselight.worker import wire
 
@@ -198,6 +198,15 @@ class RunState:
         finally:
             self.phases[phase] = self.phases.get(phase, 0.0) + _perf_counter() - start
 
+    def compiled_form(self, prepared: Prepared) -> Callable[..., Any]:
+        """Return what to call for a call of the target, and add what it is to the notes."""
+        request, dynamic = self.job.request, prepared.options.dynamic
+        function, notes = compiled_form(
+            prepared.function, by_source=request.target.compiled, dynamic=dynamic, roots=request.roots
+        )
+        self.notes.extend(note for note in notes if note not in self.notes)
+        return function
+
     def call_compiled(self, code: CodeType, f_locals: Mapping[str, object]) -> None:
         """Record a call of the `__main__` block that Dynamo begins to compile."""
         if self.constructors is None or len(self.recorded) >= MOST_CALLS or getpid() != self.pid:
@@ -220,7 +229,12 @@ class RunState:
         self.tell("trace", detail, path, line, self.frame_count)
 
     def tell(
-        self, phase: str, detail: str, path: str | None, line: int | None, count: int | None = None
+        self,
+        phase: str,
+        detail: str,
+        path: str | None = None,
+        line: int | None = None,
+        count: int | None = None,
     ) -> None:
         """Send progress, if the pipe is still ours: its number may by now be a file of the user's."""
         if getpid() != self.pid:
@@ -306,13 +320,13 @@ def identity(descriptor: int) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def finish(state: RunState, name: str) -> None:
+def finish(state: RunState) -> None:
     """Write the whole report, and the modules that the host may preload."""
     state.phase = "report"
     data = state.json.dump(state.report())
     ahead = {"modules": _libraries(state.sources), "files": list(frame_text_cache.named_files())}
     put(os.path.join(state.job.directory, "ahead.json"), wire.dump(ahead))
-    put(os.path.join(state.job.directory, name), data)
+    put(os.path.join(state.job.directory, "answer.json"), data)
 
 
 def keep(state: RunState) -> None:

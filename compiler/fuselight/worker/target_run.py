@@ -20,10 +20,11 @@ from typing import Any, Protocol
 import torch
 
 from fuselight import dynamo
+from fuselight.inputs import UserCallError
 from fuselight.inputs.records import ConstructorCalls
 from fuselight.report import Call, Location, Note, Problem, Rung
 from fuselight.target import importing, main_calls, rungs
-from fuselight.target.calls import PlannedCall, call_mode, compiled_form, make_call, module_of
+from fuselight.target.calls import PlannedCall, call_mode, call_outputs, module_of
 from fuselight.target.random_fill import quick_random
 from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
@@ -254,17 +255,13 @@ def _one_call(state: RunState, index: int, planned: PlannedCall) -> bool:
                 with quick_random() as filled:
                     prepared = planned.build()
                 state.notes.extend(filled.notes())
-            except run_failures.UserCallError as error:
+            except UserCallError as error:
                 if not state.fake and run_failures.is_out_of_memory(error.__cause__):
                     child.leave(run_failures.OUT_OF_MEMORY)
                 state.failures.append(run_failures.build_failure(error, planned, request, call=index))
                 return False
         check_descriptors(state)
-        dynamic, by_source = prepared.options.dynamic, request.target.compiled
-        function, notes = compiled_form(
-            prepared.function, by_source=by_source, dynamic=dynamic, roots=request.roots
-        )
-        state.notes.extend(note for note in notes if note not in state.notes)
+        function = state.compiled_form(prepared)
         with state.step("call", planned.text, planned.location), call_mode(prepared):
             if state.grad is None:
                 module = module_of(prepared.function)
@@ -275,7 +272,7 @@ def _one_call(state: RunState, index: int, planned: PlannedCall) -> bool:
             start = _perf_counter()
             try:
                 with state.recorder.call(index):
-                    state.notes.extend(make_call(prepared, function))
+                    state.notes.extend(call_outputs(prepared, function)[1])
             except Exception as error:  # noqa: BLE001 - user code may raise anything; the next call may work
                 if state.stopped:
                     return False

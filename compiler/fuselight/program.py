@@ -61,20 +61,13 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="fuselight run", allow_abbrev=False)
     parser.add_argument("--report", required=True, help="file to write the report to")
     parser.add_argument("--root", action="append", help="folder whose files are the user's")
-    own, separator, program = _parted(arguments)
-    options = parser.parse_args(own)
-    if not separator or not program or program == ["-m"]:
-        parser.error("expected -- SCRIPT [ARGS] or -- -m MODULE [ARGS]")
-    options.program = program
-    return options
-
-
-def _parted(arguments: Sequence[str]) -> tuple[list[str], bool, list[str]]:
     words = list(arguments)
-    if "--" not in words:
-        return words, False, []
-    at = words.index("--")
-    return words[:at], True, words[at + 1 :]
+    at = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:at])
+    options.program = words[at + 1 :]
+    if options.program in ([], ["-m"]):
+        parser.error("expected -- SCRIPT [ARGS] or -- -m MODULE [ARGS]")
+    return options
 
 
 def _run(program: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, get_args
 
 from fuselight.codec import DecodeError, decode, encode
 from fuselight.report import Device, Failure, Location, Report, Tier, Versions, Work
@@ -315,23 +315,8 @@ Message = ToWorker | ToServer
 
 _TYPES: dict[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (
-        CaptureRequest,
-        GenerateRequest,
-        DecomposeRequest,
-        AssembleRequest,
-        MeasureRequest,
-        Cancel,
-        Locate,
-        Shutdown,
-        Hello,
-        Started,
-        Progress,
-        Partial,
-        Answer,
-        Refused,
-        Log,
-    )
+    for kind in (*RunRequest.__subclasses__(), *get_args(Message))
+    if kind is not RunRequest  # each kind of job is a subclass
 }
 
 

@@ -16,7 +16,6 @@ from fuselight.inputs import (
     Evaluator,
     TensorSpec,
     UserCallError,
-    describe,
     describe_call,
     parse_directive,
     split_options,
@@ -170,11 +169,11 @@ class Tensor:
 
 
 def test_tensors_are_described_by_shape_and_other_objects_by_type() -> None:
-    assert describe([Tensor(), object()]) == "[f32[4, 8], <object>]"
+    assert describe_call("f", [[Tensor(), object()]], {}) == "f([f32[4, 8], <object>])"
     with pytest.raises(DirectiveError):
         parse_directive(describe_call("f", [object()], {}))
 
 
 def test_descriptions_are_bounded() -> None:
-    assert len(describe(["x" * 70] * 60, limit=100)) == 100
-    assert describe("x" * 5000) == "<str>"
+    assert len(describe_call("f", ["x" * 70] * 60, {}, limit=100)) == 100
+    assert describe_call("f", ["x" * 5000], {}) == "f(<str>)"

@@ -5,11 +5,12 @@ Invariant: a check reports what it observed and draws no conclusion about anythi
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
 
-from fuselight.doctor import tools, versions
+from fuselight.doctor import compiling, tools, versions
 from fuselight.doctor.check import Check, CheckResult, Status
 
 _OFF = {
@@ -39,6 +40,15 @@ def quick() -> Iterator[Check]:
     yield from tools.devices()
     for check in _AFTER_GPUS:
         yield _done(*check)
+
+
+def compiles(seconds: float) -> Iterator[Check]:
+    """Compile for real on each device, within `seconds` on each."""
+    command = compiling.this_command()
+    meaning = "a small model is compiled, forward and backward, and compared to eager"
+    for device in compiling.devices():
+        compile_on_it = functools.partial(compiling.compile_on, device, command, seconds)
+        yield _done(f"compile_{device}", f"A compile on {device}", meaning, compile_on_it)
 
 
 def _done(key: str, title: str, meaning: str, check: Callable[[], CheckResult]) -> Check:

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from fuselight.doctor.check import Check, Status
+from fuselight.doctor.check import CheckResult, Status
 
 _ROWS, _COLUMNS = 64, 128
 _TOLERANCE = 1e-4
@@ -29,10 +29,8 @@ def devices() -> tuple[str, ...]:
     return ("cpu", *(f"cuda:{index}" for index in gpus))
 
 
-def compile_on(device: str, command: Sequence[str], seconds: float) -> Check:
+def compile_on(device: str, command: Sequence[str], seconds: float) -> CheckResult:
     """Compile on `device` in a process started by `command`, within `seconds`."""
-    key, title = f"compile_{device}", f"A compile on {device}"
-    meaning = "a small model is compiled, forward and backward, and compared to eager"
     with tempfile.TemporaryDirectory(prefix="fuselight-doctor-") as folder:
         variables = {
             **os.environ,
@@ -49,22 +47,20 @@ def compile_on(device: str, command: Sequence[str], seconds: float) -> Check:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             fix = "Look whether the machine is overloaded, then try again; TORCH_LOGS=+inductor says where it is"
-            return Check(key, title, Status.FAILED, f"not done after {seconds:.0f} s", meaning, fix)
+            return CheckResult(Status.FAILED, f"not done after {seconds:.0f} s", fix)
     try:
         answer = json.loads(ended.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):
         how = f"signal {-ended.returncode}" if ended.returncode < 0 else f"exit code {ended.returncode}"
         said = ended.stderr.strip()[-_TAIL:] or "it printed nothing"
-        return Check(
-            key, title, Status.FAILED, f"the process ended with {how}: {said}", meaning, _fix(device)
-        )
+        return CheckResult(Status.FAILED, f"the process ended with {how}: {said}", _fix(device))
     if answer.get("error"):
-        return Check(key, title, Status.FAILED, str(answer["error"])[:_TAIL], meaning, _fix(device))
+        return CheckResult(Status.FAILED, str(answer["error"])[:_TAIL], _fix(device))
     found = f"works, in {float(answer['seconds']):.1f} s; largest difference to eager {float(answer['difference']):.1e}"
     if not float(answer["difference"]) <= _TOLERANCE:
         fix = "Compiled code gives other results here: report it to PyTorch with the versions above"
-        return Check(key, title, Status.FAILED, found, meaning, fix)
-    return Check(key, title, Status.OK, found, meaning)
+        return CheckResult(Status.FAILED, found, fix)
+    return CheckResult(Status.OK, found)
 
 
 def _fix(device: str) -> str:

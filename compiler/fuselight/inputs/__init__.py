@@ -1,10 +1,9 @@
 """Directives: the inputs of a target in Python's own call syntax (docs/inputs.md). Standard library only.
 
-`parse_directive` reads the text, an `Evaluator` makes objects of it, `describe` turns inputs back into text.
+`parse_directive` reads the text, an `Evaluator` makes objects of it, `describe_call` turns a call back into text.
 Invariant: whatever the text is, the outcome is a value or a `DirectiveError` with a range inside the text.
 """
 
-from fuselight.inputs.describe import describe as describe
 from fuselight.inputs.describe import describe_call as describe_call
 from fuselight.inputs.evaluate import Evaluator as Evaluator
 from fuselight.inputs.evaluate import UserCallError as UserCallError

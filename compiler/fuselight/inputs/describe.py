@@ -20,19 +20,11 @@ _STRING = 80
 _DEPTH = 8
 
 
-def describe(value: Any, limit: int = 400) -> str:
-    """`value` in directive notation, at most `limit` characters (then it ends in `...`)."""
-    return _cut(_text(value, 0), limit)
-
-
 def describe_call(callee: str, args: Sequence[Any], kwargs: Mapping[str, Any], limit: int = 400) -> str:
-    """Write a call of `callee` in directive notation, at most `limit` characters."""
+    """Write a call of `callee` in directive notation, at most `limit` characters (then it ends in `...`)."""
     parts = [_text(value, 0) for value in args]
     parts += [f"{name}={_text(value, 0)}" for name, value in kwargs.items()]
-    return _cut(f"{callee}({', '.join(parts)})", limit)
-
-
-def _cut(text: str, limit: int) -> str:
+    text = f"{callee}({', '.join(parts)})"
     return text if len(text) <= limit else text[: max(limit - 3, 0)] + "..."
 
 

@@ -11,7 +11,7 @@ import builtins
 import functools
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from fuselight.inputs.grammar import DTYPES, Directive, DirectiveError, TensorSpec, dtype_of
 
@@ -64,7 +64,8 @@ class Evaluator:
         if dtype_of(node) is not None:
             return self._tensor(node, None)
         if self.directive.is_scalar_tensor(node):
-            return self._scalar(node)
+            spec = TensorSpec(DTYPES[ast.unparse(node.func)], ())
+            return self._guard(node, lambda: self.make_tensor(spec))
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and dtype_of(node.left) is not None:
             return self._tensor(node.left, self._whole(node.right, "a bound", least=1))
         if isinstance(node, ast.Name):
@@ -95,7 +96,7 @@ class Evaluator:
         if isinstance(node, ast.BinOp):
             left, right = self.value(node.left), self.value(node.right)
             return self._guard(node, lambda: _BINARY[type(node.op)](left, right))
-        raise DirectiveError("this cannot stand here", *self.directive.span(node))
+        raise self.directive.error("this cannot stand here", node)
 
     def call(self, function: Any, node: ast.Call) -> Any:
         """Call `function` with the arguments of `node`."""
@@ -114,7 +115,7 @@ class Evaluator:
             elif isinstance(value, Mapping):
                 named.update(value)
             else:
-                raise DirectiveError("`**` takes a dict", *self.directive.span(keyword.value))
+                raise self.directive.error("`**` takes a dict", keyword.value)
         return self._items(args), named
 
     def _items(self, nodes: list[ast.expr]) -> list[Any]:
@@ -144,33 +145,22 @@ class Evaluator:
         if hasattr(builtins, node.id):
             return getattr(builtins, node.id)
         if node.id in DTYPES:
-            message = (
-                f"{node.id} needs a shape, as {node.id}[4, 8]; {node.id}[] is a tensor without dimensions"
-            )
-            raise DirectiveError(message, *self.directive.span(node))
-        raise DirectiveError(f"the file has no name {node.id}", *self.directive.span(node))
+            message = f"needs a shape, as {node.id}[4, 8]; {node.id}[] is a tensor without dimensions"
+            raise self.directive.error(f"{node.id} {message}", node)
+        raise self.directive.error(f"the file has no name {node.id}", node)
 
     def _tensor(self, node: ast.expr, bound: int | None) -> Any:
-        dtype = dtype_of(node)
-        if dtype is None or not isinstance(node, ast.Subscript):
-            raise DirectiveError("this is no tensor", *self.directive.span(node))
-        sizes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        index = cast("ast.Subscript", node).slice
+        sizes = index.elts if isinstance(index, ast.Tuple) else [index]
         shape = tuple(self._whole(size, "a size", least=0) for size in sizes)
-        return self._guard(node, lambda: self.make_tensor(TensorSpec(dtype, shape, bound)))
-
-    def _scalar(self, node: ast.expr) -> Any:
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-            raise DirectiveError("this is no tensor", *self.directive.span(node))
-        spec = TensorSpec(DTYPES[node.func.id], ())
+        spec = TensorSpec(dtype_of(node) or "", shape, bound)
         return self._guard(node, lambda: self.make_tensor(spec))
 
     def _whole(self, node: ast.expr, what: str, *, least: int) -> int:
         value = self.value(node)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             shown = repr(value)[:40]
-            raise DirectiveError(
-                f"{what} is a whole number, {least} or more, not {shown}", *self.directive.span(node)
-            )
+            raise self.directive.error(f"{what} is a whole number, {least} or more, not {shown}", node)
         return int(value)
 
     def _guard(self, node: ast.AST, make: Callable[[], Any]) -> Any:

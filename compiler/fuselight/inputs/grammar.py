@@ -12,7 +12,7 @@ import re
 import tokenize
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -124,7 +124,11 @@ class Directive:
         end = getattr(node, "end_col_offset", None)
         return start, end if end is not None else len(self.text.encode())
 
-    def is_scalar_tensor(self, node: ast.AST) -> bool:
+    def error(self, message: str, node: ast.AST) -> DirectiveError:
+        """An error at `node`."""
+        return DirectiveError(message, *self.span(node))
+
+    def is_scalar_tensor(self, node: ast.AST) -> TypeGuard[ast.Call]:
         """Whether `node` was written as `f32[]`."""
         return isinstance(node, ast.Call) and node.func.col_offset in self.scalars
 
@@ -233,14 +237,11 @@ def _reason(error: SyntaxError) -> str:
 
 
 def _check(directive: Directive, node: ast.AST, depth: int) -> None:
-    start, end = directive.span(node)
     if depth > MAX_DEPTH:
-        raise DirectiveError("nested too deeply", start, end)
+        raise directive.error("nested too deeply", node)
     if not isinstance(node, _ALLOWED):
         what = _WORDS.get(type(node).__name__, "this")
-        raise DirectiveError(
-            f"{what} cannot stand in a directive: write a literal, a name or a call", start, end
-        )
+        raise directive.error(f"{what} cannot stand in a directive: write a literal, a name or a call", node)
     if isinstance(node, ast.Subscript) and dtype_of(node) is not None:
         _check_shape(directive, node)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and dtype_of(node.left) is not None:
@@ -259,22 +260,19 @@ def dtype_of(node: ast.AST) -> str | None:
 def _check_shape(directive: Directive, node: ast.Subscript) -> None:
     sizes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     for size in sizes:
-        start, end = directive.span(size)
         if isinstance(size, ast.Slice):
-            raise DirectiveError("a shape has sizes, not slices", start, end)
-        if isinstance(size, ast.Constant) and (type(size.value) is not int or size.value < 0):
-            raise DirectiveError("a size is a whole number, 0 or more", start, end)
-        if isinstance(size, ast.UnaryOp) and isinstance(size.op, ast.USub):
-            raise DirectiveError("a size is a whole number, 0 or more", start, end)
+            raise directive.error("a shape has sizes, not slices", size)
+        negative = isinstance(size, ast.UnaryOp) and isinstance(size.op, ast.USub)
+        if negative or (isinstance(size, ast.Constant) and (type(size.value) is not int or size.value < 0)):
+            raise directive.error("a size is a whole number, 0 or more", size)
 
 
 def _check_bound(directive: Directive, node: ast.BinOp) -> None:
-    start, end = directive.span(node.right)
     dtype = dtype_of(node.left) or ""
     if not dtype.startswith(("int", "uint")):
-        raise DirectiveError("`% n` bounds integers, and this tensor has none", *directive.span(node))
+        raise directive.error("`% n` bounds integers, and this tensor has none", node)
     if isinstance(node.right, ast.Constant) and (type(node.right.value) is not int or node.right.value < 1):
-        raise DirectiveError("a bound is a whole number, 1 or more", start, end)
+        raise directive.error("a bound is a whole number, 1 or more", node.right)
 
 
 def split_options(
@@ -292,13 +290,12 @@ def split_options(
         if name is None or name not in OPTIONS or name in parameters:
             rest.append(keyword)
             continue
-        start, end = directive.span(keyword.value)
         kinds = OPTIONS[name]
         if not isinstance(keyword.value, ast.Constant) or type(keyword.value.value) not in kinds:
             wanted = " or ".join(
                 {"bool": "True or False", "str": "a string", "NoneType": "None"}[k.__name__] for k in kinds
             )
-            raise DirectiveError(f"the option {name} takes {wanted}", start, end)
+            raise directive.error(f"the option {name} takes {wanted}", keyword.value)
         options = replace(options, **{name: cast("Any", keyword.value.value)})
     if options.train and options.no_grad:
         raise DirectiveError("train=True needs gradients: leave no_grad out", 0, len(directive.text.encode()))

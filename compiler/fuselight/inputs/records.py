@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import sys
 import types
 import weakref
@@ -46,7 +47,7 @@ class ConstructorCalls:
     def note(self, module: Any, frame: types.FrameType | None) -> None:
         """Read the arguments of the outermost constructor of `module` above `frame`."""
         outermost = None
-        while frame is not None and frame.f_code.co_name == "__init__" and _first(frame) is module:
+        while frame is not None and frame.f_code.co_name == "__init__" and first_argument(frame) is module:
             outermost, frame = frame, frame.f_back
         if outermost is not None and is_user_file(outermost.f_code.co_filename, self._roots):
             self._texts[module] = _constructor_text(type(module).__qualname__, outermost)
@@ -56,22 +57,31 @@ class ConstructorCalls:
         return self._texts.get(module)
 
 
-def module_text(module: Any, calls: ConstructorCalls) -> str:
-    """Write how `module` was made; `<Net>`, which is no notation, where that was not seen."""
-    return calls.text(module) or f"<{type(module).__qualname__}>"
+def first_argument(frame: types.FrameType) -> Any:
+    """Return the first argument of a call, None if it takes none."""
+    code = frame.f_code
+    return frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
 
 
-def _first(frame: types.FrameType) -> Any:
-    names = frame.f_code.co_varnames
-    return frame.f_locals.get(names[0]) if names else None
+def arguments_of(
+    code: types.CodeType, values: Mapping[str, Any], *, bound: bool
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a call of `code` whose variables are `values`; without the first one if `bound`."""
+    count, at = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    args = [values[name] for name in code.co_varnames[int(bound) : count] if name in values]
+    kwargs = {name: values[name] for name in code.co_varnames[count:at] if name in values}
+    if code.co_flags & inspect.CO_VARARGS:
+        args += values.get(code.co_varnames[at], ())
+        at += 1
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        kwargs.update(values.get(code.co_varnames[at], {}))
+    return args, kwargs
 
 
 def _constructor_text(kind: str, frame: types.FrameType) -> str:
     code, values = frame.f_code, frame.f_locals
-    names = code.co_varnames[1 : code.co_argcount]
-    keywords = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    named = {name: values[name] for name in (*names, *keywords) if name in values}
-    return describe_call(kind, (), named, limit=1000)
+    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    return describe_call(kind, (), {name: values[name] for name in names if name in values}, limit=1000)
 
 
 def is_resumed(code: types.CodeType) -> bool:
@@ -80,27 +90,20 @@ def is_resumed(code: types.CodeType) -> bool:
 
 
 def call_text(
-    code: types.CodeType, f_locals: Mapping[str, object], constructors: ConstructorCalls
+    code: types.CodeType, f_locals: Mapping[str, Any], constructors: ConstructorCalls
 ) -> tuple[str, str]:
-    """Write a call of `code` in directive notation. Returns the name of the target, and the text."""
-    count = code.co_argcount
-    names = code.co_varnames[:count]
-    keywords = code.co_varnames[count : count + code.co_kwonlyargcount]
+    """Write a call of `code` in directive notation. Returns the name of the target, and the text.
+
+    A module whose constructor call was not seen appears as `<Net>`, which is no notation.
+    """
+    names = code.co_varnames[: code.co_argcount]
     target = getattr(code, "co_qualname", code.co_name).replace(".<locals>", "")
     callee = target
     owner = f_locals.get(names[0]) if names and names[0] == "self" else None
     if owner is not None:
-        names = names[1:]
         kind = type(owner).__qualname__
         target = kind if code.co_name == "forward" else f"{kind}.{code.co_name}"
-        made = module_text(owner, constructors)
+        made = constructors.text(owner) or f"<{kind}>"
         callee = made if code.co_name == "forward" else f"{made}.{code.co_name}"
-    args = [f_locals[name] for name in names if name in f_locals]
-    at = code.co_argcount + code.co_kwonlyargcount
-    if code.co_flags & 0x04:  # *args
-        args += list(f_locals.get(code.co_varnames[at], ()))  # type: ignore[call-overload]
-        at += 1
-    kwargs = {name: f_locals[name] for name in keywords if name in f_locals}
-    if code.co_flags & 0x08:  # **kwargs
-        kwargs.update(f_locals.get(code.co_varnames[at], {}))  # type: ignore[call-overload]
+    args, kwargs = arguments_of(code, f_locals, bound=owner is not None)
     return target, describe_call(callee, args, kwargs, limit=2000)

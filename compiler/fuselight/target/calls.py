@@ -133,7 +133,8 @@ def call_outputs(
 ) -> tuple[Any, list[Note]]:
     """Call `function` (the compiled form) and, when training, run backward. Raises what the user's code raises.
 
-    Returns what `function` returned, and notes. `trained` says whether it has parameters that take gradients, where that is known; without them its inputs do.
+    Returns what `function` returned, and notes. `trained` says whether it has parameters that take gradients, where
+    that is known; without them its inputs do.
     """
     if not prepared.options.train:
         return function(*prepared.args, **prepared.kwargs), []

@@ -16,7 +16,7 @@ import linecache
 import os
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,10 +43,6 @@ class Sources:
         """Whether `path` is the user's: a file of the workspace, or one that the editor has open."""
         return path in self.overlays or is_user_file(path, self.roots)
 
-    def text(self, path: str) -> str | None:
-        """Return the unsaved text of `path`, None if the file on disk is what counts."""
-        return self.overlays.get(path)
-
 
 class _Loader(importlib.machinery.SourceFileLoader):
     """Compiles a module from its text of now."""
@@ -56,7 +52,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         self._sources = sources
 
     def get_data(self, path: str) -> bytes:
-        text = self._sources.text(path)
+        text = self._sources.overlays.get(path)
         return super().get_data(path) if text is None else text.encode("utf-8", "surrogatepass")
 
     def get_code(self, fullname: str) -> types.CodeType:
@@ -67,13 +63,12 @@ class _Loader(importlib.machinery.SourceFileLoader):
 def compile_source(data: bytes, path: str, sources: Sources) -> types.CodeType:
     """Compile a workspace file, with its devices redirected if the run asks for that. Raises SyntaxError."""
     sources.files[path] = data_key(data)
-    if not sources.redirect or b"cuda" not in data:
-        code: types.CodeType = compile(data, path, "exec", dont_inherit=True)
-        return code
-    tree = ast.parse(data, path)
-    sources.notes.extend(redirect_devices(tree, path))
-    redirected: types.CodeType = compile(tree, path, "exec", dont_inherit=True)
-    return redirected
+    source: Any = data
+    if sources.redirect and b"cuda" in data:
+        source = ast.parse(data, path)
+        sources.notes.extend(redirect_devices(source, path))
+    code: types.CodeType = compile(source, path, "exec", dont_inherit=True)
+    return code
 
 
 class _ImportFinder(importlib.abc.MetaPathFinder):
@@ -117,21 +112,13 @@ class _ImportFinder(importlib.abc.MetaPathFinder):
         return None
 
 
-def install(sources: Sources) -> Callable[[], None]:
-    """Make imports of this process come from `sources`; returns what undoes it."""
-    finder = _ImportFinder(sources)
-    sys.meta_path.insert(0, finder)
+def install(sources: Sources) -> None:
+    """Make imports of this process come from `sources`."""
+    sys.meta_path.insert(0, _ImportFinder(sources))
     importlib.invalidate_caches()
     for path, text in sources.overlays.items():
         # No time of change: linecache then never goes back to the disk for it.
         linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
-
-    def undo() -> None:
-        sys.meta_path.remove(finder)
-        for path in sources.overlays:
-            linecache.cache.pop(path, None)
-
-    return undo
 
 
 def module_place(path: str) -> tuple[str, str]:
@@ -164,11 +151,9 @@ def prepare_path(path: str, roots: Sequence[str], started_with: frozenset[str]) 
 
 
 def _shadows(folder: str, top: str) -> bool:
-    for place in (os.path.join(folder, f"{top}.py"), os.path.join(folder, top, "__init__.py")):
-        if os.path.isfile(place):
-            loaded = getattr(sys.modules.get(top), "__file__", None)
-            return loaded != place
-    return False
+    places = (os.path.join(folder, f"{top}.py"), os.path.join(folder, top, "__init__.py"))
+    place = next(filter(os.path.isfile, places), None)
+    return place is not None and getattr(sys.modules.get(top), "__file__", None) != place
 
 
 def import_file(path: str, name: str, sources: Sources) -> types.ModuleType:
@@ -193,8 +178,8 @@ def import_file(path: str, name: str, sources: Sources) -> types.ModuleType:
     return sys.modules.get(name, module)
 
 
-def run_as_main(path: str, sources: Sources, argv: Sequence[str]) -> dict[str, Any]:
-    """Run the file as `python path *argv` would and return its namespace. Raises what it raises."""
+def run_as_main(path: str, sources: Sources, argv: Sequence[str]) -> None:
+    """Run the file as `python path *argv` would. Raises what it raises."""
     sys.argv = [path, *argv]
     module = types.ModuleType("__main__")
     loader = _Loader("__main__", path, sources)
@@ -202,4 +187,3 @@ def run_as_main(path: str, sources: Sources, argv: Sequence[str]) -> dict[str, A
     sys.modules["__main__"] = module
     code = compile_source(loader.get_data(path), path, sources)
     exec(code, module.__dict__)  # noqa: S102 - running the user's file is what was asked for
-    return module.__dict__

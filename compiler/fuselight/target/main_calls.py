@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
+import traceback
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,12 +17,11 @@ from typing import Any
 import torch
 
 from fuselight.inputs import Options, describe_call
+from fuselight.inputs.records import arguments_of, first_argument
 from fuselight.protocol import Target
 from fuselight.report import Location, Rung
-from fuselight.target.calls import PlannedCall, Prepared
+from fuselight.target.calls import PlannedCall, Prepared, module_of
 from fuselight.target.rungs import Answered, Silent, resolve
-
-_VARARGS, _VARKEYWORDS = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
 
 
 class _CallReached(BaseException):
@@ -33,8 +33,9 @@ def first_call(target: Target, line: int | None, run_main: Callable[[], object])
     reached: list[tuple[Prepared, Location | None]] = []
 
     def on_event(frame: types.FrameType, event: str, _: object) -> None:
-        if event != "call" or not _may_be(target, frame.f_code):
-            return
+        code = frame.f_code
+        if event != "call" or (code.co_name != "forward" and code.co_filename != target.path):
+            return  # cheap, before the thorough test
         prepared = _call_of(target, frame, vars(sys.modules["__main__"]))
         if prepared is not None:
             sys.setprofile(None)
@@ -58,33 +59,24 @@ def first_call(target: Target, line: int | None, run_main: Callable[[], object])
     return Answered(Rung.MAIN, line, (PlannedCall(text, place, lambda: prepared),))
 
 
-def _may_be(target: Target, code: types.CodeType) -> bool:
-    """Whether a frame of this code may be the target's: a cheap test before the thorough one."""
-    return code.co_name == "forward" or code.co_filename == target.path
-
-
 def _call_of(target: Target, frame: types.FrameType, names: Mapping[str, Any]) -> Prepared | None:
     """Return the call that this frame is, if it is one of the target."""
     try:
         wanted = resolve(target, names)
     except Silent:
         return None  # not defined yet
-    owner = _first_argument(frame)
+    owner, is_forward = first_argument(frame), frame.f_code.co_name == "forward"
     if isinstance(wanted, torch.nn.Module):
         inner = getattr(wanted, "_orig_mod", wanted)
-        return _prepared(wanted, frame, bound=True) if owner is inner and _is_forward(frame) else None
+        return _prepared(wanted, frame, bound=True) if owner is inner and is_forward else None
     if inspect.isclass(wanted):
-        made = isinstance(owner, torch.nn.Module) and type(owner) is wanted and _is_forward(frame)
+        made = isinstance(owner, torch.nn.Module) and type(owner) is wanted and is_forward
         return _prepared(owner, frame, bound=True) if made else None
     if _code_of(wanted) is not frame.f_code:
         return None
     if "." in target.name and not isinstance(wanted, types.MethodType) and owner is not None:
         return _prepared(getattr(owner, target.name.rpartition(".")[2]), frame, bound=True)
     return _prepared(wanted, frame, bound=isinstance(wanted, types.MethodType))
-
-
-def _is_forward(frame: types.FrameType) -> bool:
-    return frame.f_code.co_name == "forward"
 
 
 def _code_of(function: Any) -> types.CodeType | None:
@@ -94,31 +86,15 @@ def _code_of(function: Any) -> types.CodeType | None:
     return code if isinstance(code, types.CodeType) else None
 
 
-def _first_argument(frame: types.FrameType) -> Any:
-    code = frame.f_code
-    return frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-
-
 def _prepared(function: Any, frame: types.FrameType, *, bound: bool) -> Prepared:
-    code, values = frame.f_code, frame.f_locals
-    count, keywords = code.co_argcount, code.co_kwonlyargcount
-    args = [values[name] for name in code.co_varnames[int(bound) : count]]
-    kwargs = {name: values[name] for name in code.co_varnames[count : count + keywords]}
-    at = count + keywords
-    if code.co_flags & _VARARGS:
-        args += values[code.co_varnames[at]]
-        at += 1
-    if code.co_flags & _VARKEYWORDS:
-        kwargs.update(values[code.co_varnames[at]])
-    module = function if isinstance(function, torch.nn.Module) else getattr(function, "__self__", None)
-    trains = isinstance(module, torch.nn.Module) and module.training and torch.is_grad_enabled()
+    args, kwargs = arguments_of(frame.f_code, frame.f_locals, bound=bound)
+    module = module_of(function)
+    trains = module is not None and module.training and torch.is_grad_enabled()
     return Prepared(function, tuple(args), kwargs, Options(train=trains))
 
 
 def _line_above(frame: types.FrameType, path: str) -> Location | None:
-    above = frame.f_back
-    while above is not None:
+    for above, line in traceback.walk_stack(frame.f_back):
         if above.f_code.co_filename == path:
-            return Location(path, above.f_lineno, function=above.f_code.co_name)
-        above = above.f_back
+            return Location(path, line, function=above.f_code.co_name)
     return None

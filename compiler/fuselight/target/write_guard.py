@@ -15,6 +15,7 @@ import os
 import pathlib
 import shutil
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -188,11 +189,10 @@ def _pathlib_of_python_3_10() -> Iterator[None]:
 
 
 def _users_line(roots: Sequence[str]) -> Location | None:
-    frame = sys._getframe(1)  # noqa: SLF001 - the only way to a caller's line without formatting its whole stack
-    while frame is not None:
+    start = sys._getframe(1)  # noqa: SLF001 - the only way to a caller's line without formatting its whole stack
+    for frame, line in traceback.walk_stack(start):
         if is_user_file(frame.f_code.co_filename, roots):
-            return Location(frame.f_code.co_filename, frame.f_lineno)
-        frame = frame.f_back  # type: ignore[assignment]
+            return Location(frame.f_code.co_filename, line)
     return None
 
 

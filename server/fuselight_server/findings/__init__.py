@@ -12,12 +12,7 @@ from fuselight_server.findings.breaks import break_findings
 from fuselight_server.findings.context import Context, Thresholds
 from fuselight_server.findings.failures import failure_findings
 from fuselight_server.findings.guards import guard_findings
-from fuselight_server.findings.kernels import (
-    boundary_findings,
-    copy_findings,
-    kernel_findings,
-    region_findings,
-)
+from fuselight_server.findings.kernels import kernel_findings
 from fuselight_server.findings.measured import measured_findings
 from fuselight_server.findings.not_compiled import not_compiled_findings
 from fuselight_server.findings.notes import note_findings
@@ -50,8 +45,8 @@ _FAMILIES = (
     specialization_findings,
     guard_findings,
     note_findings,
+    kernel_findings,
 )
-_OF_KERNELS = (kernel_findings, boundary_findings, copy_findings, region_findings)
 _NO_THRESHOLDS = Thresholds()
 
 
@@ -63,14 +58,12 @@ def findings(
 ) -> tuple[Finding, ...]:
     """All findings of a report, by place. `read_line(path, line)` gives a source line (1-based) or None."""
     context = Context.of(report, thresholds, read_line)
-    found = [finding for family in (*_FAMILIES, *_OF_KERNELS) for finding in family(context)]
-    return tuple(sorted(found, key=_order))
+    return tuple(sorted((finding for family in _FAMILIES for finding in family(context)), key=_order))
 
 
 def findings_of_kernels(report: Report, *, thresholds: Thresholds = _NO_THRESHOLDS) -> tuple[Finding, ...]:
     """Of those, the ones that only tier kernels has, by place: a capture of the same target has all others."""
-    context = Context.of(report, thresholds)
-    return tuple(sorted((one for family in _OF_KERNELS for one in family(context)), key=_order))
+    return tuple(sorted(kernel_findings(Context.of(report, thresholds)), key=_order))
 
 
 def findings_of_measured(report: Report) -> tuple[Finding, ...]:

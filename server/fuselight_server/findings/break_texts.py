@@ -136,30 +136,22 @@ _TITLES = {
     "GB9493": "a special method that is written in C cannot be traced",
 }
 
+_NAME = r"`([^`\n]{1,60})`"
 _NAMED = {
     "GB0007": (r"`([^`\n]{1,80})`", "`{}` is not traced by torch.compile"),
-    "GB0008": (r"`([^`\n]{1,60})`", "`{}` is not traced by torch.compile"),
-    "GB0009": (r"`([^`\n]{1,60})`", "`{}` is not traced by torch.compile"),
-    "GB0033": (
-        r"Operator `([^`\n]{1,60})`",
-        "`{}` returns a Python number that depends on the tensor's data",
-    ),
-    "GB0036": (r"Operator `([^`\n]{1,60})`", "the shape of the result of `{}` depends on the tensor's data"),
-    "GB0059": (r"builtin operator `([^`\n]{1,60})`", "`{}` cannot be traced"),
-    "GB0082": (r"instruction `([^`\n]{1,60})`", "the `{}` instruction cannot be traced"),
-    "GB0090": (
-        r"Operator `([^`\n]{1,60})`",
-        "`{}` has no implementation that runs without data (a fake kernel)",
-    ),
-    "GB0098": (r"function `([^`\n]{1,60})`", "calls `{}`, which is marked torch.compiler.disable"),
-    "GB0099": (r"function `([^`\n]{1,60})`", "calls `{}`, which is marked torch.compiler.disable"),
-    "GB0142": (
-        r"enter a `([^`\n]{1,60})`",
-        "the context manager `{}` cannot be entered in a compiled region",
-    ),
+    "GB0008": (_NAME, "`{}` is not traced by torch.compile"),
+    "GB0009": (_NAME, "`{}` is not traced by torch.compile"),
+    "GB0033": (rf"Operator {_NAME}", "`{}` returns a Python number that depends on the tensor's data"),
+    "GB0036": (rf"Operator {_NAME}", "the shape of the result of `{}` depends on the tensor's data"),
+    "GB0059": (rf"builtin operator {_NAME}", "`{}` cannot be traced"),
+    "GB0082": (rf"instruction {_NAME}", "the `{}` instruction cannot be traced"),
+    "GB0090": (rf"Operator {_NAME}", "`{}` has no implementation that runs without data (a fake kernel)"),
+    "GB0098": (rf"function {_NAME}", "calls `{}`, which is marked torch.compiler.disable"),
+    "GB0099": (rf"function {_NAME}", "calls `{}`, which is marked torch.compiler.disable"),
+    "GB0142": (rf"enter a {_NAME}", "the context manager `{}` cannot be entered in a compiled region"),
     "GB0147": (r"the function `(?!None`)([^`\n]{1,80})`", "`{}` cannot be traced"),
     "GB0148": (r"calling `([^`\n]{1,80})`", "`{}` requests a graph break"),
-    "GB0156": (r"method `([^`\n]{1,60})` of class `", "the method `{}` cannot be traced"),
+    "GB0156": (rf"method {_NAME} of class `", "the method `{}` cannot be traced"),
     "GB9493": (
         r"implements '([^'\n]{1,60})' in C",
         "`{}` of this object is written in C and cannot be traced",

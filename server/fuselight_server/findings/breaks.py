@@ -111,9 +111,8 @@ def _called_name(context: Context, call: Location) -> Span | None:
     rows = [(context.read_line(call.path, line) or "").encode() for line in range(call.line, last + 1)]
     rows[-1] = rows[-1][: call.end_column]
     rows[0] = b" " * call.column + rows[0][call.column :]
-    rows[0] = (
-        b"(" + rows[0]
-    )  # an expression over several lines, and columns that are one too high on the first
+    # An expression over several lines, and columns that are one too high on the first.
+    rows[0] = b"(" + rows[0]
     try:
         node = ast.parse(b"\n".join(rows).decode("utf-8", "replace") + "\n)", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

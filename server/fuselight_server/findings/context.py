@@ -80,11 +80,8 @@ class Context:
     def compiles_of(self, function: str, location: Location) -> list[Compile]:
         """All compiles of a function and of its parts after graph breaks, in order."""
         wanted = (function, location.path, location.line)
-        known = {
-            index
-            for index, one in enumerate(self.report.frames)
-            if (one.function, one.location.path, one.location.line) == wanted
-        }
+        of_frames = [(one.function, one.location.path, one.location.line) for one in self.report.frames]
+        known = {index for index, one in enumerate(of_frames) if one == wanted}
         return [one for one in self.report.compiles if one.frame in known]
 
     def is_user_file(self, path: str) -> bool:

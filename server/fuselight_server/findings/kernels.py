@@ -80,6 +80,9 @@ def kernel_findings(context: Context) -> Iterator[Finding]:
     device = context.report.target_device
     if device is not None and device.backend != "cpu":
         yield from _skips(context)
+    yield from _boundaries(context)
+    yield from _copies(context)
+    yield from _repeated(context)
 
 
 def _by_line(context: Context, found: Iterable[tuple[Stack, str, T]]) -> list[tuple[Stack, str, list[T]]]:
@@ -226,7 +229,7 @@ _BREAK_HINTS = (
 )
 
 
-def boundary_findings(context: Context) -> Iterator[Finding]:
+def _boundaries(context: Context) -> Iterator[Finding]:
     """FL705: a finding for each break between kernels that could be fused, above the threshold.
 
     Each tensor is one that the report proves: written by a generated kernel at the end of one graph, read in the same
@@ -329,7 +332,7 @@ _HINTS_CONVOLUTION = (
 _HINTS_LIBRARY = ("Pass the operator a contiguous tensor, without a transpose or slice before it",)
 
 
-def copy_findings(context: Context) -> Iterator[Finding]:
+def _copies(context: Context) -> Iterator[Finding]:
     """FL706: a finding for each line whose copies take a share of the time.
 
     A kernel counts that stores what it loads and is bound by memory, as for `contiguous()` or the layout of a library.
@@ -402,7 +405,7 @@ _LEAST_REPEATED = 100
 """Least number of repeated operators for a finding: a second or two of code generation."""
 
 
-def region_findings(context: Context) -> Iterator[Finding]:
+def _repeated(context: Context) -> Iterator[Finding]:
     """FL707: a finding for each module with many equal instances in a graph, and each graph compiled many times."""
     least = context.thresholds.repeats
     if not least:

@@ -166,7 +166,6 @@ def _other_sizes(context: Context, one: Recompile, shown: GuardFailure) -> tuple
 
 
 def _parameters(context: Context, one: Recompile) -> tuple[str, ...]:
-    """The names of the function's parameters."""
     return next(
         (
             frame.parameters

@@ -57,7 +57,8 @@ def static_findings(
             or target.name in answered
             or given
             or reading.serving(target) is not None
-            or _has_directive_above(target.def_line, broken)
+            # An unreadable directive is just above: that one has to be corrected first.
+            or any(target.def_line - 10 <= line < target.def_line for line in broken)
         ):
             continue
         covered.add(target.name)
@@ -119,11 +120,6 @@ _DIRECTIVE_PLACE = "Put the directive on its own line above the `def`, `class` o
 _DIRECTIVE_HELP = (
     "Write a directive as a Python call: `Net(dim=64)(f32[4, 128])` or `step(i64[8] % 100, scale=0.5)`"
 )
-
-
-def _has_directive_above(line: int, broken: set[int]) -> bool:
-    """Whether an unreadable directive is just above: that one has to be corrected first."""
-    return any(line - 10 <= candidate < line for candidate in broken)
 
 
 def of_capture(code: str) -> bool:

@@ -32,8 +32,8 @@ class _Unit:
     breaks: tuple[Box, ...]
 
     @property
-    def ids(self) -> frozenset[str]:
-        return frozenset({self.box.id, *(one.id for one in self.breaks)})
+    def boxes(self) -> tuple[Box, ...]:
+        return (self.box, *self.breaks)
 
 
 def fold(picture: Picture, most: int = MOST) -> Picture:
@@ -73,10 +73,9 @@ def _folded(picture: Picture, key: Callable[[_Unit, frozenset[Hashable]], Hashab
     stands_for: dict[str, str] = {}
     for run in runs:
         if len(run) < FEWEST:
-            merged.update({box.id: box for unit in run for box in (unit.box, *unit.breaks)})
+            merged.update({box.id: box for unit in run for box in unit.boxes})
             continue
-        columns = [[unit.box for unit in run], *map(list, zip(*(unit.breaks for unit in run), strict=True))]
-        for column in columns:
+        for column in zip(*(unit.boxes for unit in run), strict=True):
             merged[column[0].id] = _merged(column)
             stands_for.update({box.id: column[0].id for box in column})
     boxes = tuple(merged[box.id] for box in picture.boxes if box.id in merged)
@@ -88,7 +87,7 @@ def _runs(
 ) -> list[list[_Unit]]:
     before: dict[str, set[str]] = defaultdict(set)
     to: dict[str, set[Hashable]] = defaultdict(set)
-    own = {one: unit.box.id for unit in units for one in unit.ids}
+    own = {one.id: unit.box.id for unit in units for one in unit.boxes}
     kinds = {box.id: (box.name, box.title) for box in picture.boxes if box.kind is BoxKind.BREAK}
     for arrow in picture.arrows:
         before[arrow.end].add(arrow.start)
@@ -113,7 +112,7 @@ def _runs(
     return runs
 
 
-def _merged(column: list[Box]) -> Box:
+def _merged(column: tuple[Box, ...]) -> Box:
     first, last = column[0], column[-1]
     titles = list(dict.fromkeys(box.title for box in column))
     names = [box.name for box in (first, last)]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import enum
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fuselight.report import NotCompiledKind, Outcome
 from fuselight_server.findings.break_texts import title_of
-from fuselight_server.findings.context import Context, Thresholds
+from fuselight_server.findings.context import Context
 from fuselight_server.findings.recompilations import difference_of
 from fuselight_server.findings.resume_functions import in_the_users_words
 from fuselight_server.findings.text import plain
@@ -227,40 +227,33 @@ def picture(
     captured the same graph, and end with `suffix`. `now` maps a location of the report to its current span (None:
     deleted).
     """
-    make = _PictureMaker(report, kernels, read_line, now or span, suffix)
-    return make.made()
+    context = Context.of(report, read_line=read_line)
+    return _PictureMaker(report, context, kernels_by_compile(report, kernels), now or span, suffix).made()
 
 
+@dataclass
 class _PictureMaker:
     """The boxes that have been made, by what later ones are found by."""
 
-    def __init__(
-        self,
-        report: Report,
-        kernels: Report | None,
-        read_line: Callable[[str, int], str | None] | None,
-        now: Callable[[Location], Span | None],
-        suffix: str,
-    ) -> None:
-        self.report = report
-        self.context = Context.of(report, Thresholds(), read_line)
-        self.now = now
-        self.suffix = suffix
-        self.kernels = kernels_by_compile(report, kernels)
-        self.boxes: dict[str, Box] = {}
-        self.arrows: dict[Arrow, None] = {}
-        self.by_compile: dict[str, str] = {}
-        """Box of a compile id."""
-        self.by_frame: dict[int, str] = {}
-        """The newest box of a frame."""
-        self.breaks: dict[tuple[object, ...], str] = {}
-        """Box of a break, by its frame, place and code."""
-        self.roots: dict[tuple[str, int], str] = {}
-        """The newest break whose root frame broke on this line, frames that were skipped for it aside."""
-        self.broken_lines: list[tuple[Location, Location, str]] = []
-        """Of each break: the `def` line of its root frame, the line that broke in it, its box."""
-        self.eager: list[tuple[Location, str]] = []
-        """Frames that run in eager: `def` line and box."""
+    report: Report
+    context: Context
+    kernels: dict[str, list[GeneratedGraph]]
+    now: Callable[[Location], Span | None]
+    suffix: str
+    boxes: dict[str, Box] = field(default_factory=dict)
+    arrows: dict[Arrow, None] = field(default_factory=dict)
+    by_compile: dict[str, str] = field(default_factory=dict)
+    """Box of a compile id."""
+    by_frame: dict[int, str] = field(default_factory=dict)
+    """The newest box of a frame."""
+    breaks: dict[tuple[object, ...], str] = field(default_factory=dict)
+    """Box of a break, by its frame, place and code."""
+    roots: dict[tuple[str, int], str] = field(default_factory=dict)
+    """The newest break whose root frame broke on this line, frames that were skipped for it aside."""
+    broken_lines: list[tuple[Location, Location, str]] = field(default_factory=list)
+    """Of each break: the `def` line of its root frame, the line that broke in it, its box."""
+    eager: list[tuple[Location, str]] = field(default_factory=list)
+    """Frames that run in eager: `def` line and box."""
 
     def made(self) -> Picture:
         report = self.report

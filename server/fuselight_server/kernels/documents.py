@@ -16,7 +16,7 @@ from fuselight.report import KernelKind
 from fuselight_server.finding import SourceLine
 from fuselight_server.formatting import format_estimate, format_line_ranges, format_size
 from fuselight_server.kernels.script import checks, standalone
-from fuselight_server.kernels.shares import shares
+from fuselight_server.kernels.shares import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,7 +128,7 @@ def compiled(
     body = listing.text if listing is not None else None
     made, above = _of_kernel(report, graph, kernel, name=f"{kernel.name}.{stage}", notes=notes, body=body)
     origins = () if listing is None else listing.lines[: made.text.count("\n") - above]
-    header = _header(report, graph, kernel, _places(kernel, report))
+    header = _header(report, graph, kernel, places_of(kernel, report.roots))
     _, shift = _text(file_name(kernel), list(header), "")  # what stands above the source, where that is shown
     return replace(made, source_links=tuple(_source_links(origins, after=above, shift=shift)))
 
@@ -182,7 +182,7 @@ def _of_kernel(
     report: Report, graph: GeneratedGraph, kernel: Kernel, *, name: str, notes: list[str], body: str | None
 ) -> tuple[KernelDocument, int]:
     """A text of one kernel, all of it of the kernel's lines, and the lines that stand above its body."""
-    places = _places(kernel, report)
+    places = places_of(kernel, report.roots)
     text, above = _text(name, [*_header(report, graph, kernel, places), *notes], body)
     links = (Link(places, 1, text.count("\n")),) if places else ()
     return KernelDocument(name, text, links, _forms(report, graph, kernel)), above
@@ -192,8 +192,7 @@ def _of_graph(
     report: Report, graph: GeneratedGraph, kernel: Kernel | None, form: str
 ) -> KernelDocument | None:
     """Make a text of a whole graph; None where the report has it no more."""
-    keys = {ATEN: graph.aten_key, JOINT: _joint_key(report, graph)}
-    body = report.texts.get(keys.get(form, graph.text_key) or "")
+    body = report.texts.get(_keys(report, graph).get(form, graph.text_key) or "")
     if body is None:
         return None
     name = _graph_file(graph, form)
@@ -216,36 +215,28 @@ def _of_graph(
     links = tuple(
         Link(places, one.wrapper_line + above, one.wrapper_line + above)
         for one in (graph.kernels if form == WRAPPER else ())
-        if one.wrapper_line is not None and (places := _places(one, report))
+        if one.wrapper_line is not None and (places := places_of(one, report.roots))
     )
     return KernelDocument(name, text, links, _forms(report, graph, kernel))
 
 
-def _joint_key(report: Report, graph: GeneratedGraph) -> str | None:
-    """Return the joint graph's key; a backward graph's is with the forward one that it was cut from."""
+def _keys(report: Report, graph: GeneratedGraph) -> dict[str, str | None]:
+    """Return each text's key; a backward graph's joint one is with the forward graph that it was cut from."""
     same = (one for one in report.generated if (one.compile_id, one.graph) == (graph.compile_id, graph.graph))
-    return next((one.joint_key for one in same if one.joint_key is not None), None)
+    joint = next((one.joint_key for one in same if one.joint_key is not None), None)
+    return {WRAPPER: graph.text_key, SCRIPT: graph.text_key, JOINT: joint, ATEN: graph.aten_key}
 
 
 def _forms(report: Report, graph: GeneratedGraph, kernel: Kernel | None) -> tuple[tuple[str, str], ...]:
     forms = [] if kernel is None else [(SOURCE, file_name(kernel))]
     if kernel is not None and report.target_device is not None and compiles(kernel, report):
         forms += [(stage, f"{kernel.name}.{stage}") for stage in _OF_BACKEND[report.target_device.backend]]
-    keys = {
-        WRAPPER: graph.text_key,
-        SCRIPT: graph.text_key,
-        JOINT: _joint_key(report, graph),
-        ATEN: graph.aten_key,
-    }
+    keys = _keys(report, graph)
     return (*forms, *((form, _graph_file(graph, form)) for form, key in keys.items() if key in report.texts))
 
 
 def _graph_file(graph: GeneratedGraph, form: str) -> str:
     return f"{graph.phase.value}_{graph.compile_id.replace('/', '_')}_{form}.py"
-
-
-def _places(kernel: Kernel, report: Report) -> tuple[SourceLine, ...]:
-    return tuple(sorted(place for place in shares(kernel, report.roots) if place is not None))
 
 
 def _header(

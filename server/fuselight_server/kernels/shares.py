@@ -8,7 +8,7 @@ storage that is saved counts once, at the first tensor that shares it.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -105,6 +105,11 @@ def kept_by_line(report: Report) -> dict[SourceLine | None, Kept]:
     return found
 
 
+def places_of(kernel: Kernel, roots: Sequence[str]) -> tuple[SourceLine, ...]:
+    """The lines with a part in a kernel, in order."""
+    return tuple(sorted(place for place in shares(kernel, roots) if place is not None))
+
+
 @dataclass(frozen=True)
 class Folded:
     """One kernel and how often a graph launches it for the same lines."""
@@ -123,12 +128,10 @@ def fold(graph: GeneratedGraph, roots: Sequence[str]) -> tuple[Folded, ...]:
     """The kernels of a graph, equal launches folded."""
     found: dict[tuple[object, ...], Folded] = {}
     for kernel in graph.kernels:
-        places = tuple(sorted(place for place in shares(kernel, roots) if place is not None))
+        places = places_of(kernel, roots)
         key = (
             kernel.text_key or kernel.name, kernel.kind, kernel.bytes_read, kernel.bytes_written, kernel.flops, places,
         )  # fmt: skip
-        known = found.get(key)
-        found[key] = (
-            Folded(kernel, 1, places) if known is None else Folded(known.kernel, known.count + 1, places)
-        )
+        known = found.get(key, Folded(kernel, 0, places))
+        found[key] = replace(known, count=known.count + 1)
     return tuple(found.values())

@@ -218,14 +218,11 @@ def _memory(report: Report, one: MeasuredConfiguration, profile: Profile) -> Ite
 def _longest_line(report: Report, one: MeasuredConfiguration, profile: Profile) -> Iterator[Statement]:
     lines = [line for line in times_by_line(one, report.roots) if line.place is not None]
     whole = whole_us(profile)
-    if not lines or whole <= 0:
+    if len(lines) <= 1 or whole <= 0 or float(lines[0].us) / whole < SHARE:
         return
-    line = lines[0]
-    share = float(line.us) / whole
-    if share < SHARE or len(lines) == 1:
-        return
+    us = float(lines[0].us)
     yield Statement(
         Cause.LINE,
-        f"this line has the largest part of the kernel time: {format_time(float(line.us))}, {format_percent(share)}",
-        line.place,
+        f"this line has the largest part of the kernel time: {format_time(us)}, {format_percent(us / whole)}",
+        lines[0].place,
     )

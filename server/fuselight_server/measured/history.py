@@ -168,9 +168,8 @@ def owners(store: Store) -> Iterator[tuple[Path, Owner]]:
         except UNREADABLE:
             continue
         at = PurePosixPath(owner.path)
-        if (
-            not at.is_absolute() and ".." not in at.parts
-        ):  # else its files would be moved out of the workspace
+        # Else its files would be moved out of the workspace.
+        if not at.is_absolute() and ".." not in at.parts:
             yield folder, owner
 
 

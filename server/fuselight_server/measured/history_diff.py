@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,7 @@ def with_earlier_readings(report: Report, history: History) -> Report:
         for one in measured.configurations
         if (timing := timing_of(one, clock)) is not None and (one.host_bound or timing.unsteady)
     }
-    readings: dict[str, list[float]] = {name: [] for name in wanted}
+    readings: defaultdict[str, list[float]] = defaultdict(list)
     for past in history.runs()[:_EARLIER] if wanted else ():
         run = history.read(past.id)
         earlier = run.report if run is not None else None
@@ -121,17 +122,14 @@ def with_earlier_readings(report: Report, history: History) -> Report:
             continue
         for one in earlier.measured.configurations:
             timing = timing_of(one, clock)
-            if timing is not None and one.name in readings:
+            if timing is not None and one.name in wanted:
                 readings[one.name].append(timing.median_us)
-    rows = []
-    for one in measured.configurations:
-        timing = wanted.get(one.name)
-        if timing is None or not readings[one.name]:
-            rows.append(one)
-            continue
-        timing = replace(timing, earlier_us=tuple(readings[one.name]))
-        rows.append(replace(one, device=timing) if clock is Clock.DEVICE else replace(one, wall=timing))
-    return replace(report, measured=replace(measured, configurations=tuple(rows)))
+    rows = {one.name: one for one in measured.configurations}
+    for name, earlier_us in readings.items():
+        timing = replace(wanted[name], earlier_us=tuple(earlier_us))
+        one = rows[name]
+        rows[name] = replace(one, device=timing) if clock is Clock.DEVICE else replace(one, wall=timing)
+    return replace(report, measured=replace(measured, configurations=tuple(rows.values())))
 
 
 def _differences(before: Report, after: Report) -> dict[str, str]:

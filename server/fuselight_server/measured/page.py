@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from fuselight.report import LaunchKind, MeasuredConfiguration
+from fuselight.report import LaunchKind, MeasuredConfiguration, Profile
 from fuselight_server.finding import SourceLine
 from fuselight_server.formatting import format_count, format_list, format_time, format_time_range
 from fuselight_server.kernels.shares import place_of
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         Machine,
         Measured,
         MeasuredLaunch,
-        Profile,
         Report,
         Stack,
         Timing,
@@ -108,18 +107,17 @@ NO_LINES = "only Inductor records the source line of a kernel: the kernels of th
 
 def details(one: MeasuredConfiguration, report: Report, view: Shows) -> Json:
     """Return what is known of where a configuration's time goes."""
-    profile = one.profile
-    launches = profile.launches if profile is not None else ()
-    whole = whole_us(profile) if profile is not None else 0.0
-    longest = sorted(launches, key=lambda one: -one.us)
+    profile = one.profile or Profile("", 0, 0.0, 0.0, 0.0, 0.0)
+    whole = whole_us(profile)
+    longest = sorted(profile.launches, key=lambda one: -one.us)
     return {
-        "source": profile.source if profile is not None else "",
-        "wall_us": profile.wall_us if profile is not None else 0.0,
-        "kernel_us": profile.kernel_us if profile is not None else 0.0,
-        "joined": _part(profile.joined_us, profile.device_us) if profile is not None else 0.0,
+        "source": profile.source,
+        "wall_us": profile.wall_us,
+        "kernel_us": profile.kernel_us,
+        "joined": _part(profile.joined_us, profile.device_us),
         "lines": list(_lines(one, report, view)),
-        "no_lines": NO_LINES if profile is not None and is_foreign(one) else "",
-        "where": list(_where(one, profile, report, view)) if profile is not None else [],
+        "no_lines": NO_LINES if one.profile is not None and is_foreign(one) else "",
+        "where": list(_where(one, profile, report, view)),
         "kernels": [_kernel(one, launch, whole, report, view) for launch in longest],
         "roofline": _roofline(one, report, view),
         "steps": [_step(step, view) for step in one.compile_steps],
@@ -462,15 +460,6 @@ def _accuracy(accuracy: Accuracy, report: Report, view: Shows) -> Json:
     return {
         "passed": accuracy.passed,
         "text": accuracy_words(accuracy),
-        "tensors": [
-            {
-                "what": tensor.what,
-                "cosine": tensor.cosine,
-                "absolute": tensor.absolute,
-                "relative": tensor.relative,
-                "passed": tensor.passed,
-            }
-            for tensor in accuracy.tensors
-        ],
+        "tensors": [asdict(tensor) for tensor in accuracy.tensors],
         "place": view.place(place_of(accuracy.first, report.roots)),
     }

@@ -91,19 +91,10 @@ def _folded(name: str) -> str:
     return "".join(word for word in words if word not in _BRANDS) or "".join(words)
 
 
-# How the fields are named in settings, and what may stand there. `source` and `origin` are ours to fill in.
-_TEXTS = {"name": "name", "backend": "backend", "arch": "arch"}
-_COUNTS = {
-    "multiprocessors": "multiprocessors",
-    "clockMhz": "clock_mhz",
-    "sharedKb": "shared_kb",
-    "sharedSmKb": "shared_sm_kb",
-    "registers": "registers",
-    "threads": "threads",
-    "blocks": "blocks",
-    "warp": "warp",
-}
-_NUMBERS = {"memoryGb": "memory_gb", "bandwidthGbs": "bandwidth_gbs", "l2Mb": "l2_mb"}
+# What a device in settings may say, each named as the field in camel case. `source` and `origin` are ours to fill in.
+_TEXTS = ("name", "backend", "arch")
+_COUNTS = ("multiprocessors", "clockMhz", "sharedKb", "sharedSmKb", "registers", "threads", "blocks", "warp")
+_NUMBERS = ("memoryGb", "bandwidthGbs", "l2Mb")
 LIKE = "like"
 """Names the device whose figures stand where the user gives none."""
 TFLOPS = "tflops"
@@ -135,9 +126,8 @@ def from_settings(key: str, data: Any) -> Device:
     values: dict[str, Any] = {"key": key, "name": key, "origin": "settings", "source": source}
     for name, value in data.items():
         if name != LIKE:
-            values[{**_TEXTS, **_COUNTS, **_NUMBERS}.get(name) or name] = _fitting(
-                f"{key}.{name}", name, value
-            )
+            field = re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
+            values[field] = _fitting(f"{key}.{name}", name, value)
     if base is not None:
         return dataclasses.replace(base, **values)
     return Device(**values)

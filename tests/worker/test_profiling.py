@@ -22,7 +22,7 @@ from fuselight.measure.profile.join import read_profile
 from fuselight.measure.profile.profiler import NotProfiledError, read_calls, record_lines, trace_calls
 from fuselight.measure.profile.recording import RECORD_FUNCTIONS, Recording
 from fuselight.report import GapKind, LaunchKind, Phase, Profile
-from fuselight.torch_api.measurement import marked_operators
+from fuselight.torch_api.measurement import MarkedOperators
 from tests.worker import profiled_model
 
 pytestmark = pytest.mark.torch
@@ -221,7 +221,7 @@ def test_marks_see_each_operator_of_forward_and_backward() -> None:
         marks.append("mark")
         return "mark"
 
-    with marked_operators(mark):
+    with MarkedOperators(mark):
         torch.autograd.backward(x.sin(), torch.ones(4))
     assert len(marks) >= 3
     before = len(marks)

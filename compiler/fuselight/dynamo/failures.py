@@ -7,6 +7,8 @@ exception whose `__str__` fails has a Failure like any other.
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -177,15 +179,17 @@ def _in_inductor(exc: BaseException) -> str | None:
     That is the user's, a library's, or what Inductor has written, which raises for an index that is out of bounds.
     """
     found = None
-    entry = exc.__traceback__
-    while entry is not None:
-        path = entry.tb_frame.f_code.co_filename
+    for path in _files(exc):
         if errors.is_of_inductor(path):
             found = path
         elif stacks.is_shown(path) or stacks.is_graph(path):
             found = None
-        entry = entry.tb_next
     return found
+
+
+def _files(exc: BaseException) -> Iterator[str]:
+    """The file of each frame of a traceback, outermost first."""
+    return (frame.f_code.co_filename for frame, _ in traceback.walk_tb(exc.__traceback__))
 
 
 def _judge_python(  # noqa: PLR0911 - one return a kind of exception
@@ -220,13 +224,8 @@ def _judge_python(  # noqa: PLR0911 - one return a kind of exception
 
 def _raised_by_us(exc: BaseException) -> bool:
     """Whether the innermost frame is ours, the standard library's aside: our hooks stand in tracebacks of torch too."""
-    entry, ours = exc.__traceback__, False
-    while entry is not None:
-        path = entry.tb_frame.f_code.co_filename
-        if not stacks.is_standard_library(path):
-            ours = stacks.is_ours(path)
-        entry = entry.tb_next
-    return ours
+    innermost = [path for path in _files(exc) if not stacks.is_standard_library(path)][-1:]
+    return any(map(stacks.is_ours, innermost))
 
 
 def _dynamo_text(exc: BaseException) -> str:

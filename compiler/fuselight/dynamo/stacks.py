@@ -15,7 +15,8 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+import traceback
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -115,14 +116,14 @@ def from_summaries(summaries: Sequence[Any], error: BaseException | None = None,
 def from_frames(found: Iterable[FrameType], limit: int = 64) -> Stack:
     """A Python stack from the innermost frame up; user and third-party frames only, the nearest `limit` of them."""
     shown = itertools.islice((frame for frame in found if is_shown(frame.f_code.co_filename)), limit)
-    return tuple(reversed([_frame_location(frame) for frame in shown]))
+    return tuple(reversed([_location(frame.f_code, frame.f_lineno, frame.f_lasti) for frame in shown]))
 
 
-def _frame_location(frame: FrameType) -> Location:
-    code = frame.f_code
-    line, end_line, column, end_column = frame.f_lineno, None, None, None
-    if hasattr(code, "co_positions") and frame.f_lasti >= 0:
-        found = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), None)
+def _location(code: CodeType, line: int, offset: int) -> Location:
+    """The place of the instruction at `offset`, with its columns if the code has them."""
+    column = end_line = end_column = None
+    if hasattr(code, "co_positions") and offset >= 0:
+        found = next(itertools.islice(code.co_positions(), offset // 2, None), None)
         if found is not None and found[0] == line:
             _, end_line, column, end_column = found
     return location(code.co_filename, line, column, end_line, end_column, code.co_name)
@@ -164,11 +165,9 @@ def def_location(code: CodeType) -> Location:
 def innermost_of_ours(error: BaseException) -> str:
     """`recompiles.py:88`: where an exception was raised in Fuselight, for a Problem."""
     where = "unknown"
-    entry = error.__traceback__
-    while entry is not None:
-        if entry.tb_frame.f_code.co_filename.startswith(_FUSELIGHT):
-            where = f"{Path(entry.tb_frame.f_code.co_filename).name}:{entry.tb_lineno}"
-        entry = entry.tb_next
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if is_ours(frame.f_code.co_filename):
+            where = f"{Path(frame.f_code.co_filename).name}:{line}"
     return where
 
 
@@ -180,14 +179,8 @@ def of_node(node: torch.fx.Node | None) -> Stack:
 
 def calling_frames(limit: int = 64) -> Stack:
     """The user's and third parties' frames above the caller, outermost first."""
-
-    def walk() -> Iterator[FrameType]:
-        frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - the documented way to walk one's own stack
-        while frame is not None:
-            yield frame
-            frame = frame.f_back
-
-    return from_frames(walk(), limit)
+    caller = sys._getframe(1)  # noqa: SLF001 - the documented way to walk one's own stack
+    return from_frames((frame for frame, _ in traceback.walk_stack(caller)), limit)
 
 
 def is_ours(path: str) -> bool:
@@ -232,7 +225,10 @@ def from_traceback(error: BaseException) -> Stack:
                 out.pop()  # the function that calls the graph, on a line that is none of the call's
             out += inside
         elif is_shown(code.co_filename):
-            out.append(_location(code, entry.tb_lineno, entry.tb_lasti))
+            line, offset = entry.tb_lineno, entry.tb_lasti
+            if line == code.co_firstlineno and frames.is_generated(code):
+                line, offset = _next_of_user(code, offset) or (line, offset)
+            out.append(_location(code, line, offset))
         entry = entry.tb_next
     return tuple(out)
 
@@ -240,17 +236,6 @@ def from_traceback(error: BaseException) -> Stack:
 def is_graph(path: str) -> bool:
     """Whether a frame of this file runs a captured graph as it is."""
     return path.startswith(_GRAPH)
-
-
-def _location(code: CodeType, line: int, offset: int) -> Location:
-    if line == code.co_firstlineno and frames.is_generated(code):
-        line, offset = _next_of_user(code, offset) or (line, offset)
-    column = end_line = end_column = None
-    if hasattr(code, "co_positions"):
-        found = next(itertools.islice(code.co_positions(), offset // 2, None), None)
-        if found is not None and found[0] == line:
-            _, end_line, column, end_column = found
-    return location(code.co_filename, line, column, end_line, end_column, code.co_name)
 
 
 def _next_of_user(code: CodeType, offset: int) -> tuple[int, int] | None:

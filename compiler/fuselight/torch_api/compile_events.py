@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,32 +62,26 @@ class CompileEvents:
     """Why no events, or not all of them, were recorded."""
 
 
-@dataclass
-class _Open:
-    """Phases that have begun and not ended, innermost last, of one thread: (name, start, compile id)."""
-
-    stack: list[tuple[str, int, str | None]] = field(default_factory=list)
-
-
 class _Hearing:
     """Takes the calls in, from any thread."""
 
     def __init__(self, events: CompileEvents) -> None:
         self.events = events
         self.active = True
-        self._open: dict[int, _Open] = {}
+        self._open: defaultdict[int, list[tuple[str, int, str | None]]] = defaultdict(list)
+        """By thread, the phases that have begun and not ended, innermost last: (name, start, compile id)."""
         self._lock = threading.Lock()
 
     def began(self, name: str, compile_id: str | None) -> None:
         thread = threading.get_ident()
         with self._lock:
-            self._open.setdefault(thread, _Open()).stack.append((name, time.perf_counter_ns(), compile_id))
+            self._open[thread].append((name, time.perf_counter_ns(), compile_id))
 
     def ended(self, name: str, data: dict[str, Any]) -> None:
         """End the innermost phase of that name, and what torch has left open in it."""
         thread, now = threading.get_ident(), time.perf_counter_ns()
         with self._lock:
-            stack = self._open.setdefault(thread, _Open()).stack
+            stack = self._open[thread]
             if all(name != other for other, _, _ in stack):
                 return  # it began before the block
             compile_id = None
@@ -104,9 +99,9 @@ class _Hearing:
         with self._lock:
             self.active = False
             self.events.end_ns = now = time.perf_counter_ns()
-            for thread, one in self._open.items():
-                while one.stack:
-                    name, start, compile_id = one.stack.pop()
+            for thread, stack in self._open.items():
+                while stack:
+                    name, start, compile_id = stack.pop()
                     self._keep(CompilePhase(name, start, now, thread, compile_id))
 
     def _keep(self, phase: CompilePhase) -> None:
@@ -125,13 +120,6 @@ def hear_compile_events() -> Iterator[CompileEvents]:
     events = CompileEvents(time.perf_counter_ns(), threading.get_ident())
     hearing = _Hearing(events)
     logger = getattr(torch._dynamo.utils, "ChromiumEventLogger", None)
-    if not hasattr(logger, "log_event_start") or not hasattr(logger, "log_event_end"):
-        events.problem = f"torch {torch.__version__} has no events of a compile"
-        try:
-            yield events
-        finally:
-            hearing.finish()
-        return
 
     def log_start(real: Callable[..., Any], self: Any, event_name: str, *args: Any, **kwargs: Any) -> Any:
         if hearing.active:
@@ -143,12 +131,15 @@ def hear_compile_events() -> Iterator[CompileEvents]:
             _guarded(hearing, lambda: hearing.ended(event_name, self.get_event_data().get(event_name) or {}))
         return real(self, event_name, *args, **kwargs)
 
-    with wrapped(logger, "log_event_start", log_start), wrapped(logger, "log_event_end", log_end):
+    with contextlib.ExitStack() as stack:
+        if hasattr(logger, "log_event_start") and hasattr(logger, "log_event_end"):
+            stack.enter_context(wrapped(logger, "log_event_start", log_start))
+            stack.enter_context(wrapped(logger, "log_event_end", log_end))
+        else:
+            events.problem = f"torch {torch.__version__} has no events of a compile"
+        stack.callback(hearing.finish)
         events.start_ns = time.perf_counter_ns()
-        try:
-            yield events
-        finally:
-            hearing.finish()
+        yield events
 
 
 def _guarded(hearing: _Hearing, hear: Callable[[], None]) -> None:

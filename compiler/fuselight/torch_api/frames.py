@@ -8,8 +8,9 @@ values; a translator is found as the `self` of one of Dynamo's own frames.
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
-import sys
+import traceback
 from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 from typing import Any
@@ -72,22 +73,14 @@ def is_generated(code: CodeType) -> bool:
     return code in getattr(torch._dynamo.convert_frame, "orig_code_map", ())
 
 
-def frames_above(start: FrameType | None = None) -> Iterator[FrameType]:
-    """Python frames outside Dynamo, innermost first: everything above the outermost frame of the running compile."""
-    frame = start or sys._getframe(1)
-    marker = torch._dynamo.convert_frame.__file__
-    inside = True
-    current: FrameType | None = frame
-    while current is not None:
-        name = current.f_code.co_filename
-        if inside and name == marker:
-            inside = False
-            while current is not None and current.f_code.co_filename == marker:
-                current = current.f_back
-            continue
-        if not inside:
-            yield current
-        current = current.f_back
+def frames_above(start: FrameType) -> Iterator[FrameType]:
+    """Python frames outside Dynamo, innermost first: everything above the frames of the compile that `start` is in."""
+
+    def converts(frame: FrameType) -> bool:
+        return frame.f_code.co_filename == torch._dynamo.convert_frame.__file__
+
+    every = (frame for frame, _ in traceback.walk_stack(start))
+    return itertools.dropwhile(converts, itertools.dropwhile(lambda frame: not converts(frame), every))
 
 
 def traced_places(translator: Any) -> Iterator[tuple[str, int]]:
@@ -122,10 +115,8 @@ def _translators(error: BaseException | None) -> Iterable[Any]:
     """The translators among the receivers of a traceback's frames, innermost first."""
     kind = torch._dynamo.symbolic_convert.InstructionTranslatorBase
     out: list[Any] = []
-    entry = None if error is None else error.__traceback__
-    while entry is not None:
-        receiver = entry.tb_frame.f_locals.get("self")
+    for frame, _ in traceback.walk_tb(None if error is None else error.__traceback__):
+        receiver = frame.f_locals.get("self")
         if isinstance(receiver, kind) and not any(receiver is one for one in out):
             out.insert(0, receiver)
-        entry = entry.tb_next
     return out

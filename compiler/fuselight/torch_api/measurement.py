@@ -6,8 +6,7 @@ Invariant: nothing is changed, and nothing is written to torch's logs.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,8 +14,12 @@ import torch._dynamo.utils
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
-class _Marking(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Puts a record around each operator, below autograd and so in the engine's thread as well."""
+class MarkedOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While a profiler is on, have each operator within a record that `mark` names; it takes some 20 us more.
+
+    Below autograd, and so in the engine's thread as well. What Dynamo has compiled runs as it is, and a frame that has
+    to be compiled is.
+    """
 
     def __init__(self, mark: Callable[[], str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -39,18 +42,8 @@ class _Marking(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def marks_compiled_calls() -> bool:
-    """Whether `marked_operators` leaves compiled code as it is in this torch (2.11 does; not asked of older ones)."""
+    """Whether `MarkedOperators` leaves compiled code as it is in this torch (2.11 does; not asked of older ones)."""
     return hasattr(TorchDispatchMode, "ignore_compile_internals")
-
-
-@contextlib.contextmanager
-def marked_operators(mark: Callable[[], str]) -> Iterator[None]:
-    """While a profiler is on, have each operator within a record that `mark` names; it takes some 20 us more.
-
-    What Dynamo has compiled runs as it is, and a frame that has to be compiled is.
-    """
-    with _Marking(mark):
-        yield
 
 
 def same(

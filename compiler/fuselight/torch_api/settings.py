@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch._dynamo
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fuselight.torch_api import devices
 
@@ -77,9 +78,7 @@ def warm_up() -> None:
 
 def fake_tensors() -> contextlib.AbstractContextManager[Any]:
     """Make tensors without data while entered; tensors that exist already are taken as they are."""
-    fakes = importlib.import_module("torch._subclasses.fake_tensor")
-    mode: contextlib.AbstractContextManager[Any] = fakes.FakeTensorMode(allow_non_fake_inputs=True)
-    return mode
+    return FakeTensorMode(allow_non_fake_inputs=True)
 
 
 def compile_with_all_workers() -> None:

@@ -30,7 +30,7 @@ from fuselight.measure.profile.recording import (
     read_windows,
 )
 from fuselight.report import Stack
-from fuselight.torch_api.measurement import marked_operators, marks_compiled_calls
+from fuselight.torch_api.measurement import MarkedOperators, marks_compiled_calls
 
 MOST_EVENTS = 20_000
 """Event limit of one recording: half a second to parse. More calls than that do not change a median."""
@@ -141,7 +141,7 @@ def record_lines(
         return f"{torch_records.LINE}{known.setdefault(stacks.calling_frames(), len(known))}"
 
     try:
-        events = read_trace(_profiled(call, 1, device, around=lambda: marked_operators(mark)))
+        events = read_trace(_profiled(call, 1, device, around=lambda: MarkedOperators(mark)))
     except Exception:  # noqa: BLE001 - it has run before: what fails is to look at it, and the times are there
         return ()
     return placed_operators(events, tuple(known))

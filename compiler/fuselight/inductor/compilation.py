@@ -73,7 +73,7 @@ class Compilation(Generation):
         return run
 
     def loaded(self, module: ModuleType) -> None:
-        """The wrapper of the graph that was written last is there (CompilationObserver's)."""
+        """The wrapper of the graph that is `written` next is there (CompilationObserver's)."""
         self._loaded = module
 
     def compiled(self, key: str | None) -> str:

@@ -209,7 +209,7 @@ class Generation:
 
     def written(self, graph: Any, text: str) -> None:
         """Inductor wrote the code of a graph."""
-        phase = Phase(scheduler_nodes.phase(graph))
+        phase = scheduler_nodes.phase(graph)
         found = launches.with_calls(self._open.kernels, text)
         kernels = []
         for kernel, source in found:

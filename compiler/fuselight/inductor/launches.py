@@ -21,17 +21,6 @@ from fuselight.virtual_gpu import scheduler_nodes
 
 _DEFINITION = re.compile(r"^(?P<name>\w+) = async_compile\.(?:triton|cpp_pybinding|cpp)\(", re.MULTILINE)
 _QUOTED = re.compile(r"(?P<raw>r?)'''(?P<text>.*?)'''", re.DOTALL)
-_DTYPES = {
-    torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int8: "i8",
-    torch.float8_e4m3fn: "f8", torch.float8_e5m2: "f8", torch.float8_e4m3fnuz: "f8", torch.float8_e5m2fnuz: "f8",
-}  # fmt: skip
-_KINDS = (
-    (scheduler_nodes.is_user_triton, KernelKind.USER_TRITON),
-    (scheduler_nodes.is_template, KernelKind.TEMPLATE),
-    (scheduler_nodes.is_fallback, KernelKind.FALLBACK),
-    (scheduler_nodes.is_extern, KernelKind.EXTERN),
-)
-"""In this order: a fallback is an extern kernel, too."""
 
 
 def read_launch(name: str, nodes: Sequence[Any], scheduled: Any, launch: int, device: Device) -> Kernel:
@@ -83,16 +72,14 @@ def _operator(node: torch.fx.Node) -> FusedOperator:
 
 
 def _kind(name: str, nodes: Sequence[Any], device: Device) -> KernelKind:
-    for is_kind, kind in _KINDS:
-        if any(map(is_kind, nodes)):
-            return kind
-    return KernelKind.CPP if device.backend == "cpu" or name.startswith("cpp_") else KernelKind.TRITON
+    written = KernelKind.CPP if device.backend == "cpu" or name.startswith("cpp_") else KernelKind.TRITON
+    return scheduler_nodes.ready_made(nodes) or written
 
 
 def _dtype(nodes: Sequence[Any], device: Device) -> str | None:
     multiplied = scheduler_nodes.operand_dtype(nodes)
     found = multiplied or scheduler_nodes.compute_dtype(nodes) or scheduler_nodes.result_dtype(nodes)
-    name = _DTYPES.get(found) if found is not None else None
+    name = scheduler_nodes.SHORT_DTYPES.get(found) if found is not None else None
     if name == "f32" and multiplied is not None and device.backend == "cuda":
         # Convolutions take it from the start, if the device has it; for multiplications somebody has asked.
         convolution = scheduler_nodes.is_convolution(nodes)

@@ -19,7 +19,7 @@ import torch
 import torch._dynamo.device_interface
 import torch.utils._triton
 
-from fuselight.torch_api.patching import patched
+from fuselight.torch_api.patching import forget, patched
 
 _DEVICE_FILE = re.compile(r"nvidia\d+$")
 
@@ -105,7 +105,4 @@ def forget_answers() -> None:
     """Drop what torch keeps of earlier answers, which were not the driver's."""
     torch._dynamo.device_interface._device_initialized = False
     for module in (torch._dynamo.device_interface, torch.utils._triton):
-        for member in vars(module).values():
-            clear = getattr(member, "cache_clear", None)
-            if callable(clear):
-                clear()
+        forget(vars(module).values())

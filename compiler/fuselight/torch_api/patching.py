@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 _MISSING = object()
@@ -27,6 +27,14 @@ def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
+
+
+def forget(functions: Iterable[Any]) -> None:
+    """Drop what those of `functions` that cache their results have cached."""
+    for function in functions:
+        clear = getattr(function, "cache_clear", None)
+        if callable(clear):
+            clear()
 
 
 def wrapped(owner: Any, name: str, function: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:

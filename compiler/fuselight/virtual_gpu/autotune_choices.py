@@ -21,7 +21,7 @@ import torch._inductor.select_algorithm
 import torch._inductor.utils
 
 from fuselight.report import Device
-from fuselight.torch_api.patching import patched, wrapped
+from fuselight.torch_api.patching import forget, patched, wrapped
 from fuselight.virtual_gpu.device_interface import answering
 from fuselight.virtual_gpu.partitioner import size_hint
 from fuselight.virtual_gpu.scheduler_nodes import hint
@@ -121,11 +121,8 @@ def listing_choices(device: Device) -> Iterator[Choices]:
 
 def _forget() -> None:
     """Drop what Inductor caches about the size of a GPU: it describes another GPU."""
-    kept = [getattr(torch._inductor.utils, name, None) for name in _OF_ONE_GPU]
-    for one in (*kept, torch._inductor.runtime.hints.DeviceProperties.create):
-        clear = getattr(one, "cache_clear", None)
-        if clear is not None:
-            clear()
+    forget(getattr(torch._inductor.utils, name, None) for name in _OF_ONE_GPU)
+    forget([torch._inductor.runtime.hints.DeviceProperties.create])
 
 
 def _choosing(observed: Choices) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Protocol
@@ -113,18 +114,8 @@ def generate(
             enter(wrapped(compile_fx, "_recursive_joint_graph_passes", retarget_first))
             enter(wrapped(joint_graph, "constant_fold_uniform_value", _folding_on_the_cpu))
         choices = enter(listing_choices(device))
-        enter(
-            wrapped(
-                torch._inductor.graph.GraphLowering,
-                "compile_to_module",
-                functools.partial(_text_only, observer),
-            )
-        )
-        enter(observing(observer, choices.of))
+        enter(observing(observer, choices.of, _text_only))
         enter(patched(torch._dynamo.utils, "preserve_rng_state", contextlib.nullcontext))
-        enter(
-            torch._functorch.config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True)
-        )
         enter(
             torch._inductor.config.patch(
                 {"fx_graph_cache": False, "compile_threads": 1, **decided(dict(options))}
@@ -140,12 +131,23 @@ def generate(
 
 @contextlib.contextmanager
 def observing(
-    observer: GenerationObserver, candidates: Callable[[Sequence[Any]], Sequence[str]]
+    observer: GenerationObserver,
+    candidates: Callable[[Sequence[Any]], Sequence[str]],
+    write: Callable[[Callable[..., Any], Any], tuple[Any, str]],
 ) -> Iterator[None]:
-    """Report launches, the partition of the joint graph, refused fusions, and what CUDA graphs do not replay.
+    """Report launches, the partition of the joint graph, refused fusions, what CUDA graphs do not replay, and the text.
 
-    `candidates(nodes)` returns what a GPU would have tried for a launch.
+    `candidates(nodes)` returns what a GPU would have tried for a launch; `write(real, graph)` writes the code of a
+    GraphLowering, as its own method `real` does, and returns the module and its text.
     """
+
+    def compile_to_module(real: Callable[..., Any], self: Any) -> Any:
+        tell(observer, observer.lowered, self, self.module)
+        module, text = write(real, self)
+        if self.disable_cudagraphs_reason:
+            tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
+        tell(observer, observer.written, self, text)
+        return module
 
     def generated(real: Callable[..., Any], scheduled: Any, name: str, *args: Any, **named: Any) -> Any:
         # Inductor names the scheduler's nodes of each launch, for its own record of provenance.
@@ -178,8 +180,12 @@ def observing(
             enter(patched(module, provenance, getattr(inductor.debug, provenance)))
         enter(wrapped(inductor.ir.ExternKernel, "codegen_comment", extern))
         enter(watching_partition(observer.partitioned, observer.broke))
-        enter(reporting_refusals(lambda counts: tell(observer, observer.refused, counts)))
+        enter(_reporting_refusals(observer))
         enter(wrapped(inductor.scheduler.Scheduler, "should_partition", should_partition))
+        enter(wrapped(inductor.graph.GraphLowering, "compile_to_module", compile_to_module))
+        enter(
+            torch._functorch.config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True)
+        )
         yield
 
 
@@ -223,15 +229,11 @@ def _folding_on_the_cpu(real: Callable[..., Any], gm: torch.fx.GraphModule) -> A
         return real(gm)
 
 
-def _text_only(observer: GenerationObserver, _real: Callable[..., Any], self: Any) -> Any:
-    tell(observer, observer.lowered, self, self.module)
-    code, _ = self.codegen()
+def _text_only(_real: Callable[..., Any], graph: Any) -> tuple[Any, str]:
+    code, _ = graph.codegen()
     text = str(getattr(code, "value", code))
-    if self.disable_cudagraphs_reason:
-        tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
-    tell(observer, observer.written, self, text)
-    self.cache_key, self.cache_path, self.cache_linemap = "virtual", __file__, []
-    return _Unloaded(text)
+    graph.cache_key, graph.cache_path, graph.cache_linemap = "virtual", __file__, []
+    return _Unloaded(text), text
 
 
 class _Unloaded:
@@ -266,32 +268,31 @@ def _scheduled() -> Any:
 
 
 @contextlib.contextmanager
-def reporting_refusals(tell: Callable[[Mapping[tuple[Any, Any, str], int]], None]) -> Iterator[None]:
-    """Inside, `tell` is given the pairs of scheduler nodes that were not fused, with torch's reason and its count.
+def _reporting_refusals(observer: GenerationObserver) -> Iterator[None]:
+    """Report the pairs of scheduler nodes that were not fused, with torch's reason and its count.
 
     Nodes are compared by the thousand: they are counted at once and reported when the schedule ends. No node is held
     after that.
     """
     scheduler = torch._inductor.scheduler
     pairs: dict[int, tuple[Any, Any]] = {}
-    counts: dict[tuple[Any, Any, str], int] = {}
+    counts: Counter[tuple[Any, Any, str]] = Counter()
 
     def init(real: Callable[..., Any], self: Any, node1: Any, node2: Any) -> None:
         real(self, node1, node2)
-        pairs[id(self)] = (node1, node2)
+        pairs[id(self)] = node1, node2
 
     def call(real: Callable[..., Any], self: Any, reason: str, *args: Any) -> None:
         real(self, reason, *args)
         pair = pairs.get(id(self))
         if pair is not None:
-            key = (pair[0], pair[1], reason)
-            counts[key] = counts.get(key, 0) + 1
+            counts[pair[0], pair[1], reason] += 1
 
     def fuse_nodes(real: Callable[..., Any], self: Any, nodes: Any) -> Any:
         pairs.clear()
         counts.clear()
         fused = real(self, nodes)
-        tell(dict(counts))
+        tell(observer, observer.refused, dict(counts))
         pairs.clear()
         counts.clear()
         return fused
@@ -308,7 +309,7 @@ class CompilationObserver(GenerationObserver, Protocol):
     """Receives the events of one graph that is compiled."""
 
     def loaded(self, module: ModuleType) -> None:
-        """The wrapper of the graph that was written last is loaded."""
+        """The wrapper of the graph that is `written` next is loaded."""
 
     def compiled(self, key: str | None) -> str:
         """A graph is compiled, Inductor's cache key of it; returns what profiles are to call it."""
@@ -339,16 +340,12 @@ def compile_observed(
 ) -> Callable[..., Any]:
     """Compile `gm` with a backend of `inductor_backend`. Raises what torch raises."""
 
-    def compile_to_module(real: Callable[..., Any], self: Any) -> Any:
-        tell(observer, observer.lowered, self, self.module)
-        module = real(self)
+    def write(real: Callable[..., Any], graph: Any) -> tuple[Any, str]:
+        module = real(graph)
         with open(module.__file__, encoding="utf-8") as file:
             text = file.read()
-        if self.disable_cudagraphs_reason:
-            tell(observer, observer.not_replayed, str(self.disable_cudagraphs_reason), ())
-        tell(observer, observer.written, self, text)
         tell(observer, observer.loaded, module)
-        return module
+        return module, text
 
     def compile_inner(real: Callable[..., Any], *args: Any, **named: Any) -> Any:
         made = real(*args, **named)
@@ -358,14 +355,10 @@ def compile_observed(
             observer.broke("compiled", error)
         return made
 
-    with contextlib.ExitStack() as stack:
-        enter = stack.enter_context
-        enter(wrapped(torch._inductor.graph.GraphLowering, "compile_to_module", compile_to_module))
-        enter(observing(observer, lambda _: ()))
-        enter(wrapped(torch._inductor.compile_fx, "_compile_fx_inner", compile_inner))
-        enter(
-            torch._functorch.config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True)
-        )
-        enter(torch._inductor.config.patch({"cpp.enable_kernel_profile": True}))
+    with (
+        observing(observer, lambda _: (), write),
+        wrapped(torch._inductor.compile_fx, "_compile_fx_inner", compile_inner),
+        torch._inductor.config.patch({"cpp.enable_kernel_profile": True}),
+    ):
         run: Callable[..., Any] = backend(gm, inputs)
         return run

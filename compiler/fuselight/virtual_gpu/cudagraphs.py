@@ -16,9 +16,10 @@ import torch._inductor.config
 import torch._inductor.cudagraph_utils
 import torch._inductor.output_code
 
-from fuselight.torch_api.patching import patched
+from fuselight.torch_api.patching import patched, wrapped
 
 _PREFIX = "skipping cudagraphs due to "
+_LOG = "log_cudagraph_skip_and_bump_counter"
 
 
 def cudagraphs_asked() -> bool:
@@ -26,20 +27,16 @@ def cudagraphs_asked() -> bool:
     return bool(torch._inductor.config.triton.cudagraphs)
 
 
-@contextlib.contextmanager
-def observing_cudagraphs(tell: Callable[[str], None]) -> Iterator[None]:
+def observing_cudagraphs(tell: Callable[[str], None]) -> contextlib.AbstractContextManager[None]:
     """Inside, where graphs are compiled for real, `tell(reason)` is called for each that torch does not replay."""
-    owner: Any = torch._inductor.output_code
-    name = "log_cudagraph_skip_and_bump_counter"
-    real = getattr(owner, name, None)
 
-    def log(message: str) -> None:
+    def log(real: Callable[..., Any], message: str) -> None:
         tell(message.removeprefix(_PREFIX))
-        if real is not None:
-            real(message)
+        real(message)
 
-    with patched(owner, name, log):
-        yield
+    owner: Any = torch._inductor.output_code
+    known = hasattr(owner, _LOG)
+    return wrapped(owner, _LOG, log) if known else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -65,7 +62,7 @@ def watching_cudagraphs(
     replaced = (
         (output_code, "cudagraph_post_compile", post_compile),
         (output_code, "cudagraph_partition_post_compile", post_compile),
-        (output_code, "log_cudagraph_skip_and_bump_counter", log),
+        (output_code, _LOG, log),
         (utils, "check_caching_allocator_for_cudagraphs", lambda: None),  # asks a driver that is not there
     )
     with contextlib.ExitStack() as stack:

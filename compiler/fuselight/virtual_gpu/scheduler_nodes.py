@@ -19,9 +19,23 @@ from torch._inductor.fx_utils import count_flops_fx, countable_fx
 from torch._inductor.utils import get_dtype_size
 from torch._inductor.virtualized import V
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils import _pytree as pytree
 
+from fuselight.report import KernelKind, Phase
 from fuselight.virtual_gpu.partitioner import size_hint
 
+SHORT_DTYPES = {
+    torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int8: "i8",
+    torch.float8_e4m3fn: "f8", torch.float8_e5m2: "f8", torch.float8_e4m3fnuz: "f8", torch.float8_e5m2fnuz: "f8",
+}  # fmt: skip
+"""Dtypes by the names that `Device.tflops` has for them."""
+_KINDS: tuple[tuple[type, KernelKind], ...] = (
+    (torch._inductor.ir.UserDefinedTritonKernel, KernelKind.USER_TRITON),
+    (torch._inductor.ir.TemplateBuffer, KernelKind.TEMPLATE),
+    (torch._inductor.ir.FallbackKernel, KernelKind.FALLBACK),
+    (torch._inductor.ir.ExternKernel, KernelKind.EXTERN),
+)
+"""In this order: a fallback is an extern kernel, too, as is a Triton kernel of the user's."""
 _USER_TRITON = "triton_kernel_wrapper_"
 """How the operators are called that launch a Triton kernel of the user's."""
 _MOVES = frozenset({"load", "store", "output", "get_index"})
@@ -62,7 +76,7 @@ def origins(nodes: Iterable[Any]) -> list[torch.fx.Node]:
             for origin in (get() if get is not None else getattr(node, "origins", ()))
             if origin.op == "call_function"
         ]
-        for origin in _own(node, every) if is_extern(node) else every:
+        for origin in _own(node, every) if isinstance(node, torch._inductor.ir.ExternKernel) else every:
             found.setdefault(origin)
     graph: Any = V.graph.graph  # which may be a placeholder, by its declared type
     order = {node: index for index, node in enumerate(graph.nodes)}
@@ -73,7 +87,7 @@ def _own(node: Any, every: list[torch.fx.Node]) -> list[torch.fx.Node]:
     own = getattr(node, "origin_node", None)
     if own is not None and own.op == "call_function":
         return [own]
-    if is_user_triton(node):
+    if isinstance(node, torch._inductor.ir.UserDefinedTritonKernel):
         return [origin for origin in every if str(origin.target).startswith(_USER_TRITON)] or every
     overload = getattr(node, "op_overload", None)
     return [origin for origin in every if overload is not None and origin.target is overload] or every
@@ -179,33 +193,24 @@ def _elements(scheduled: Any) -> tuple[int, int]:
 def compute_dtype(nodes: Iterable[Any]) -> torch.dtype | None:
     """The widest dtype among what a kernel's nodes make."""
     found = [dtype for node in nodes if (dtype := _dtype(node)) is not None]
-    return max(found, key=lambda dtype: (dtype.is_floating_point, dtype.itemsize)) if found else None
+    return _widest(found)
 
 
-def is_fallback(node: Any) -> bool:
-    """Whether an IR node calls ATen because Inductor has no lowering for the operator."""
-    ir = torch._inductor.ir
-    return isinstance(node, ir.FallbackKernel)
+def _widest(dtypes: Iterable[torch.dtype]) -> torch.dtype | None:
+    return max(dtypes, key=lambda dtype: (dtype.is_floating_point, dtype.itemsize), default=None)
 
 
-def is_extern(node: Any) -> bool:
-    """Whether an IR node calls a library's kernel."""
-    return isinstance(node, torch._inductor.ir.ExternKernel)
+def ready_made(nodes: Iterable[Any]) -> KernelKind | None:
+    """The kind of a launch whose kernel Inductor does not write itself; None for one that it writes."""
+    every = list(nodes)
+    return next((kind for of, kind in _KINDS if any(isinstance(node, of) for node in every)), None)
 
 
-def is_template(node: Any) -> bool:
-    """Whether an IR node is one of Inductor's templates."""
-    return isinstance(node, torch._inductor.ir.TemplateBuffer)
-
-
-def is_user_triton(node: Any) -> bool:
-    """Whether an IR node launches a Triton kernel of the user's."""
-    return isinstance(node, torch._inductor.ir.UserDefinedTritonKernel)
-
-
-def phase(graph: Any) -> str:
-    """`inference`, `forward` or `backward`, of a GraphLowering."""
-    return "backward" if graph.is_backward else "inference" if graph.is_inference else "forward"
+def phase(graph: Any) -> Phase:
+    """The phase of a GraphLowering."""
+    if graph.is_backward:
+        return Phase.BACKWARD
+    return Phase.INFERENCE if graph.is_inference else Phase.FORWARD
 
 
 def nodes_of(scheduled: Any) -> list[Any]:
@@ -337,13 +342,8 @@ def operand_dtype(nodes: Iterable[Any]) -> torch.dtype | None:
 
 def result_dtype(nodes: Iterable[Any]) -> torch.dtype | None:
     """The widest dtype among what library calls give: Inductor gives none to a call that may have several results."""
-    dtypes = {
-        value.dtype
-        for node in _called(nodes)
-        for value in _values(node.meta.get("val"))
-        if isinstance(value, torch.Tensor)
-    }
-    return max(dtypes, key=lambda dtype: (dtype.is_floating_point, dtype.itemsize), default=None)
+    values = [value for node in _called(nodes) for value in pytree.tree_leaves(node.meta.get("val"))]
+    return _widest(value.dtype for value in values if isinstance(value, torch.Tensor))
 
 
 def is_convolution(nodes: Iterable[Any]) -> bool:
@@ -360,7 +360,7 @@ def takes_tf32(*, convolution: bool) -> bool:
 
 def _called(nodes: Iterable[Any]) -> list[torch.fx.Node]:
     """The operators that libraries and templates stand for."""
-    return origins([node for node in nodes if is_extern(node) or is_template(node)])
+    return origins([node for node in nodes if ready_made([node]) is not None])
 
 
 def _computing(nodes: Iterable[Any]) -> list[torch.fx.Node]:
@@ -384,7 +384,3 @@ def _is_causal(node: torch.fx.Node) -> bool:
     position = names.index(_CAUSAL)
     given = node.args[position] if position < len(node.args) else node.kwargs.get(_CAUSAL)
     return given is True
-
-
-def _values(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, (tuple, list)) else (value,)

@@ -26,7 +26,7 @@ import torch._inductor.utils
 import torch.utils._triton
 
 from fuselight.report import Device
-from fuselight.torch_api.patching import patched
+from fuselight.torch_api.patching import forget, patched
 from fuselight.torch_api.toolchain import matching_triton
 
 BACKEND_HASH = "TRITON-IS-NOT-INSTALLED"
@@ -103,9 +103,7 @@ class GPUTarget:
 def triton_standing_in(device: Device) -> Iterator[None]:
     """Have Inductor generate code as if Triton were installed, until the block ends."""
     modules = _modules(device)
-    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "triton"}
-    for name in before:
-        del sys.modules[name]
+    before = _drop()
     sys.modules.update(modules)
     with contextlib.ExitStack() as stack:
         stack.callback(_forget)
@@ -127,17 +125,16 @@ def triton_standing_in(device: Device) -> Iterator[None]:
         yield
 
 
-def _drop() -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "triton"]:
-        del sys.modules[name]
+def _drop() -> dict[str, types.ModuleType]:
+    """Unload Triton's modules, and return them."""
+    names = [name for name in sys.modules if name.partition(".")[0] == "triton"]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 def _forget() -> None:
     """Drop what Inductor keeps of Triton's answers: they are others inside of the block and outside."""
-    for name in ("get_triton_attrs_descriptor_version", "_triton_supported_fp8_dtypes"):
-        clear = getattr(getattr(torch._inductor.utils, name, None), "cache_clear", None)
-        if clear is not None:
-            clear()
+    names = ("get_triton_attrs_descriptor_version", "_triton_supported_fp8_dtypes")
+    forget(getattr(torch._inductor.utils, name, None) for name in names)
 
 
 def _attributes(

@@ -31,7 +31,7 @@ def on_the_gpu(text: str, device: Device) -> tuple[int, int, int]:
         with virtual_driver(target, folder):
             source = KernelSource(text, device)
             request = source.request(source.default)
-            kernel = names.compile_(request.source, target=request.target, options=request.options)
+            kernel = names.compile_(**request)
         kernel._init_handles()
     blocks = ctypes.c_int()
     status = ctypes.CDLL("libcuda.so.1").cuOccupancyMaxActiveBlocksPerMultiprocessor(

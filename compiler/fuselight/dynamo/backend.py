@@ -7,7 +7,6 @@ set them; only the handling of a finished graph is replaced.
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,38 +64,24 @@ def capture_only(backend: Callable[..., Any] = capture_backend) -> Iterator[Comp
     def heard() -> None:
         made.precompiled.extend(stacks.calling_frames(limit=1))
 
-    optimize = functools.partial(_optimize, backend)
-    compile_ = functools.partial(_compile, made, backend)
+    def optimize(real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any) -> Any:
+        keep = targets.backend_within(wanted) is backend  # it is replaced already
+        return real(wanted if keep else backend, *args, **asked)
+
+    def compile_(real: Callable[..., Any], model: Any = None, /, **asked: Any) -> Any:
+        """As the original: without a model it is a decorator."""
+        model = asked.pop("model", model)
+        made.calls.append(_read_call(asked))
+        kept = {name: value for name, value in asked.items() if name not in {"backend", "mode", "options"}}
+        options = _distinguishing_options(asked)
+        if options:
+            kept["options"] = options
+        if model is None:
+            return lambda function: real(function, backend=backend, **kept)
+        return real(model, backend=backend, **kept)
+
     with targets.replaced_compile(compile_, optimize), targets.heard_precompile(heard):
         yield made
-
-
-def _optimize(
-    backend: Callable[..., Any], real: Callable[..., Any], wanted: Any, /, *args: Any, **asked: Any
-) -> Any:
-    """`torch._dynamo.optimize` with the backend replaced, where that is not done yet."""
-    keep = targets.backend_within(wanted) is backend
-    return real(wanted if keep else backend, *args, **asked)
-
-
-def _compile(
-    made: CompileCalls,
-    backend: Callable[..., Any],
-    real: Callable[..., Any],
-    model: Any = None,
-    /,
-    **asked: Any,
-) -> Any:
-    """`torch.compile` with the backend replaced. As the original: without a model it is a decorator."""
-    model = asked.pop("model", model)
-    made.calls.append(_read_call(asked))
-    kept = {name: value for name, value in asked.items() if name not in {"backend", "mode", "options"}}
-    options = _distinguishing_options(asked)
-    if options:
-        kept["options"] = options
-    if model is None:
-        return lambda function: real(function, backend=backend, **kept)
-    return real(model, backend=backend, **kept)
 
 
 def _distinguishing_options(asked: dict[str, Any]) -> dict[str, Any]:

@@ -62,13 +62,18 @@ def gb_id(link: torch_texts.Reason) -> str | None:
     return errors.gb_ids().get(link.title.split("\n", 1)[0]) or link.gb_id
 
 
-def refused(
-    kind: NotCompiledKind, code: CodeType, reason: str, caller: Stack, call: int | None
+def refused(  # noqa: PLR0917 - as those of NotCompiled
+    kind: NotCompiledKind,
+    code: CodeType,
+    reason: str,
+    caller: Stack = (),
+    call: int | None = None,
+    stack: Stack = (),
+    gb_id: str | None = None,
 ) -> NotCompiled:
     """A frame that runs in eager mode, located at its `def` line."""
-    return NotCompiled(
-        kind, stacks.qualified_name(code), stacks.def_location(code), reason, caller=caller, call=call
-    )
+    name, location = stacks.qualified_name(code), stacks.def_location(code)
+    return NotCompiled(kind, name, location, reason, stack, gb_id, caller, call)
 
 
 def is_graph_break(error: BaseException) -> bool:
@@ -90,15 +95,9 @@ def limit_reached(
     value = settings.setting(limit)
     reason = f"torch._dynamo.config.{limit} ({value}) is reached: calls that no cache entry fits run in eager"
     last = next((failure.difference for entry in entries for failure in entry.failures), None)
-    return NotCompiled(
-        kind=kind,
-        function=stacks.qualified_name(code),
-        location=stacks.def_location(code),
-        reason=reason if last is None else f"{reason}. The last time, {last}",
-        gb_id=errors.gb_ids().get(_LIMIT_TITLE),
-        caller=caller,
-        call=call,
-    )
+    if last is not None:
+        reason = f"{reason}. The last time, {last}"
+    return refused(kind, code, reason, caller, call, gb_id=errors.gb_ids().get(_LIMIT_TITLE))
 
 
 def fell_back(error: BaseException, code: CodeType, *, caller: Stack, call: int | None) -> NotCompiled:
@@ -113,16 +112,8 @@ def fell_back(error: BaseException, code: CodeType, *, caller: Stack, call: int 
         kind, reason = NotCompiledKind.GENERATOR, cause.explanation or cause.title
     else:
         kind, reason = NotCompiledKind.SKIPPED, cause.title
-    return NotCompiled(
-        kind=kind,
-        function=stacks.qualified_name(code),
-        location=stacks.def_location(code),
-        reason=reason,
-        stack=stacks.from_summaries(frames.real_stack(error)),
-        gb_id=gb_id(cause),
-        caller=caller,
-        call=call,
-    )
+    stack = stacks.from_summaries(frames.real_stack(error))
+    return refused(kind, code, reason, caller, call, stack, gb_id(cause))
 
 
 def skipped(reason: str, code: CodeType, *, caller: Stack, call: int | None) -> NotCompiled | None:
@@ -143,7 +134,8 @@ def disabled(target: object) -> NotCompiled | None:
     if reason is None:
         return None
     code = targets.code_of(target)
-    where = stacks.def_location(code) if code is not None else Location("", 0)
-    name = stacks.qualified_name(code) if code is not None else type(target).__name__
     words = "torch.compiler.disable is on it, so torch.compile does nothing"
-    return NotCompiled(NotCompiledKind.DISABLED, name, where, f"{words}: {reason}" if reason else words)
+    words = f"{words}: {reason}" if reason else words
+    if code is None:
+        return NotCompiled(NotCompiledKind.DISABLED, type(target).__name__, Location("", 0), words)
+    return refused(NotCompiledKind.DISABLED, code, words)

@@ -12,12 +12,12 @@ import functools
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from fuselight.report import GuardCause, SizeChange
+from fuselight.report import GuardCause, GuardFailure, SizeChange
 from fuselight.torch_api import artifacts
 from fuselight.torch_texts import in_user_words
 
@@ -59,22 +59,17 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 _LAZY = {"Conjugate": "a lazily conjugated view", "Negative": "a lazily negated view"}
 
 
-@dataclass(frozen=True)
-class Difference:
-    """`text` is whole words; `was` and `now` are those of its first part."""
-
-    text: str
-    was: str | None = None
-    now: str | None = None
-    cause: GuardCause = GuardCause.OTHER
-    sizes: tuple[SizeChange, ...] = ()
-    count: int = 1
-
-
-def changed(what: str, was: str, now: str, cause: GuardCause) -> Difference:
+def changed(what: str, was: str, now: str, cause: GuardCause) -> GuardFailure:
     """`what` had one value when it was compiled and has another now."""
     cause = GuardCause.NONE if "None" in {was, now} else cause
-    return Difference(f"{what} was {was}, now {now}", was, now, cause)
+    return _difference(f"{what} was {was}, now {now}", was, now, cause)
+
+
+def _difference(
+    text: str, was: str | None = None, now: str | None = None, cause: GuardCause = GuardCause.OTHER
+) -> GuardFailure:
+    """`text` is whole words; `was` and `now` are those of its first part. Which guard it is, the caller adds."""
+    return GuardFailure("", "", "", text, was, now, cause=cause)
 
 
 def short(value: object) -> str:
@@ -121,8 +116,8 @@ def kind_name(value: object) -> str:
 
 def explain(  # noqa: PLR0911 - one return a form of guard
     part: str, *, value: object, evaluate: Callable[[str], object], objects: Mapping[int, str]
-) -> Difference:
-    """What the failure of one expression of a guard means.
+) -> GuardFailure:
+    """What the failure of one expression of a guard means; its `kind`, `source`, `code` and `born` are empty.
 
     `value` is what the guard looks at, `evaluate` reads an expression against the new call (it may raise), `objects`
     names what was guarded by identity at compile time.
@@ -134,23 +129,23 @@ def explain(  # noqa: PLR0911 - one return a form of guard
     if found := _CONTAINS.match(part) or _SET_CONTAINS.match(part):
         where, key = in_user_words(found["source"]), found["key"]
         was, now = ("not ", "") if found["absent"] else ("", " not")
-        return Difference(f"{key} was {was}in {where}, now it is{now}", cause=GuardCause.KEYS)
+        return _difference(f"{key} was {was}in {where}, now it is{now}", cause=GuardCause.KEYS)
     if found := _HAS.match(part):
         return _explain_attribute(found)
     if part.startswith("___check_global_state()"):
         return explain_global_state(part)
     if part.startswith("___check_torch_function_mode_stack"):
-        return Difference("the stack of torch function modes is another one", cause=GuardCause.GLOBAL_STATE)
+        return _difference("the stack of torch function modes is another one", cause=GuardCause.GLOBAL_STATE)
     return _explain_expression(part, evaluate)
 
 
-def _explain_tensor(part: str, value: object) -> Difference:
+def _explain_tensor(part: str, value: object) -> GuardFailure:
     found = _TENSOR.match(part)
     where = in_user_words(_first_argument(part))
     if not isinstance(value, torch.Tensor):
         return changed(where, "a tensor", short(value), GuardCause.TYPE)
     if found is None:
-        return Difference(f"{where} is a tensor of another kind, now {short(value)}", now=short(value))
+        return _difference(f"{where} is a tensor of another kind, now {short(value)}", now=short(value))
     sizes, strides = ast.literal_eval(found["size"]), ast.literal_eval(found["stride"])
     dtype, grad = str(value.dtype).removeprefix("torch."), str(value.requires_grad)
     device = _device_of(found["keys"], found["device"])
@@ -188,31 +183,31 @@ def _explain_tensor(part: str, value: object) -> Difference:
     return _joined(differences[:4], tuple(size for one in differences for size in one.sizes))
 
 
-def _size_changed(size: SizeChange) -> Difference:
+def _size_changed(size: SizeChange) -> GuardFailure:
     what = f"{size.name}.size({size.dimension})"
     return replace(changed(what, str(size.was), str(size.now), GuardCause.DIMENSION), sizes=(size,))
 
 
-def _joined(differences: Sequence[Difference], sizes: tuple[SizeChange, ...] = ()) -> Difference:
+def _joined(differences: Sequence[GuardFailure], sizes: tuple[SizeChange, ...] = ()) -> GuardFailure:
     """Several differences as one, with the values and the cause of the first."""
-    text = "; ".join(one.text for one in differences)
-    return replace(differences[0], text=text, sizes=sizes, count=len(differences))
+    text = "; ".join(one.difference for one in differences)
+    return replace(differences[0], difference=text, sizes=sizes, count=len(differences))
 
 
-def _explain_keys(where: str, keys: str, value: torch.Tensor) -> Difference:
+def _explain_keys(where: str, keys: str, value: torch.Tensor) -> GuardFailure:
     was, now = set(keys.split(", ")), artifacts.dispatch_keys(value)
     gone, new = sorted(was - now), sorted(now - was)
     if value.is_inference():
-        return Difference(f"{where} is an inference tensor now, which it was not", cause=GuardCause.DISPATCH)
+        return _difference(f"{where} is an inference tensor now, which it was not", cause=GuardCause.DISPATCH)
     if len(gone) + len(new) == 1 and (key := (gone + new)[0]) in _LAZY:
-        return Difference(
+        return _difference(
             f"{where} is {_LAZY[key]} now, which it was not"
             if new
             else f"{where} was {_LAZY[key]}, now it is not",
             cause=GuardCause.DISPATCH,
         )
     words = [f"no longer {key}" for key in gone] + [f"now {key}" for key in new]
-    return Difference(
+    return _difference(
         f"the dispatch keys of {where} differ: {', '.join(words) or 'by the modes that are on'}",
         cause=GuardCause.DISPATCH,
     )
@@ -229,20 +224,20 @@ def _device_text(device: torch.device, like: str) -> str:
     return str(device) if ":" in like or device.type != like else device.type
 
 
-def _explain_identity(found: re.Match[str], value: object, objects: Mapping[int, str]) -> Difference:
+def _explain_identity(found: re.Match[str], value: object, objects: Mapping[int, str]) -> GuardFailure:
     where = in_user_words(found["source"])
     kind = (found["kind"] or "").removeprefix("builtins.").removeprefix("__main__.") or None
     if found["what"] == "type":
         if kind is None:
             text = f"the type of {where} changed, now {kind_name(value)}"
-            return Difference(text, now=kind_name(value), cause=GuardCause.TYPE)
+            return _difference(text, now=kind_name(value), cause=GuardCause.TYPE)
         return changed(f"the type of {where}", kind, kind_name(value), GuardCause.TYPE)
     singletons = {id(value): repr(value) for value in (None, True, False, ...)}
     was, now = singletons.get(int(found["id"])) or objects.get(int(found["id"])), short(value)
     if was is None or was == now:
         kind = "function" if kind == "code" else kind  # functions are compared by their code
         text = f"{where} is another {kind or 'object'} than before: {now}"
-        return Difference(text, now=now, cause=GuardCause.OBJECT)
+        return _difference(text, now=now, cause=GuardCause.OBJECT)
     # Two objects with names, as members of an enum, are a choice between values.
     return changed(where, was, now, _cause_of_name(where) or GuardCause.VALUE)
 
@@ -252,11 +247,11 @@ def _cause_of_name(where: str) -> GuardCause | None:
     return next((cause for name, cause in _BY_NAME.items() if re.search(rf"\b{name}\b", where)), None)
 
 
-def _explain_attribute(found: re.Match[str]) -> Difference:
+def _explain_attribute(found: re.Match[str]) -> GuardFailure:
     where, name = in_user_words(found["source"]), found["name"]
     was_there = not found["absent"] and found["value"] != "False"
     if name in _MARKS:
-        return Difference(
+        return _difference(
             f"{where} was {'' if was_there else 'not '}{_MARKS[name]}, now it is{' not' if was_there else ''}"
         )
     if was_there:
@@ -264,7 +259,7 @@ def _explain_attribute(found: re.Match[str]) -> Difference:
     return changed(f"{where}.{name}", "absent", "set", GuardCause.MISSING)
 
 
-def explain_global_state(part: str) -> Difference:
+def explain_global_state(part: str) -> GuardFailure:
     """Which part of torch's global state changed: grad mode, autocast, the default dtype, ..."""
     _, _, recorded = part.partition(" against ")
     now = artifacts.global_state()
@@ -274,7 +269,7 @@ def explain_global_state(part: str) -> Difference:
         before = None
     if not isinstance(before, dict) or now is None:
         text = "torch's global state changed (grad mode, autocast, default dtype, threads, ...)"
-        return Difference(text, cause=GuardCause.GLOBAL_STATE)
+        return _difference(text, cause=GuardCause.GLOBAL_STATE)
     differences = []
     for key in sorted(before.keys() & now.keys()):
         if before[key] == now[key]:
@@ -282,21 +277,21 @@ def explain_global_state(part: str) -> Difference:
         if key == "autocast_state":
             differences.append(_explain_autocast(before[key], now[key]))
         elif key == "default_dtype":
-            differences.append(Difference("the default dtype changed", cause=GuardCause.GLOBAL_STATE))
+            differences.append(_difference("the default dtype changed", cause=GuardCause.GLOBAL_STATE))
         else:
             words = _STATE_WORDS.get(key) or key.replace("_", " ")
             was, is_now = _state_text(before[key]), _state_text(now[key])
             differences.append(changed(words, was, is_now, GuardCause.GLOBAL_STATE))
     if not differences:
-        return Difference("torch's global state changed", cause=GuardCause.GLOBAL_STATE)
+        return _difference("torch's global state changed", cause=GuardCause.GLOBAL_STATE)
     return _joined(differences)
 
 
-def _explain_autocast(before: Any, now: Any) -> Difference:
+def _explain_autocast(before: Any, now: Any) -> GuardFailure:
     was_on, is_on = any(before.get("enabled", ())), any(now.get("enabled", ()))
     if was_on != is_on:
         return changed("autocast", _state_text(was_on), _state_text(is_on), GuardCause.GLOBAL_STATE)
-    return Difference("autocast changed its dtypes or devices", cause=GuardCause.GLOBAL_STATE)
+    return _difference("autocast changed its dtypes or devices", cause=GuardCause.GLOBAL_STATE)
 
 
 def _state_text(value: object) -> str:
@@ -305,12 +300,12 @@ def _state_text(value: object) -> str:
 
 def _explain_expression(  # noqa: PLR0911 - one return a form of expression
     part: str, evaluate: Callable[[str], object]
-) -> Difference:
+) -> GuardFailure:
     words = in_user_words(part)
     try:
         tree = ast.parse(part, mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
-        return Difference(f"{words} no longer holds", cause=GuardCause.RELATION)
+        return _difference(f"{words} no longer holds", cause=GuardCause.RELATION)
     if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
         left, right, operator = tree.left, tree.comparators[0], tree.ops[0]
         if isinstance(operator, (ast.Eq, ast.Is)):
@@ -318,7 +313,7 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
                 return _explain_value(left, right, evaluate)
             if isinstance(operator, ast.Is):
                 names = " and ".join(in_user_words(ast.unparse(side)) for side in (left, right))
-                return Difference(
+                return _difference(
                     f"{names} were the same object, now they are not", cause=GuardCause.ALIASING
                 )
         if isinstance(operator, ast.NotEq) and ast.unparse(left).startswith("len(") and _is_value(right):
@@ -326,7 +321,7 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
             return _explain_value(left, right, evaluate)
         if not _is_value(right) and not _is_value(left):
             values = ", ".join(_evaluated(side, evaluate) or "?" for side in (left, right))
-            return Difference(f"{words} no longer holds: {values}", cause=GuardCause.RELATION)
+            return _difference(f"{words} no longer holds: {values}", cause=GuardCause.RELATION)
     if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.Not) and not _is_value(tree.operand):
         now = _evaluated(tree.operand, evaluate)
         what = in_user_words(ast.unparse(tree.operand))
@@ -335,10 +330,10 @@ def _explain_expression(  # noqa: PLR0911 - one return a form of expression
     known = ", ".join(f"{in_user_words(name)} is {value}" for name, value in facts if value is not None)
     now = facts[0][1] if len(facts) == 1 else None
     text = f"{words} no longer holds{': ' + known if known else ''}"
-    return Difference(text, now=now, cause=GuardCause.RELATION)
+    return _difference(text, now=now, cause=GuardCause.RELATION)
 
 
-def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], object]) -> Difference:
+def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], object]) -> GuardFailure:
     where, was = in_user_words(ast.unparse(left)), ast.unparse(right)
     now = _evaluated(left, evaluate)
     size = _size_of(left)
@@ -356,7 +351,7 @@ def _explain_value(left: ast.expr, right: ast.expr, evaluate: Callable[[str], ob
         is_number = _NUMBER.fullmatch(was) and now is not None and _NUMBER.fullmatch(now)
         cause = _cause_of_name(where) or (GuardCause.NUMBER if is_number else GuardCause.VALUE)
     if now is None:
-        return Difference(f"{where} was {was}", was, cause=GuardCause.NONE if was == "None" else cause)
+        return _difference(f"{where} was {was}", was, cause=GuardCause.NONE if was == "None" else cause)
     if size is not None and was.isdecimal() and now.isdecimal():
         return _size_changed(SizeChange(*size, int(was), int(now)))
     return changed(where, was, now, cause)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import CodeType
 from typing import Any
 
@@ -64,19 +65,11 @@ def _read_entry(
         return tuple(failures[:_FAILURES])
     verdict = manager.check_verbose(frame.f_locals)
     if not verdict.result:
-        return (
-            _root_failure(manager, frame.f_locals, [str(part) for part in verdict.verbose_code_parts], table),
-        )
+        text = "; ".join(map(str, verdict.verbose_code_parts))
+        return (_root_failure(manager, frame.f_locals, text, table),)
     if getattr(manager.cache_entry, "backend", backend) is not backend:
-        return (
-            GuardFailure(
-                "BACKEND_MATCH",
-                "",
-                "",
-                "compiled before with another backend, mode or options of torch.compile",
-                cause=GuardCause.BACKEND,
-            ),
-        )
+        why = "compiled before with another backend, mode or options of torch.compile"
+        return (GuardFailure("BACKEND_MATCH", "", "", why, cause=GuardCause.BACKEND),)
     return ()
 
 
@@ -141,20 +134,17 @@ def _leaf_failures(
     for part, text in parts:
         kind = type(leaf).__name__
         found = guard_differences.explain(part, value=value, evaluate=reader.read, objects=table.objects)
-        yield GuardFailure(
+        yield replace(
+            found,
             kind=kind,
             source="" if torch_texts.is_global_state(source) else torch_texts.in_user_words(source),
             code=part[:2000],
-            difference=_with_cause(found.text, text),
-            was=found.was,
-            now=found.now,
+            difference=_with_cause(found.difference, text),
             # a source's own stack goes down from the user's line; the comment has its innermost place alone
             born=table.by_code.get(part)
             or table.by_source.get(source.removesuffix(".__code__"))
             or _born_in_comment(text, table.paths),
             cause=_cause(kind, found.cause),
-            sizes=found.sizes,
-            count=found.count,
         )
 
 
@@ -198,29 +188,15 @@ def _missing(source: str, error: Exception, table: Births) -> GuardFailure:
     )
 
 
-def _root_failure(
-    manager: Any, f_locals: Mapping[str, object], parts: list[str], table: Births
-) -> GuardFailure:
+def _root_failure(manager: Any, f_locals: Mapping[str, object], text: str, table: Births) -> GuardFailure:
     """The failures that only the root guard finds: aliasing, or a guard that cannot run alone."""
-    text = "; ".join(parts)
     if "Duplicate tensor" in text:
         why = _explain_aliasing(manager, f_locals)
         return GuardFailure("NO_TENSOR_ALIASING", "", text, why, cause=GuardCause.ALIASING)
     part = _COMMENT.sub("", text).strip()
     reader = _GuardReader(manager, f_locals)
     found = guard_differences.explain(part, value=None, evaluate=reader.read, objects=table.objects)
-    return GuardFailure(
-        "ROOT",
-        "",
-        text[:2000],
-        found.text,
-        found.was,
-        found.now,
-        table.by_code.get(part, ()),
-        found.cause,
-        found.sizes,
-        found.count,
-    )
+    return replace(found, kind="ROOT", code=text[:2000], born=table.by_code.get(part, ()))
 
 
 def _explain_aliasing(manager: Any, f_locals: Mapping[str, object]) -> str:

@@ -175,14 +175,8 @@ def _described(kernel: KernelSource, chosen: int, compiled: CompiledKernel, aske
                 texts["sass"] = text
     elif "amdgcn" in texts:
         usage, problems = tools.amd_usage(texts["amdgcn"])
-    fits, resident = _too_large(compiled, device), None
-    if None not in (usage.registers, compiled.shared, compiled.num_warps) and fits is None:
-        resident = occupancy(
-            device,
-            registers=usage.registers or 0,
-            shared=compiled.shared or 0,
-            num_warps=compiled.num_warps or 0,
-        )
+    figures = {"registers": usage.registers, "shared": compiled.shared, "num_warps": compiled.num_warps}
+    too_large = _too_large(compiled, device)
     return Assembled(
         configs=kernel.configs,
         default=kernel.default,
@@ -194,9 +188,9 @@ def _described(kernel: KernelSource, chosen: int, compiled: CompiledKernel, aske
         shared=compiled.shared,
         num_warps=compiled.num_warps,
         num_stages=compiled.num_stages,
-        occupancy=resident,
+        occupancy=occupancy(device, **figures) if too_large is None else None,
         listings={stage: Listing(text, line_map(stage, text, kernel.file)) for stage, text in texts.items()},
-        failure=compiled.failure or fits,
+        failure=compiled.failure or too_large,
         failure_line=compiled.failure_line,
         disassembled=asked.disassemble,
         problems=problems,

@@ -16,7 +16,6 @@ from typing import Any
 from fuselight.torch_api.patching import patched
 from fuselight.triton_api import names
 from fuselight.triton_api.lines import call_site, line_map
-from fuselight.triton_api.source import Request
 
 TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 """Stages whose result is text."""
@@ -45,7 +44,7 @@ class CompiledKernel:
 
 
 def compile_request(
-    request: Request, file: str, first_line: int, cache: str, said: Callable[[], str]
+    request: dict[str, Any], file: str, first_line: int, cache: str, said: Callable[[], str]
 ) -> CompiledKernel:
     """Compile inside of `virtual_driver`, whose folder is `cache`.
 
@@ -54,7 +53,7 @@ def compile_request(
     compiled = CompiledKernel()
     try:
         with _lines_kept(file), _silent():
-            kernel: Any = names.compile_(request.source, target=request.target, options=request.options)
+            kernel: Any = names.compile_(**request)
     except Exception as error:  # noqa: BLE001 - Triton, MLIR and Python raise what they like
         compiled.texts = dict(_left_in(cache))
         compiled.lasting = not isinstance(error, (OSError, MemoryError))
@@ -168,9 +167,8 @@ def _explained(
     assembler = _PTXAS.search(str(error))
     if assembler is not None:
         place = int(assembler[1] or 0)
-        return short(f"ptxas: {assembler[2]}"), (origins[place - 1] or None) if 0 < place <= len(
-            origins
-        ) else None
+        line = origins[place - 1] if 0 < place <= len(origins) else 0
+        return short(f"ptxas: {assembler[2]}"), line or None
     return short(f"{type(error).__name__}: {error}"), None
 
 

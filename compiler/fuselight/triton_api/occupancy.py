@@ -9,9 +9,13 @@ from __future__ import annotations
 from fuselight.report import Device, Occupancy
 
 
-def occupancy(device: Device, *, registers: int, shared: int, num_warps: int) -> Occupancy | None:
-    """None where the device lacks the figures, or a block does not fit at all."""
+def occupancy(
+    device: Device, *, registers: int | None, shared: int | None, num_warps: int | None
+) -> Occupancy | None:
+    """None where a figure of the kernel's or the device's is unknown, or a block does not fit at all."""
     most = device.threads // device.warp if device.warp else 0
+    if registers is None or shared is None or num_warps is None:
+        return None
     if num_warps < 1 or most < 1:
         return None
     # The first of equals is named: a kernel that fills the device is limited by the device's warps.

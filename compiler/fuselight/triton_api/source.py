@@ -12,7 +12,6 @@ import copy
 import hashlib
 import linecache
 import types
-from dataclasses import dataclass
 from typing import Any
 
 from fuselight.report import Device, LaunchConfig
@@ -31,15 +30,6 @@ _BLOCK_THREADS = 1024
 
 class NoKernel(Exception):  # noqa: N818 - what the text is, not what went wrong here
     """The text is not one kernel of Inductor's. The message says what is missing."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What Inductor passes to `triton.compile`."""
-
-    source: Any
-    target: Any
-    options: dict[str, Any]
 
 
 class KernelSource:
@@ -76,8 +66,8 @@ class KernelSource:
                 if isinstance(target, ast.Name) and type(value) is int and target.id.endswith("numel"):
                     self._sizes[target.id] = value
 
-    def request(self, index: int) -> Request:
-        """What Inductor would have Triton compile for `configs[index]`."""
+    def request(self, index: int) -> dict[str, Any]:
+        """What Inductor would pass to `triton.compile` for `configs[index]`: `source`, `target` and `options`."""
         from torch._inductor.runtime import triton_heuristics  # noqa: PLC0415
 
         class Asked(BaseException):
@@ -99,7 +89,7 @@ class KernelSource:
             ask(self._autotuner, self._configs[index])
         except Asked as asked:
             (source,), options = asked.args
-            return Request(source, options["target"], options["options"])
+            return {"source": source, "target": options["target"], "options": options["options"]}
         raise NoKernel("Inductor did not ask Triton to compile it")
 
     def grid(self, index: int) -> tuple[int, ...] | None:

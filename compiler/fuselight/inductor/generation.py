@@ -16,7 +16,7 @@ import torch
 from fuselight.dynamo import stacks
 from fuselight.inductor import launches, shared_tensors
 from fuselight.inductor.repeats import read_repeated
-from fuselight.inductor.shared_tensors import Given, HandedTensors, SavedInputs, read_handed
+from fuselight.inductor.shared_tensors import Given, PassedTensors, read_handed
 from fuselight.report import (
     CudagraphSkip,
     Device,
@@ -77,10 +77,9 @@ class Generation:
         self._open = _OpenGraph()
         self._cut = _Cut()
         self._mutation: Stack = ()
-        self._saved_inputs = SavedInputs()
+        self._passed = PassedTensors()
         self._inputs: dict[int, int] = {}
         """Bytes of the inputs of the current graph that the target made itself, by position."""
-        self._handed = HandedTensors()
         self._given: dict[int, Given] = {}
         self._repeated: Repeated | None = None
         self._positions = 0
@@ -103,8 +102,8 @@ class Generation:
             )
         before = len(self.graphs)
         real = partitioner.real_inputs(gm)
-        self._inputs = self._saved_inputs.inputs(real)
-        self._given, self._positions = self._handed.given(real), len(real)
+        self._inputs, self._given = self._passed.inputs(real)
+        self._positions = len(real)
         try:
             with cudagraphs.watching_cudagraphs(self._not_recorded, self.broke):
                 codegen.generate(gm, example_inputs, self.device, self, options)
@@ -116,10 +115,9 @@ class Generation:
         except Exception as error:  # noqa: BLE001 - the compiler may raise anything; the captured graph still runs
             self._fail(error, before)
         for position in self._cut.saved.carried:
-            self._saved_inputs.count(real[position])
+            self._passed.count(real[position])
         run = compiled_results.with_compiled_results(gm)
-        run = self._saved_inputs.noting(run, self._cut.saved.outputs, self._cut.saved.num_outputs)
-        run = self._handed.noting(self._captured, run)
+        run = self._passed.noting(self._captured, run, self._cut.saved)
         self._captured += 1
         return run
 
@@ -242,7 +240,7 @@ class Generation:
         outputs = scheduler_nodes.output_names(graph)
         if phase is Phase.FORWARD:
             outputs = outputs[: self._cut.saved.num_outputs]
-        self._handed.wrote(self._captured, outputs, self._open.touched, self._cut.saved.outputs)
+        self._passed.wrote(self._captured, outputs, self._open.touched, self._cut.saved.outputs)
         names = list(graph.graph_input_names)
         kept = frozenset(tensor.name for tensor in self._cut.saved.tensors)
         aligned = self._given if len(names) == self._positions else {}

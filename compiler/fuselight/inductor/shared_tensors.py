@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ import torch
 from fuselight.dynamo import stacks
 from fuselight.report import Handed, Recomputed, SavedTensor, Stack
 from fuselight.virtual_gpu import partitioner, scheduler_nodes
-from fuselight.virtual_gpu.scheduler_nodes import Access, Touched
+from fuselight.virtual_gpu.scheduler_nodes import Touched
 
 
 @dataclass(frozen=True)
@@ -117,81 +117,85 @@ def _stack(node: torch.fx.Node) -> Stack:
 
 
 @dataclass(frozen=True)
-class WrittenTensor:
-    """An output of a graph, and the launch that writes it."""
-
-    launch: int
-    accesses: frozenset[Access]
-    elements: tuple[int, int]
-    generated: bool
-    kept: bool
-    """Whether the graph keeps it for its backward graph."""
-
-
-@dataclass(frozen=True)
 class Given:
-    """An input of the current graph that the graph before it returned."""
+    """A result of a graph that the graph after it takes, and the launch that writes it."""
 
     graph: int
-    written: WrittenTensor
-    bytes: int
+    name: str
+    """Its name in the graph that writes it."""
+    launch: int
+    writer: Touched
+    """What that launch touches."""
+    kept: bool
+    """Whether the graph keeps it for its backward graph."""
+    bytes: int = 0
 
 
-class HandedTensors:
+class PassedTensors:
     """The tensors that pass between the graphs of a target."""
 
     def __init__(self) -> None:
-        self._outputs: dict[int, dict[int, WrittenTensor]] = {}
-        self._counts: dict[int, int] = {}
+        self._made: list[weakref.ref[torch.Tensor]] = []
+        """What the graphs have returned up to now."""
+        self._counted: list[weakref.ref[torch.Tensor]] = []
+        self._written: dict[int, list[Given | None]] = {}
+        """The results of each graph that are Dynamo's; None for one that no single launch writes."""
         self._last: tuple[int, dict[int, weakref.ref[torch.Tensor]]] = (-1, {})
+        """The graph that ran last, and its results by position."""
 
-    def given(self, real: Sequence[Any]) -> dict[int, Given]:
-        """The inputs that the graph that ran last returned, by position."""
-        graph, alive = self._last
-        made = {
-            partitioner.storage_of(tensor)[0]: position
-            for position, ref in alive.items()
+    def inputs(self, real: Sequence[Any]) -> tuple[dict[int, int], dict[int, Given]]:
+        """Return the inputs of a graph that the target made itself and those that the graph before it returned.
+
+        Both by position; of the former the bytes, 0 where they are counted.
+        """
+        made, counted = _storages(self._made), _storages(self._counted)
+        graph, results = self._last
+        last = {
+            partitioner.storage_of(tensor)[0]: self._written[graph][position]
+            for position, ref in results.items()
             if (tensor := ref()) is not None
         }
-        found = {}
+        own: dict[int, int] = {}
+        given: dict[int, Given] = {}
         for position, tensor in enumerate(real):
             if not isinstance(tensor, torch.Tensor):
                 continue
-            output = made.get(partitioner.storage_of(tensor)[0])
-            written = None if output is None else self._outputs.get(graph, {}).get(output)
-            if written is not None:
-                found[position] = Given(graph, written, tensor.numel() * tensor.element_size())
-        return found
+            identity, size = partitioner.storage_of(tensor)
+            if identity in made or partitioner.made_by_autograd(tensor):
+                own[position] = 0 if identity in counted else size or 0
+            if (written := last.get(identity)) is not None:
+                given[position] = replace(written, bytes=tensor.numel() * tensor.element_size())
+        return own, given
+
+    def count(self, tensor: torch.Tensor) -> None:
+        """Mark a kept tensor as counted."""
+        self._counted = [*_alive(self._counted), weakref.ref(tensor)]
 
     def wrote(
         self, graph: int, names: Sequence[str], touched: Sequence[Touched], kept: frozenset[int]
     ) -> None:
         """Code of `graph` is generated; `names` are those of its outputs that are Dynamo's."""
-        self._counts[graph] = len(names)
-        outputs = self._outputs[graph] = {}
+        written: list[Given | None] = []
         for position, name in enumerate(names):
             writers = [index for index, one in enumerate(touched) if name and name in one.writes]
-            if len(writers) == 1:
-                one = touched[writers[0]]
-                outputs[position] = WrittenTensor(
-                    writers[0], one.writes[name], one.elements, one.generated, position in kept
-                )
+            one = Given(graph, name, writers[0], touched[writers[0]], position in kept) if writers else None
+            written.append(one if len(writers) == 1 else None)
+        self._written[graph] = written
 
-    def noting(self, graph: int, forward: Callable[..., Any]) -> Callable[..., Any]:
-        """`forward`, wrapped to record that `graph` made its results."""
+    def noting(self, graph: int, forward: Callable[..., Any], saved: Saved) -> Callable[..., Any]:
+        """`forward`, wrapped to remember that `graph` made its results, some of which its graph saves in any case."""
 
         def run(*args: Any) -> Any:
             made = forward(*args)
-            outputs = made if isinstance(made, (tuple, list)) else ()
-            aligned = outputs if len(outputs) == self._counts.get(graph) else ()
-            self._last = (
-                graph,
-                {
-                    index: weakref.ref(one)
-                    for index, one in enumerate(aligned)
-                    if isinstance(one, torch.Tensor)
-                },
-            )
+            results = made if isinstance(made, (tuple, list)) else ()
+            tensors = {index: one for index, one in enumerate(results) if isinstance(one, torch.Tensor)}
+            refs = {index: weakref.ref(one) for index, one in tensors.items()}
+            self._made = [*_alive(self._made), *refs.values()]
+            if len(results) == saved.num_outputs:  # else AOTAutograd has others, in an order of its own
+                for index in saved.outputs & tensors.keys():
+                    self.count(tensors[index])
+            aligned = len(results) == len(self._written.get(graph, ()))
+            self._last = (graph, refs if aligned else {})
             return made
 
         return run
@@ -205,68 +209,29 @@ def read_handed(
     for position, one in sorted(given.items()):
         name = names[position]
         readers = tuple(index for index, launch in enumerate(touched) if name in launch.reads)
-        fusible = tuple(index for index in readers if _fits(one.written, touched[index], name))
+        fusible = tuple(index for index in readers if _fits(one, touched[index], name))
         if readers:
             out.append(
                 Handed(
-                    name, one.bytes, one.graph, one.written.launch, readers, fusible,
-                    kept=one.written.kept or name in kept,
+                    name, one.bytes, one.graph, one.launch, readers, fusible, kept=one.kept or name in kept,
                 )
             )  # fmt: skip
     return tuple(out)
 
 
-def _fits(written: WrittenTensor, reader: Touched, name: str) -> bool:
+def _fits(given: Given, reader: Touched, name: str) -> bool:
     """Whether Inductor could have fused the two: its scheduler's own rule, for equal ways through the tensor."""
-    if not (written.generated and reader.generated) or len(written.accesses) != 1:
+    writer, accesses = given.writer, given.writer.writes[given.name]
+    if not (writer.generated and reader.generated) or len(accesses) != 1:
         return False
-    if not written.accesses <= reader.reads[name]:
+    if not accesses <= reader.reads[name]:
         return False
-    (results, each), (others, others_each) = written.elements, reader.elements
+    (results, each), (others, others_each) = writer.elements, reader.elements
     if (each == 1) == (others_each == 1):
         return (results, each) == (others, others_each)
     if each == 1:
         return results in {others, others * others_each}
     return others in {results, results * each}
-
-
-class SavedInputs:
-    """The tensors that the graphs of a target have returned up to now."""
-
-    def __init__(self) -> None:
-        self._made: list[weakref.ref[torch.Tensor]] = []
-        self._counted: list[weakref.ref[torch.Tensor]] = []
-
-    def inputs(self, real: Sequence[Any]) -> dict[int, int]:
-        """Bytes of the inputs of a graph that the target made itself, by position; 0 where they are counted."""
-        made, counted = _storages(self._made), _storages(self._counted)
-        found = {}
-        for position, tensor in enumerate(real):
-            if isinstance(tensor, torch.Tensor):
-                identity, size = partitioner.storage_of(tensor)
-                if identity in made or partitioner.made_by_autograd(tensor):
-                    found[position] = 0 if identity in counted else size or 0
-        return found
-
-    def count(self, tensor: torch.Tensor) -> None:
-        """Mark a kept tensor as counted."""
-        self._counted = [*_alive(self._counted), weakref.ref(tensor)]
-
-    def noting(self, forward: Callable[..., Any], kept: frozenset[int], outputs: int) -> Callable[..., Any]:
-        """`forward`, wrapped to remember its results; `kept` are the positions that its graph saves in any case."""
-
-        def run(*args: Any) -> Any:
-            made = forward(*args)
-            if isinstance(made, (tuple, list)):
-                tensors = [(index, one) for index, one in enumerate(made) if isinstance(one, torch.Tensor)]
-                self._made = [*_alive(self._made), *(weakref.ref(one) for _, one in tensors)]
-                if len(made) == outputs:  # else AOTAutograd has others, in an order of its own
-                    for index, one in tensors:
-                        if index in kept:
-                            self.count(one)
-            return made
-
-        return run
 
 
 def _alive(held: list[weakref.ref[torch.Tensor]]) -> list[weakref.ref[torch.Tensor]]:

@@ -177,13 +177,11 @@ class Generation:
         found = scheduler_nodes.members_of(nodes, scheduled)
         members = tuple(one for one in found if id(one) not in self._open.seen)
         self._open.seen.update(map(id, members))
-        part = scheduler_nodes.Members(members) if members else None
-        kernel = launches.read_launch(name, nodes, part, len(self._open.kernels), self.device)
-        touched = scheduler_nodes.touched(part) if part else scheduler_nodes.Touched()
+        kernel = launches.read_launch(name, nodes, members, len(self._open.kernels), self.device)
+        touched = scheduler_nodes.touched(members)
         self._open.kernels.append(replace(kernel, candidates=tuple(candidates)))
-        self._open.touched.append(
-            touched
-        )  # in step with the kernels: launches are known by their position in both
+        # In step with the kernels: launches are known by their position in both.
+        self._open.touched.append(touched)
         if any(one.startswith("padded to") for one in candidates):
             self._problem(
                 "whether multiplications are padded",
@@ -208,10 +206,10 @@ class Generation:
     def written(self, graph: Any, text: str) -> None:
         """Inductor wrote the code of a graph."""
         phase = scheduler_nodes.phase(graph)
-        found = launches.with_calls(self._open.kernels, text)
-        kernels = []
-        for kernel, source in found:
-            kernels.append(kernel if source is None else replace(kernel, text_key=self._text(source)))
+        kernels = [
+            replace(kernel, text_key=None if source is None else self._text(source))
+            for kernel, source in launches.with_calls(self._open.kernels, text)
+        ]
         handed = () if phase is Phase.BACKWARD else self._hand_over(graph, phase)
         self.graphs.append(
             GeneratedGraph(

@@ -23,10 +23,12 @@ _DEFINITION = re.compile(r"^(?P<name>\w+) = async_compile\.(?:triton|cpp_pybindi
 _QUOTED = re.compile(r"(?P<raw>r?)'''(?P<text>.*?)'''", re.DOTALL)
 
 
-def read_launch(name: str, nodes: Sequence[Any], scheduled: Any, launch: int, device: Device) -> Kernel:
-    """The Kernel of a launch, without source and line yet; `scheduled` is None where its bytes are counted already."""
-    moved = scheduler_nodes.traffic(scheduled) if scheduled is not None else None
-    flops = scheduler_nodes.flops(nodes) if scheduled is not None else None
+def read_launch(
+    name: str, nodes: Sequence[Any], members: Sequence[Any], launch: int, device: Device
+) -> Kernel:
+    """The Kernel of a launch, without source and line yet; `members` is empty where its bytes are counted already."""
+    moved = scheduler_nodes.traffic(members)
+    flops = scheduler_nodes.flops(nodes) if members else None
     dtype = _dtype(nodes, device)
     known = [part for part in moved or () if part is not None]
     cost = estimate(device, sum(known) if known else None, flops, dtype)
@@ -41,18 +43,28 @@ def read_launch(name: str, nodes: Sequence[Any], scheduled: Any, launch: int, de
         dtype=dtype,
         estimate_us=None if cost is None else cost[0],
         bound=None if cost is None else cost[1],
-        copies=scheduled is not None and scheduler_nodes.is_copy(scheduled),
+        copies=scheduler_nodes.is_copy(members),
     )
 
 
 def with_calls(kernels: Sequence[Kernel], wrapper: str) -> list[tuple[Kernel, str | None]]:
-    """Each kernel with its line of the wrapper, and its source where the wrapper holds it."""
-    sources = _sources(wrapper)
-    calls = _Calls(wrapper)
+    """Each kernel with its line of the wrapper, and its source where the wrapper holds it.
+
+    Launches are looked for outside of the sources, which name themselves, and in the order of the kernels: those of a
+    branch, or of a part that is replayed as a CUDA graph, stand in functions of their own above the one that is called.
+    """
+    sources, shown = _sources(wrapper), wrapper.splitlines()
+    lines = _QUOTED.sub(lambda text: "\n" * text[0].count("\n"), wrapper).splitlines()
+    after: dict[str, int] = {}
     out = []
     for kernel in kernels:
-        number, text = calls.next(kernel.name)
-        out.append((replace(kernel, call=text, wrapper_line=number), sources.get(kernel.name)))
+        called = re.compile(rf"(?<![\w.]){re.escape(kernel.name)}(?:\.run)?\(")
+        rest = range(after.get(kernel.name, 0), len(lines))
+        index = next((index for index in rest if called.search(lines[index])), None)
+        if index is not None:
+            after[kernel.name] = index + 1
+            kernel = replace(kernel, call=shown[index].strip(), wrapper_line=index + 1)  # noqa: PLW2901
+        out.append((kernel, sources.get(kernel.name)))
     return out
 
 
@@ -110,30 +122,3 @@ def _said(literal: str, *, raw: bool) -> str:
             return str(ast.literal_eval(f"'''{literal}'''"))
         except (SyntaxError, ValueError):
             return literal
-
-
-class _Calls:
-    """The lines of a wrapper on which kernels are launched, taken in the order of the launches."""
-
-    def __init__(self, wrapper: str) -> None:
-        self._lines = _without_texts(wrapper).splitlines()
-        self._shown = wrapper.splitlines()
-        self._from: dict[str, int] = {}
-
-    def next(self, name: str) -> tuple[int | None, str]:
-        """The next line that launches `name`, 1-based, and its text."""
-        called = re.compile(rf"(?<![\w.]){re.escape(name)}(?:\.run)?\(")
-        for index in range(self._from.get(name, 0), len(self._lines)):
-            if called.search(self._lines[index]):
-                self._from[name] = index + 1
-                return index + 1, self._shown[index].strip()
-        return None, ""
-
-
-def _without_texts(wrapper: str) -> str:
-    """A wrapper with blank lines for the kernels that it holds, which name themselves.
-
-    Launches are looked for everywhere else: those of a branch, or of a part that is replayed as a CUDA graph, stand
-    in functions of their own above the one that is called.
-    """
-    return _QUOTED.sub(lambda text: "\n" * text[0].count("\n"), wrapper)

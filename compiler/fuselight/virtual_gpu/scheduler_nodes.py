@@ -101,12 +101,11 @@ def operator_names(node: torch.fx.Node) -> tuple[str, str]:
     return name, "" if before == name else before
 
 
-def traffic(scheduled: Any) -> tuple[int | None, int | None] | None:
+def traffic(members: Sequence[Any]) -> tuple[int | None, int | None] | None:
     """Bytes that a kernel reads and writes of device memory, each buffer once.
 
     One of the two is None if its size depends on data; the result is None if nothing is known.
     """
-    members = _members(scheduled)
     if not members:
         return None
     written = {dep.name for member in members for dep in member.read_writes.writes}
@@ -137,18 +136,17 @@ def _sum(sizes: Iterable[int | None]) -> int | None:
     return total
 
 
-def is_copy(scheduled: Any) -> bool:
+def is_copy(members: Sequence[Any]) -> bool:
     """Whether a generated kernel stores what it loads, and computes nothing."""
-    bodies = [getattr(member, "_body", None) for member in _members(scheduled)]
+    bodies = [getattr(member, "_body", None) for member in members]
     return bool(bodies) and all(
         body is not None and body.op_counts["load"] > 0 and _MOVES.issuperset(body.op_counts)
         for body in bodies
     )
 
 
-def touched(scheduled: Any) -> Touched:
+def touched(members: Sequence[Any]) -> Touched:
     """What a launch touches of its graph's inputs and outputs."""
-    members = _members(scheduled)
     shared = {*V.graph.graph_input_names, *output_names(V.graph)}
     reads: dict[str, set[Access]] = {}
     writes: dict[str, set[Access]] = {}
@@ -165,7 +163,7 @@ def touched(scheduled: Any) -> Touched:
     return Touched(
         {name: frozenset(found) for name, found in reads.items()},
         {name: frozenset(found) for name, found in writes.items()},
-        _elements(scheduled) if generated else (0, 0),
+        _elements(members) if generated else (0, 0),
         generated,
     )
 
@@ -182,9 +180,9 @@ def _buffer_name(output: Any) -> str:
         return ""
 
 
-def _elements(scheduled: Any) -> tuple[int, int]:
-    """Of a scheduler node's group: a pair of sizes for Triton, of tuples of sizes for C++."""
-    results, each = scheduled.group[1][:2]
+def _elements(members: Sequence[Any]) -> tuple[int, int]:
+    """Of the group of a reduction among them, as for a fused node: a pair of sizes, for C++ of tuples of sizes."""
+    results, each = max(members, key=lambda member: int(member.is_reduction())).group[1][:2]
     return hint(results if isinstance(results, (tuple, list)) else [results]), hint(
         each if isinstance(each, (tuple, list)) else [each]
     )
@@ -289,22 +287,6 @@ def _is_used_outside(member: Any, name: str, members: Sequence[Any]) -> bool:
     return any(user.node not in inside for user in buffer.users)
 
 
-@dataclass(frozen=True)
-class Members:
-    """Nodes of the scheduler that one launch computes, in the place of the one that they are all of."""
-
-    nodes: tuple[Any, ...]
-
-    def get_nodes(self) -> Sequence[Any]:
-        """As a node of the scheduler has it."""
-        return self.nodes
-
-    @property
-    def group(self) -> Any:
-        """That of a reduction among them, as for a fused node."""
-        return max(self.nodes, key=lambda node: int(node.is_reduction())).group
-
-
 def members_of(nodes: Iterable[Any], scheduled: Any) -> tuple[Any, ...]:
     """The scheduler nodes of a launch's IR nodes.
 
@@ -314,7 +296,7 @@ def members_of(nodes: Iterable[Any], scheduled: Any) -> tuple[Any, ...]:
     known = getattr(V.graph.scheduler, "name_to_node", {})
     names = [node.get_operation_name() for node in nodes if getattr(node, "operation_name", None)]
     found = dict.fromkeys(known[name] for name in names if name in known)
-    return tuple(found) or (tuple(scheduled.get_nodes()) if scheduled is not None else ())
+    return tuple(found) or tuple(_members(scheduled))
 
 
 def flops(nodes: Iterable[Any]) -> int | None:

@@ -37,20 +37,6 @@ _BITS = {
 }  # fmt: skip
 _FP8 = ("fp8e4b15", "fp8e5")
 """Triton's 8-bit floats on every NVIDIA GPU; from capability 8.9 on `fp8e4nv` comes with them."""
-_NAMES = (
-    "triton",
-    "triton.backends",
-    "triton.backends.compiler",
-    "triton.compiler",
-    "triton.compiler.compiler",
-    "triton.compiler.errors",
-    "triton.language",
-    "triton.language.core",
-    "triton.runtime",
-    "triton.runtime.autotuner",
-    "triton.runtime.cache",
-    "triton.runtime.jit",
-)
 
 
 class CompilationError(Exception):
@@ -151,15 +137,6 @@ def _attributes(
 
 
 def _modules(device: Device) -> dict[str, types.ModuleType]:
-    made: dict[str, types.ModuleType] = {}
-    for name in _NAMES:
-        module = made[name] = types.ModuleType(name)
-        # `importlib.util.find_spec` wants a spec, and an import of a submodule a package.
-        module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
-        module.__path__ = []
-        parent, _, last = name.rpartition(".")
-        if parent:
-            setattr(made[parent], last, module)
     language = {name: DType(name, bits) for name, bits in _BITS.items()} | {
         "dtype": DType,
         "constexpr": lambda value: value,
@@ -178,15 +155,26 @@ def _modules(device: Device) -> dict[str, types.ModuleType]:
             "JITFunction": JITFunction,
             "jit": JITFunction,
         },
+        "triton.backends": {},
         "triton.backends.compiler": {"GPUTarget": GPUTarget},
+        "triton.compiler": {},
         "triton.compiler.compiler": {"make_backend": make_backend},
         "triton.compiler.errors": {"CompilationError": CompilationError},
         "triton.language": language,
         "triton.language.core": language,
         "triton.runtime": {"driver": types.SimpleNamespace(_active=None)},
         "triton.runtime.autotuner": {"Autotuner": Autotuner},
+        "triton.runtime.cache": {},
         "triton.runtime.jit": {"JITFunction": JITFunction},
     }
+    made: dict[str, types.ModuleType] = {}
     for name, values in contents.items():
-        vars(made[name]).update(values)
+        module = made[name] = types.ModuleType(name)
+        vars(module).update(values)
+        # `importlib.util.find_spec` wants a spec, and an import of a submodule a package.
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        module.__path__ = []
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(made[parent], last, module)
     return made

@@ -38,68 +38,6 @@ _PREFERRED = ("float32", "int64", "bool", "complex64")
 _ANY_SIZE = "*"
 
 
-def annotated_inputs(
-    function: Callable[..., Any], sizes: Mapping[str, int], *, skip_self: bool
-) -> dict[str, Any] | str:
-    """Make an input for each parameter that needs one, or say why that cannot be done.
-
-    `sizes` maps names of dimensions to sizes; `"*"` serves for any other. Parameters with a default keep it.
-    """
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-        hints = typing.get_type_hints(function)
-    except Exception as error:  # noqa: BLE001 - annotations are the user's expressions and may raise anything
-        return f"the annotations cannot be read: {error}"
-    if skip_self and parameters and parameters[0].kind is not inspect.Parameter.KEYWORD_ONLY:
-        parameters = parameters[1:]
-    inputs: dict[str, Any] = {}
-    for parameter in parameters:
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        annotation = hints.get(parameter.name)
-        shaped = hasattr(annotation, "dim_str") and hasattr(annotation, "dtypes")
-        if not shaped and parameter.default is not parameter.empty:
-            continue
-        if not shaped:
-            return f"the parameter {parameter.name} has no shape annotation"
-        spec = tensor_of(annotation, sizes)
-        if isinstance(spec, str):
-            return spec
-        inputs[parameter.name] = spec
-    return inputs or "no parameter has a shape annotation"
-
-
-def tensor_of(annotation: Any, sizes: Mapping[str, int]) -> TensorSpec | str:
-    """Read one annotation, with an attribute `dim_str` such as "batch 128" and `dtypes`, names of dtypes."""
-    shape: list[int] = []
-    for word in str(annotation.dim_str).split():
-        size = _size(word, sizes)
-        if isinstance(size, str):
-            return size
-        shape.extend(size)
-    names = [str(name) for name in annotation.dtypes] if isinstance(annotation.dtypes, (list, tuple)) else []
-    wanted = [name for name in _PREFERRED if name in names or not names]
-    wanted += [name for name in names if name in _KNOWN]
-    if not wanted:
-        return f"no dtype of {', '.join(names)} has a tensor"
-    return TensorSpec(wanted[0], tuple(shape))
-
-
-def _size(word: str, sizes: Mapping[str, int]) -> tuple[int, ...] | str:
-    """Sizes that one word of a shape stands for; none for `...` and for any number of dimensions."""
-    if word.startswith("*") or word == "...":
-        return ()
-    name = word.lstrip("#?")
-    name = name.rpartition("=")[2] if "=" in name else name
-    if name.isdigit():
-        return (int(name),)
-    if name in sizes:
-        return (sizes[name],)
-    if _ANY_SIZE in sizes and (name.isidentifier()):
-        return (sizes[_ANY_SIZE],)
-    return f"no size is set for the dimension {name} (setting fuselight.inputs.defaultSizes)"
-
-
 class Silent(Exception):  # noqa: N818 - no error: a rung that has no answer
     """This rung has no inputs for the target; the message says why."""
 
@@ -122,58 +60,179 @@ class Answered:
     calls: tuple[PlannedCall, ...]
 
 
-def climb(
-    target: Target, plan: InputsPlan, names: Mapping[str, Any], device: str | None
-) -> tuple[Answered | None, list[str]]:
-    """Try the rungs from the top. Returns the first answer, and why the rungs above it had none.
+@dataclass(frozen=True)
+class Ladder:
+    """The rungs of one target, in a file that has been imported."""
 
-    Raises DirectiveFault; exceptions of user code propagate unchanged.
-    """
-    reasons: list[str] = []
-    rungs: list[tuple[bool, Callable[[], Answered]]] = [
-        (bool(plan.directives), lambda: _directives(target, plan.directives, names, device)),
-        (plan.provider is not None, lambda: _provider(target, plan, names)),
-        (plan.dummy_inputs and target.kind == "module", lambda: _dummy_inputs(target, names)),
-        (plan.annotations, lambda: _annotations(target, plan, names, device)),
-        (bool(plan.recorded), lambda: _recorded(target, plan.recorded, names, device)),
-    ]
-    for known, rung in rungs:
-        if not known:
-            continue
+    target: Target
+    plan: InputsPlan
+    names: Mapping[str, Any]
+    """Names of the file."""
+    device: str | None
+    """Where tensors are made, on a machine without the GPU that the file asks for."""
+
+    def climb(self) -> tuple[Answered | None, list[str]]:
+        """Try the rungs from the top. Returns the first answer, and why the rungs above it had none.
+
+        Raises DirectiveFault; exceptions of user code propagate unchanged.
+        """
+        plan = self.plan
+        reasons: list[str] = []
+        rungs: list[tuple[object, Callable[[], Answered]]] = [
+            (plan.directives, self._directives),
+            (plan.provider is not None, self._provider),
+            (plan.dummy_inputs and self.target.kind == "module", self._dummy_inputs),
+            (plan.annotations, self._annotations),
+            (plan.recorded, self._recorded),
+        ]
+        for known, rung in rungs:
+            if not known:
+                continue
+            try:
+                return rung(), reasons
+            except Silent as why:
+                if str(why) not in reasons:
+                    reasons.append(str(why))
+        return None, reasons
+
+    def _directives(self) -> Answered:
+        lines, parsed = self.plan.directives, []
+        for line in lines:
+            try:
+                parsed.append((line, parse_directive(line.text)))
+            except DirectiveError as error:
+                raise self._fault(error, line) from None
+        objects: dict[str, Any] = {}
+        calls = []
+        for line, directive in parsed:
+            location = self._span(line, 0, len(line.text.encode("utf-8", "surrogatepass")))
+            call = self._planned(line, directive, objects, location)
+            calls.append(replace(call, fake=_asks_for_fake(directive)))
+        return Answered(Rung.DIRECTIVE, lines[0].line, tuple(calls))
+
+    def _planned(
+        self, line: DirectiveLine, directive: Directive, objects: dict[str, Any], location: Location | None
+    ) -> PlannedCall:
+        """Plan a directive's call. `objects` has those that its directives share, by `callee_key`."""
+        notes: tuple[Note, ...] = ()
+        if self.device:  # a CUDA device is taken out of it, as out of the file that it belongs to
+            notes = tuple(
+                replace(note, location=self._span(line, place.column or 0, place.end_column or 0))
+                for note in redirect_devices(directive.call, self.target.path)
+                if (place := note.location) is not None
+            )
+        build = functools.partial(self._build, line, directive, objects)
+        return PlannedCall(line.text, location, build, notes=notes)
+
+    def _build(self, line: DirectiveLine, directive: Directive, objects: dict[str, Any]) -> Prepared:
+        options = Options()
+
+        def tensor(spec: TensorSpec) -> torch.Tensor:
+            return make_tensor(spec, options.device)
+
+        evaluator = Evaluator(directive, self.names, tensor)
         try:
-            return rung(), reasons
-        except Silent as why:
-            if str(why) not in reasons:
-                reasons.append(str(why))
-    return None, reasons
-
-
-def _directives(
-    target: Target, lines: tuple[DirectiveLine, ...], names: Mapping[str, Any], device: str | None
-) -> Answered:
-    parsed = []
-    for line in lines:
-        try:
-            parsed.append((line, parse_directive(line.text)))
+            if directive.callee_key not in objects:
+                objects[directive.callee_key] = evaluator.value(directive.callee)
+            function = objects[directive.callee_key]
+            if not callable(function):
+                words = f"{type(function).__name__} objects cannot be called"
+                raise directive.error(words, directive.callee)
+            if inspect.isclass(function):
+                words = (
+                    f"this makes a {function.__name__} but does not call it: add the call's arguments in"
+                    " another pair of parentheses"
+                )
+                raise directive.error(words, directive.call)
+            options, keywords = split_options(directive, parameters_of(function))
+            args, kwargs = evaluator.arguments(directive.call.args, keywords)
+            _check_arguments(directive, function, args, kwargs)
         except DirectiveError as error:
-            raise fault(error, target.path, line) from None
-    objects: dict[str, Any] = {}
-    calls = []
-    for line, directive in parsed:
-        location = _span(target.path, line, 0, len(line.text.encode("utf-8", "surrogatepass")))
-        notes = _redirect(directive, target, line) if device else ()
-        build = functools.partial(_build_directive, target, line, directive, names, objects)
-        calls.append(PlannedCall(line.text, location, build, fake=_asks_for_fake(directive), notes=notes))
-    return Answered(Rung.DIRECTIVE, lines[0].line, tuple(calls))
+            raise self._fault(error, line) from None
+        if options.device and isinstance(function, torch.nn.Module):
+            function.to(options.device)
+        return Prepared(function, tuple(args), kwargs, options)
 
+    def _fault(self, error: DirectiveError, line: DirectiveLine) -> DirectiveFault:
+        return DirectiveFault(error.message, self._span(line, error.start, error.end))
 
-def _redirect(directive: Directive, target: Target, line: DirectiveLine) -> tuple[Note, ...]:
-    """Take a CUDA device out of a directive, as out of the file that it belongs to."""
-    return tuple(
-        replace(note, location=_span(target.path, line, place.column or 0, place.end_column or 0))
-        for note in redirect_devices(directive.call, target.path)
-        if (place := note.location) is not None
-    )
+    def _span(self, line: DirectiveLine, start: int, end: int) -> Location:
+        return Location(self.target.path, line.line, line.column + start, line.line, line.column + end)
+
+    def _provider(self) -> Answered:
+        target, line = self.target, self.plan.provider_line
+        name = self.plan.provider or ""
+        provider = self.names.get(name)
+        if not callable(provider):
+            raise Silent(f"{name} is not a function of the file after import")
+        answers = provider(target.name) if parameters_of(provider) else provider()
+        sets = answers if isinstance(answers, list) else [answers]
+        holder = self._target_object(f"{name}() gives inputs")
+        location = Location(target.path, line, function=name) if line else None
+        calls = tuple(self._ready(holder, *_arguments(answer), location) for answer in sets)
+        if not calls:
+            raise Silent(f"{name}() gave no inputs")
+        return Answered(Rung.PROVIDER, line, calls)
+
+    def _dummy_inputs(self) -> Answered:
+        kind = resolve(self.target, self.names)
+        if not inspect.isclass(kind) or not hasattr(kind, "dummy_inputs"):
+            raise Silent(f"{self.target.name} has no dummy_inputs")
+        holder = self._target_object("it has dummy_inputs")
+        calls = (self._ready(holder, *_arguments(holder.dummy_inputs)),)
+        return Answered(Rung.DUMMY_INPUTS, None, calls)
+
+    def _annotations(self) -> Answered:
+        name, found = self.target.name, resolve(self.target, self.names)
+        function = found.forward if inspect.isclass(found) and hasattr(found, "forward") else found
+        if isinstance(found, torch.nn.Module):
+            inner = getattr(found, "_orig_mod", found)  # what torch.compile wraps
+            function = inner.forward
+            library = str(getattr(function, "__module__", ""))
+            if library.partition(".")[0] == "torch":
+                raise Silent(
+                    f"{name} is a {type(inner).__name__} of {library}, whose annotations give no shapes"
+                )
+        method = inspect.isclass(found) or ("." in name and inspect.isfunction(function))
+        inputs = _annotated_inputs(function, self.plan.default_sizes, skip_self=method)
+        holder = self._target_object("its annotations give shapes")
+        kwargs = {name: make_tensor(spec, self.device) for name, spec in inputs.items()}
+        return Answered(Rung.ANNOTATIONS, self.target.line, (self._ready(holder, (), kwargs),))
+
+    def _recorded(self) -> Answered:
+        objects: dict[str, Any] = {}
+        calls = []
+        for text in self.plan.recorded:
+            try:
+                directive = parse_directive(text)
+            except DirectiveError:
+                continue  # has a value without a notation: shown in its report, not replayed
+            calls.append(self._planned(DirectiveLine(self.target.line, 0, text), directive, objects, None))
+        if not calls:
+            raise Silent("the recorded inputs hold objects that have no notation")
+        return Answered(Rung.RECORDED, None, tuple(calls))
+
+    def _ready(
+        self,
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        location: Location | None = None,
+    ) -> PlannedCall:
+        name = f"{self.target.name}()" if self.target.kind == "module" else self.target.name
+        return PlannedCall(
+            describe_call(name, args, kwargs), location, lambda: Prepared(function, args, kwargs)
+        )
+
+    def _target_object(self, because: str) -> Any:
+        """Return what to call for a target without a directive: a class is made without arguments."""
+        target, names = self.target, self.names
+        owner, _, method = target.name.rpartition(".")
+        if owner and target.kind == "method":
+            kind = resolve(replace(target, name=owner, kind="module"), names)
+            return getattr(_instance(kind, because) if inspect.isclass(kind) else kind, method)
+        found = resolve(target, names)
+        return _instance(found, because) if inspect.isclass(found) else found
 
 
 def _asks_for_fake(directive: Directive) -> bool:
@@ -181,44 +240,6 @@ def _asks_for_fake(directive: Directive) -> bool:
         return split_options(directive)[0].fake
     except DirectiveError:
         return False  # building the call reports it, with its parameters known
-
-
-def _build_directive(
-    target: Target,
-    line: DirectiveLine,
-    directive: Directive,
-    names: Mapping[str, Any],
-    objects: dict[str, Any],
-) -> Prepared:
-    options = Options()
-
-    def tensor(spec: TensorSpec) -> torch.Tensor:
-        return make_tensor(spec, options.device)
-
-    evaluator = Evaluator(directive, names, tensor)
-    try:
-        if directive.callee_key not in objects:
-            objects[directive.callee_key] = evaluator.value(directive.callee)
-        function = objects[directive.callee_key]
-        if not callable(function):
-            start, end = directive.span(directive.callee)
-            raise DirectiveError(f"{type(function).__name__} objects cannot be called", start, end)  # noqa: TRY301 - all of them are placed below
-        if inspect.isclass(function):
-            start, end = directive.span(directive.call)
-            raise DirectiveError(  # noqa: TRY301 - the same
-                f"this makes a {function.__name__} but does not call it: add the call's arguments in"
-                " another pair of parentheses",
-                start,
-                end,
-            )
-        options, keywords = split_options(directive, parameters_of(function))
-        args, kwargs = evaluator.arguments(directive.call.args, keywords)
-        _check_arguments(directive, function, args, kwargs)
-    except DirectiveError as error:
-        raise fault(error, target.path, line) from None
-    if options.device and isinstance(function, torch.nn.Module):
-        function.to(options.device)
-    return Prepared(function, tuple(args), kwargs, options)
 
 
 def _check_arguments(directive: Directive, function: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
@@ -236,30 +257,6 @@ def _check_arguments(directive: Directive, function: Any, args: list[Any], kwarg
         raise DirectiveError(f"these arguments do not fit: {error}", max(start, callee_end), end) from None
 
 
-def fault(error: DirectiveError, path: str, line: DirectiveLine) -> DirectiveFault:
-    """Place a directive's error in the file."""
-    return DirectiveFault(error.message, _span(path, line, error.start, error.end))
-
-
-def _span(path: str, line: DirectiveLine, start: int, end: int) -> Location:
-    return Location(path, line.line, line.column + start, line.line, line.column + end)
-
-
-def _provider(target: Target, plan: InputsPlan, names: Mapping[str, Any]) -> Answered:
-    name = plan.provider or ""
-    provider = names.get(name)
-    if not callable(provider):
-        raise Silent(f"{name} is not a function of the file after import")
-    answers = provider(target.name) if parameters_of(provider) else provider()
-    sets = answers if isinstance(answers, list) else [answers]
-    holder = _target_object(target, names, f"{name}() gives inputs")
-    location = Location(target.path, plan.provider_line, function=name) if plan.provider_line else None
-    calls = tuple(_ready(target, holder, *_arguments(answer), location) for answer in sets)
-    if not calls:
-        raise Silent(f"{name}() gave no inputs")
-    return Answered(Rung.PROVIDER, plan.provider_line, calls)
-
-
 def _arguments(answer: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Read what a provider returned: a tuple, a dict, (tuple, dict), or the one argument itself."""
     pair = 2
@@ -272,66 +269,58 @@ def _arguments(answer: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (answer,), {}
 
 
-def _dummy_inputs(target: Target, names: Mapping[str, Any]) -> Answered:
-    kind = resolve(target, names)
-    if not inspect.isclass(kind) or not hasattr(kind, "dummy_inputs"):
-        raise Silent(f"{target.name} has no dummy_inputs")
-    holder = _target_object(target, names, "it has dummy_inputs")
-    calls = (_ready(target, holder, *_arguments(holder.dummy_inputs), None),)
-    return Answered(Rung.DUMMY_INPUTS, None, calls)
+def _annotated_inputs(
+    function: Callable[..., Any], sizes: Mapping[str, int], *, skip_self: bool
+) -> dict[str, TensorSpec]:
+    """Read an input for each parameter that needs one. Raises Silent where that cannot be done.
+
+    `sizes` maps names of dimensions to sizes; `"*"` serves for any other. Parameters with a default keep it.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+        hints = typing.get_type_hints(function)
+    except Exception as error:  # noqa: BLE001 - annotations are the user's expressions and may raise anything
+        raise Silent(f"the annotations cannot be read: {error}") from None
+    if skip_self and parameters and parameters[0].kind is not inspect.Parameter.KEYWORD_ONLY:
+        parameters = parameters[1:]
+    inputs = {}
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        annotation = hints.get(parameter.name)
+        if hasattr(annotation, "dim_str") and hasattr(annotation, "dtypes"):
+            inputs[parameter.name] = _tensor_of(annotation, sizes)
+        elif parameter.default is parameter.empty:
+            raise Silent(f"the parameter {parameter.name} has no shape annotation")
+    if not inputs:
+        raise Silent("no parameter has a shape annotation")
+    return inputs
 
 
-def _annotations(target: Target, plan: InputsPlan, names: Mapping[str, Any], device: str | None) -> Answered:
-    found = resolve(target, names)
-    function = found.forward if inspect.isclass(found) and hasattr(found, "forward") else found
-    if isinstance(found, torch.nn.Module):
-        inner = getattr(found, "_orig_mod", found)  # what torch.compile wraps
-        function = inner.forward
-        if (library := _torch_owner(function)) is not None:
-            raise Silent(
-                f"{target.name} is a {type(inner).__name__} of {library}, whose annotations give no shapes"
-            )
-    method = inspect.isclass(found) or ("." in target.name and inspect.isfunction(function))
-    inputs = annotated_inputs(function, plan.default_sizes, skip_self=method)
-    if isinstance(inputs, str):
-        raise Silent(inputs)
-    holder = _target_object(target, names, "its annotations give shapes")
-    kwargs = {n: make_tensor(v, device) if isinstance(v, TensorSpec) else v for n, v in inputs.items()}
-    return Answered(Rung.ANNOTATIONS, target.line, (_ready(target, holder, (), kwargs, None),))
+def _tensor_of(annotation: Any, sizes: Mapping[str, int]) -> TensorSpec:
+    """Read one annotation, with an attribute `dim_str` such as "batch 128" and `dtypes`, names of dtypes."""
+    shape = tuple(size for word in str(annotation.dim_str).split() for size in _size(word, sizes))
+    names = [str(name) for name in annotation.dtypes] if isinstance(annotation.dtypes, (list, tuple)) else []
+    wanted = [name for name in _PREFERRED if name in names or not names]
+    wanted += [name for name in names if name in _KNOWN]
+    if not wanted:
+        raise Silent(f"no dtype of {', '.join(names)} has a tensor")
+    return TensorSpec(wanted[0], shape)
 
 
-def _torch_owner(function: Any) -> str | None:
-    """The module of torch that a function comes from, None for any other: torch's annotations give no shapes."""
-    module = str(getattr(function, "__module__", ""))
-    return module if module.partition(".")[0] == "torch" else None
-
-
-def _recorded(
-    target: Target, recorded: tuple[str, ...], names: Mapping[str, Any], device: str | None
-) -> Answered:
-    objects: dict[str, Any] = {}
-    calls = []
-    for text in recorded:
-        line = DirectiveLine(target.line, 0, text)
-        try:
-            directive = parse_directive(text)
-        except DirectiveError:
-            continue  # has a value without a notation: shown in its report, not replayed
-        notes = _redirect(directive, target, line) if device else ()
-        build = functools.partial(_build_directive, target, line, directive, names, objects)
-        calls.append(PlannedCall(text, None, build, notes=notes))
-    if not calls:
-        raise Silent("the recorded inputs hold objects that have no notation")
-    return Answered(Rung.RECORDED, None, tuple(calls))
-
-
-def _ready(
-    target: Target, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], location: Location | None
-) -> PlannedCall:
-    name = f"{target.name}()" if target.kind == "module" else target.name
-    return PlannedCall(
-        describe_call(name, args, kwargs), location, lambda: Prepared(function, args, kwargs, Options())
-    )
+def _size(word: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """Sizes that one word of a shape stands for; none for `...` and for any number of dimensions."""
+    if word.startswith("*") or word == "...":
+        return ()
+    name = word.lstrip("#?")
+    name = name.rpartition("=")[2] if "=" in name else name
+    if name.isdigit():
+        return (int(name),)
+    if name in sizes:
+        return (sizes[name],)
+    if _ANY_SIZE in sizes and name.isidentifier():
+        return (sizes[_ANY_SIZE],)
+    raise Silent(f"no size is set for the dimension {name} (setting fuselight.inputs.defaultSizes)")
 
 
 def resolve(target: Target, names: Mapping[str, Any]) -> Any:
@@ -383,16 +372,6 @@ def _required(target: Target, names: Mapping[str, Any]) -> int:
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     required = sum(one.kind in positional and one.default is inspect.Parameter.empty for one in parameters)
     return required or int(any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters))
-
-
-def _target_object(target: Target, names: Mapping[str, Any], because: str) -> Any:
-    """Return what to call for a target without a directive: a class is made without arguments."""
-    owner, _, method = target.name.rpartition(".")
-    if owner and target.kind == "method":
-        kind = resolve(Target(target.path, owner, "module", target.line, compiled=False), names)
-        return getattr(_instance(kind, because), method) if inspect.isclass(kind) else getattr(kind, method)
-    found = resolve(target, names)
-    return _instance(found, because) if inspect.isclass(found) else found
 
 
 def _instance(kind: type, because: str) -> Any:

@@ -207,7 +207,8 @@ def _guarded_writes(state: RunState) -> Iterator[None]:
 
 def _climb(state: RunState, names: Mapping[str, Any]) -> tuple[Answered | None, list[str]]:
     request = state.job.request
-    return rungs.climb(request.target, request.inputs, names, "cpu" if state.sources.redirect else None)
+    device = "cpu" if state.sources.redirect else None
+    return rungs.Ladder(request.target, request.inputs, names, device).climb()
 
 
 def _climb_again(state: RunState, names: Mapping[str, Any]) -> Answered:

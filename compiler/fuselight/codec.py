@@ -90,8 +90,6 @@ def _reader(kind: Any) -> Reader:  # noqa: PLR0911 - one a kind of type
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         return _union_reader(arguments)
-    if origin is typing.Literal:
-        return _literal_reader(arguments)
     if origin is tuple:
         return _tuple_reader(_reader(arguments[0]))
     if origin is dict:
@@ -112,15 +110,6 @@ def _plain_reader(kind: Any) -> Reader:
         if kind is float and type(data) is int:
             return float(data)
         raise _misfit(wanted, data)
-
-    return read
-
-
-def _literal_reader(choices: tuple[Any, ...]) -> Reader:
-    def read(data: Any) -> Any:
-        if data in choices:
-            return data
-        raise _misfit(f"one of {choices}", data)
 
     return read
 

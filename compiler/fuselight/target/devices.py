@@ -101,20 +101,16 @@ class _Redirection(ast.NodeTransformer):
             node.module = (node.module or "").replace(".cuda", ".cpu")
         return node
 
-    def visit_If(self, node: ast.If) -> ast.AST:
-        return self._visit_choice(node)
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        return self._visit_choice(node)
-
-    def _visit_choice(self, node: ast.If | ast.IfExp) -> ast.AST:
-        if _asks_for_cuda(node.test):
+    def visit_If(self, node: ast.If | ast.IfExp) -> ast.AST:
+        if any(isinstance(one, ast.Attribute) and one.attr == "is_available" for one in ast.walk(node.test)):
             return node
         around = self._is_choice
         self._is_choice = around or _compares_with_cuda(node.test)
         self.generic_visit(node)
         self._is_choice = around
         return node
+
+    visit_IfExp = visit_If  # noqa: N815 - the name that NodeTransformer calls
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """Leave `device == "cuda"` as it is: of a device that became the CPU it is rightly false."""
@@ -174,7 +170,3 @@ def _compares_with_cuda(test: ast.expr) -> bool:
         if isinstance(node, ast.Compare)
         for operand in (node.left, *node.comparators)
     )
-
-
-def _asks_for_cuda(test: ast.expr) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr == "is_available" for node in ast.walk(test))

@@ -60,7 +60,6 @@ def first_call(target: Target, line: int | None, run_main: Callable[[], object])
 
 
 def _call_of(target: Target, frame: types.FrameType, names: Mapping[str, Any]) -> Prepared | None:
-    """Return the call that this frame is, if it is one of the target."""
     try:
         wanted = resolve(target, names)
     except Silent:

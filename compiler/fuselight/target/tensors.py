@@ -48,27 +48,19 @@ def make_tensor(spec: TensorSpec, device: str | None = None) -> torch.Tensor:
     return torch.randint(0, bound, spec.shape, dtype=torch.int64, device=device).to(dtype)
 
 
-def tensors_in(value: Any) -> list[torch.Tensor]:
-    """Collect the tensors of nested tuples, lists, dicts and objects with a `__dict__` of a model's output."""
-    found: list[torch.Tensor] = []
-    _collect(value, found, 0)
-    return found
-
-
-def _collect(value: Any, found: list[torch.Tensor], depth: int) -> None:
+def tensors_in(value: Any, depth: int = 0) -> list[torch.Tensor]:
+    """Collect the tensors of nested tuples, lists, dicts and dataclasses; `depth` says how deep `value` lies."""
     if isinstance(value, torch.Tensor):
-        found.append(value)
-    elif depth > _DEPTH:
-        return
-    elif isinstance(value, dict):
-        for item in value.values():
-            _collect(item, found, depth + 1)
+        return [value]
+    if depth > _DEPTH:
+        return []
+    if isinstance(value, dict):
+        items: Any = value.values()
     elif isinstance(value, (tuple, list)):
-        for item in value:
-            _collect(item, found, depth + 1)
-    elif hasattr(value, "__dataclass_fields__"):
-        for name in value.__dataclass_fields__:
-            _collect(getattr(value, name, None), found, depth + 1)
+        items = value
+    else:
+        items = (getattr(value, name, None) for name in getattr(value, "__dataclass_fields__", ()))
+    return [tensor for item in items for tensor in tensors_in(item, depth + 1)]
 
 
 def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:

@@ -231,7 +231,6 @@ class MeasureCalls:
         return {"machine": encode(conditions.machine_of(self.before, looking.result()))}
 
     def _write_report(self, state: RunState, session: ConfigurationSession) -> None:
-        """Write the report of the compile, once."""
         path = os.path.join(state.job.directory, "report.json")
         if os.path.exists(path):
             return

@@ -83,7 +83,9 @@ class Host:
         except warm.Unusable as unusable:
             self._send(hello(versions=versions(), problem=unusable.failure))
             return False
-        self._send(hello(versions=self._warm.versions, packages=warm.package_folders()))
+        installed = {"site-packages", "dist-packages"}
+        packages = tuple(path for path in sys.path if os.path.basename(path) in installed)
+        self._send(hello(versions=self._warm.versions, packages=packages))
         for broken in self._warm.violations:
             self._log("warning", f"fork rule broken while getting ready: {broken}")
         return True
@@ -255,7 +257,6 @@ class Host:
                 self._selector.unregister(descriptor)
 
     def _tell_places(self) -> None:
-        """Forward the positions of the runs that were asked."""
         for running in self._runs.values():
             place = running.place() if running.asked is not None else None
             if place is not None and running.last is not None:

@@ -171,8 +171,10 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
         with state.step("build", request.target.name, Location(path, request.target.line)):
             if not strategy.runs_main:
                 set_seeds()  # as before each further time: the file may have drawn numbers of its own
-            answered, reasons = _climb(state, names)
-        climb: Climb = functools.partial(_climb_again, state, names)
+            device = "cpu" if state.sources.redirect else None
+            ladder = rungs.Ladder(request.target, request.inputs, names, device)
+            answered, reasons = ladder.climb()
+        climb: Climb = functools.partial(_climb_again, ladder)
         if answered is None and request.inputs.main_line is not None:
             if strategy.runs_main:
                 _run_main(state)
@@ -205,16 +207,10 @@ def _guarded_writes(state: RunState) -> Iterator[None]:
             state.notes.extend(guard.notes())
 
 
-def _climb(state: RunState, names: Mapping[str, Any]) -> tuple[Answered | None, list[str]]:
-    request = state.job.request
-    device = "cpu" if state.sources.redirect else None
-    return rungs.Ladder(request.target, request.inputs, names, device).climb()
-
-
-def _climb_again(state: RunState, names: Mapping[str, Any]) -> Answered:
-    answered, reasons = _climb(state, names)
+def _climb_again(ladder: rungs.Ladder) -> Answered:
+    answered, reasons = ladder.climb()
     if answered is None:
-        raise rungs.Silent("; ".join(map(str, reasons)))
+        raise rungs.Silent("; ".join(reasons))
     return answered
 
 

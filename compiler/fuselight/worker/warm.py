@@ -86,11 +86,6 @@ def _warm_up(*, forks: bool) -> Warm:
     return Warm(versions(), baseline, threads, violations)
 
 
-def package_folders() -> tuple[str, ...]:
-    """Folders on `sys.path` that packages are installed into."""
-    return tuple(path for path in sys.path if os.path.basename(path) in {"site-packages", "dist-packages"})
-
-
 def _import_torch() -> str:
     try:
         torch = importlib.import_module("torch")

@@ -55,7 +55,10 @@ def parse_configuration(text: str) -> Configuration:
     if head.startswith(_BACKEND) and len(head) > len(_BACKEND):
         return Configuration(name, backend=head[len(_BACKEND) :], **added)
     if head not in MODES:
-        raise ConfigurationError(_unknown(head))
+        names = [EAGER, WRITTEN, "dynamic", *MODES]
+        near = difflib.get_close_matches(head, names, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)} and {_BACKEND}NAME"
+        raise ConfigurationError(f"no configuration {head!r}: {hint}")
     return Configuration(name, mode=head, **added)
 
 
@@ -108,11 +111,10 @@ def _parts(text: str, separator: str) -> tuple[list[str], str]:
             waits += character
         elif character in _CLOSES:
             waits += _CLOSES[character]
-    return (text.split(separator), _opening(waits[-1])) if waits else (parts, "")
-
-
-def _opening(closing: str) -> str:
-    return next((opening for opening, one in _CLOSES.items() if one == closing), closing)
+    if not waits:
+        return parts, ""
+    opening = next((opening for opening, closing in _CLOSES.items() if closing == waits[-1]), waits[-1])
+    return text.split(separator), opening
 
 
 def _value(text: str) -> Any:
@@ -120,10 +122,3 @@ def _value(text: str) -> Any:
         return ast.literal_eval({"true": "True", "false": "False", "none": "None"}.get(text.lower(), text))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # what literal_eval may raise
         return text
-
-
-def _unknown(head: str) -> str:
-    names = [EAGER, WRITTEN, "dynamic", *MODES]
-    near = difflib.get_close_matches(head, names, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)} and {_BACKEND}NAME"
-    return f"no configuration {head!r}: {hint}"

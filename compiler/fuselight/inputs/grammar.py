@@ -220,7 +220,9 @@ def _parse(source: str, size: int) -> ast.expr:
     except SyntaxError as error:
         start = _offset(source, error.lineno, error.offset, size)
         end = max(_offset(source, error.end_lineno, error.end_offset, size), start + 1)
-        raise DirectiveError(_reason(error), min(start, size), min(end, size)) from None
+        message = (error.msg or "invalid syntax").rstrip(".")
+        reason = message[0].lower() + message[1:]
+        raise DirectiveError(reason, min(start, size), min(end, size)) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise DirectiveError(f"cannot be read: {error or type(error).__name__}", 0, size) from None
 
@@ -229,11 +231,6 @@ def _offset(source: str, line: int | None, offset: int | None, size: int) -> int
     if line != 1 or not offset or offset < 1:
         return size
     return len(source[: offset - 1].encode("utf-8", "surrogatepass"))
-
-
-def _reason(error: SyntaxError) -> str:
-    message = (error.msg or "invalid syntax").rstrip(".")
-    return message[0].lower() + message[1:]
 
 
 def _check(directive: Directive, node: ast.AST, depth: int) -> None:

@@ -70,25 +70,22 @@ def compiled_form(
     """
     if targets.is_compiled(function):
         return function, ()
-    if not by_source and targets.disabled_reason(function) is not None:
+    if by_source:
+        whole = getattr(type(function), "forward", None)
+        if not isinstance(function, torch.nn.Module) or targets.is_compiled(whole):
+            return function, ()
+    elif targets.disabled_reason(function) is not None:
         # torch.compile would take the disabling off, and what then runs is not the user's.
         return function, ()
-    if by_source and not isinstance(function, torch.nn.Module):
-        return function, ()
-    if by_source and targets.is_compiled(getattr(type(function), "forward", None)):
-        return function, ()
-    if not by_source and isinstance(function, torch.nn.Module):
+    elif isinstance(function, torch.nn.Module):
         parts = targets.compiled_parts(function, lambda path: is_user_file(path, roots))
         if parts:
-            return function, (_parts_note(type(function).__name__, parts),)
+            shown = ", ".join(parts[:_PARTS_SHOWN])
+            more = f" and {len(parts) - _PARTS_SHOWN} more" if len(parts) > _PARTS_SHOWN else ""
+            text = f"runs as compiled in the source: {shown}{more}, not the whole of it"
+            return function, (Note("as_compiled", f"{type(function).__name__} {text}"),)
     compiled: Callable[..., Any] = torch.compile(function, dynamic=dynamic)
     return compiled, ()
-
-
-def _parts_note(name: str, parts: Sequence[str]) -> Note:
-    shown = ", ".join(parts[:_PARTS_SHOWN])
-    more = f" and {len(parts) - _PARTS_SHOWN} more" if len(parts) > _PARTS_SHOWN else ""
-    return Note("as_compiled", f"{name} runs as compiled in the source: {shown}{more}, not the whole of it")
 
 
 def asked_notes(asked: CompileCalls, roots: Sequence[str]) -> tuple[Note, ...]:
@@ -141,8 +138,10 @@ def call_outputs(
     if trained is None:
         module = module_of(prepared.function)
         trained = module is not None and any(p.requires_grad for p in module.parameters())
-    if not trained:
-        _ask_for_gradients(prepared)
+    if not trained:  # a function without parameters is trained through its inputs
+        for tensor in tensors_in([prepared.args, prepared.kwargs]):
+            if tensor.is_leaf and (tensor.is_floating_point() or tensor.is_complex()):
+                tensor.requires_grad_()
     outputs = function(*prepared.args, **prepared.kwargs)
     losses = [
         output.abs().sum() if output.is_complex() else output.float().sum()
@@ -155,10 +154,3 @@ def call_outputs(
     loss: Any = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
     loss.backward()
     return outputs, []
-
-
-def _ask_for_gradients(prepared: Prepared) -> None:
-    """A function without parameters is trained through its inputs."""
-    for tensor in tensors_in([prepared.args, prepared.kwargs]):
-        if tensor.is_leaf and (tensor.is_floating_point() or tensor.is_complex()):
-            tensor.requires_grad_()

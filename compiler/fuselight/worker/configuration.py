@@ -102,7 +102,6 @@ class MeasureCalls:
         planned = _planned(answered, plan)
         state.calls.append(Call(0, planned.text, planned.location))
         state.notes.extend(planned.notes)
-        state.planned = 1
         if planned.fake:
             why = f"{planned.text} asks for fake tensors, which cannot be timed"
             step = "give a directive without fake=True, with sizes that this machine has memory for"

@@ -145,13 +145,11 @@ class Host:
             return
         if isinstance(message, RunRequest):
             self._start(message, None)
-        elif isinstance(message, Cancel):
+        elif isinstance(message, (Cancel, Locate)):
             running = self._runs.get(message.id)
-            if running is not None:
+            if running is not None and isinstance(message, Cancel):
                 running.end("cancelled", grace=0)
-        elif isinstance(message, Locate):
-            running = self._runs.get(message.id)
-            if running is not None:
+            elif running is not None:
                 running.locate()
         elif isinstance(message, Shutdown):
             self._open = False

@@ -96,12 +96,12 @@ class Originals:
 
 def names_of(replaced: Replaced, roots: Sequence[str]) -> tuple[str, ...]:
     """Return the dotted names that user code replaced, as `builtins.len`; torch and the recorder replace some too."""
-    return tuple(name for *_, found, name in replaced if _is_of_user(found, roots))
-
-
-def _is_of_user(found: Any, roots: Sequence[str]) -> bool:
-    code = getattr(found, "__code__", None)
-    return code is None or is_user_file(code.co_filename, roots)
+    names = []
+    for *_, found, name in replaced:
+        code = getattr(found, "__code__", None)
+        if code is None or is_user_file(code.co_filename, roots):
+            names.append(name)
+    return tuple(names)
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,6 @@ class RunState:
     rung: Rung | None = None
     inputs_line: int | None = None
     calls: list[Call] = field(default_factory=list)
-    planned: int = 0
     grad: bool | None = None
     training: bool | None = None
     fake: bool = False

@@ -77,7 +77,6 @@ class MakeCalls:
     def use(self, state: RunState, answered: Answered, climb: Climb, names: Mapping[str, Any]) -> None:
         """As in RunStrategy."""
         del climb, names
-        state.planned = len(answered.calls)
         for index, planned in enumerate(answered.calls):
             state.calls.append(Call(index, planned.text, planned.location))
             state.notes.extend(planned.notes)

@@ -11,12 +11,7 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   attributes: Attributes = {},
   ...children: readonly (Node | string)[]
 ): HTMLElementTagNameMap[K] {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    made.setAttribute(key, String(value));
-  }
-  made.append(...children);
-  return made;
+  return filled(document.createElement(name), attributes, children);
 }
 
 export function drawing<K extends keyof SVGElementTagNameMap>(
@@ -24,7 +19,10 @@ export function drawing<K extends keyof SVGElementTagNameMap>(
   attributes: Attributes = {},
   ...children: readonly (Node | string)[]
 ): SVGElementTagNameMap[K] {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+}
+
+function filled<E extends Element>(made: E, attributes: Attributes, children: readonly (Node | string)[]): E {
   for (const [key, value] of Object.entries(attributes)) {
     made.setAttribute(key, String(value));
   }

@@ -73,21 +73,9 @@ interface Zoom {
   readonly end: number;
 }
 
-export interface Chart {
-  readonly root: HTMLElement;
-  readonly key: string;
-  readonly name: string;
-  /** Draws the chart; call it when the chart is in the document and after a change of theme. */
-  draw(): void;
-  reading(): Reading;
-  /** Restores the selection and the zoom of the previous drawing; call it before the first `draw`. */
-  resume(reading: Reading): void;
-  /** The chart on the theme's background at twice the size; null before the first `draw`. */
-  picture(): HTMLCanvasElement | null;
-  dispose(): void;
-}
+export type Chart = ReturnType<typeof createChart>;
 
-export function createChart(spec: ChartSpec, open: ((place: Place) => void) | null): Chart {
+export function createChart(spec: ChartSpec, open: ((place: Place) => void) | null) {
   const keys = spec.items.length > 0 ? " Arrow keys move through it" : "";
   const enter =
     open !== null && spec.items.some(({ place }) => place !== null) ? ", Enter goes to the line" : "";
@@ -105,6 +93,7 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
   let at = -1;
   let zoom: Zoom | null = null;
 
+  /** Draws the chart; call it when the chart is in the document and after a change of theme. */
   function draw(): void {
     const theme = readTheme();
     const size = canvas.clientWidth || 600;
@@ -204,17 +193,19 @@ export function createChart(spec: ChartSpec, open: ((place: Place) => void) | nu
     key: spec.key,
     name: spec.name,
     draw,
-    reading: () => ({ at: positionOf(spec.items, at), zoom, about: spec.about }),
-    resume(reading) {
+    reading: (): Reading => ({ at: positionOf(spec.items, at), zoom, about: spec.about }),
+    /** Restores the selection and the zoom of the previous drawing; call it before the first `draw`. */
+    resume(reading: Reading): void {
       at = reading.at === null ? -1 : indexOf(spec.items, reading.at);
       zoom = reading.about === spec.about ? reading.zoom : null; // of other times it is another part
       tell();
     },
-    picture: () => {
+    /** The chart on the theme's background at twice the size; null before the first `draw`. */
+    picture: (): HTMLCanvasElement | null => {
       chart?.dispatchAction({ type: "hideTip" });
       return chart?.renderToCanvas({ pixelRatio: 2, backgroundColor: readTheme().background }) ?? null;
     },
-    dispose() {
+    dispose(): void {
       sizes.disconnect();
       chart?.dispose();
     },
@@ -258,12 +249,12 @@ function plain(text: string): string {
   return text.replace(/\{(?=\w+\|)/g, "{\u200b");
 }
 
-export function axis(theme: Theme, name: string): Record<string, unknown> {
+export function axis(theme: Theme, name: string, labels: object = {}): Record<string, unknown> {
   return {
     name,
     nameLocation: "middle",
     nameTextStyle: { color: theme.muted },
-    axisLabel: { color: theme.text, hideOverlap: true },
+    axisLabel: { color: theme.text, hideOverlap: true, ...labels },
     axisLine: { show: true, lineStyle: { color: theme.muted } },
     axisTick: { lineStyle: { color: theme.muted } },
     splitLine: { lineStyle: { color: theme.grid } },

@@ -68,15 +68,12 @@ export function flameChart(steps: readonly Step[]): ChartSpec {
         type: "value",
         min: 0,
         max: end,
-        ...axis(theme, "time since the start of the first call"),
-        nameGap: 26,
-        axisLabel: {
-          color: theme.text,
-          hideOverlap: true,
+        ...axis(theme, "time since the start of the first call", {
           showMaxLabel: true,
           alignMaxLabel: "right",
-          formatter: (us: number) => time(us),
-        },
+          formatter: time,
+        }),
+        nameGap: 26,
       },
       yAxis: { type: "value", min: 0, max: Math.max(1, rows), inverse: true, show: false },
       series: groups.map(({ group, name, color }) => ({

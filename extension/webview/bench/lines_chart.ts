@@ -41,9 +41,10 @@ export function linesChart(all: readonly LineTime[]): ChartSpec {
         },
         xAxis: {
           type: "value",
-          ...axis(theme, one === null ? "time of one call" : `time of one call, lines of ${one}`),
+          ...axis(theme, one === null ? "time of one call" : `time of one call, lines of ${one}`, {
+            formatter: time,
+          }),
           nameGap: 26,
-          axisLabel: { color: theme.text, hideOverlap: true, formatter: (us: number) => time(us) },
         },
         yAxis: {
           type: "category",

@@ -81,17 +81,13 @@ function limits(roofline: Roofline, theme: Theme, across: Range, up: Range): rea
   const to = rows.length > 0 ? ridge(roofline, Math.max(...rows.map(({ tflops }) => tflops))) : across.end;
   const slope = [from, Math.sqrt(from * to), to].map((at): Point => [at, memoryLimit(roofline, at)]);
   return [
-    limit(theme, 1, slope, {
-      at: 1,
-      words: `memory ${number(roofline.bandwidth_gbs)} GB/s`,
-      position: "left",
-    }),
-    ...rows.map(({ dtypes, tflops }) => {
+    limit(theme, 1, slope, `memory ${number(roofline.bandwidth_gbs)} GB/s`, "left"),
+    ...rows.map((row) => {
       const flat: readonly Point[] = [
-        [ridge(roofline, tflops), tflops],
-        [across.end, tflops],
+        [ridge(roofline, row.tflops), row.tflops],
+        [across.end, row.tflops],
       ];
-      return limit(theme, 2, flat, { at: 1, words: ceilingWords({ dtypes, tflops }), position: "right" });
+      return limit(theme, 2, flat, ceilingWords(row), "right");
     }),
   ];
 }
@@ -112,27 +108,19 @@ function widest(roofline: Roofline): number {
   return Math.max(0, ...ceilings(roofline).map((ceiling) => ceilingWords(ceiling).length));
 }
 
-interface Label {
-  /** The index of the labeled point. */
-  readonly at: number;
-  readonly words: string;
-  readonly position: string;
-}
-
+/** A line through `points`, with `words` at the second of them. */
 function limit(
   theme: Theme,
   color: number,
   points: readonly Point[],
-  { at, words, ...where }: Label,
+  words: string,
+  position: string,
 ): object {
-  const label = { show: true, formatter: words, color: theme.text, ...where };
   const halo = { textBorderColor: theme.background, textBorderWidth: 3 };
+  const label = { show: true, formatter: words, color: theme.text, position, ...halo };
   return {
     type: "line",
-    data: points.map((value, index) => ({
-      value,
-      ...(index === at ? { label: { ...label, ...halo } } : {}),
-    })),
+    data: points.map((value, index) => ({ value, ...(index === 1 ? { label } : {}) })),
     symbol: "circle",
     symbolSize: 0.1, // a label needs a symbol
     silent: true,
@@ -146,7 +134,6 @@ function logarithmic(theme: Theme, name: string, { start, end }: Range): object 
     type: "log",
     min: start,
     max: end,
-    ...axis(theme, name),
-    axisLabel: { color: theme.text, hideOverlap: true, formatter: (value: number) => number(value) },
+    ...axis(theme, name, { formatter: number }),
   };
 }

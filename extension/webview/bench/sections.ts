@@ -41,9 +41,7 @@ export function verdictSection({ verdict, configurations }: MeasuredPage, open: 
       { class: "verdict", "aria-label": "Verdict" },
       element("p", { class: "headline" }, ...statement(headline.text, headline.place)),
       ...(ofOthers.length > 0 ? [element("ul", {}, ...ofOthers)] : []),
-      ...(rest.length > 0 && about !== ""
-        ? [element("p", {}, `Details for ${configurationName(about)}:`)]
-        : []),
+      ...(rest.length > 0 && about !== "" ? [text(`Details for ${configurationName(about)}:`)] : []),
       ...(rest.length > 0 ? [element("ul", {}, ...rest)] : []),
     ),
     charts: [],
@@ -59,8 +57,8 @@ export function waitingSection(page: MeasuredPage): Section | null {
   const hasTimes = page.configurations.some(({ us }) => us !== null);
   const introduction =
     "Results appear here as they are measured. Each configuration runs in its own process and compiles with empty caches, which takes most of the time. You can continue to work.";
-  const text = hasTimes ? "Still measuring: the results are incomplete and may change." : introduction;
-  return { root: element("section", {}, element("p", { class: "muted" }, text)), charts: [] };
+  const words = hasTimes ? "Still measuring: the results are incomplete and may change." : introduction;
+  return { root: element("section", {}, element("p", { class: "muted" }, words)), charts: [] };
 }
 
 export function configurationsSection(page: MeasuredPage, open: Open): Section | null {
@@ -77,9 +75,7 @@ export function notesSection(page: MeasuredPage): Section | null {
   const [notes, { machine }] = [notesOf(page), page];
   const facts = machine.flatMap(({ name, value }) => [element("dt", {}, name), element("dd", {}, value)]);
   const parts = [
-    ...(notes.length > 0
-      ? [element("ul", { class: "notes" }, ...notes.map((note) => element("li", {}, note)))]
-      : []),
+    ...(notes.length > 0 ? [list(notes)] : []),
     ...(facts.length > 0 ? [details("machine", "Machine", element("dl", {}, ...facts))] : []),
   ];
   const title = notes.length > 0 ? "Notes" : "Machine";
@@ -107,92 +103,75 @@ function whereSection(of: Details, open: Open): Section {
   const unattributed = `${percent(1 - of.joined)} of the kernel time has no known line. `;
   const isPartial = of.no_lines === "" && of.joined > 0 && of.joined < known;
   const about = `A profiled call took ${time(of.wall_us)}. Kernels (units of work on the device) ran for ${time(of.kernel_us)} of it. ${isPartial ? unattributed : ""}The profiler (${of.source}) adds time, which the times in the table of configurations do not include.`;
-  if (of.where.length === 0) {
-    return section("Where the wall time goes", [element("p", {}, about)]);
-  }
-  const chart = createChart(whereChart(of.where), open);
-  const table = details("where", "As a table", tables.whereTable(of.where, open));
-  return section("Where the wall time goes", [element("p", {}, about), chart.root, table], [chart]);
+  const shown =
+    of.where.length === 0
+      ? []
+      : [
+          createChart(whereChart(of.where), open),
+          details("where", "As a table", tables.whereTable(of.where, open)),
+        ];
+  return section("Where the wall time goes", [text(about), ...shown]);
 }
 
 function linesSection({ lines, no_lines, kernels, kernel_us }: Details, open: Open): Section {
   if (lines.length === 0) {
     const why = no_lines === "" ? "no kernel has a known line" : no_lines;
-    return section("Time by line", [element("p", {}, `${sentence(why, [])}.`)]);
+    return section("Time by line", [text(`${sentence(why, [])}.`)]);
   }
   const sum = kernels.reduce((all, { us }) => all + us, 0);
   const apart = `Times by line and by kernel are medians (${time(sum)} in total). The bar above is a mean, because some of the profiled calls took far longer than others.`;
-  const chart = createChart(linesChart(lines), open);
   const title = lines.length > 20 ? `As a table, all ${lines.length} lines` : "As a table";
-  return section(
-    "Time by line",
-    [
-      ...(sum < steady * kernel_us ? [element("p", {}, apart)] : []),
-      chart.root,
-      details("lines", title, tables.linesTable(lines, open)),
-    ],
-    [chart],
-  );
+  return section("Time by line", [
+    ...(sum < steady * kernel_us ? [text(apart)] : []),
+    createChart(linesChart(lines), open),
+    details("lines", title, tables.linesTable(lines, open)),
+  ]);
 }
 
 /** A sum of medians below this share of the mean shows that the calls took very different times. */
 const steady = 0.75;
 
 function kernelsSection({ kernels }: Details, open: Open): Section {
-  const content =
-    kernels.length === 0 ? element("p", {}, "No kernel was recorded.") : tables.kernelsTable(kernels, open);
-  return section("Kernels", [content]);
+  const none = kernels.length === 0;
+  return section("Kernels", [none ? text("No kernel was recorded.") : tables.kernelsTable(kernels, open)]);
 }
 
 function rooflineSection(of: Details, open: Open): readonly Section[] {
   const { roofline } = of;
   if (roofline === null) {
     const why = "There is no roofline because the limits of this device are unknown.";
-    return [section("Roofline", [element("p", {}, why)])];
+    return [section("Roofline", [text(why)])];
   }
   const shown = shownPoints(roofline).length;
   const left = roofline.points.length - shown;
-  const without =
-    left === 0
-      ? []
-      : [
-          element(
-            "p",
-            {},
-            `The table has ${left} more ${left === 1 ? "kernel" : "kernels"} without floating-point operations.`,
-          ),
-        ];
+  const more = `The table has ${left} more ${left === 1 ? "kernel" : "kernels"} without floating-point operations.`;
+  const without = left === 0 ? [] : [text(more)];
   const table = details("roofline", "As a table", tables.rooflineTable(of, open));
   if (shown === 0) {
-    return [section("Roofline", [...without, ...(left > 0 ? [table] : [])])].filter(() => left > 0);
+    return left === 0 ? [] : [section("Roofline", [...without, table])];
   }
-  const chart = createChart(rooflineChart(roofline), open);
   const about =
     "Each point is a kernel: its compute rate against its FLOP per byte moved. The lines are the limits of the device, so a kernel close to a line cannot get much faster. Kernels under the slope are limited by memory bandwidth, kernels under a flat line by compute.";
-  return [section("Roofline", [element("p", {}, about), chart.root, ...without, table], [chart])];
+  const chart = createChart(rooflineChart(roofline), open);
+  return [section("Roofline", [text(about), chart, ...without, table])];
 }
 
 function compileSection({ steps }: Details, open: Open): readonly Section[] {
   if (steps.length === 0) {
     return [];
   }
-  const chart = createChart(flameChart(steps), open);
   const about =
     "The phases of the first call; each bar is part of the bar above it. Dynamo traces your Python, AOTAutograd builds the backward graph, Inductor generates kernels, and compilers build the kernels. The names are those that torch reports.";
   const sampled = steps.some((step) => step.sampled)
-    ? [element("p", {}, "Dashed bars were measured by sampling, because torch reports no steps there.")]
+    ? [text("Dashed bars were measured by sampling, because torch reports no steps there.")]
     : [];
   return [
-    section(
-      "Compile phases",
-      [
-        element("p", {}, about),
-        chart.root,
-        ...sampled,
-        details("steps", "As a table", tables.stepsTable(steps, open)),
-      ],
-      [chart],
-    ),
+    section("Compile phases", [
+      text(about),
+      createChart(flameChart(steps), open),
+      ...sampled,
+      details("steps", "As a table", tables.stepsTable(steps, open)),
+    ]),
   ];
 }
 
@@ -201,11 +180,9 @@ export function comparisonSection({ comparison }: MeasuredPage, open: Open): Sec
     return null;
   }
   const { label, differs, configurations } = comparison;
-  const items = differs.map((text) => element("li", {}, text));
-  const caution = element("p", {}, "The two runs also differ in the following, which may explain a change:");
-  const differing = items.length > 0 ? [caution, element("ul", { class: "notes" }, ...items)] : [];
-  const none = element("p", {}, "No configuration was timed in both runs.");
-  const shared = configurations.length > 0 ? [] : [none];
+  const caution = text("The two runs also differ in the following, which may explain a change:");
+  const differing = differs.length > 0 ? [caution, list(differs)] : [];
+  const shared = configurations.length > 0 ? [] : [text("No configuration was timed in both runs.")];
   return section(`Compared with ${label.replace(/^\d{4}-\d\d-\d\dT[\d:]+Z/, moment)}`, [
     ...differing,
     ...shared,
@@ -215,14 +192,24 @@ export function comparisonSection({ comparison }: MeasuredPage, open: Open): Sec
 
 let sections = 0;
 
-function section(title: string, content: readonly Node[], charts: readonly Chart[] = []): Section {
+function section(title: string, content: readonly (HTMLElement | Chart)[]): Section {
   sections += 1;
   const id = `section-${sections}`;
-  const root = element("section", { "aria-labelledby": id }, element("h2", { id }, title), ...content);
+  const charts = content.filter((part) => "draw" in part);
+  const parts = content.map((part) => ("draw" in part ? part.root : part));
+  const root = element("section", { "aria-labelledby": id }, element("h2", { id }, title), ...parts);
   return { root, charts };
 }
 
+function text(words: string): HTMLElement {
+  return element("p", {}, words);
+}
+
+function list(notes: readonly string[]): HTMLElement {
+  return element("ul", { class: "notes" }, ...notes.map((note) => element("li", {}, note)));
+}
+
 /** `key` identifies the element across redraws, so that it stays open. */
-function details(key: string, title: string, content: Node): HTMLDetailsElement {
+function details(key: string, title: string, content: Node): HTMLElement {
   return element("details", { "data-key": key }, element("summary", { "aria-label": title }, title), content);
 }

@@ -6,8 +6,10 @@
 
 import type {
   Comparison,
+  ConfigurationChange,
   Details,
   KernelRow,
+  LineChange,
   LineTime,
   MeasuredPage,
   Place,
@@ -299,37 +301,18 @@ export function comparisonTables(
   { label, configurations, lines }: Comparison,
   open: Open,
 ): readonly HTMLElement[] {
-  const numbers = <
-    T extends { before_us: number | null; after_us: number | null; change: number | null },
-  >() =>
-    [
-      { title: "Before", isNumber: true, cell: ({ before_us }: T) => words.time(before_us) },
-      { title: "Now", isNumber: true, cell: ({ after_us }: T) => words.time(after_us) },
-      { title: "Change", isNumber: true, cell: (row: T) => words.changeOf(row) },
-    ] as const;
-  type Configuration = Comparison["configurations"][number];
-  type Line = Comparison["lines"][number];
-  return [
-    ...(configurations.length === 0
-      ? []
-      : [
-          table<Configuration>(
-            `Configurations compared with ${label}`,
-            [
-              { title: "Configuration", cell: ({ name }) => words.configurationName(name) },
-              ...numbers<Configuration>(),
-            ],
-            configurations,
-          ),
-        ]),
-    ...(lines.length === 0
-      ? []
-      : [
-          table<Line>(
-            `Lines compared with ${label}`,
-            [{ title: "Line", cell: ({ place }) => placeCell(place, open) }, ...numbers<Line>()],
-            lines,
-          ),
-        ]),
-  ];
+  const compared = <T extends words.Pair>(what: string, first: Column<T>, rows: readonly T[]) => {
+    const numbers: readonly Column<T>[] = [
+      { title: "Before", isNumber: true, cell: ({ before_us }) => words.time(before_us) },
+      { title: "Now", isNumber: true, cell: ({ after_us }) => words.time(after_us) },
+      { title: "Change", isNumber: true, cell: words.changeOf },
+    ];
+    return rows.length === 0 ? [] : [table<T>(`${what} compared with ${label}`, [first, ...numbers], rows)];
+  };
+  const name: Column<ConfigurationChange> = {
+    title: "Configuration",
+    cell: (row) => words.configurationName(row.name),
+  };
+  const line: Column<LineChange> = { title: "Line", cell: ({ place }) => placeCell(place, open) };
+  return [...compared("Configurations", name, configurations), ...compared("Lines", line, lines)];
 }

@@ -4,23 +4,11 @@
  * Invariant: everything comes from the current values of the variables of bench.css; `onThemeChange` reports changes.
  */
 
-export interface Theme {
-  readonly text: string;
-  readonly muted: string;
-  readonly background: string;
-  readonly grid: string;
-  readonly accent: string;
-  readonly font: string;
-  readonly mono: string;
-  readonly size: number;
-  readonly palette: readonly string[];
-  /** High contrast: patterns in addition to colors, and outlines. */
-  readonly contrast: boolean;
-}
+export type Theme = Readonly<ReturnType<typeof readTheme>>;
 
 const colors = 10;
 
-export function readTheme(): Theme {
+export function readTheme() {
   const probe = document.createElement("span");
   probe.hidden = true;
   document.body.append(probe);
@@ -32,7 +20,7 @@ export function readTheme(): Theme {
     probe.style.fontFamily = `var(--${name})`;
     return getComputedStyle(probe).fontFamily;
   };
-  const theme: Theme = {
+  const theme = {
     text: color("text"),
     muted: color("muted"),
     background: color("background"),
@@ -42,6 +30,7 @@ export function readTheme(): Theme {
     mono: font("mono"),
     size: Number.parseFloat(getComputedStyle(document.body).fontSize) || 13,
     palette: Array.from({ length: colors }, (_, index) => color(`chart-${index + 1}`)),
+    /** High contrast: patterns in addition to colors, and outlines. */
     contrast:
       document.body.classList.contains("vscode-high-contrast") ||
       document.body.classList.contains("vscode-high-contrast-light") ||

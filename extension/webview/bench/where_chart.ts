@@ -50,10 +50,9 @@ export function whereChart(parts: readonly WallPart[]): ChartSpec {
         xAxis: {
           type: "value",
           max: total,
-          ...axis(theme, "time of one profiled call"),
+          ...axis(theme, "time of one profiled call", { showMaxLabel: false, formatter: time }),
           nameGap: 28,
           splitLine: { show: false },
-          axisLabel: { color: theme.text, hideOverlap: true, showMaxLabel: false, formatter: time },
         },
         yAxis: { type: "category", data: [""], show: false },
         series: kinds.map((kind) => {
@@ -61,7 +60,7 @@ export function whereChart(parts: readonly WallPart[]): ChartSpec {
           return {
             type: "custom",
             name: kind.name,
-            itemStyle: { color: color },
+            itemStyle: { color },
             cursor: "pointer",
             encode: { x: [0, 1] },
             data: kind.segments.map(({ start, end }) => [start, end]),

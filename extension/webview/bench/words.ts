@@ -4,7 +4,16 @@
  * Invariant: at most three significant digits, always with a unit, and a dash for an unknown value.
  */
 
-import type { KernelRow, LineTime, MeasuredPage, Place, Row, Step, WallPart } from "../../src/bench/messages";
+import type {
+  KernelRow,
+  LineChange,
+  LineTime,
+  MeasuredPage,
+  Place,
+  Row,
+  Step,
+  WallPart,
+} from "../../src/bench/messages";
 
 export const unknown = "\u2013";
 
@@ -47,12 +56,10 @@ export function change(part: number | null): string {
   return `${Number(rounded) >= 0 ? "+" : "\u2212"}${rounded.replace("-", "")}%`;
 }
 
+export type Pair = Pick<LineChange, "before_us" | "after_us" | "change">;
+
 /** Formats a change. Two known times without a change differ by less than their spreads. */
-export function changeOf(pair: {
-  readonly before_us: number | null;
-  readonly after_us: number | null;
-  readonly change: number | null;
-}): string {
+export function changeOf(pair: Pair): string {
   const isWithin = pair.change === null && pair.before_us !== null && pair.after_us !== null;
   return isWithin ? "within the spread" : change(pair.change);
 }

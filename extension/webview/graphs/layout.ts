@@ -6,7 +6,7 @@
  */
 
 import { type EdgeLabel, Graph, type GraphLabel, layout, type NodeLabel } from "@dagrejs/dagre";
-import type { ArrowKind, GraphArrow, GraphBox, GraphPicture } from "../../src/graphs/messages";
+import type { ArrowKind, GraphBox, GraphPicture } from "../../src/graphs/messages";
 
 /** The boxes of one frame. */
 export interface Block {
@@ -49,12 +49,7 @@ export function blocksOf(boxes: readonly GraphBox[]): readonly Block[] {
   const found = new Map<string, GraphBox[]>();
   for (const box of boxes) {
     const id = box.frame ?? box.id;
-    const block = found.get(id);
-    if (block === undefined) {
-      found.set(id, [box]);
-    } else {
-      block.push(box);
-    }
+    found.set(id, [...(found.get(id) ?? []), box]);
   }
   return [...found].map(([id, members]) => ({ id, boxes: members }));
 }
@@ -64,20 +59,16 @@ export function linesOf(picture: GraphPicture): readonly Line[] {
   const blocks = new Map(picture.boxes.map((box) => [box.id, box.frame ?? box.id]));
   const found = new Map<string, Line>();
   for (const arrow of picture.arrows) {
-    const line = between(arrow, blocks);
-    if (line !== null) {
-      found.set(`${line.start}\n${line.end}\n${line.kind}`, line);
+    const [start, end, kind] = [blocks.get(arrow.start), blocks.get(arrow.end), arrow.kind];
+    if (start !== undefined && end !== undefined && start !== end) {
+      found.set(`${start}\n${end}\n${kind}`, { start, end, kind });
     }
   }
   return [...found.values()];
 }
 
-function between(arrow: GraphArrow, blocks: ReadonlyMap<string, string>): Line | null {
-  const [start, end] = [blocks.get(arrow.start), blocks.get(arrow.end)];
-  return start === undefined || end === undefined || start === end ? null : { start, end, kind: arrow.kind };
-}
-
-const labels: Readonly<Record<ArrowKind, string>> = {
+/** The labels of arrows; empty for an arrow to a break. */
+export const labels: Readonly<Record<ArrowKind, string>> = {
   calls: "calls",
   breaks: "", // the box of the break says it
   "goes on": "continues",
@@ -85,11 +76,6 @@ const labels: Readonly<Record<ArrowKind, string>> = {
   "runs in eager": "runs eagerly",
   "because of": "because of",
 };
-
-/** The label of an arrow; empty for an arrow to a break. */
-export function labelOf(kind: ArrowKind): string {
-  return labels[kind];
-}
 
 export function layOut(
   blocks: readonly Block[],
@@ -110,7 +96,7 @@ export function layOut(
     graph.setNode(id, { ...sizeOf(id) });
   }
   for (const { start, end, kind } of lines) {
-    const text = labelOf(kind);
+    const text = labels[kind];
     const size = text === "" ? { width: 0, height: 0 } : { width: widthOfLabel(text), height: labelHeight };
     graph.setEdge(start, end, { ...size, labelpos: "c" }, kind);
   }

@@ -6,19 +6,8 @@
 
 import type { GraphBox, GraphPicture, GraphPlace } from "../../src/graphs/messages";
 import { drawing, element } from "../dom";
-import { type Block, blocksOf, type DrawnLine, type Layout, labelOf, layOut, linesOf } from "./layout";
+import { type Block, blocksOf, type DrawnLine, type Layout, labels, layOut, linesOf } from "./layout";
 import { type Step, spokenOf, step, tagOf } from "./words";
-
-export interface PictureView {
-  readonly root: HTMLElement;
-  draw(picture: GraphPicture): void;
-  focus(): void;
-  zoomBy(factor: number): void;
-  /** Makes all of it visible, at most at its natural size. */
-  fit(): void;
-  /** Shows the top, at the largest width at which text is readable. */
-  begin(): void;
-}
 
 const steps: Readonly<Record<string, Step>> = {
   ArrowDown: "follow",
@@ -32,10 +21,7 @@ const [smallest, largest] = [0.1, 4];
 const wheelStep = 1.1;
 const readable = 0.7;
 
-export function createPictureView(
-  open: (place: GraphPlace) => void,
-  zoomed: (zoom: number) => void,
-): PictureView {
+export function createPictureView(open: (place: GraphPlace) => void, zoomed: (zoom: number) => void) {
   const canvas = element("div", { class: "canvas" });
   const paper = element("div", { class: "paper" }, canvas);
   const root = element("div", { class: "picture", role: "group" }, paper);
@@ -146,12 +132,14 @@ export function createPictureView(
     root.scrollTop = (top * zoom) / old - y;
   }
 
+  /** Makes all of it visible, at most at its natural size. */
   function fit(): void {
     if (size.width > 0 && root.clientWidth > 0) {
       setZoom(Math.min(1, root.clientWidth / size.width, root.clientHeight / size.height));
     }
   }
 
+  /** Shows the top, at the largest width at which text is readable. */
   function begin(): void {
     setZoom(root.clientWidth > 0 ? Math.max(readable, Math.min(1, root.clientWidth / size.width)) : 1);
     boxes.get(selected)?.scrollIntoView({ block: "nearest", inline: "center" });
@@ -200,7 +188,7 @@ export function createPictureView(
     root,
     draw,
     focus,
-    zoomBy: (factor) => zoomAt(factor, root.clientWidth / 2, root.clientHeight / 2),
+    zoomBy: (factor: number) => zoomAt(factor, root.clientWidth / 2, root.clientHeight / 2),
     fit,
     begin,
   };
@@ -225,7 +213,7 @@ function lineIn(line: DrawnLine): SVGPathElement {
 }
 
 function wordsOn(line: DrawnLine): SVGTextElement {
-  return drawing("text", { x: line.label.x, y: line.label.y, class: "words" }, labelOf(line.kind));
+  return drawing("text", { x: line.label.x, y: line.label.y, class: "words" }, labels[line.kind]);
 }
 
 /** Straight at both ends, rounded between: each inner point pulls the curve towards itself. */

@@ -8,13 +8,7 @@ import type { GraphPicture, GraphPlace } from "../../src/graphs/messages";
 import { element } from "../dom";
 import { type Row, treeOf } from "./words";
 
-export interface TreeView {
-  readonly root: HTMLElement;
-  draw(picture: GraphPicture): void;
-  focus(): void;
-}
-
-export function createTreeView(open: (place: GraphPlace) => void): TreeView {
+export function createTreeView(open: (place: GraphPlace) => void) {
   const root = element("ul", { class: "tree", role: "tree" });
   const opened = new Set<string>();
   let rows = new Map<string, Row>();
@@ -127,50 +121,30 @@ export function createTreeView(open: (place: GraphPlace) => void): TreeView {
     const at = seen.indexOf(selected);
     const row = rows.get(selected);
     const isOpen = opened.has(selected) && (row?.children.length ?? 0) > 0;
-    switch (key) {
-      case "ArrowDown":
-        move(seen[at + 1]);
-        return true;
-      case "ArrowUp":
-        move(seen[at - 1]);
-        return true;
-      case "ArrowRight":
-        isOpen ? move(row?.children[0]?.id) : toggle(selected, true);
-        return true;
-      case "ArrowLeft":
-        isOpen ? toggle(selected, false) : move(parentOf(selected));
-        return true;
-      case "Home":
-        move(seen[0]);
-        return true;
-      case "End":
-        move(seen.at(-1));
-        return true;
-      case "Enter":
-      case " ":
-        if (row !== undefined) {
-          enter(row);
-        }
-        return true;
-      case "*":
-        for (const id of rows.keys()) {
-          toggle(id, true);
-        }
-        return true;
-      default:
-        return key.length === 1 && find(key, seen, at);
-    }
+    const acts: Readonly<Record<string, () => void>> = {
+      ArrowDown: () => move(seen[at + 1]),
+      ArrowUp: () => move(seen[at - 1]),
+      ArrowRight: () => (isOpen ? move(row?.children[0]?.id) : toggle(selected, true)),
+      ArrowLeft: () => (isOpen ? toggle(selected, false) : move(parentOf(selected))),
+      Home: () => move(seen[0]),
+      End: () => move(seen.at(-1)),
+      Enter: () => row && enter(row),
+      " ": () => row && enter(row),
+      "*": () => [...rows.keys()].map((id) => toggle(id, true)),
+    };
+    const act = acts[key] ?? (key.length === 1 ? () => find(key, seen, at) : undefined);
+    act?.();
+    return act !== undefined;
   }
 
   /** Typing goes to the next row with that prefix; a pause starts a new prefix. */
-  function find(key: string, seen: readonly string[], at: number): boolean {
+  function find(key: string, seen: readonly string[], at: number): void {
     const now = performance.now();
     typed = now - typedAt > 800 ? key : typed + key;
     typedAt = now;
     const from = typed.length === 1 ? at + 1 : at;
     const turned = [...seen.slice(from), ...seen.slice(0, from)];
     move(turned.find((id) => rows.get(id)?.text.toLowerCase().startsWith(typed.toLowerCase())));
-    return true;
   }
 
   root.addEventListener("keydown", (event) => {

@@ -115,18 +115,13 @@ export function step(picture: GraphPicture, from: string, how: Step): string {
   const at = ids.indexOf(from);
   const along = (own: "start" | "end", other: "start" | "end") =>
     picture.arrows.find((arrow) => arrow[own] === from)?.[other] ?? from;
-  switch (how) {
-    case "follow":
-      return along("start", "end");
-    case "back":
-      return along("end", "start");
-    case "next":
-      return ids[Math.min(at + 1, ids.length - 1)] ?? from;
-    case "previous":
-      return ids[Math.max(at - 1, 0)] ?? from;
-    case "first":
-      return ids[0] ?? from;
-    case "last":
-      return ids.at(-1) ?? from;
-  }
+  const ways: Readonly<Record<Step, string | undefined>> = {
+    follow: along("start", "end"),
+    back: along("end", "start"),
+    next: ids[Math.min(at + 1, ids.length - 1)],
+    previous: ids[Math.max(at - 1, 0)],
+    first: ids[0],
+    last: ids.at(-1),
+  };
+  return ways[how] ?? from;
 }

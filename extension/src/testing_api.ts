@@ -6,41 +6,16 @@
 
 import type * as vscode from "vscode";
 import type { Parts } from "./commands";
-import type { Consent } from "./consent";
-import type { Resolution } from "./interpreter/resolve";
-import type { Marked } from "./kernels/marks";
 import { withPageLinks } from "./pages";
-import type { KernelLine, ReportNode, Status } from "./protocol";
+import type { Status } from "./protocol";
 
-export interface TestingApi {
-  /** Interpreters were resolved, and the server has started or could not. */
-  readonly ready: Promise<void>;
-  readonly consent: Consent;
-  statuses(): readonly Status[];
-  resolution(): Resolution | null;
-  report(): readonly ReportNode[];
-  /** Lines that are linked to the line of the cursor. */
-  marked(): readonly Marked[];
-  /** Lines with a mark for their share of the time. */
-  heat(uri: vscode.Uri): readonly KernelLine[];
-  /** The findings as they are published, with the links of their codes. */
-  withPageLinks(diagnostics: readonly vscode.Diagnostic[]): readonly vscode.Diagnostic[];
-  /** The folder of files that the extension makes. */
-  readonly storage: vscode.Uri;
-  /** The process id of the language server, or null. */
-  serverPid(): number | null;
-  /** The latest generation that the server reported. */
-  generation(): number;
-  /** Resolves at the first status for which `wanted` holds, including the current one. */
-  until(wanted: (status: Status) => boolean): Promise<Status>;
-  /** Every run up to `generation` is over and its findings are published. */
-  idle(generation: number): Promise<Status>;
-}
+export type TestingApi = ReturnType<typeof createTestingApi>;
 
 export function createTestingApi(
   ready: Promise<void>,
   { board, lifecycle, consent, report, marks, heat, storage }: Parts,
-): TestingApi {
+) {
+  /** Resolves at the first status for which `wanted` holds, including the current one. */
   function until(wanted: (status: Status) => boolean): Promise<Status> {
     const present = board.all().find(wanted);
     if (present) {
@@ -56,18 +31,27 @@ export function createTestingApi(
     });
   }
   return {
+    /** Interpreters were resolved, and the server has started or could not. */
     ready,
     consent,
     statuses: () => board.all(),
     resolution: () => lifecycle.resolution(),
     report: () => report.nodes(),
+    /** Lines that are linked to the line of the cursor. */
     marked: () => marks.marked(),
-    heat: (uri) => heat.marks(uri),
+    /** Lines with a mark for their share of the time. */
+    heat: (uri: vscode.Uri) => heat.marks(uri),
+    /** The findings as they are published, with the links of their codes. */
     withPageLinks,
+    /** The folder of files that the extension makes. */
     storage,
+    /** The process id of the language server, or null. */
     serverPid: () => lifecycle.client()?.serverProcess?.pid ?? null,
+    /** The latest generation that the server reported. */
     generation: () => Math.max(0, ...board.all().map((status) => status.generation)),
     until,
-    idle: (generation) => until((status) => status.state === "idle" && status.generation >= generation),
+    /** Every run up to `generation` is over and its findings are published. */
+    idle: (generation: number) =>
+      until((status) => status.state === "idle" && status.generation >= generation),
   };
 }

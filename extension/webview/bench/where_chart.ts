@@ -37,7 +37,7 @@ export function whereChart(parts: readonly WallPart[]): ChartSpec {
       kind.segments.map((segment, index) => ({
         key: keyOf(segment),
         words: wordsOf(segment, total),
-        place: placeIn(segment),
+        place: single(segment)?.place ?? null,
         series,
         index,
       })),
@@ -98,30 +98,29 @@ function rectangles(segments: readonly Segment[], color: string, theme: Theme): 
   };
 }
 
-function nameOf({ parts }: Segment): string {
-  const [first] = parts;
-  return parts.length === 1 && first !== undefined
-    ? first.what || first.label
-    : `${parts.length} small parts`;
+/** The part of a segment that is not combined with others. */
+function single({ parts }: Segment): WallPart | undefined {
+  return parts.length === 1 ? parts[0] : undefined;
 }
 
-function wordsOf({ parts, start, end }: Segment, total: number): readonly string[] {
-  const [first] = parts;
-  const about = sentence(kindWords(first?.kind ?? ""), []);
+function nameOf(segment: Segment): string {
+  const part = single(segment);
+  return part ? part.what || part.label : `${segment.parts.length} small parts`;
+}
+
+function wordsOf(segment: Segment, total: number): readonly string[] {
+  const { parts, kind, start, end } = segment;
+  const about = sentence(kindWords(kind), []);
   const meaning = about === "" ? [] : [about];
-  if (parts.length === 1 && first !== undefined) {
-    return [...partWords(first), ...meaning];
+  const part = single(segment);
+  if (part !== undefined) {
+    return [...partWords(part), ...meaning];
   }
-  const label = `${first?.label ?? ""}, ${parts.length} small parts`;
+  const label = `${parts[0]?.label ?? ""}, ${parts.length} small parts`;
   return [label, `${time(end - start)}, ${percent((end - start) / total)} of the wall time`, ...meaning];
 }
 
-function keyOf({ kind, parts }: Segment): string {
-  const [first] = parts;
-  const { what = "", place = null } = parts.length === 1 && first !== undefined ? first : {};
-  return [kind, what, place?.uri ?? "", place?.text ?? ""].join(" ");
-}
-
-function placeIn({ parts }: Segment): WallPart["place"] {
-  return parts.length === 1 ? (parts[0]?.place ?? null) : null;
+function keyOf(segment: Segment): string {
+  const { what = "", place = null } = single(segment) ?? {};
+  return [segment.kind, what, place?.uri ?? "", place?.text ?? ""].join(" ");
 }

@@ -5,6 +5,7 @@ Invariant: an estimate carries `~`; a measured time never does.
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -113,6 +114,11 @@ def format_line_ranges(lines: Iterable[SourceLine], reference: SourceLine) -> st
         f"{line.path.rpartition('/')[2]}:{line.line}" for line in lines if line.path != reference.path
     }
     return ", ".join([*([same_file] if same_file else []), *sorted(elsewhere)])
+
+
+def format_place(path: str, line: int) -> str:
+    """`model.py:12`."""
+    return f"{os.path.basename(path)}:{line}"  # noqa: PTH119 - paths stay text
 
 
 def format_moment(iso: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from fuselight.report import CudagraphSkip, Refusal, Tier
 from fuselight_server.features import convert
-from fuselight_server.features.report_tree import kernel_nodes, shown_results
+from fuselight_server.features.report_tree import kernel_node, shown_results
 from fuselight_server.results.positions import span
 from fuselight_server.session.state import State
 from fuselight_server.session.ui import Question
@@ -97,7 +97,7 @@ def test_refused_fusions_are_reported_for_moved_lines() -> None:
     kept.accept(result(of=replace(whole, generated=(graph,))))
     edit(kept, (7, 0), (7, 0), "new = 1\n")
     client = convert.Client("utf-16", kept.read_line, lambda path: f"file://{path}")
-    (all_of,) = kernel_nodes(kept.kernels[KEY], client, "root")
+    all_of = kernel_node(kept.kernels[KEY], client)
     found = {one["label"]: one["children"][0] for one in all_of["children"][0]["children"] if one["children"]}
     assert found["Not fused (1)"]["description"] == "lines 5, 10"
     skip = found["Not replayed as CUDA graphs (1)"]

@@ -13,6 +13,7 @@ from fuselight_server.features import convert
 from fuselight_server.features.code_lens import summary
 from fuselight_server.features.lens import STALE, kernel_summary
 from fuselight_server.features.report_tree import shown_results
+from fuselight_server.formatting import format_place
 from fuselight_server.graphs import fold, picture
 from fuselight_server.graphs.folding import LISTED
 from fuselight_server.results.positions import span
@@ -123,5 +124,5 @@ def _box(box: Box, view: convert.Client) -> dict[str, Any]:
 def _place(at: Span | None, view: convert.Client) -> dict[str, Any]:
     if at is None:
         return {"place": "", "uri": None, "range": None}
-    place = f"{os.path.basename(at.path)}:{at.line}"  # noqa: PTH119 - paths stay text
+    place = format_place(at.path, at.line)
     return {"place": place, "uri": view.uri_of(at.path), "range": convert.plain_range(at, view)}

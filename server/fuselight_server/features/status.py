@@ -8,7 +8,6 @@ benchmark that began, moved on, ended, is of another text now or has its lines e
 from __future__ import annotations
 
 import collections
-import os
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +15,11 @@ from lsprotocol import types
 
 from fuselight.report import Tier
 from fuselight_server.features.protocol import MEASURED_CHANGED
-from fuselight_server.formatting import format_count
+from fuselight_server.formatting import format_count, format_place
 from fuselight_server.results.kernels import KernelResult
 from fuselight_server.session.target_device import choose
 
 if TYPE_CHECKING:
-    from fuselight.protocol import Progress
     from fuselight_server.features.server import Server
     from fuselight_server.runs.keys import Key
     from fuselight_server.runs.queue import Running
@@ -117,13 +115,9 @@ def describe(run: Running) -> str:
         return progress.detail
     if progress.detail:
         return f"{phase} {progress.detail}"
-    return f"{phase} {_place(progress) or run.job.key.words}"
-
-
-def _place(progress: Progress) -> str:
-    if not progress.path or not progress.line:
-        return ""
-    return f"{os.path.basename(progress.path)}:{progress.line}"  # noqa: PTH119 - paths stay text
+    if progress.path and progress.line:
+        return f"{phase} {format_place(progress.path, progress.line)}"
+    return f"{phase} {run.job.key.words}"
 
 
 class ProgressBars:

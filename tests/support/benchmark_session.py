@@ -115,7 +115,7 @@ class BenchmarkSession:
         return convert.uri(path)
 
     def command(self, **arguments: Any) -> dict[str, Any]:
-        return bench.start(self, ({"uri": self.uri, **arguments},))  # type: ignore[arg-type]  # the parts of a server that it reads
+        return bench.start(self, {"uri": self.uri, **arguments})  # type: ignore[arg-type]  # the parts of a server that it reads
 
     def edit(self) -> None:
         document = self.state.at(self.path)

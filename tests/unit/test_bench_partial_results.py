@@ -52,7 +52,7 @@ async def so_far(session: BenchmarkSession, *parts: Report) -> None:
 
 async def cancelled(session: BenchmarkSession) -> None:
     running = session.analysis.runs.in_flight[session.key]
-    bench.cancel(session, ({"uri": session.uri, "target": "f"},))  # type: ignore[arg-type]
+    bench.cancel(session, {"uri": session.uri, "target": "f"})  # type: ignore[arg-type]
     await session.settle()
     await session.analysis.benches.accept_part(running.job, None)
 

@@ -51,11 +51,11 @@ async def test_a_queued_benchmark_is_shown_and_can_be_canceled(
     session.command(target="Net")
     assert titles(session, "Net") == ["Cancel Benchmark", "Benchmark: waiting for another benchmark"]
     assert titles(session, "f")[:2] == ["Cancel Benchmark", "Benchmarking f: default: compiling"]
-    bench.cancel(session, ({"uri": session.uri, "target": "Net"},))  # type: ignore[arg-type]  # the parts that it reads
+    bench.cancel(session, {"uri": session.uri, "target": "Net"})  # type: ignore[arg-type]  # the parts that it reads
     assert titles(session, "Net") == ["Benchmark"]
     assert session.key in session.analysis.runs.in_flight
     session.command(target="Net")
-    bench.cancel(session, ({},))  # type: ignore[arg-type]
+    bench.cancel(session, {})  # type: ignore[arg-type]
     await session.settle()
     assert titles(session, "Net") == titles(session, "f") == ["Benchmark"]
     await session.analysis.close()
@@ -98,7 +98,7 @@ async def test_a_queued_benchmark_can_be_canceled(session: BenchmarkSession) -> 
         while session.key not in session.analysis.runs.in_flight:
             session.ui.moved.clear()
             await asyncio.wait_for(session.ui.moved.wait(), 10)
-        bench.cancel(session, ({"uri": session.uri, "target": "f"},))  # type: ignore[arg-type]
+        bench.cancel(session, {"uri": session.uri, "target": "f"})  # type: ignore[arg-type]
         await session.settle()
     session.measuring.answer = found(session)
     session.measuring.held.set()

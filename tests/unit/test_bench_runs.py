@@ -85,7 +85,7 @@ async def test_a_cancel_restores_the_previous_benchmark(session: BenchmarkSessio
     page = await session.page()
     assert page["running"]
     assert "partial: still running or stopped" in page["notes"][0]
-    bench.cancel(session, ({"uri": session.uri, "target": "f"},))  # type: ignore[arg-type]
+    bench.cancel(session, {"uri": session.uri, "target": "f"})  # type: ignore[arg-type]
     await session.settle()
     assert session.state.measured[session.key] is before
     assert [past.id for past in history_of(session.path, "f").runs()] == ["20260101T120000Z"]
@@ -101,7 +101,7 @@ async def test_a_canceled_first_benchmark_leaves_a_marked_partial_result(session
     while session.key not in session.state.measured:
         session.ui.drawn.clear()
         await asyncio.wait_for(session.ui.drawn.wait(), 10)
-    bench.cancel(session, ({"uri": session.uri, "target": "f"},))  # type: ignore[arg-type]
+    bench.cancel(session, {"uri": session.uri, "target": "f"})  # type: ignore[arg-type]
     await session.settle()
     assert benchmark_summary(session.state.measured[session.key]).endswith(" (partial: canceled)")
     assert "partial: canceled" in (await session.page())["notes"]

@@ -17,7 +17,7 @@ from pygls.exceptions import JsonRpcException
 from fuselight.configurations import ConfigurationError
 from fuselight.report import Tier
 from fuselight_server.features import convert
-from fuselight_server.features.commands import argument
+from fuselight_server.features.commands import path_in
 from fuselight_server.features.protocol import Written, written
 from fuselight_server.features.status import describe
 from fuselight_server.features.target_at import target_at
@@ -280,10 +280,9 @@ def _shown(server: Server, path: str) -> str:
 WORK = frozenset({"inference", "forward_backward", "training_step"})
 
 
-def start(server: Server, arguments: tuple[Any, ...]) -> dict[str, Any]:
+def start(server: Server, options: dict[str, Any]) -> dict[str, Any]:
     """Answer `fuselight.server.bench`: start a benchmark of a target, or of the one that holds some lines."""
-    uri = argument(arguments, "uri")
-    path = convert.path(uri) if isinstance(uri, str) else None
+    path = path_in(options)
     if path is None:
         return _answer("Fuselight runs files only: save this to a file first.")
     if not server.state.trusted:
@@ -291,28 +290,28 @@ def start(server: Server, arguments: tuple[Any, ...]) -> dict[str, Any]:
     reading = server.analysis.reading(path)
     if reading is None:
         return _answer(f"{os.path.basename(path)} cannot be read.")  # noqa: PTH119 - paths stay text
-    name = _wanted(reading, arguments)
+    name = _wanted(reading, options)
     if name is None:
-        named = argument(arguments, "target")
+        named = options.get("target")
         there = f"There is no `{named}` in this file" if isinstance(named, str) else "No target is here"
         return _answer(f"{there}: point at a class or function, or press Benchmark above one.")
-    if server.analysis.early.keep(lambda: _later(server, arguments)):
+    if server.analysis.early.keep(lambda: _later(server, options)):
         return {"started": True, "target": name, "message": name or MAIN}
-    return _started(server, arguments, reading, name)
+    return _started(server, options, reading, name)
 
 
-def _later(server: Server, arguments: tuple[Any, ...]) -> None:
+def _later(server: Server, options: dict[str, Any]) -> None:
     """Start what was asked for before the settings were known, which say what is measured, and by which interpreter."""
-    answer = start(server, arguments)
+    answer = start(server, options)
     if not answer["started"]:
         server.ui.say(answer["message"], error=False)
 
 
-def _started(server: Server, arguments: tuple[Any, ...], reading: Reading, name: str) -> dict[str, Any]:
+def _started(server: Server, options: dict[str, Any], reading: Reading, name: str) -> dict[str, Any]:
     folder = server.state.folder_of(reading.path)
     if server.analysis.interpreter(folder) is None:
         return _answer("No Python interpreter was found to run it: select one that has torch.")
-    names, work = argument(arguments, "configurations"), argument(arguments, "work")
+    names, work = options.get("configurations"), options.get("work")
     try:
         plan = plan_of(
             folder.settings.bench,
@@ -332,38 +331,37 @@ def _answer(message: str) -> dict[str, Any]:
     return {"started": False, "target": None, "message": message}
 
 
-def _wanted(reading: Reading, arguments: tuple[Any, ...]) -> str | None:
+def _wanted(reading: Reading, options: dict[str, Any]) -> str | None:
     """Name the target that is asked for, empty for the `__main__` block; None where there is none."""
-    named = argument(arguments, "target")
+    named = options.get("target")
     if isinstance(named, str):
         name = "" if named == MAIN else named
         there = any(one.name == name for one in reading.targets) or (
             not name and reading.main_line is not None
         )
         return name if there else None
-    first, last = (convert.line_of(argument(arguments, name)) for name in ("line", "last"))
+    first, last = (convert.line_of(options.get(name)) for name in ("line", "last"))
     if first is None:
         return None
     return target_at(reading, first + 1, max(first, last or 0) + 1)
 
 
-def cancel(server: Server, arguments: tuple[Any, ...]) -> None:
+def cancel(server: Server, options: dict[str, Any]) -> None:
     """Answer `fuselight.server.cancelBench`: end the benchmark of a target, or all of them."""
-    uri, target = argument(arguments, "uri"), argument(arguments, "target")
+    target = options.get("target")
     runs = server.analysis.runs
-    if uri is None and target is None:
+    if options.get("uri") is None and target is None:
         there = (*runs.in_flight, *runs.queue.waiting)
         runs.cancel([key for key in there if key.tier is Tier.MEASURED])
         return
-    path = convert.path(uri) if isinstance(uri, str) else None
+    path = path_in(options)
     if path is not None and isinstance(target, str):
         runs.cancel([bench_key(path, target)])
 
 
-def forget(server: Server, arguments: tuple[Any, ...]) -> bool:
+def forget(server: Server, options: dict[str, Any]) -> bool:
     """Answer `fuselight.server.forgetBench`: remove a run from the history; whether there was one."""
-    uri, target, run = (argument(arguments, name) for name in ("uri", "target", "run"))
-    path = convert.path(uri) if isinstance(uri, str) else None
+    path, target, run = path_in(options), options.get("target"), options.get("run")
     if path is None or not isinstance(target, str) or not isinstance(run, str) or not server.state.trusted:
         return False
     key = bench_key(path, target)

@@ -29,50 +29,45 @@ LOG_TAIL = 120
 """Lines of the log in a problem report."""
 
 
-def argument(arguments: tuple[Any, ...], key: str) -> Any:
-    """Return the value of `key` in the first argument; None where there is none."""
-    first = arguments[0] if arguments else None
-    return first.get(key) if isinstance(first, dict) else None
-
-
-def _path(arguments: tuple[Any, ...], key: str = "uri") -> str | None:
-    uri = argument(arguments, key)
+def path_in(options: dict[str, Any], key: str = "uri") -> str | None:
+    """Return the path of the URI that a command was given; None where that names no file."""
+    uri = options.get(key)
     return convert.path(uri) if isinstance(uri, str) else None
 
 
-def run(server: Server, arguments: tuple[Any, ...], tier: Tier = Tier.CAPTURE) -> None:
+def run(server: Server, options: dict[str, Any], tier: Tier = Tier.CAPTURE) -> None:
     """Run a target, or what a file compiles."""
-    path, target = _path(arguments), argument(arguments, "target")
+    path, target = path_in(options), options.get("target")
     if path is None:
         server.ui.say("Fuselight runs files only: save this to a file first.", error=False)
     else:
         server.analysis.command(path, target if isinstance(target, str) else None, tier)
 
 
-def kernels(server: Server, arguments: tuple[Any, ...]) -> None:
+def kernels(server: Server, options: dict[str, Any]) -> None:
     """Generate the kernels of a target, or of what a file compiles."""
-    run(server, arguments, Tier.KERNELS)
+    run(server, options, Tier.KERNELS)
 
 
-def cancel(server: Server, arguments: tuple[Any, ...]) -> None:
+def cancel(server: Server, options: dict[str, Any]) -> None:
     """Cancel the runs of a file, or all."""
-    server.analysis.cancel(_path(arguments))
+    server.analysis.cancel(path_in(options))
 
 
-async def restart_worker(server: Server, arguments: tuple[Any, ...]) -> None:
+async def restart_worker(server: Server, options: dict[str, Any]) -> None:
     """Stop the workers of a folder, or all; the next run starts fresh ones."""
-    await server.analysis.restart(_path(arguments, "folder"))
+    await server.analysis.restart(path_in(options, "folder"))
 
 
-def ask_again(server: Server, arguments: tuple[Any, ...]) -> None:
+def ask_again(server: Server, options: dict[str, Any]) -> None:
     """Forget the answer whether code may run in a folder; the client has forgotten its copy."""
-    path = _path(arguments, "folder")
+    path = path_in(options, "folder")
     if path is not None:
         server.analysis.consent.forget(server.state.folder_of(path))
         server.ui.runs_changed()
 
 
-def clear_caches(server: Server, _arguments: tuple[Any, ...]) -> None:
+def clear_caches(server: Server, _options: dict[str, Any]) -> None:
     """Forget every result, here and in the folders' stores."""
     stores = {Store(Path(key.path).parent) for key in server.state.results if key.name == PROGRAM}
     stores |= {
@@ -92,17 +87,17 @@ def clear_caches(server: Server, _arguments: tuple[Any, ...]) -> None:
             server.ui.say(f"{store.folder} could not be cleared: {error.strerror or error}", error=True)
 
 
-def devices(server: Server, arguments: tuple[Any, ...]) -> list[dict[str, Any]]:
+def devices(server: Server, options: dict[str, Any]) -> list[dict[str, Any]]:
     """List the devices that kernels can be generated for, the current one of a folder marked."""
-    path = _path(arguments, "folder")
+    path = path_in(options, "folder")
     settings = server.state.folder_of(path).settings if path is not None else server.state.outside_settings()
     return offered(settings)
 
 
-def copy_finding(server: Server, arguments: tuple[Any, ...]) -> str | None:
+def copy_finding(server: Server, options: dict[str, Any]) -> str | None:
     """Return the finding of a code on a line as Markdown; without a code, every finding of the line."""
-    path, code = _path(arguments), argument(arguments, "code")
-    line = convert.line_of(argument(arguments, "line"))
+    path, code = path_in(options), options.get("code")
+    line = convert.line_of(options.get("line"))
     if path is None or line is None:
         return None
     parts = [
@@ -116,7 +111,7 @@ def copy_finding(server: Server, arguments: tuple[Any, ...]) -> str | None:
     return "\n\n---\n\n".join(parts) or None
 
 
-def problem_report(server: Server, _arguments: tuple[Any, ...]) -> str:
+def problem_report(server: Server, _options: dict[str, Any]) -> str:
     """Return versions, settings and the end of the log, without the user's code."""
     lines = ["## Versions", ""]
     lines += [f"- fuselight {server.version}", f"- Python {platform.python_version()}, {platform.platform()}"]

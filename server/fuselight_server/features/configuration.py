@@ -20,7 +20,7 @@ from fuselight_server.store import Store
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fuselight_server.features.protocol import InterpreterChangedParams
+    from fuselight_server.features.protocol import FolderParams
     from fuselight_server.features.server import Server
     from fuselight_server.settings import Settings
 
@@ -37,7 +37,7 @@ def changed(server: Server, params: types.DidChangeConfigurationParams) -> None:
     server.spawn(pull(server), "reading settings")
 
 
-def interpreter_changed(server: Server, _params: InterpreterChangedParams) -> None:
+def interpreter_changed(server: Server, _params: FolderParams) -> None:
     """Answer `fuselight/interpreterChanged`: the settings of each folder tell which interpreter is another one now."""
     server.spawn(pull(server), "reading settings")
 

@@ -33,27 +33,19 @@ LISTED = 1000
 """Diagnostics of a file, the worst and costliest first: as many as VS Code shows."""
 
 
-class Published:
-    """The diagnostics that each file was sent last."""
-
-    def __init__(self) -> None:
-        """Start with nothing published."""
-        self.last: dict[str, list[types.Diagnostic]] = {}
-
-
-def publish(server: Server, published: Published, paths: Iterable[str]) -> None:
-    """Push the diagnostics of `paths` where they are not what the client has."""
+def publish(server: Server, published: dict[str, list[types.Diagnostic]], paths: Iterable[str]) -> None:
+    """Push the diagnostics of `paths` where they differ from `published`, what each file was sent last."""
     for path in sorted(set(paths)):
         document = server.state.at(path)
         if document is None and not path_is_file(path):
             continue
         diagnostics = diagnostics_of(server, path)
-        if diagnostics == published.last.get(path, []):
+        if diagnostics == published.get(path, []):
             continue
         if diagnostics:
-            published.last[path] = diagnostics
+            published[path] = diagnostics
         else:
-            del published.last[path]
+            del published[path]
         server.text_document_publish_diagnostics(
             types.PublishDiagnosticsParams(
                 uri=server.uri_of(path),

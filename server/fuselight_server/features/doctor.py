@@ -20,11 +20,11 @@ from fuselight_server.worker_client.process import Interpreter
 
 if TYPE_CHECKING:
     from fuselight.doctor import Check
-    from fuselight_server.features.protocol import DoctorParams
+    from fuselight_server.features.protocol import FolderParams
     from fuselight_server.features.server import Server
 
 
-async def examine(server: Server, params: DoctorParams) -> str:
+async def examine(server: Server, params: FolderParams) -> str:
     """Answer `fuselight/doctor`. Raises JsonRpcException where no interpreter may be started."""
     if not server.state.trusted:
         raise _refusal("The checks run in the workspace's Python: trust the workspace first.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from fuselight_server.features.diagnostics import Published, path_is_file, publish
+from fuselight_server.features.diagnostics import path_is_file, publish
 from fuselight_server.features.protocol import CONFIRM_RUN, REPORT_CHANGED, STATUS, without_links
 from fuselight_server.features.status import BenchNotifications, ProgressBars, statuses
 from fuselight_server.session.consent import LATER
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fuselight_server.features.server import Server
-    from fuselight_server.runs.keys import Key
     from fuselight_server.session.state import Document
     from fuselight_server.session.ui import Question
 
@@ -28,12 +27,13 @@ LENS_SECONDS = 0.3
 
 
 class LspUi:
-    """Implements `fuselight_server.features.server.ClientUi` on LSP."""
+    """Implements `fuselight_server.session.ui.Ui` on LSP."""
 
     def __init__(self, server: Server) -> None:
         """Show things to the client of `server`."""
         self._server = server
-        self.published = Published()
+        self._published: dict[str, list[types.Diagnostic]] = {}
+        """The diagnostics that each file was sent last."""
         self.progress = ProgressBars()
         self.benches = BenchNotifications()
         self._statuses: dict[str | None, dict[str, Any]] = {}
@@ -47,7 +47,7 @@ class LspUi:
         documents = [server.state.at(path) for path in paths]
         unread = {one.path: one for one in documents if one is not None and not one.source.is_read}
         if server.state.client.push:
-            publish(server, self.published, paths - unread.keys())
+            publish(server, self._published, paths - unread.keys())
             for document in unread.values():
                 server.spawn(self._when_read(document), "reading a large file")
         elif server.state.client.diagnostic_refresh and not self._lens_due():
@@ -58,7 +58,7 @@ class LspUi:
         version = document.version
         await document.source.read()
         if document.version == version and self._server.state.documents.get(document.uri) is document:
-            publish(self._server, self.published, [document.path])
+            publish(self._server, self._published, [document.path])
 
     def results_changed(self, paths: Iterable[str]) -> None:
         """Let views of these files' reports be drawn again."""
@@ -109,10 +109,6 @@ class LspUi:
     def _refresh(self) -> None:
         self._lens_timer = None
         self._server.spawn(self._server.workspace_code_lens_refresh_async(None), "refreshing lenses")
-
-    def run_of(self, token: str | int) -> Key | None:
-        """Return the run that a progress token belongs to; None where it is over."""
-        return self.progress.key(token)
 
     def say(self, text: str, *, error: bool) -> None:
         """Tell the user."""

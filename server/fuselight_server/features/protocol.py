@@ -43,8 +43,8 @@ class ReportTreeParams:
 
 
 @attrs.define
-class DoctorParams:
-    """URI of the folder, or of a file in it; None for the first folder."""
+class FolderParams:
+    """URI of a folder, or of a file in it; None for the first folder, or for all."""
 
     folder: str | None = None
 
@@ -119,13 +119,6 @@ class TrustParams:
     trusted: bool
 
 
-@attrs.define
-class InterpreterChangedParams:
-    """The URI of the folder whose interpreter changed; None for all."""
-
-    folder: str | None = None
-
-
 def without_links(text: str) -> str:
     """Return text that a client shows as it is: VS Code makes links of `[words](command:...)` in its messages."""
     return text.replace("](", "] (")
@@ -190,9 +183,9 @@ _OURS: dict[str, type[Any]] = {
     GRAPHS: _message(GRAPHS, GraphsParams),
     MEASURED: _message(MEASURED, MeasuredParams),
     MEASURED_EXPORT: _message(MEASURED_EXPORT, MeasuredExportParams),
-    DOCTOR: _message(DOCTOR, DoctorParams),
+    DOCTOR: _message(DOCTOR, FolderParams),
     TRUST: _message(TRUST, TrustParams, answered=False),
-    INTERPRETER_CHANGED: _message(INTERPRETER_CHANGED, InterpreterChangedParams, answered=False),
+    INTERPRETER_CHANGED: _message(INTERPRETER_CHANGED, FolderParams, answered=False),
 }
 
 

@@ -7,14 +7,14 @@ server goes on.
 from __future__ import annotations
 
 import asyncio
-import functools
+import contextlib
 import inspect
 import logging
 import platform
 import threading
 import traceback
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInternalError
@@ -23,14 +23,13 @@ from pygls.lsp.server import LanguageServer
 from fuselight.report import is_user_file
 from fuselight.version import version
 from fuselight_server.features import convert
-from fuselight_server.features.protocol import Protocol as WireProtocol
+from fuselight_server.features.protocol import Protocol
 from fuselight_server.session.state import State
-from fuselight_server.session.ui import Ui
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
-    from fuselight_server.runs.keys import Key
+    from fuselight_server.features.lsp_ui import LspUi
     from fuselight_server.session.analysis import Analysis
     from fuselight_server.session.state import Snapshot
 
@@ -45,18 +44,6 @@ def installed(name: str) -> str | None:
         return None
 
 
-class ClientUi(Ui, Protocol):
-    """What features ask of the user interface; `lsp_ui` implements it."""
-
-    def refresh_lenses(self) -> None:
-        """Let the client ask for lenses again."""
-        ...
-
-    def run_of(self, token: str | int) -> Key | None:
-        """Return the run that a progress token belongs to; None where it is over."""
-        ...
-
-
 class Server(LanguageServer):
     """pygls' server with our state."""
 
@@ -65,7 +52,7 @@ class Server(LanguageServer):
         super().__init__(
             "fuselight",
             version(),
-            protocol_cls=WireProtocol,
+            protocol_cls=Protocol,
             text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
             notebook_document_sync=types.NotebookDocumentSyncOptions(
                 notebook_selector=[
@@ -78,7 +65,7 @@ class Server(LanguageServer):
         )
         self.state = State()
         self.analysis: Analysis
-        self.ui: ClientUi
+        self.ui: LspUi
         self.automatic_saves: set[str] = set()
         """URIs of documents that the editor, not the user, is about to save."""
         self.stop_event = threading.Event()
@@ -151,57 +138,44 @@ def register(
     server.feature(method, options)(_guarded(server, method, handler))
 
 
-def register_command(server: Server, name: str, handler: Callable[[Server, tuple[Any, ...]], Any]) -> None:
-    """Let `handler` answer the command `name`; it gets the arguments as the client sent them."""
-    guarded = _guarded(server, name, handler)
-
-    # pygls asks of an annotation whether it is a subclass of its server, which Any is no class for before Python 3.11,
-    # and whether the server is an instance of it, when the server goes in first. Without annotations it asks nothing.
-    if inspect.iscoroutinefunction(handler):
-
-        async def command_async(*arguments: Any) -> Any:
-            return await guarded(arguments)
-
-        command_async.__annotations__.clear()
-        server.command(name)(command_async)
-    else:
-
-        def command(*arguments: Any) -> Any:
-            return guarded(arguments)
-
-        command.__annotations__.clear()
-        server.command(name)(command)
+def register_command(server: Server, name: str, handler: Callable[[Server, dict[str, Any]], Any]) -> None:
+    """Let `handler` answer the command `name`; it gets the first argument, empty where that is no object."""
+    server.command(name)(_guarded(server, name, handler, _options))
 
 
-def _guarded(server: Server, method: str, handler: Callable[[Server, Any], Any]) -> Callable[[Any], Any]:
-    def failure(error: Exception) -> JsonRpcException:
-        server.failed(method, error)
-        return JsonRpcInternalError(
-            message=f"{method} failed: {type(error).__name__}. Fuselight's log has the details."
-        )
+def _options(*arguments: Any) -> dict[str, Any]:
+    return arguments[0] if arguments and isinstance(arguments[0], dict) else {}
 
-    if inspect.iscoroutinefunction(handler):
 
-        @functools.wraps(handler)
-        async def guarded_async(params: Any) -> Any:
-            try:
-                return await handler(server, params)
-            except JsonRpcException:
-                raise
-            except Exception as error:  # noqa: BLE001 - the boundary where a defect of ours stops
-                raise failure(error) from None
+def _guarded(
+    server: Server,
+    method: str,
+    handler: Callable[[Server, Any], Any],
+    read: Callable[..., Any] = lambda params: params,
+) -> Callable[..., Any]:
+    """Wrap `handler`, which gets what `read` makes of the parameters."""
 
-        del guarded_async.__wrapped__  # pygls reads the signature: ours has one parameter
-        return guarded_async
-
-    @functools.wraps(handler)
-    def guarded(params: Any) -> Any:
+    @contextlib.contextmanager
+    def answered() -> Iterator[None]:
         try:
-            return handler(server, params)
+            yield
         except JsonRpcException:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary where a defect of ours stops
-            raise failure(error) from None
+            server.failed(method, error)
+            message = f"{method} failed: {type(error).__name__}. Fuselight's log has the details."
+            raise JsonRpcInternalError(message=message) from None
 
-    del guarded.__wrapped__
-    return guarded
+    async def guarded_async(*params: Any) -> Any:
+        with answered():
+            return await handler(server, read(*params))
+
+    def guarded(*params: Any) -> Any:
+        with answered():
+            return handler(server, read(*params))
+
+    chosen = guarded_async if inspect.iscoroutinefunction(handler) else guarded
+    # pygls asks of an annotation whether it is a subclass of its server, which Any is no class for before Python 3.11,
+    # and whether the server is an instance of it, when the server goes in first. Without annotations it asks nothing.
+    chosen.__annotations__.clear()
+    return chosen

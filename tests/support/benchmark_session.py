@@ -97,7 +97,7 @@ class BenchmarkSession:
             make_worker=self._worker,
             find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
         )
-        self.analysis.begin()
+        self.analysis.early.end()
         self.key = Key(self.path, "f", Tier.MEASURED)
         self.notified: list[Any] = []
         self.protocol = SimpleNamespace(notify=lambda _method, params: self.notified.append(params["target"]))

@@ -182,7 +182,7 @@ class Workspace:
             make_worker=lambda _lane, _settings, _log: self.worker,
             find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
         )
-        self.analysis.begin()
+        self.analysis.early.end()
 
     def path(self, name: str) -> str:
         return str(self.folder / name)
@@ -218,7 +218,7 @@ class Workspace:
         moved = document.source.become(text)
         if moved is not None:
             self.analysis.outcomes.edited(document.path, moved)
-            self.analysis.outcomes.has_text(document.path, document.source)
+            self.state.compare_with_text(document.path, document.source)
 
     def save(self, name: str, *, automatic: bool = False) -> None:
         document = self.state.at(self.path(name))

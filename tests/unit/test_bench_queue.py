@@ -119,7 +119,7 @@ async def test_a_benchmark_requested_before_the_settings_are_known_uses_them(
     folder.settings = replace(
         Settings(), bench=BenchSettings(configurations=["max-autotune"], seconds=0.0, rounds=1)
     )
-    session.analysis.begin()
+    session.analysis.early.end()
     await session.began()
     (asked,) = session.measuring.asked
     assert isinstance(asked, MeasureRequest)

@@ -133,10 +133,10 @@ def test_the_oldest_results_are_deleted_and_their_files_are_named() -> None:
             kept.take_changes()
         kept.accept(capture_result_of(Key(f"/m{number}.py", "f"), number, report(), []))
     assert len(kept.results) == CaptureResult.MOST
-    changes = kept.take_changes()
-    assert {"/m0.py", "/m1.py", "/m2.py"} <= changes.results
-    assert "/m3.py" not in changes.results
-    assert kept.take_changes() == state.Changes(frozenset(), frozenset()), "each is named once"
+    _, results = kept.take_changes()
+    assert {"/m0.py", "/m1.py", "/m2.py"} <= results
+    assert "/m3.py" not in results
+    assert kept.take_changes() == (set(), set()), "each is named once"
 
 
 def test_only_one_earlier_result_is_kept_before_empty_results() -> None:
@@ -320,7 +320,7 @@ class _RunSession:
             make_worker=self._worker,
             find_interpreter=lambda _folder: ResolvedInterpreter(self.python),
         )
-        self.analysis.begin()
+        self.analysis.early.end()
 
     def _worker(self, _lane: WorkerKey, _settings: Settings, _log: Callable[[str], None]) -> _Stuck:
         self.workers.append(_Stuck())

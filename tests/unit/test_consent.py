@@ -83,7 +83,7 @@ class ConsentSession:
             make_worker=lambda _key, _settings, _log: self.worker,
             find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
         )
-        self.analysis.begin()
+        self.analysis.early.end()
 
     async def settle(self) -> None:
         for _ in range(5):

@@ -116,7 +116,7 @@ class KernelSession:
             make_worker=lambda _lane, _settings, _log: self.worker,
             find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
         )
-        self.analysis.begin()
+        self.analysis.early.end()
 
     async def settle(self) -> None:
         while self.analysis.runs.settled < self.analysis.runs.generation:

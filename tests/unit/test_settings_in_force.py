@@ -34,7 +34,9 @@ class SettingsSession:
             say=nothing, runs_changed=nothing, findings_changed=nothing, refresh_lenses=nothing
         )
         self.analysis = SimpleNamespace(
-            restart=self._restart, begin=self._begin, outcomes=SimpleNamespace(rederive=self._rederive)
+            restart=self._restart,
+            early=SimpleNamespace(end=self._begin),
+            outcomes=SimpleNamespace(rederive=self._rederive),
         )
 
     async def workspace_configuration_async(self, _params: Any) -> Sequence[Any]:

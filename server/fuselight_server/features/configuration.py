@@ -65,7 +65,7 @@ async def _pull(server: Server) -> None:
     if any(_bounds(folder.settings) != bounds[folder.path] for folder in folders):
         server.analysis.outcomes.rederive()
     _say_of_devices(server, {choose(folder.settings).problem for folder in folders} - {None})
-    server.analysis.begin()
+    server.analysis.early.end()
     server.ui.runs_changed()
     server.state.mark_findings(document.path for document in server.state.documents.values())
 

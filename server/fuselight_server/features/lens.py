@@ -263,7 +263,7 @@ def _line_lens(
     has_source: bool,
 ) -> Lens:
     """Make a lens; a click opens the source of the kernels of its lines."""
-    text_there = snapshot.line(line) or ""
+    text_there = snapshot.document.line(line) or ""
     at = {"line": line - 1, "character": len(text_there) - len(text_there.lstrip())}
     place: PlainRange = {"start": at, "end": at}
     if not has_source or SHOW_KERNEL not in snapshot.client.commands:

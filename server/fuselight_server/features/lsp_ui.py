@@ -78,7 +78,7 @@ class LspUi:
             asyncio.get_running_loop().call_soon(self._send_statuses)
 
     def _send_statuses(self) -> None:
-        if not self._server.analysis.ready:
+        if not self._server.analysis.early.over:
             self._status_due = False
         elif self._lens_timer is not None and not any(one["running"] for one in statuses(self._server)):
             # A user who reads "ready" looks at the lenses: they are refreshed first, without a delay.

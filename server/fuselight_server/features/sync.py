@@ -69,7 +69,7 @@ def _change(
             )
         server.analysis.outcomes.edited(document.path, moved)
     document.version = version
-    server.analysis.outcomes.has_text(document.path, source)
+    server.state.compare_with_text(document.path, source)
     server.state.mark_findings([document.path])
 
 

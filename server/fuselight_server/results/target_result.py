@@ -235,10 +235,10 @@ class Results(dict["Key", TargetResult]):
             paths |= self.pop(key).paths()
         return frozenset(paths)
 
-    def discard_partial(self, key: Key, generation: int, canceled: str) -> frozenset[str]:
+    def discard_partial(self, key: Key, generation: int) -> frozenset[str]:
         """Discard the partial result of a canceled run; return the files that it names.
 
-        The previous result is back; where there is none, the partial one stays and says `canceled`.
+        The previous result is back; where there is none, the partial one stays and says `CANCELED`.
         """
         result = self.get(key)
         if result is None or not result.unfinished or result.generation != generation:
@@ -246,7 +246,7 @@ class Results(dict["Key", TargetResult]):
         if result.previous is not None:
             self[key] = result.previous
         else:
-            result.unfinished = canceled
+            result.unfinished = CANCELED
         return result.paths()
 
     def drop_file(self, path: str) -> frozenset[str]:

@@ -34,6 +34,7 @@ from fuselight_server.static.document import read_source
 if TYPE_CHECKING:
     from fuselight.protocol import MeasurePlan
     from fuselight.report import Report
+    from fuselight_server.runs.planning import PlannedRun, RunOptions
     from fuselight_server.session.state import Document, Folder, State
     from fuselight_server.session.ui import Ui
     from fuselight_server.settings import ResolvedInterpreter, Settings
@@ -80,14 +81,15 @@ class Analysis:
         self._unrunnable: set[Key] = set()
         """Runs that the interpreter of their folder could not make."""
         self._told_of_triton: set[str] = set()
-        self._untested_shown: set[str] = set()
         """Interpreters for which a message about missing Triton was already shown."""
+        self._untested_shown: set[str] = set()
         self._throttle = RunThrottle(state)
         self._saved_meanwhile: dict[Key, dict[str, bool]] = {}
         """Files that were saved during each run in flight, and whether by the editor itself."""
         self.consent = Consent(state, ui)
         self._tasks: set[asyncio.Task[None]] = set()
         self.early = PendingUntilConfigured()
+        """What is asked for before the client's settings are known."""
         self._identity = 0
         self.outcomes = ResultIntake(state, ui, generation=lambda: self.runs.generation)
         self.benches = BenchmarkSession(state, self.outcomes)
@@ -100,15 +102,6 @@ class Analysis:
             tell=lambda text: ui.say(text, error=True),
             partly=self._accept_part,
         )
-
-    @property
-    def ready(self) -> bool:
-        """Whether the client's settings are known; what is asked for before waits for them."""
-        return self.early.over
-
-    def begin(self) -> None:
-        """Go on with what was asked for before the settings were known."""
-        self.early.end()
 
     # What the user does
 
@@ -156,7 +149,7 @@ class Analysis:
 
     def changed_on_disk(self, path: str) -> None:
         """Take in that a file which is not open was changed by something else."""
-        if self._state.at(path) is not None or not self.ready:
+        if self._state.at(path) is not None or not self.early.over:
             return
         self.outcomes.changed_on_disk(path)
         self._drop_lost(path)
@@ -170,7 +163,7 @@ class Analysis:
         moved = document.source.become(text) if text is not None else None
         if moved is not None:
             self.outcomes.edited(path, moved)
-            self.outcomes.has_text(path, document.source)
+            self._state.compare_with_text(path, document.source)
         self._state.close(document.uri)
         used = [self._state.captures[key] for key in self._used_by_last_run(path)]
         if moved is None and not any(path in one.changed_files for one in used):
@@ -248,7 +241,7 @@ class Analysis:
         reading = self.reading(path)
         if reading is None:
             return ()
-        options = self.outcomes.options_for(self._state.folder_of(path), path, with_buffers=False)
+        options = self.outcomes.options_for(path)
         return tuple(Key(path, run.target.name) for run in default_runs(reading, options))
 
     def _run_after_save(self, path: str, planned: tuple[Key, ...], trigger: Trigger) -> None:
@@ -317,12 +310,17 @@ class Analysis:
 
     def _target_now(self, key: Key) -> str | None:
         """Name the target that a run of `key` runs now; None where its file no longer has one."""
+        found = self._run_of(key)
+        return found[0].target.name if found is not None else None
+
+    def _run_of(self, key: Key, *, with_buffers: bool = False) -> tuple[PlannedRun, RunOptions] | None:
+        """Plan the run of a target; None where its file no longer has it."""
         reading = self.reading(key.path)
         if reading is None:
             return None
-        options = self.outcomes.options_for(self._state.folder_of(key.path), key.path, with_buffers=False)
+        options = self.outcomes.options_for(key.path, with_buffers=with_buffers)
         runs = named_runs(reading, [key.name or MAIN], options)
-        return runs[0].target.name if runs else None
+        return (runs[0], options) if runs else None
 
     def _drop_lost(self, path: str) -> None:
         """Drop the results of targets that a file no longer has, or that another target runs for now."""
@@ -353,7 +351,7 @@ class Analysis:
         for key in allowed:
             if key.tier is Tier.CAPTURE:
                 self._throttle.began(key.path)
-            make = self._maker(key, folder, generation, plan, automatic=trigger.automatic)
+            make = self._maker(key, generation, plan, automatic=trigger.automatic)
             self.runs.request(Job(key, lane, generation, trigger.cause, make), supersede=trigger.supersede)
 
     def _allowed(
@@ -385,11 +383,10 @@ class Analysis:
 
     def _runs_program(self, key: Key) -> bool:
         """Whether a run of `key` would run the `__main__` block; a benchmark does, up to the call that it measures."""
-        reading = self.reading(key.path)
-        if reading is None or key.kernel or (key.tier is Tier.MEASURED and not key.name):
+        if key.kernel or (key.tier is Tier.MEASURED and not key.name):
             return False
-        options = self.outcomes.options_for(self._state.folder_of(key.path), key.path, with_buffers=False)
-        return any(run.runs_program for run in named_runs(reading, [key.name or MAIN], options)[:1])
+        found = self._run_of(key)
+        return found is not None and found[0].runs_program
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -397,19 +394,16 @@ class Analysis:
         task.add_done_callback(self._tasks.discard)
 
     def _maker(
-        self, key: Key, folder: Folder, generation: int, plan: MeasurePlan | None, *, automatic: bool
+        self, key: Key, generation: int, plan: MeasurePlan | None, *, automatic: bool
     ) -> Callable[[], RunRequest | None]:
         def make() -> RunRequest | None:
-            reading = self.reading(key.path)
-            if reading is None or not self._state.trusted:
+            found = self._run_of(key, with_buffers=True) if self._state.trusted else None
+            if found is None:
                 return None
-            options = self.outcomes.options_for(folder, key.path, with_buffers=True)
-            planned = named_runs(reading, [key.name or MAIN], options)
-            if not planned:
-                return None
+            planned, options = found
             self._identity += 1
             self.outcomes.begin(key)
-            request = planned[0].request(self._identity, generation, options)
+            request = planned.request(self._identity, generation, options)
             request = dataclasses.replace(request, automatic=automatic)
             if not self.consent.for_program(key.path, automatic=automatic):
                 # The worker must not fall back to the `__main__` block where the better inputs give nothing.
@@ -484,11 +478,6 @@ class Analysis:
                 await self.stored.keep(result)
             self._run_again(job.key)
 
-    def _tell(self, text: str) -> None:
-        """Say that an interpreter runs nothing; a client that can offer another one says it with the offer."""
-        if SELECT_INTERPRETER not in self._state.client.commands:
-            self._ui.say(text, error=True)
-
     def _show_untested(self, torch: str) -> None:
         """Say once that the tests do not run on this torch."""
         text = untested_torch(torch)
@@ -525,7 +514,10 @@ class Analysis:
         else:
             if folder.problem != broken.message:
                 folder.problem = broken.message
-                self._tell(f"{broken.message} {broken.next_step}".strip())
+                if (
+                    SELECT_INTERPRETER not in self._state.client.commands
+                ):  # else it comes with the client's offer
+                    self._ui.say(f"{broken.message} {broken.next_step}".strip(), error=True)
             same = [key for key, one in self.runs.queue.waiting.items() if one.lane == job.lane]
             self.runs.queue.drop(same)
             self._unrunnable.update({job.key, *same})

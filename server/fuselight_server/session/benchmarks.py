@@ -138,7 +138,7 @@ class BenchmarkSession:
         Then the benchmark before stands again; where there was none, what there is of this one, and says so.
         """
         if report is None:
-            self._state.discard_partial(job.key, job.generation, CANCELED)
+            self._state.discard_partial(job.key, job.generation)
             left = self._state.measured.get(job.key)
             if left is not None and left.unfinished == CANCELED and not left.has_data:
                 self._state.drop([job.key])  # first calls alone are no benchmark

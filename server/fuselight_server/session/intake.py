@@ -21,7 +21,7 @@ from fuselight_server.findings import Thresholds, findings
 from fuselight_server.results.captures import CaptureResult, capture_result_of
 from fuselight_server.results.changes import capture_changes, kernel_changes
 from fuselight_server.results.kernels import KernelResult, kernel_result_of, what_is_missing
-from fuselight_server.results.target_result import CANCELED, compare_with_disk, keys_of, mark_current
+from fuselight_server.results.target_result import compare_with_disk, keys_of, mark_current
 from fuselight_server.runs.keys import Key
 from fuselight_server.runs.planning import RunOptions, sizes
 from fuselight_server.session.target_device import choose
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from fuselight.protocol import RunRequest
     from fuselight_server.results.target_result import TargetResult
     from fuselight_server.runs.queue import Job
-    from fuselight_server.session.state import Folder, State
+    from fuselight_server.session.state import State
     from fuselight_server.session.ui import Ui
     from fuselight_server.settings import Settings
-    from fuselight_server.static.document import SourceDocument
     from fuselight_server.static.text_changes import Change
     from fuselight_server.store import Store
 
@@ -71,11 +70,11 @@ class ResultIntake:
     def show_changes(self) -> None:
         """Show the files that look different since the last call."""
         self._is_scheduled = False
-        changes = self._state.take_changes()
-        if changes.findings:
-            self._ui.findings_changed(changes.findings)
-        if changes.results:
-            self._ui.results_changed(changes.results)
+        findings, results = self._state.take_changes()
+        if findings:
+            self._ui.findings_changed(findings)
+        if results:
+            self._ui.results_changed(results)
 
     def begin(self, key: Key) -> None:
         """Collect edits from now on: the run of `key` sees the text of this moment."""
@@ -99,10 +98,6 @@ class ResultIntake:
             change = self._state.unsaved_change(path)
             if change is not None:
                 self.edited(path, change)
-
-    def has_text(self, path: str, source: SourceDocument) -> None:
-        """Mark results current that ran the text which an open document has now."""
-        self._state.compare_with_text(path, source)
 
     def changed_on_disk(self, path: str) -> None:
         """Compare results with a file that is not open and was written."""
@@ -147,7 +142,7 @@ class ResultIntake:
         Then the result before is shown again; where there is none, the partial one stays.
         """
         if report is None:
-            self._state.discard_partial(job.key, job.generation, CANCELED)
+            self._state.discard_partial(job.key, job.generation)
         elif job.key.tier is Tier.KERNELS and report.generated:
             result = await self._result(job, report, {})
             if self.catch_up(result, ended=False):
@@ -196,8 +191,9 @@ class ResultIntake:
                 result.shown.derive(thresholds, self._state.read_line)
                 self._state.mark_findings(result.paths())
 
-    def options_for(self, folder: Folder, path: str, *, with_buffers: bool) -> RunOptions:
+    def options_for(self, path: str, *, with_buffers: bool = False) -> RunOptions:
         """Return the options that every run of a file has."""
+        folder = self._state.folder_of(path)
         settings = folder.settings
         others = tuple(one.path for one in self._state.folders.values() if one.uri and one is not folder)
         roots = (folder.path, *others)

@@ -33,16 +33,6 @@ LOG_LINES = 500
 """Lines of our own log that a problem report can show."""
 
 
-@dataclass(frozen=True)
-class Changes:
-    """Files that look different since they were last shown."""
-
-    findings: frozenset[str]
-    """Files whose diagnostics may differ."""
-    results: frozenset[str]
-    """Files whose reports and lenses may differ."""
-
-
 @dataclass
 class Document:
     """One open document."""
@@ -137,10 +127,6 @@ class Snapshot(ResultsByTier):
         """The document's path."""
         return self.document.path
 
-    def line(self, number: int) -> str | None:
-        """Text of the 1-based line."""
-        return self.document.line(number)
-
 
 class State(ResultsByTier):
     """Documents, folders, results and the log."""
@@ -169,26 +155,25 @@ class State(ResultsByTier):
 
     # Changes
 
-    def take_changes(self) -> Changes:
-        """Return the files that look different since the last call."""
-        changes = Changes(frozenset(self._findings), frozenset(self._reports))
-        self._findings.clear()
-        self._reports.clear()
+    def take_changes(self) -> tuple[set[str], set[str]]:
+        """Return the files that look different since the last call.
+
+        First those whose diagnostics may differ, then those whose reports and lenses may.
+        """
+        changes = self._findings, self._reports
+        self._findings, self._reports = set(), set()
         return changes
 
     def mark_findings(self, paths: Iterable[str]) -> None:
         """Record that diagnostics of these files may differ."""
-        self._mark(paths, ())
+        self._findings.update(paths)
+        self.on_change()
 
     def mark_results(self, paths: Iterable[str]) -> None:
         """Record that diagnostics, reports and lenses of these files may differ."""
         paths = tuple(paths)
-        self._mark(paths, paths)
-
-    def _mark(self, findings: Iterable[str], reports: Iterable[str]) -> None:
-        self._findings.update(findings)
-        self._reports.update(reports)
-        self.on_change()
+        self._reports.update(paths)
+        self.mark_findings(paths)
 
     def open(self, document: Document) -> None:
         """Add an opened document."""
@@ -240,9 +225,9 @@ class State(ResultsByTier):
         """Replace the older result of the target; the last complete one stays where the new one is not."""
         self.mark_results(self.results.accept(result))
 
-    def discard_partial(self, key: Key, generation: int, canceled: str) -> None:
+    def discard_partial(self, key: Key, generation: int) -> None:
         """Discard what a canceled run has shown."""
-        self.mark_results(self.results.discard_partial(key, generation, canceled))
+        self.mark_results(self.results.discard_partial(key, generation))
 
     def drop(self, keys: Iterable[Key]) -> None:
         """Drop the results of some runs."""

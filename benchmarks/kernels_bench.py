@@ -39,6 +39,7 @@ from fuselight_server.runs.kernel_cache import KernelCache
 from fuselight_server.runs.keys import Key
 from fuselight_server.session.state import Document, State
 from fuselight_server.static.document import SourceDocument
+from fuselight_server.store import Store
 from tests.support.live_worker import LiveWorker
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _measured(folder: Path) -> list[Row]:
 
 
 def _cached(folder: Path, request: RunRequest, report: Report) -> float:
-    cache = KernelCache(folder / "kept")
+    cache = KernelCache(Store.at(folder))
     cache.keep(request, report)
     taken = []
     for _ in range(ROUNDS):

@@ -29,6 +29,7 @@ from fuselight.report import (
 )
 from fuselight_server.runs import kernel_cache
 from fuselight_server.runs.kernel_cache import KernelCache
+from fuselight_server.store import Store
 from tests.support.reports import VERSIONS, report
 
 TEXT = "import torch\n"
@@ -59,7 +60,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cache(tmp_path: Path, model: Path) -> KernelCache:
-    cache = KernelCache(tmp_path / "kept")
+    cache = KernelCache(Store(tmp_path / "kept"))
     assert cache.find(asked(model), VERSIONS).report is None
     assert cache.keep(asked(model), answered(model)) is None
     return cache
@@ -171,14 +172,14 @@ def test_a_damaged_file_is_a_miss_and_is_deleted(cache: KernelCache, model: Path
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path, model: Path) -> None:
     (tmp_path / "file").write_text("")
-    said = KernelCache(tmp_path / "file" / "kept").keep(asked(model), answered(model))
+    said = KernelCache(Store(tmp_path / "file" / "kept")).keep(asked(model), answered(model))
     assert said is not None
     assert "cannot be kept" in said
 
 
 def test_a_failed_run_is_not_cached(tmp_path: Path, model: Path) -> None:
     failed = dataclasses.replace(answered(model), failures=(Failure(Culprit.USER, "exception", "no", "fix"),))
-    cache = KernelCache(tmp_path / "none")
+    cache = KernelCache(Store(tmp_path / "none"))
     assert cache.keep(asked(model), failed) is None
     assert not cache.folder.exists()
 

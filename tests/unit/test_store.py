@@ -105,7 +105,7 @@ def test_caches_are_not_cleared_after_a_link(tmp_path: Path, linked: str) -> Non
     store = Store.at(tmp_path / "work")
     (tmp_path / "work" / linked).parent.mkdir(parents=True)
     (tmp_path / "work" / linked).symlink_to(outside / "key" if linked.endswith("key") else outside)
-    kernel_cache.cache_of(store).clear()
+    kernel_cache.KernelCache(store).clear()
     history.forget(store)
     store.clear()
     assert contents(outside) == before

@@ -14,7 +14,7 @@ from lsprotocol import types
 from fuselight_server.features import commands, sync
 from fuselight_server.features.code_lens import result_info, summary
 from fuselight_server.features.lens import benchmark_info
-from fuselight_server.runs import stored_captures
+from fuselight_server.runs import stored_reports
 from fuselight_server.store import Store
 from tests.support.benchmark_session import LINE, BenchmarkSession, found, measured
 from tests.support.simulation import Workspace
@@ -173,10 +173,10 @@ async def test_a_result_of_this_session_is_not_replaced(tmp_path: Path) -> None:
 @pytest.mark.asyncio
 async def test_number_and_age_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = await ran(tmp_path)
-    (first,) = stored_captures.stored_captures(Store.at(tmp_path)).files()
+    (first,) = stored_reports.stored_captures(Store.at(tmp_path)).files()
     os.utime(first, (time.time() - 31 * 24 * 3600,) * 2)
     assert breaks(await reloaded(tmp_path)) == []
-    monkeypatch.setattr(stored_captures, "_MOST", 2)
+    monkeypatch.setattr(stored_reports, "_MOST", 2)
     for number in range(4):
         (tmp_path / f"m{number}.py").write_text(TRAIN)
         before.run(f"m{number}.py", "f")
@@ -190,7 +190,7 @@ async def test_number_and_age_are_bounded(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("damage", ["garbage", "another target", "a link"])
 async def test_a_damaged_file_counts_as_missing(tmp_path: Path, damage: str) -> None:
     await ran(tmp_path)
-    (kept,) = stored_captures.stored_captures(Store.at(tmp_path)).files()
+    (kept,) = stored_reports.stored_captures(Store.at(tmp_path)).files()
     if damage == "garbage":
         kept.write_bytes(b"\x1f\x8bnothing")
     elif damage == "another target":

@@ -19,7 +19,7 @@ from fuselight_server.cli.options import CommandOptions, add_command_options, co
 from fuselight_server.cli.outcome import Details, report_problems
 from fuselight_server.cli.targets import report_each
 from fuselight_server.cli.terminal import progress_line, standard_output
-from fuselight_server.runs.kernel_cache import cache_of, keep
+from fuselight_server.runs.kernel_cache import KernelCache
 from fuselight_server.store import Store
 
 if TYPE_CHECKING:
@@ -110,13 +110,13 @@ async def generate(
 async def _cached_or_run(target_run: TargetRun, outcome: CheckOutcome) -> Report:
     """The report of the cache if nothing has changed, else that of a run, which the cache then keeps."""
     request = target_run.request
-    store = Store.of(Path(request.target.path))
+    cache = KernelCache(Store.of(Path(request.target.path)))
     if target_run.worker.hello is not None:
-        found = cache_of(store).find(request, target_run.worker.hello.versions)
+        found = cache.find(request, target_run.worker.hello.versions)
         if found.report is not None:
             return found.report
     report = await target_run.report()
-    problem = keep(store, request, report)
+    problem = cache.keep(request, report)
     if problem is not None:
         outcome.problems.append(Problem("cache", request.target.name or "__main__", problem))
     return report

@@ -19,8 +19,7 @@ from fuselight.codec import encode
 from fuselight.protocol import Answer, GenerateRequest, Progress, Refused, RunRequest
 from fuselight.report import VARIABLES, data_key
 from fuselight.version import code_key
-from fuselight_server.runs.stored_captures import stored_captures
-from fuselight_server.runs.stored_reports import UNREADABLE, StoredReports
+from fuselight_server.runs.stored_reports import UNREADABLE, StoredReports, stored_captures
 from fuselight_server.store import Store
 
 if TYPE_CHECKING:
@@ -46,9 +45,14 @@ class Found:
 
 @dataclass(frozen=True)
 class KernelCache:
-    """One folder of reports. Nothing is created before something is kept."""
+    """The kernels that are kept in a store. Nothing is created before something is kept."""
 
-    folder: Path
+    store: Store
+
+    @property
+    def folder(self) -> Path:
+        """Where their reports lie."""
+        return self.store.folder / "kernels"
 
     def find(self, request: RunRequest, versions: Versions) -> Found:
         """The report of an equal request, with the generation of this one."""
@@ -71,6 +75,7 @@ class KernelCache:
         if report.failures or not report.files:
             return None
         try:
+            self.store.prepare()  # closes its folder to others
             self._reports.keep(self._name(request, report.versions), report)
         except OSError as error:
             return f"kernels cannot be kept in {self.folder}: {error.strerror or error}"
@@ -103,22 +108,6 @@ def _variables() -> dict[str, str]:
     }
 
 
-def cache_of(store: Store) -> KernelCache:
-    """The kernels that are kept in a store."""
-    return KernelCache(store.folder / "kernels")
-
-
-def keep(store: Store, request: RunRequest, report: Report) -> str | None:
-    """Keep a report; returns why that is not possible. The store is made first: its folder is closed to others."""
-    if report.failures or not report.files:
-        return None
-    try:
-        store.prepare()
-    except OSError as error:
-        return f"kernels cannot be kept in {store.folder}: {error.strerror or error}"
-    return cache_of(store).keep(request, report)
-
-
 async def run_cached(
     worker: OwnedWorker,
     log: Callable[[str], None],
@@ -129,15 +118,15 @@ async def run_cached(
     """Return the kernels that are kept, or run the request in `worker` and keep its kernels."""
     if not isinstance(request, GenerateRequest):
         return await worker.run(request, on_progress, on_partial)
-    store = Store.of(Path(request.target.path))
+    cache = KernelCache(Store.of(Path(request.target.path)))
     if worker.hello is not None:
-        found = await asyncio.to_thread(cache_of(store).find, request, worker.hello.versions)
+        found = await asyncio.to_thread(cache.find, request, worker.hello.versions)
         if found.report is not None:
             log(f"kernels of {request.target.name or '__main__'}: {found.why}, from the cache")
             return Answer(request.id, found.report)
     outcome = await worker.run(request, on_progress, on_partial)
     if isinstance(outcome, Answer):
-        problem = await asyncio.to_thread(keep, store, request, outcome.report)
+        problem = await asyncio.to_thread(cache.keep, request, outcome.report)
         if problem is not None:
             log(problem)
     return outcome
@@ -145,5 +134,5 @@ async def run_cached(
 
 def forget(store: Store) -> None:
     """Remove the kernels and captures that are kept in a store."""
-    cache_of(store).clear()
+    KernelCache(store).clear()
     stored_captures(store).clear()

@@ -1,7 +1,9 @@
 """Reports in a folder of the workspace's store, each with what it takes to know that its sources are unchanged.
 
-Invariant: the number and size of the files are bounded, the oldest go first; a damaged file is removed and counts as
-missing. No link is followed.
+Among them the last capture of each target: a new session shows its findings without a run. Invariant: the number and
+size of the files are bounded, the oldest go first; a damaged file is removed and counts as missing. No link is
+followed. A capture is returned only where every file that ran has the text that ran, by its hash, and the same code of
+Fuselight's own made it. What the program printed is not kept.
 """
 
 from __future__ import annotations
@@ -11,20 +13,28 @@ import gzip
 import json
 import time
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight.report import Report, data_key
+from fuselight.report import Output, Report, TargetRef, Tier, data_key
+from fuselight.version import code_key
 from fuselight_server.files import read_regular
-from fuselight_server.store import check_not_a_link, files_of, is_own, read_gzip, write_whole
+from fuselight_server.store import Store, check_not_a_link, files_of, is_own, read_gzip, write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 UNREADABLE = (OSError, EOFError, zlib.error, ValueError, DecodeError, RecursionError)
 """What reading a damaged report raises."""
+
+
+_MOST = 64
+"""Captures that are kept."""
+_MOST_BYTES = 16 * 1024 * 1024
+_MOST_SECONDS = 30 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,15 @@ class StoredReport:
 
         `texts` are used in place of the files on disk.
         """
-        return _changed(self.report, texts) or _replaced(self.libraries)
+        for path, key in self.report.files.items():
+            text = texts.get(path)
+            try:
+                data = read_regular(path) if text is None else text.encode("utf-8", "surrogatepass")
+            except OSError:
+                return path
+            if data_key(data) != key:
+                return path
+        return next((path for path, stamp in self.libraries.items() if _stamp(path) != stamp), None)
 
 
 @dataclass(frozen=True)
@@ -111,19 +129,6 @@ class StoredReports:
         return kept, others
 
 
-def _changed(report: Report, texts: Mapping[str, str]) -> str | None:
-    """The first file whose text is not the one that ran."""
-    for path, key in report.files.items():
-        text = texts.get(path)
-        try:
-            data = read_regular(path) if text is None else text.encode("utf-8", "surrogatepass")
-        except OSError:
-            return path
-        if data_key(data) != key:
-            return path
-    return None
-
-
 def _libraries(report: Report) -> dict[str, tuple[int, int]]:
     """Return the state of the installed files whose lines were compiled: an upgrade rewrites them."""
     paths = {frame.location.path for frame in report.frames}
@@ -138,14 +143,41 @@ def _libraries(report: Report) -> dict[str, tuple[int, int]]:
     return {path: stamp for path, stamp in stamps.items() if stamp is not None}
 
 
-def _replaced(libraries: Mapping[str, tuple[int, int]]) -> str | None:
-    """The first file that is another one by now."""
-    return next((path for path, stamp in libraries.items() if _stamp(path) != stamp), None)
-
-
 def _stamp(path: str) -> tuple[int, int] | None:
     try:
         found = Path(path).stat()
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns
+
+
+def stored_captures(store: Store) -> StoredReports:
+    """Return the captures that are kept in a store."""
+    return StoredReports(store.folder / "captures", _MOST, _MOST_BYTES, _MOST_SECONDS)
+
+
+def keep_capture(store: Store, report: Report) -> None:
+    """Keep a capture in place of the last one of its target. Raises OSError."""
+    if report.files:
+        store.prepare()
+        light = replace(report, output=Output(), texts={})
+        stored_captures(store).keep(_name(report.target), light)
+
+
+def unchanged_captures(store: Store) -> Iterator[tuple[Report, str]]:
+    """Yield the captures whose sources are unchanged on disk, and when each was made: ISO 8601, UTC."""
+    captures = stored_captures(store)
+    for path in captures.files():
+        try:
+            stored = captures.read(path)
+            made = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+        except UNREADABLE:
+            continue
+        report = stored.report
+        is_one = report.tier is Tier.CAPTURE and captures.path(_name(report.target)) == path
+        if is_one and report.files and stored.changed_file({}) is None:
+            yield report, made.isoformat()
+
+
+def _name(target: TargetRef) -> str:
+    return data_key(f"{code_key()}\0{target.path}\0{target.name}".encode("utf-8", "surrogatepass"))

@@ -19,7 +19,7 @@ from fuselight_server.results.benchmarks import MeasuredResult, measured_result_
 from fuselight_server.results.captures import capture_result_of
 from fuselight_server.results.target_result import keys_on_disk
 from fuselight_server.runs.keys import Key
-from fuselight_server.runs.stored_captures import keep_capture, unchanged_captures
+from fuselight_server.runs.stored_reports import keep_capture, unchanged_captures
 from fuselight_server.session.intake import line_reader, modified, thresholds_of
 from fuselight_server.store import Store
 

@@ -88,7 +88,7 @@ async def test_a_removed_run_disappears_from_the_page_and_the_lines(
     await measured(session, found(session), found(session, 50.0, day=2))
 
     def forget(**named: Any) -> bool:
-        return forget_bench(session, ({"uri": session.uri, "target": "f", **named},))  # type: ignore[arg-type]
+        return forget_bench(session, {"uri": session.uri, "target": "f", **named})  # type: ignore[arg-type]
 
     for other in (
         {},

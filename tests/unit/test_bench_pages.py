@@ -270,7 +270,7 @@ async def test_clearing_caches_clears_the_history_of_nested_projects(
     again = BenchmarkSession(project)
     again.state.folders = {str(tmp_path): Folder(str(tmp_path), tmp_path.as_uri(), consent="run")}
     assert (await again.page())["run"] == FIRST
-    clear_caches(again, ())  # type: ignore[arg-type]
+    clear_caches(again, {})  # type: ignore[arg-type]
     assert not (await again.page())["found"]
     await again.analysis.close()
 

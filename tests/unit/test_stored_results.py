@@ -205,7 +205,7 @@ async def test_a_damaged_file_counts_as_missing(tmp_path: Path, damage: str) -> 
 async def test_clear_caches_forgets_them(tmp_path: Path) -> None:
     await ran(tmp_path)
     after = await reloaded(tmp_path)
-    commands.clear_caches(SimpleNamespace(state=after.state, analysis=after.analysis, ui=after.ui), ())  # type: ignore[arg-type]
+    commands.clear_caches(SimpleNamespace(state=after.state, analysis=after.analysis, ui=after.ui), {})  # type: ignore[arg-type]
     assert after.targets() == []
     assert not (tmp_path / ".fuselight").exists()
     assert (await reloaded(tmp_path)).targets() == []

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from fuselight_server.features.server import Server
+    from fuselight_server.runs.keys import Key
     from fuselight_server.session.state import Document
     from fuselight_server.session.ui import Question
 
@@ -27,7 +28,7 @@ LENS_SECONDS = 0.3
 
 
 class LspUi:
-    """Implements `fuselight_server.session.ui.Ui` on LSP."""
+    """Implements `fuselight_server.features.server.ClientUi` on LSP."""
 
     def __init__(self, server: Server) -> None:
         """Show things to the client of `server`."""
@@ -109,6 +110,10 @@ class LspUi:
     def _refresh(self) -> None:
         self._lens_timer = None
         self._server.spawn(self._server.workspace_code_lens_refresh_async(None), "refreshing lenses")
+
+    def run_of(self, token: str | int) -> Key | None:
+        """Return the run that a progress token belongs to; None where it is over."""
+        return self.progress.key(token)
 
     def say(self, text: str, *, error: bool) -> None:
         """Tell the user."""

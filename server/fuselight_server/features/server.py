@@ -14,7 +14,7 @@ import platform
 import threading
 import traceback
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lsprotocol import types
 from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInternalError
@@ -23,13 +23,14 @@ from pygls.lsp.server import LanguageServer
 from fuselight.report import is_user_file
 from fuselight.version import version
 from fuselight_server.features import convert
-from fuselight_server.features.protocol import Protocol
+from fuselight_server.features.protocol import Protocol as WireProtocol
 from fuselight_server.session.state import State
+from fuselight_server.session.ui import Ui
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-    from fuselight_server.features.lsp_ui import LspUi
+    from fuselight_server.runs.keys import Key
     from fuselight_server.session.analysis import Analysis
     from fuselight_server.session.state import Snapshot
 
@@ -44,6 +45,18 @@ def installed(name: str) -> str | None:
         return None
 
 
+class ClientUi(Ui, Protocol):
+    """What features ask of the user interface; `lsp_ui` implements it."""
+
+    def refresh_lenses(self) -> None:
+        """Let the client ask for lenses again."""
+        ...
+
+    def run_of(self, token: str | int) -> Key | None:
+        """Return the run that a progress token belongs to; None where it is over."""
+        ...
+
+
 class Server(LanguageServer):
     """pygls' server with our state."""
 
@@ -52,7 +65,7 @@ class Server(LanguageServer):
         super().__init__(
             "fuselight",
             version(),
-            protocol_cls=Protocol,
+            protocol_cls=WireProtocol,
             text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
             notebook_document_sync=types.NotebookDocumentSyncOptions(
                 notebook_selector=[
@@ -65,7 +78,7 @@ class Server(LanguageServer):
         )
         self.state = State()
         self.analysis: Analysis
-        self.ui: LspUi
+        self.ui: ClientUi
         self.automatic_saves: set[str] = set()
         """URIs of documents that the editor, not the user, is about to save."""
         self.stop_event = threading.Event()

@@ -165,7 +165,7 @@ class ProgressBars:
 
 def cancelled(server: Server, params: types.WorkDoneProgressCancelParams) -> None:
     """Answer `window/workDoneProgress/cancel`."""
-    key = server.ui.progress.key(params.token)
+    key = server.ui.run_of(params.token)
     if key is not None:
         server.analysis.runs.cancel([key])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,14 +166,14 @@ async def _page(
         ),
     )
     if live is not None and kept is not None:
-        found = _Found(live.report, run, run.past.id if live.is_stored and run is not None else None, live)
+        report, is_stored = live.report, live.is_stored
         around = replace(around, stale=live.stale, notes=tuple(_notes(live, kept)))
     elif run is not None:
         texts = {
             path: document.source.text for path in run.report.files if (document := server.state.at(path))
         }
         stale = await asyncio.to_thread(is_stale, run.report, texts)
-        found = _Found(run.report, run, run.past.id, None)
+        report, is_stored = run.report, True
         around = replace(around, stale=stale)
     else:
         view = _view(server, None, None)
@@ -182,38 +182,33 @@ async def _page(
     against, lost = None, ""
     if history is not None and other:
         against, lost = await asyncio.to_thread(other_run, history, other)
-    around = replace(around, run=found.identity, notes=(*around.notes, *filter(None, [lost])))
-    return await _drawn(server, found, against, around), run
-
-
-@dataclass(frozen=True)
-class _Found:
-    """What a page is made of."""
-
-    report: Report
-    run: BenchmarkRun | None
-    identity: str | None
-    """Its id in the history."""
-    live: MeasuredResult | None
-    """The result whose lines have moved with edits; None for a run of the history."""
+    identity = run.past.id if run is not None and is_stored else None
+    around = replace(around, run=identity, notes=(*around.notes, *filter(None, [lost])))
+    return await _drawn(server, report, live, run, against=against, around=around), run
 
 
 async def _drawn(
-    server: Server, found: _Found, against: BenchmarkRun | None, around: Around
+    server: Server,
+    report: Report,
+    live: MeasuredResult | None,
+    run: BenchmarkRun | None,
+    *,
+    against: BenchmarkRun | None,
+    around: Around,
 ) -> dict[str, Any]:
-    """Make a page off the event loop, which only says where lines are now: one of a thousand kernels takes seconds."""
-    report, live = found.report, found.live
-    lines = live.covered if live is not None else await asyncio.to_thread(_places, report)
-    compared = (
-        await asyncio.to_thread(compare, against, found.run)
-        if against is not None and found.run is not None
-        else None
+    """Make a page off the event loop, which only says where lines are now: one of a thousand kernels takes seconds.
+
+    `live` is the result whose lines have moved with edits; None for a run of the history.
+    """
+    lines = (
+        live.covered if live is not None else await asyncio.to_thread(lambda: frozenset(places_of(report)))
     )
+    compared = await asyncio.to_thread(compare, against, run) if against and run else None
     paths = {report.target.path}
     if compared is not None:
         lines |= {line.place for line in compared.lines if line.after is not None}
         paths |= {line.place.path for line in compared.lines}
-    still = _view(server, live, found.run).still(lines, paths)
+    still = _view(server, live, run).still(lines, paths)
     if live is not None and live.drawn is not None and live.drawn.still.places == still.places:
         drawn = live.drawn
     else:
@@ -223,10 +218,6 @@ async def _drawn(
     if compared is not None:
         around = replace(around, comparison=await asyncio.to_thread(as_json, compared, still))
     return of_body(drawn.body, report, still, around)
-
-
-def _places(report: Report) -> frozenset[SourceLine]:
-    return frozenset(places_of(report))
 
 
 def _read(history: History | None, wanted: str | None) -> BenchmarkRun | None:

@@ -86,11 +86,11 @@ async def code_lens(server: Server, params: types.CodeLensParams) -> Encoded | N
         serving = snapshot.reading.serving(target) if target.name not in known else None
         shown = serving or target
         has_inputs = bool(shown.directives) or shown.name in known
-        if snapshot.settings.code_lens == "all" or target.compiled or has_inputs:
+        is_offered = snapshot.settings.code_lens == "all" or target.compiled or has_inputs
+        if is_offered or target.kind == "module":  # a class may have been compiled by a run of `__main__`
             place = convert.plain_range(target.name_span, view)
-            lenses += _lenses(snapshot, shown, place, has_inputs=has_inputs)
-        elif target.kind == "module":
-            lenses += _summary_lens(snapshot, target, convert.plain_range(target.name_span, view))
+            seen = snapshot if is_offered else dataclasses.replace(snapshot, can_run=False)
+            lenses += _lenses(seen, shown, place, has_inputs=has_inputs)
         if index % SLICE == 0:
             answer.extend(lenses)
             lenses = []
@@ -230,39 +230,17 @@ def _lenses(snapshot: Snapshot, target: StaticTarget, place: PlainRange, *, has_
 def _programs(snapshot: Snapshot, target: StaticTarget) -> Iterator[CaptureResult]:
     """Yield the run of `__main__` if it compiled code of `target`, which is compiled or a class."""
     main = snapshot.captures.get(Key(snapshot.path, ""))
-    if main is not None and (target.compiled or target.kind == "module") and _was_traced(main, target.span):
+    if main is None or not (target.compiled or target.kind == "module"):
+        return
+    # `m = torch.compile(Net())` holds no frame of Net.
+    if any(_stands_in(main, frame.location, target.span) for frame in main.report.frames):
         yield main
 
 
-def _was_traced(result: CaptureResult, within: Span) -> bool:
-    """Whether a frame of the report stands in `within`; `m = torch.compile(Net())` holds none of Net's."""
+def _stands_in(result: CaptureResult, at: Location, within: Span) -> bool:
+    """Whether a place of the report is in `within` now."""
     last = within.end_line or within.line
-    places = (
-        result.places.now(span(frame.location))
-        for frame in result.report.frames
-        if frame.location.path == within.path
-    )
-    return any(within.line <= place.line <= last for place in places)
-
-
-def _summary_lens(snapshot: Snapshot, target: StaticTarget, place: PlainRange) -> list[Lens]:
-    """Make the lenses of a class that is neither compiled nor has inputs, after a `__main__` run that compiled it."""
-    infos = [result_info(main, within=target.span) for main in _programs(snapshot, target)]
-    without_run = dataclasses.replace(snapshot, can_run=False)
-    return TargetLenses(without_run, target.name, place, has_inputs=False).make(infos)
-
-
-def _numbers(result: CaptureResult, within: Span | None) -> str:
-    """Count the graphs, breaks and recompilations of a report, or of those frames that stand in `within`."""
-
-    def inside(location: Location) -> bool:
-        if within is None:
-            return True
-        last = within.end_line or within.line
-        line = result.places.now(span(location)).line
-        return location.path == within.path and within.line <= line <= last
-
-    return str(counts(result.report, inside))
+    return at.path == within.path and within.line <= result.places.now(span(at)).line <= last
 
 
 def result_info(result: CaptureResult, within: Span | None = None) -> Info:
@@ -273,8 +251,10 @@ def result_info(result: CaptureResult, within: Span | None = None) -> Info:
 def _found(result: CaptureResult, within: Span | None) -> str:
     if result.report.failures and within is None and not result.has_data:
         return f"failed: {result.report.failures[0].message}"
-    text = _numbers(result.shown, within)
-    return f"{text}, failed" if result.report.failures and within is None else text
+    shown = result.shown
+    if within is not None:
+        return str(counts(shown.report, lambda at: _stands_in(shown, at, within)))
+    return f"{counts(shown.report)}{', failed' if result.report.failures else ''}"
 
 
 def summary(result: CaptureResult) -> str:

@@ -64,18 +64,15 @@ async def _pull(server: Server) -> None:
         await _apply(server, folder, settings)
     if any(_bounds(folder.settings) != bounds[folder.path] for folder in folders):
         server.analysis.outcomes.rederive()
-    _say_of_devices(server, {choose(folder.settings).problem for folder in folders} - {None})
+    for problem in {choose(folder.settings).problem for folder in folders} - {None}:
+        server.state.log(f"settings: {problem}")
+        if (
+            CHOOSE_DEVICE not in server.state.client.commands
+        ):  # else the client reports it itself, from the status
+            server.ui.say(f"Fuselight: {problem}", error=False)
     server.analysis.early.end()
     server.ui.runs_changed()
     server.state.mark_findings(document.path for document in server.state.documents.values())
-
-
-def _say_of_devices(server: Server, problems: set[str | None]) -> None:
-    """Report unknown device names, unless the client reports them itself from the status."""
-    for problem in problems:
-        server.state.log(f"settings: {problem}")
-        if CHOOSE_DEVICE not in server.state.client.commands:
-            server.ui.say(f"Fuselight: {problem}", error=False)
 
 
 async def _ask(server: Server, folders: Sequence[Folder]) -> Sequence[Any]:

@@ -101,24 +101,12 @@ def byte_column(text: str, column: int, encoding: types.PositionEncodingKind | s
 
 def range_(span: Span, client: Client) -> types.Range:
     """Range of `span`; without columns, the line from its first non-blank character to its end."""
-    line, column, end_line, end_column = _ends(span, client)
-    return types.Range(
-        start=types.Position(line=line, character=column),
-        end=types.Position(line=end_line, character=end_column),
-    )
+    ends = plain_range(span, client)
+    return types.Range(start=types.Position(**ends["start"]), end=types.Position(**ends["end"]))
 
 
 def plain_range(span: Span, client: Client) -> PlainRange:
     """As `range_`, in JSON's own types, for answers that hold hundreds."""
-    line, column, end_line, end_column = _ends(span, client)
-    return {
-        "start": {"line": line, "character": column},
-        "end": {"line": end_line, "character": end_column},
-    }
-
-
-def _ends(span: Span, client: Client) -> tuple[int, int, int, int]:
-    """Line and column of both ends, as the client counts them."""
     end_line = span.end_line or span.line
     first = client.read_line(span.path, span.line) or ""
     last = first if end_line == span.line else client.read_line(span.path, end_line) or ""
@@ -134,12 +122,10 @@ def _ends(span: Span, client: Client) -> tuple[int, int, int, int]:
         end_column = units(last, span.end_column, client.encoding)
     if end_line == span.line:
         end_column = max(start_column, end_column)
-    return max(span.line - 1, 0), start_column, max(end_line - 1, 0), end_column
-
-
-def location(span: Span, client: Client) -> types.Location:
-    """Place of `span` for the client."""
-    return types.Location(uri=client.uri_of(span.path), range=range_(span, client))
+    return {
+        "start": {"line": max(span.line - 1, 0), "character": start_column},
+        "end": {"line": max(end_line - 1, 0), "character": end_column},
+    }
 
 
 def diagnostic(finding: Finding, client: Client, *, edited: bool = False) -> types.Diagnostic:
@@ -156,7 +142,8 @@ def diagnostic(finding: Finding, client: Client, *, edited: bool = False) -> typ
         message=(BEFORE_EDIT if edited else "") + message(finding),
         related_information=[
             types.DiagnosticRelatedInformation(
-                location=location(related.span, client), message=related.message
+                location=types.Location(client.uri_of(related.span.path), range_(related.span, client)),
+                message=related.message,
             )
             for related in folded(finding.related, client.is_user_file)
         ]

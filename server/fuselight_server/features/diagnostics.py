@@ -141,10 +141,10 @@ def _after_ignores(
 
     Of a code that only another tier has, after a run of that.
     """
-    captured = any(reading.path in one.depends and not one.stale and one.has_data for one in results)
-    generated = any(reading.path in one.depends and not one.stale and one.has_data for one in kernels)
-    shown = [one.shown for one in measured]
-    benchmarked = any(reading.path in one.depends and not one.stale and one.has_data for one in shown)
+    captured, generated, benchmarked = (
+        any(reading.path in one.depends and not one.stale and one.has_data for one in tier)
+        for tier in (results, kernels, [one.shown for one in measured])
+    )
 
     def is_known(code: str) -> bool:
         if of_capture(code):

@@ -17,7 +17,7 @@ from fuselight_server.formatting import format_place
 from fuselight_server.graphs import fold, picture
 from fuselight_server.graphs.folding import LISTED
 from fuselight_server.results.positions import span
-from fuselight_server.session.intake import PROGRAM
+from fuselight_server.runs.planning import MAIN
 
 if TYPE_CHECKING:
     from fuselight.report import Location
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from fuselight_server.graphs import Box, Picture
     from fuselight_server.results.captures import CaptureResult
     from fuselight_server.results.kernels import KernelResult
-    from fuselight_server.runs.keys import Key
-
-MAIN = "__main__"
-"""What clients may call a file's own block, whose name is empty."""
 
 
 def graphs(server: Server, params: GraphsParams) -> dict[str, Any]:
@@ -38,7 +34,7 @@ def graphs(server: Server, params: GraphsParams) -> dict[str, Any]:
     path = convert.path(params.uri)
     shown = shown_results(server.state, path)
     targets = [
-        {"uri": server.uri_of(result.key.path), "target": result.key.name, "label": _name(result.key)}
+        {"uri": server.uri_of(result.key.path), "target": result.key.name, "label": result.key.name or MAIN}
         for result, _ in shown
     ]
     name = "" if params.target == MAIN else params.target
@@ -60,7 +56,7 @@ def graphs(server: Server, params: GraphsParams) -> dict[str, Any]:
     drawn = _drawn(server, result, kernels)
     return {
         "found": True,
-        "title": _name(result.key),
+        "title": result.key.name or MAIN,
         "description": _description(result, kernels),
         "message": "",
         "boxes": [_box(box, server.view) for box in drawn.boxes],
@@ -92,10 +88,6 @@ def _drawn(server: Server, result: CaptureResult, kernels: KernelResult | None) 
 
 def _description(result: CaptureResult, kernels: KernelResult | None) -> str:
     return summary(result) + (f"; {kernel_summary(kernels)}" if kernels is not None else "")
-
-
-def _name(key: Key) -> str:
-    return PROGRAM if key.name == PROGRAM else key.name or MAIN
 
 
 def _nothing(file: str, target: str | None) -> str:

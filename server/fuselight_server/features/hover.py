@@ -144,25 +144,18 @@ def _result_words(result: TargetResult) -> tuple[str, str]:
 
 def frames(snapshot: Snapshot, line: int) -> list[str]:
     """Say of the frames whose `def` is on `line` how often they were compiled and what their guards cost."""
-    return [
-        text
-        for result in snapshot.captures.values()
-        if (text := _frames(result, _parts(result, snapshot.path, line)))
-    ]
+    results = snapshot.captures.values()
+    return [text for result in results if (text := _frames(result, snapshot.path, line))]
 
 
-def _parts(result: CaptureResult, path: str, line: int) -> list[int]:
-    """Return the frames of the function whose `def` is on `line`: itself, and the part after each graph break."""
-    return [
+def _frames(result: CaptureResult, path: str, line: int) -> str:
+    """Make one line for each compile of the function whose `def` is on `line`, and of the part after each break."""
+    report = result.report
+    parts = [
         index
-        for index, frame in enumerate(result.report.frames)
+        for index, frame in enumerate(report.frames)
         if frame.location.path == path and result.places.now(span(frame.location)).line == line
     ]
-
-
-def _frames(result: CaptureResult, parts: list[int]) -> str:
-    """Make one line for each compile of a function and of its parts."""
-    report = result.report
     compiles = [one for one in report.compiles if one.frame in parts and one.outcome is Outcome.COMPILED]
     if not compiles:
         return ""
@@ -207,12 +200,11 @@ _COLUMNS = (
 
 def measured_tables(snapshot: Snapshot, line: int) -> list[str]:
     """Make the table of what was measured on `line`, one for each target."""
-    found = []
-    for result in shown_benchmarks(snapshot):
-        row = next((one for one in result.rows(snapshot.path) if one.place.line == line), None)
-        if row is not None:
-            found.append(_measured_table(result, row))
-    return found
+    return [
+        _measured_table(result, row)
+        for result in shown_benchmarks(snapshot)
+        if (row := result.row(snapshot.path, line)) is not None
+    ]
 
 
 def _measured_table(result: MeasuredResult, row: MeasuredRow) -> str:
@@ -257,19 +249,16 @@ UNDECIDED = 3
 
 def kernel_tables(snapshot: Snapshot, line: int) -> list[str]:
     """Make the table of the kernels that have a part from `line`, one for each target."""
-    found, measured = [], shown_benchmarks(snapshot)
-    for key, result in snapshot.kernels.items():
-        shown = result.shown
-        if not shows_estimates(shown, measured):
-            continue
-        row = next((one for one in shown.rows(snapshot.path) if one.place.line == line), None)
-        if row is not None:
-            found.append(_kernel_table(key.name or "__main__", shown, row))
-    return found
+    measured, results = shown_benchmarks(snapshot), [one.shown for one in snapshot.kernels.values()]
+    return [
+        _kernel_table(result, row)
+        for result in results
+        if shows_estimates(result, measured) and (row := result.row(snapshot.path, line)) is not None
+    ]
 
 
-def _kernel_table(name: str, result: KernelResult, row: KernelRow) -> str:
-    head = f"{code_span(name)}: {plain(kernel_words(result, [row]))}"
+def _kernel_table(result: KernelResult, row: KernelRow) -> str:
+    head = f"{code_span(result.key.name or '__main__')}: {plain(kernel_words(result, [row]))}"
     folded: Counter[tuple[str, ...]] = Counter(
         _kernel_cells(graph, kernel) for graph, kernel in row.line.launches
     )

@@ -243,14 +243,13 @@ def line_lenses(snapshot: Snapshot) -> Iterator[Lens]:
     several = sum(bool(one.rows(snapshot.path)) for one in shown) > 1
     covered: set[int] = set()
     for benchmark in measured:
-        has_source = replace(benchmark.key, tier=Tier.KERNELS) in snapshot.kernels
         for line, timed in _grouped(snapshot, benchmark.rows(snapshot.path), covered):
             text = _named(benchmark, several) + measured_words(benchmark, timed, longest=LONGEST)
-            yield _line_lens(snapshot, benchmark, line, timed, text, has_source=has_source)
+            yield _line_lens(snapshot, benchmark, line, timed, text)
     for result in estimated:
         for line, group in _grouped(snapshot, result.rows(snapshot.path), covered):
             text = _named(result, several) + kernel_words(result, group, longest=LONGEST)
-            yield _line_lens(snapshot, result, line, group, text, has_source=True)
+            yield _line_lens(snapshot, result, line, group, text)
 
 
 def _line_lens(
@@ -259,13 +258,12 @@ def _line_lens(
     line: int,
     rows: Sequence[KernelRow | MeasuredRow],
     text: str,
-    *,
-    has_source: bool,
 ) -> Lens:
     """Make a lens; a click opens the source of the kernels of its lines."""
     text_there = snapshot.document.line(line) or ""
     at = {"line": line - 1, "character": len(text_there) - len(text_there.lstrip())}
     place: PlainRange = {"start": at, "end": at}
+    has_source = replace(result.key, tier=Tier.KERNELS) in snapshot.kernels
     if not has_source or SHOW_KERNEL not in snapshot.client.commands:
         return lens(place, text)
     named: dict[str, str | int] = {"uri": snapshot.document.uri, "target": result.key.name}

@@ -32,7 +32,6 @@ from fuselight_server.kernels.documents import ATEN, JOINT, SOURCE, WRAPPER, doc
 from fuselight_server.kernels.shares import ACTIVATION, fold, place_of
 from fuselight_server.results.captures import capture_result_of
 from fuselight_server.results.positions import resumption, span
-from fuselight_server.session.intake import PROGRAM
 
 if TYPE_CHECKING:
     from fuselight.report import Compile, GeneratedGraph, Graph, Location, Recompile, Report
@@ -342,7 +341,7 @@ def target_node(result: CaptureResult, view: convert.Client, kernels: KernelResu
     # After an edit the lines are not those that ran: their text is left out.
     context = Context.of(report, Thresholds(), None if result.stale else view.read_line)
     make = _ReportMaker(view, result, context)
-    name = PROGRAM if key.name == PROGRAM else key.name or "__main__"
+    name = key.name or "__main__"
     start = next((one.location for one in report.frames if one.location.line >= report.target.line), None)
     recompilations = [(one, _recompilation(make, one)) for one in report.recompiles]
     counted = [node for one, node in recompilations if one.compile_id is not None]

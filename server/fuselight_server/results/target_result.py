@@ -197,6 +197,10 @@ class LineResult(TargetResult, Generic[L]):
             self._rows = self._place_rows()
         return self._rows.get(path, ())
 
+    def row(self, path: str, line: int) -> Row[L] | None:
+        """Return one line of a file; None where it has no part in kernels."""
+        return next((row for row in self.rows(path) if row.place.line == line), None)
+
     def _place_rows(self) -> dict[str, tuple[Row[L], ...]]:
         now = {
             line.place: place

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -140,7 +140,7 @@ class Measuring:
                     self._begin(name)
             self._rounds = self._take_turns(list(self._rows))
             self._measure_longer()
-            self._conclude()
+            self._conclude(list(self._rows))
             for name in list(self._retry):
                 self._alone(name)
         finally:
@@ -244,7 +244,10 @@ class Measuring:
 
     def _order(self, name: str, what: str, **details: Any) -> dict[str, Any] | None:
         """Send an order to a configuration; None if it failed, in which case its row has the failure."""
-        return self._answer(name, what) if self._ask(name, what, details) else None
+        with self._recorded_end(name):
+            self._rows[name].ask(what, details)
+            return self._answer(name, what)
+        return None
 
     def _together(self, asked: Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]]) -> None:
         """Run several configurations in parallel, for orders that time nothing."""
@@ -252,39 +255,35 @@ class Measuring:
         for name, orders in asked.items():
             for what, details in orders:
                 if name in self._rows:
-                    self._ask(name, what, details, parallel=parallel)
+                    with self._recorded_end(name, parallel=parallel):
+                        self._rows[name].ask(what, details)
         for name, orders in asked.items():
             for what, _ in orders:
                 if name in self._rows:
-                    self._answer(name, what, parallel=parallel)
+                    with self._recorded_end(name, parallel=parallel):
+                        self._answer(name, what)
 
-    def _ask(self, name: str, what: str, details: Mapping[str, Any], *, parallel: bool = False) -> bool:
-        try:
-            self._rows[name].ask(what, details)
-        except EndedError as ended:
-            self._ended(name, ended.failure, parallel=parallel)
-            return False
-        return True
-
-    def _answer(self, name: str, what: str, *, parallel: bool = False) -> dict[str, Any] | None:
-        try:
-            said = self._rows[name].answer(what)
-        except EndedError as ended:
-            self._ended(name, ended.failure, parallel=parallel)
-            return None
+    def _answer(self, name: str, what: str) -> dict[str, Any]:
+        said = self._rows[name].answer(what)
         if "machine" in said and name == self._looks:
             self._machine = decode(Machine, said["machine"])
         self._counted += said.get("seconds", 0.0)
         return said
 
-    def _ended(self, name: str, failure: Failure, *, parallel: bool) -> None:
-        """Record that a configuration has ended; `parallel`: other processes were active at the time."""
-        row = self._rows.pop(name)
-        row.other.end()
-        if failure.kind == "memory" and (parallel or self._rows) and not row.measured.alone:
-            self._retry.append(name)
-        self._done[name] = replace(row.measured, failure=failure)
-        self._known()
+    @contextlib.contextmanager
+    def _recorded_end(self, name: str, *, parallel: bool = False) -> Iterator[None]:
+        """Record the failure of a configuration that ends within the block; `parallel`: others are active as well."""
+        try:
+            yield
+        except EndedError as ended:
+            row = self._rows.pop(name)
+            row.other.end()
+            if ended.failure.kind == "memory" and (parallel or self._rows) and not row.measured.alone:
+                self._retry.append(name)
+            if name == self._looks:
+                self._looks = next(iter(self._rows), "")  # another process takes over
+            self._done[name] = replace(row.measured, failure=ended.failure)
+            self._known()
 
     def _take_turns(self, names: list[str]) -> int:
         """Run interleaved rounds of timed calls in rotating order. Returns the number of rounds."""
@@ -314,24 +313,18 @@ class Measuring:
                 return
             self._rounds += self._take_turns(list(self._rows))
 
-    def _conclude(self) -> None:
+    def _conclude(self, names: Sequence[str]) -> None:
         """After the timed rounds: measure memory, profile, check accuracy, then end each process."""
-        for name in list(self._rows):
-            self._look_into(name)
-        names = list(self._rows)
-        if names and self._looks not in names:  # it failed: another process takes over
-            self._looks = names[0]
+        for name in names:
+            self.tell(f"{name}: memory")
+            self._order(name, "weigh")
+            if self.plan.profile and name in self._rows:
+                self.tell(f"{name}: profiling")
+                self._order(name, "profile")
+        names = [name for name in names if name in self._rows]
         self._read(names)
         self._isolate(names)
         self._close(names)
-
-    def _look_into(self, name: str) -> None:
-        """Measure the memory of a call and profile it, alone on the machine."""
-        self.tell(f"{name}: memory")
-        self._order(name, "weigh")
-        if self.plan.profile and name in self._rows:
-            self.tell(f"{name}: profiling")
-            self._order(name, "profile")
 
     def _read(self, names: Sequence[str]) -> None:
         """Compare results and read profiles in all processes in parallel; no call is timed during this step."""
@@ -412,12 +405,7 @@ class Measuring:
         self._await_imports()
         self._begin(name)
         self._rounds = max(self._rounds, self._take_turns([name]))
-        if name in self._rows:
-            self._look_into(name)
-        if name in self._rows:
-            self._read([name])
-            self._isolate([name])
-        self._close([name])
+        self._conclude(list(self._rows))
 
     def _known(self) -> None:
         self.keep(self.measured())

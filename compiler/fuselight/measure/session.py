@@ -5,9 +5,9 @@ Invariant: it executes one order at a time, and measures nothing while another p
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 
@@ -86,12 +86,14 @@ class ConfigurationSession:
         collector = ResultCollector(prepared)
         set_seeds(SEED)
         timing.wait(self.device)
-        with self.unit.noticing_changes(prepared):
-            if eager:
-                first, outputs = self._timed(lambda: self.unit.made(prepared))
-            else:
-                with compile_steps.watching_compiles(self.roots) as self.watched:
-                    first, outputs = self._timed(lambda: self.unit.made(prepared))
+        watch: contextlib.AbstractContextManager[compile_steps.Watched | None] = (
+            contextlib.nullcontext() if eager else compile_steps.watching_compiles(self.roots)
+        )
+        with self.unit.noticing_changes(prepared), watch as self.watched:
+            start = timing.now()
+            outputs = self.unit.made(prepared)
+            timing.wait(self.device)
+            first = (timing.now() - start) * 1e6
         if self.plan.accuracy:
             self.results = collector.outputs(outputs)
         self.counted_us += first
@@ -121,12 +123,6 @@ class ConfigurationSession:
         if not self.compiled.cudagraphs or self.results is None or self.unit.work is not Work.INFERENCE:
             return False
         return not any(one.name.endswith(CHANGED) for one in self.results.values)
-
-    def _timed(self, call: Callable[[], Any]) -> tuple[float, Any]:
-        start = timing.now()
-        outputs = call()
-        timing.wait(self.device)
-        return (timing.now() - start) * 1e6, outputs
 
     def weigh(self) -> None:
         """Measure the peak memory of one call."""

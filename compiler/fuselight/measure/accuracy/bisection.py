@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
 import torch
 
+from fuselight.measure.accuracy import rules
 from fuselight.measure.accuracy.narrowing import SECONDS, Narrowed, SpentError, kernel_of, narrow
 from fuselight.measure.accuracy.partial_compile import (
     Backend,
@@ -26,6 +27,7 @@ from fuselight.measure.accuracy.partial_compile import (
 )
 from fuselight.measure.accuracy.results import CallResults
 from fuselight.report import Accuracy, GeneratedGraph, Stack
+from fuselight.report.failure import first_line
 from fuselight.torch_api import errors
 
 Run = Callable[[Backend], CallResults]
@@ -64,7 +66,7 @@ def find_first(
     else is measured. If `run` raises, that trial stays undecided. A `run` with several suspects, such as a source with
     several torch.compile calls, calls the backend with `suspect=`.
     """
-    trying = _Trying(run, suspect, judge, trials=trials, seconds=seconds, takes=first_seconds)
+    trying = _Trying(run, suspect, judge, trials, seconds, first_seconds)
     try:
         found = _find(trying)
     finally:
@@ -80,8 +82,7 @@ def with_first(accuracy: Accuracy, first: First, generated: Sequence[GeneratedGr
         first.stack, generated, operator=first.operator, compile_id=first.graph, backward=backward
     )
     return replace(
-        accuracy,
-        why="; ".join(filter(None, (accuracy.why, first.words))),
+        rules.with_note(accuracy, first.words),
         first=first.stack,
         first_operator=first.operator,
         first_graph=first.graph,
@@ -98,53 +99,43 @@ class _Stretch:
     end: int
 
 
+@dataclass
 class _Trying:
     """Runs trials: the suspect compiles some captured graphs, and a range of operators of one of them."""
 
-    def __init__(
-        self,
-        run: Run,
-        suspect: Backend,
-        judge: Callable[[CallResults], Accuracy],
-        *,
-        trials: int,
-        seconds: float,
-        takes: float,
-    ) -> None:
-        self._run, self._suspect, self._judge = run, suspect, judge
-        self._most, self._seconds, self._until = trials, seconds, time.monotonic() + seconds
-        self._takes = takes
-        self._graphs: range | None = range(0)
-        self._stretch: _Stretch | None = None
-        self._seen = 0
-        self.made = 0
-        self.captured: list[Captured] = []
-        self.error = ""
-        """Message of the last trial that raised."""
+    run: Run
+    suspect: Backend
+    judge: Callable[[CallResults], Accuracy]
+    trials: int
+    seconds: float
+    takes: float
+    """Seconds that the next trial takes, as far as it can be predicted."""
+    made: int = 0
+    captured: list[Captured] = field(default_factory=list)
+    error: str = ""
+    """Message of the last trial that raised."""
+    _graphs: range | None = range(0)
+    _stretch: _Stretch | None = None
+    _seen: int = 0
+
+    def __post_init__(self) -> None:
+        self._until = time.monotonic() + self.seconds
 
     def fails(self, graphs: range | None, stretch: _Stretch | None = None) -> bool | None:
         """Whether the results differ with these graphs (None: all) and this range compiled; None if it raised."""
         began = time.monotonic()
-        if self.made >= self._most or began + self._takes > self._until:
+        if self.made >= self.trials or began + self.takes > self._until:
             raise SpentError
         self.made += 1
         self._graphs, self._stretch, self._seen = graphs, stretch, 0
         torch.compiler.reset()
         try:
-            return self._judge(self._run(self)).passed is False
+            return self.judge(self.run(self)).passed is False
         except Exception as error:  # noqa: BLE001 - a part of a graph may be what the compiler does not expect
-            first = next(iter(str(error).strip().splitlines()), "")
-            self.error = f"{type(error).__name__}: {first}"[:_WORDS]
+            self.error = f"{type(error).__name__}: {first_line(error)}"[:_WORDS]
             return None
         finally:
-            self._takes = time.monotonic() - began
-
-    @property
-    def limit(self) -> str:
-        """Describe the limit that ended the search."""
-        if self.made >= self._most:
-            return f"its limit of {self._most} trials"
-        return f"its limit of {self._seconds:.0f} s, as the next one would take some {self._takes:.0f} s"
+            self.takes = time.monotonic() - began
 
     def __call__(
         self,
@@ -159,7 +150,7 @@ class _Trying:
         if index == len(self.captured):
             self.captured.append(read_captured(gm))
         try:
-            return self._compile(index, gm, inputs, functools.partial(suspect or self._suspect, **options))
+            return self._compile(index, gm, inputs, functools.partial(suspect or self.suspect, **options))
         except errors.Restart:
             # Dynamo captures the frame again and passes another graph for this index.
             self._seen = index
@@ -216,8 +207,9 @@ def _without_backend(trying: _Trying, unknown: str) -> str:
     with torch.compiler.set_stance("force_eager"):
         eager = trying.fails(range(0))
     if eager:
-        why = "eager's results differ between calls as well: the target keeps state between calls"
-        return f"{unknown}: {why}"
+        return (
+            f"{unknown}: eager's results differ between calls as well: the target keeps state between calls"
+        )
     return "the captured graphs differ from eager without the backend as well: the capture is wrong, no kernel is"
 
 
@@ -233,18 +225,13 @@ def _within(trying: _Trying, graph: int) -> First:
     found = narrow(captured.cuts, lambda end: fails(0, end))
     stretch = captured.operators[found.good : found.bad]
     where = f" of graph {graph + 1} of {len(trying.captured)}" if len(trying.captured) > 1 else ""
-    if found.spent or not _is_one(captured, found):
+    if found.spent or any(found.good < cut < found.bad for cut in captured.cuts):
         return First(_open(trying, found, f"{_lines(stretch)}{where}"), graph=captured.compile_id)
     chosen = next((one for one in stretch if one.computes), stretch[0])
     others_too = "" if alone or not graph else ", where the graphs before it are compiled too"
     words = f"the first operator that differs is {_named(captured, chosen)}{where}{others_too}"
     company = _company(captured, found, fails)
     return First(f"{words}{company}", chosen.stack, chosen.name, captured.compile_id)
-
-
-def _is_one(captured: Captured, found: Narrowed) -> bool:
-    """Whether no cut between the two was skipped."""
-    return not any(found.good < cut < found.bad for cut in captured.cuts)
 
 
 def _company(captured: Captured, found: Narrowed, fails: Callable[[int, int], bool | None]) -> str:
@@ -298,4 +285,7 @@ def _open(trying: _Trying, found: Narrowed, where: str) -> str:
 
 
 def _gave_up(trying: _Trying, words: str) -> str:
-    return f"{words}: the bisection ended after {trying.made} trials, at {trying.limit}"
+    limit = f"{trying.seconds:.0f} s, as the next one would take some {trying.takes:.0f} s"
+    if trying.made >= trying.trials:
+        limit = f"{trying.trials} trials"
+    return f"{words}: the bisection ended after {trying.made} trials, at its limit of {limit}"

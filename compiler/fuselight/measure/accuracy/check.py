@@ -5,6 +5,7 @@ Invariant: the verdict exists before anything is compiled to explain it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +21,10 @@ from fuselight.target.tensors import SEED
 from fuselight.torch_api import settings
 
 Judge = Callable[[CallResults], Accuracy]
+_EAGERS_NUMBERS = "compared with eager's random numbers: the same seed, compiled with fallback_random"
+_HELD_NUMBERS = (
+    "compared with the masks of dropout held fixed in both, because compiled code draws other numbers"
+)
 
 
 @dataclass
@@ -42,23 +47,17 @@ class AccuracyCheck:
         `varies` says how eager's results differ from call to call, if they do.
         """
         session = self.session
-        training = session.unit.prepared.options.train
         if eager is None or session.results is None:
             session.judged(rules.not_compared("eager gave no results to compare with"))
             return
         if varies:
-            session.judged(rules.varying(varies, training=training))
+            session.judged(rules.varying(varies, training=session.unit.prepared.options.train))
             return
-        expected, reference = results.load(eager), results.load(float64) if float64 else None
-
-        def judge(found: CallResults) -> Accuracy:
-            return rules.judge(found, expected, reference, training=training, no_float64=why)
-
+        judge = self._judge_by(results.load(eager), float64, why)
         verdict = judge(session.results)
         if verdict.passed is False:
             self._judge = judge
-            coarse = of_tf32(session.device, session.results)
-            verdict = replace(verdict, why="; ".join(filter(None, (verdict.why, coarse))))
+            verdict = rules.with_note(verdict, of_tf32(session.device, session.results))
         elif verdict.passed and session.replayed is not None:
             replay = judge(session.replayed)
             if replay.passed is False:  # no line is responsible, and a bisection repeats first calls only
@@ -75,39 +74,41 @@ class AccuracyCheck:
         session = self.session
         if eager is None or session.compiled.suspect is None:
             return
-        training = session.unit.prepared.options.train
-        reference = results.load(float64) if float64 else None
-        expected = results.load(eager)
-
-        def is_eager(found: CallResults) -> Accuracy:
-            return rules.judge(found, expected, reference, training=training, no_float64=why)
-
+        is_eager = self._judge_by(results.load(eager), float64, why)
         try:
             with settings.eager_random_numbers():
                 verdict = is_eager(self._tried(_unchanged))
             if verdict.passed:
-                session.judged(rules.with_eagers_numbers(verdict))
+                session.judged(rules.with_note(verdict, _EAGERS_NUMBERS))
             elif is_eager(self._tried(as_captured)).passed:  # the capture is right, and draws as eager does
-                self._judge_held(training=training)
+                self._judge_held()
         except Exception:  # noqa: BLE001 - whatever it is, the results stay not compared
             return
         finally:
             torch.compiler.reset()
 
-    def _judge_held(self, *, training: bool) -> None:
+    def _judge_held(self) -> None:
         """Compare eager and compiled code with fixed masks; nothing is judged where other numbers are drawn, too."""
         self._holds = True
         held = [self._tried(as_captured, seed) for seed in (SEED, SEED + 1)]
         if rules.is_random(*held):
             return
 
-        def judge(found: CallResults) -> Accuracy:
-            return rules.judge(found, held[0], None, training=training)
-
+        judge = self._judge_by(held[0])
         verdict = judge(self._tried(_unchanged))
         if verdict.passed is False:
             self._judge = judge
-        self.session.judged(rules.with_held_numbers(verdict))
+        self.session.judged(rules.with_note(verdict, _HELD_NUMBERS))
+
+    def _judge_by(self, expected: CallResults, float64: str | None = None, why: str = "") -> Judge:
+        """Judge results by eager's and those in the file `float64`; `why` says why there is no such file."""
+        return functools.partial(
+            rules.judge,
+            eager=expected,
+            float64=results.load(float64) if float64 else None,
+            training=self.session.unit.prepared.options.train,
+            no_float64=why,
+        )
 
     def search(self, seconds: float) -> None:
         """Search for the first line that differs for up to `seconds`. Nothing is measured afterwards."""

@@ -50,7 +50,10 @@ class Captured:
 def read_captured(gm: torch.fx.GraphModule) -> Captured:
     """Read a graph before a backend can change it."""
     calls = _calls(gm)
-    operators = tuple(_operator(node) for node in calls)
+    operators = tuple(
+        Operator(graphs.target_name(node.target), stacks.of_node(node), _bare_name(node) not in _BETWEEN)
+        for node in calls
+    )
     return Captured(frames.current_compile_id(), operators, tuple(_cuts(calls)))
 
 
@@ -107,11 +110,6 @@ def _return_tuple(inner: torch.fx.GraphModule) -> bool:
 
 def _calls(gm: torch.fx.GraphModule) -> list[torch.fx.Node]:
     return [node for node in gm.graph.nodes if node.op in _CALLS]
-
-
-def _operator(node: torch.fx.Node) -> Operator:
-    name = graphs.target_name(node.target)
-    return Operator(name, stacks.of_node(node), computes=name.rpartition(".")[2] not in _BETWEEN)
 
 
 def _cuts(calls: Sequence[torch.fx.Node]) -> list[int]:

@@ -16,6 +16,7 @@ from fuselight.measure.accuracy.results import CHANGED, CallResults, of_call
 from fuselight.measure.accuracy.rules import is_random
 from fuselight.measure.measured_call import modules_of
 from fuselight.report import Work
+from fuselight.report.failure import first_line
 from fuselight.target.calls import Prepared
 from fuselight.target.tensors import SEED, tensors_in, with_tensors
 
@@ -77,8 +78,8 @@ def float64_results(
     except torch.OutOfMemoryError:
         return None, "not enough memory for it on the device"
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything for a dtype that it does not expect
-        first = next(iter(str(error).strip().splitlines()), "")
-        return None, f"the target does not run in float64: {type(error).__name__}: {first}"[:_WORDS]
+        words = f"{type(error).__name__}: {first_line(error)}"
+        return None, f"the target does not run in float64: {words}"[:_WORDS]
 
 
 def doubled(prepared: Prepared) -> Prepared:

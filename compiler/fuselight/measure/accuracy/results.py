@@ -118,28 +118,90 @@ class ResultCollector:
 
     def __init__(self, prepared: Prepared) -> None:
         self._prepared = prepared
-        self._named = dict(_held(prepared))
-        self._before = {name: _Before(tensor) for name, tensor in self._named.items()}
+        named = dict(_held(prepared))
+        self._before = {name: _Before(tensor) for name, tensor in named.items()}
+        self._tensors: list[tuple[str, torch.Tensor, str]] = []
+        self._skipped: list[str] = []
+        """Bounded, and each with the reason."""
         room = _COPIED
-        for name, tensor in self._named.items():
+        for name, tensor in named.items():
             if not isinstance(tensor, torch.nn.Parameter) and type(tensor) in _PLAIN:
                 room -= tensor.numel()
                 if room >= 0:
                     self._before[name].copy = tensor.detach().clone()
 
     def outputs(self, outputs: Any) -> CallResults:
-        """Return `outputs`, the gradients, and everything that changed since this object was created."""
-        found = _FoundTensors()
-        found.collect("output", outputs, 0)
+        """Return `outputs`, the gradients, and everything that changed since this object was created, on the CPU."""
+        self._collect("output", outputs, 0)
         held = dict(_held(self._prepared))
-        if self._prepared.options.train:
-            for name, tensor in held.items():
-                found.gradient(name, tensor)
+        for name, tensor in held.items() if self._prepared.options.train else ():
+            if tensor.requires_grad and tensor.is_leaf:
+                # No gradient counts as zero, as in torch's benchmark suite.
+                grad = torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
+                self._add(f"gradient of {name}", grad)
         for name, tensor in held.items():
             before = self._before.get(name)
             if before is None or before.changed(tensor):
-                found.add(f"{_kind(name, tensor)}{name}{CHANGED}", tensor)
-        return found.results()
+                self._add(f"{_kind(name, tensor)}{name}{CHANGED}", tensor)
+        most = _ELEMENTS
+        while sum(min(tensor.numel(), most) for _, tensor, _ in self._tensors) > _ALL_ELEMENTS and most > 1:
+            most //= 2
+        values = tuple(
+            Value(name, _copy(tensor, most), dtype, tuple(tensor.shape))
+            for name, tensor, dtype in self._tensors
+        )
+        devices = [tensor.device.type for _, tensor, _ in self._tensors]
+        return CallResults(values, tuple(self._skipped), max(devices, key=devices.count, default="cpu"))
+
+    def _collect(self, name: str, value: Any, depth: int) -> None:
+        """Add any value that a function may return."""
+        if isinstance(value, torch.Tensor):
+            self._add(name, value)
+        elif isinstance(value, (bool, int, float, complex)):
+            self._number(name, value)
+        elif value is None or isinstance(value, (str, bytes)):
+            return
+        elif depth > _DEPTH:
+            self._skip(f"{name}: too deep")
+        else:
+            below = _below(value)
+            if below is None:
+                self._skip(f"{name}: a {type(value).__name__}")
+            for suffix, item in below or ():
+                self._collect(f"{name}{suffix}", item, depth + 1)
+
+    def _number(self, name: str, value: complex) -> None:
+        """Add a Python number."""
+        kind = type(value).__name__
+        wide = {"bool": torch.bool, "int": torch.int64, "complex": torch.complex128}
+        try:
+            self._tensors.append(
+                (name, torch.tensor(value, dtype=wide.get(kind, torch.float64), device="cpu"), kind)
+            )
+        except (RuntimeError, OverflowError, ValueError) as error:  # an int of more than 64 bits
+            self._skip(f"{name}: {error}")
+
+    def _add(self, name: str, tensor: torch.Tensor) -> None:
+        """Add a tensor, unless its type has no plain elements."""
+        if type(tensor) not in _PLAIN:  # by type: torch calls a subclass an instance of Parameter as well
+            self._skip(f"{name}: a {type(tensor).__name__}, a subclass of Tensor")
+            return
+        tensor = tensor.detach()
+        if tensor.layout is not torch.strided:
+            if tensor.is_sparse and tensor.numel() <= _ELEMENTS:
+                tensor = tensor.to_dense()
+            else:
+                self._skip(f"{name}: a tensor of layout {tensor.layout}")
+                return
+        if tensor.is_meta or tensor.is_quantized or tensor.is_nested:
+            self._skip(f"{name}: a {'meta' if tensor.is_meta else 'quantised or nested'} tensor")
+            return
+        self._tensors.append((name, tensor, str(tensor.dtype)))
+
+    def _skip(self, what: str) -> None:
+        """Skip a value and record why."""
+        if len(self._skipped) < _SKIPPED:
+            self._skipped.append(what)
 
 
 def _held(prepared: Prepared) -> Iterator[tuple[str, torch.Tensor]]:
@@ -162,83 +224,6 @@ def _kind(name: str, tensor: torch.Tensor) -> str:
     if name.startswith("input "):
         return ""
     return "parameter " if isinstance(tensor, torch.nn.Parameter) else "buffer "
-
-
-class _FoundTensors:
-    """Collected tensors by name, and the skipped values."""
-
-    def __init__(self) -> None:
-        self.tensors: list[tuple[str, torch.Tensor, str]] = []
-        self.skipped: list[str] = []
-
-    def collect(self, name: str, value: Any, depth: int) -> None:
-        """Add any value that a function may return."""
-        if isinstance(value, torch.Tensor):
-            self.add(name, value)
-        elif isinstance(value, (bool, int, float, complex)):
-            self.number(name, value)
-        elif value is None or isinstance(value, (str, bytes)):
-            return
-        elif depth > _DEPTH:
-            self.skip(f"{name}: too deep")
-        else:
-            below = _below(value)
-            if below is None:
-                self.skip(f"{name}: a {type(value).__name__}")
-            for suffix, item in below or ():
-                self.collect(f"{name}{suffix}", item, depth + 1)
-
-    def number(self, name: str, value: complex) -> None:
-        """Add a Python number."""
-        kind = type(value).__name__
-        wide = {"bool": torch.bool, "int": torch.int64, "complex": torch.complex128}
-        try:
-            self.tensors.append(
-                (name, torch.tensor(value, dtype=wide.get(kind, torch.float64), device="cpu"), kind)
-            )
-        except (RuntimeError, OverflowError, ValueError) as error:  # an int of more than 64 bits
-            self.skip(f"{name}: {error}")
-
-    def gradient(self, name: str, tensor: torch.Tensor) -> None:
-        """Add the gradient of a leaf; no gradient counts as zero, as in torch's benchmark suite."""
-        if not tensor.requires_grad or not tensor.is_leaf:
-            return
-        grad = tensor.grad
-        self.add(f"gradient of {name}", torch.zeros_like(tensor) if grad is None else grad)
-
-    def add(self, name: str, tensor: torch.Tensor) -> None:
-        """Add a tensor, unless its type has no plain elements."""
-        if type(tensor) not in _PLAIN:  # by type: torch calls a subclass an instance of Parameter as well
-            self.skip(f"{name}: a {type(tensor).__name__}, a subclass of Tensor")
-            return
-        tensor = tensor.detach()
-        if tensor.layout is not torch.strided:
-            if tensor.is_sparse and tensor.numel() <= _ELEMENTS:
-                tensor = tensor.to_dense()
-            else:
-                self.skip(f"{name}: a tensor of layout {tensor.layout}")
-                return
-        if tensor.is_meta or tensor.is_quantized or tensor.is_nested:
-            self.skip(f"{name}: a {'meta' if tensor.is_meta else 'quantised or nested'} tensor")
-            return
-        self.tensors.append((name, tensor, str(tensor.dtype)))
-
-    def skip(self, what: str) -> None:
-        """Skip a value and record why."""
-        if len(self.skipped) < _SKIPPED:
-            self.skipped.append(what)
-
-    def results(self) -> CallResults:
-        """Return copies on the CPU."""
-        most = _ELEMENTS
-        while sum(min(tensor.numel(), most) for _, tensor, _ in self.tensors) > _ALL_ELEMENTS and most > 1:
-            most //= 2
-        values = tuple(
-            Value(name, _copy(tensor, most), dtype, tuple(tensor.shape))
-            for name, tensor, dtype in self.tensors
-        )
-        devices = [tensor.device.type for _, tensor, _ in self.tensors]
-        return CallResults(values, tuple(self.skipped), max(devices, key=devices.count, default="cpu"))
 
 
 def _below(value: Any) -> list[tuple[str, Any]] | None:

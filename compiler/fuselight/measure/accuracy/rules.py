@@ -107,15 +107,8 @@ def varying(how: str, *, training: bool) -> Accuracy:
     )
 
 
-def with_eagers_numbers(verdict: Accuracy) -> Accuracy:
-    """The verdict on a compile that uses eager's random numbers."""
-    note = "compared with eager's random numbers: the same seed, compiled with fallback_random"
-    return replace(verdict, why="; ".join(filter(None, (verdict.why, note))))
-
-
-def with_held_numbers(verdict: Accuracy) -> Accuracy:
-    """The verdict on eager and compiled code with the same fixed masks."""
-    note = "compared with the masks of dropout held fixed in both, because compiled code draws other numbers"
+def with_note(verdict: Accuracy, note: str) -> Accuracy:
+    """The verdict with a further remark."""
     return replace(verdict, why="; ".join(filter(None, (verdict.why, note))))
 
 

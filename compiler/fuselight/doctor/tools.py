@@ -40,9 +40,11 @@ def cpp_compiler() -> CheckResult:
     compiler = toolchain.cpp_compiler()
     path = shutil.which(compiler) if compiler else None
     if path is None:
+        # torch passes over a compiler that the user names but that does not start.
+        asked = f" (CXX={os.environ['CXX']})" if os.environ.get("CXX") else ""
         return CheckResult(
             Status.FAILED,
-            f"{compiler} is not there" if compiler else f"none that starts was found{_asked()}",
+            f"{compiler} is not there" if compiler else f"none that starts was found{asked}",
             "Install g++ or clang++ (Debian: apt install g++; macOS: xcode-select --install), or name one in CXX",
         )
     reported = subprocess.run(  # noqa: S603 - the compiler that torch would start, too
@@ -53,11 +55,6 @@ def cpp_compiler() -> CheckResult:
         fix = "Reinstall it, or name another in CXX"
         return CheckResult(Status.FAILED, f"{path} does not start: {first}", fix)
     return CheckResult(Status.OK, f"{path}: {first}")
-
-
-def _asked() -> str:
-    """Name what the user has asked for: torch passes over a compiler that does not start."""
-    return f" (CXX={os.environ['CXX']})" if os.environ.get("CXX") else ""
 
 
 def headers() -> CheckResult:

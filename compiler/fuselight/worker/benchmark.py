@@ -12,7 +12,6 @@ import importlib
 import multiprocessing
 import os
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -110,8 +109,15 @@ class _Started:
     """An operating system process."""
 
     pid: int
-    wait: Callable[[float], int | None]
-    """Waits some seconds for its exit. Returns its status, below 0 for a signal; None if it is still running."""
+    status: Callable[[], int | None]
+    """Returns its exit status, below 0 for a signal; None while it is running."""
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait up to `seconds` for its exit status; not by `join`, which waits for whatever it has forked as well."""
+        until = time.monotonic() + seconds
+        while (status := self.status()) is None and time.monotonic() < until:
+            time.sleep(_PAUSE)
+        return status
 
 
 def _fork(job: ChildJob, name: str, channel: Connection) -> _Started:
@@ -119,27 +125,13 @@ def _fork(job: ChildJob, name: str, channel: Connection) -> _Started:
         target=configuration.main, args=(job, name, channel, os.getpid()), name=name
     )
     made.start()
-
-    def wait(seconds: float) -> int | None:  # not by `join`, which waits for whatever it has forked as well
-        until = time.monotonic() + seconds
-        while made.exitcode is None and time.monotonic() < until:
-            time.sleep(_PAUSE)
-        return made.exitcode
-
-    return _Started(made.pid or 0, wait)
+    return _Started(made.pid or 0, lambda: made.exitcode)
 
 
 def _spawn(job: ChildJob, name: str, channel: Connection) -> _Started:
     made = children.spawn(["--configuration", str(channel.fileno()), job.directory], (channel.fileno(),))
     children.give_job(made, job.request, name=name)
-
-    def wait(seconds: float) -> int | None:
-        try:
-            return made.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-
-    return _Started(made.pid, wait)
+    return _Started(made.pid, made.poll)
 
 
 @dataclass

@@ -246,12 +246,8 @@ class Generation:
 
     def broke(self, stage: str, error: Exception) -> None:
         """A hook of ours failed."""
-        self._problem(f"a fact was lost at {stages(stage, error)}", f"{type(error).__name__}: {error}"[:500])
-
-
-def stages(stage: str, error: Exception) -> str:
-    """Where a hook failed: `launched (launches.py:88)`."""
-    return f"{stage} ({stacks.innermost_of_ours(error)})"
+        where = f"{stage} ({stacks.innermost_of_ours(error)})"  # as `launched (launches.py:88)`
+        self._problem(f"a fact was lost at {where}", f"{type(error).__name__}: {error}"[:500])
 
 
 def _skip(reason: str, stack: Stack) -> CudagraphSkip:

@@ -52,7 +52,8 @@ def compile_request(
     """
     compiled = CompiledKernel()
     try:
-        with _lines_kept(file), _silent():
+        # Without the page that Triton prints when ptxas fails: the exception holds the same text.
+        with _lines_kept(file), patched(names.nvidia_compiler(), "print", lambda *_, **__: None):
             kernel: Any = names.compile_(**request)
     except Exception as error:  # noqa: BLE001 - Triton, MLIR and Python raise what they like
         compiled.texts = dict(_left_in(cache))
@@ -139,11 +140,6 @@ def _at_first_line(ptx: str) -> str:
             line = first  # noqa: PLW2901 - the line is replaced
         lines.append(line)
     return "\n".join(lines)
-
-
-def _silent() -> contextlib.AbstractContextManager[None]:
-    """Suppress the page that Triton prints when ptxas fails: the exception holds the same text."""
-    return patched(names.nvidia_compiler(), "print", lambda *_, **__: None)
 
 
 def _explained(

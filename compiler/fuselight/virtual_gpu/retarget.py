@@ -202,11 +202,8 @@ class _TracedAgain(torch.fx.Interpreter):
 
     def _unasked(self, n: torch.fx.Node, mode: Any) -> Any:
         """A node as it was, with its value moved."""
-        args, named = self.fetch_args_kwargs_from_env(n)
-        proxies = pytree.tree_map(mode.tracer.unwrap_proxy, (args, named))
-        proxy = mode.tracer.create_proxy(n.op, n.target, proxies[0], proxies[1])
         value = pytree.tree_map(lambda one: on_device(one, CUDA, self._fake), n.meta.get("val"))
-        return proxy_tensor.track_tensor_tree(value, proxy, constant=None, tracer=mode.tracer)
+        return traced_as(value, mode, n.op, n.target, self.fetch_args_kwargs_from_env(n))
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         """A tensor that the graph holds. A small one stays readable to Inductor, which writes it into the kernel."""
@@ -222,6 +219,13 @@ class _TracedAgain(torch.fx.Interpreter):
         if value.dim() == 1 and value.size(0) <= _INLINED:
             return torch.ops.prims.device_put.default(value, CUDA)
         return on_device(value, CUDA, self._fake)
+
+
+def traced_as(value: Any, mode: Any, op: str, target: Any, arguments: tuple[Any, Any]) -> Any:
+    """`value` as the result of a node that is added to the graph which `mode` traces."""
+    args, named = pytree.tree_map(mode.tracer.unwrap_proxy, arguments)
+    proxy = mode.tracer.create_proxy(op, target, args, named)
+    return proxy_tensor.track_tensor_tree(value, proxy, constant=None, tracer=mode.tracer)
 
 
 def _hand_on(last: torch.fx.Node, graph: torch.fx.Graph, meta: Mapping[str, Any]) -> torch.fx.Node:

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fuselight.virtual_gpu.partitioner import size_hint
-from fuselight.virtual_gpu.retarget import CUDA, Table, on_device
+from fuselight.virtual_gpu.retarget import CUDA, Table, on_device, traced_as
 
 
 def sized_as_decomposed(decompositions: Table) -> dict[Any, Callable[..., Any]]:
@@ -40,9 +40,7 @@ def _keeping(operator: Any, decompositions: Table) -> Callable[..., Any]:
             value = _resized(plain, _decomposed(operator, args, named, decompositions))
         if value is None:
             return NotImplemented
-        given = pytree.tree_map(mode.tracer.unwrap_proxy, (args, named))
-        proxy = mode.tracer.create_proxy("call_function", operator, given[0], given[1])
-        return proxy_tensor.track_tensor_tree(value, proxy, constant=None, tracer=mode.tracer)
+        return traced_as(value, mode, "call_function", operator, (args, named))
 
     return traced
 

@@ -31,6 +31,16 @@ class Span:
     end_line: int | None = None
     end_column: int | None = None
 
+    @property
+    def start(self) -> tuple[int, int]:
+        """Line and column where it starts; column 0 if it has no columns."""
+        return self.line, self.column or 0
+
+    @property
+    def last_line(self) -> int:
+        """The line where it ends."""
+        return self.end_line or self.line
+
 
 @dataclass(frozen=True, order=True)
 class SourceLine:

@@ -31,7 +31,7 @@ from fuselight_server.session import state
 from fuselight_server.session.analysis import Analysis
 from fuselight_server.session.state import Document, Folder, State
 from fuselight_server.session.ui import Question
-from fuselight_server.settings import ResolvedInterpreter, Settings
+from fuselight_server.settings import Interpreter, Settings
 from fuselight_server.static.document import SourceDocument
 from fuselight_server.store import Store
 from tests.support.reports import at, broken, report
@@ -173,13 +173,7 @@ def test_the_state_of_a_document_is_as_large_as_its_text() -> None:
         document.edit((6, 0), (6, len(document.line_bytes(6))), f"    return x + {number}")
         document.reading()
         cache = document._cache
-        kept: tuple[Sized, ...] = (
-            cache.pieces.known,
-            cache.pieces.used,
-            cache.facts,
-            cache.outlines,
-            cache.candidates,
-        )
+        kept: tuple[Sized, ...] = (cache.pieces, cache.facts, cache.candidates)
         sizes.add(tuple(len(one) for one in kept))
     assert len(sizes) <= 2, sizes  # the first reading has none before it
 
@@ -318,7 +312,7 @@ class _RunSession:
             self.state,
             self.ui,
             make_worker=self._worker,
-            find_interpreter=lambda _folder: ResolvedInterpreter(self.python),
+            find_interpreter=lambda _folder: Interpreter(self.python),
         )
         self.analysis.early.end()
 

@@ -7,8 +7,16 @@ next line at column 0 starts a definition.
 
 from __future__ import annotations
 
+import functools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _START = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
 _TOKEN = re.compile(
@@ -37,26 +45,34 @@ class _State:
 _NEUTRAL = _State()
 
 
-@dataclass
-class ChunkCache:
-    """Lexer states by piece. `turn` forgets what the last cut did not use, so it stays as large as the file."""
+class Memory(Generic[K, V]):
+    """Answers by what they came from. `turn` forgets those that nothing asked for since the last turn."""
 
-    known: dict[tuple[bytes, _State], _State] = field(default_factory=dict)
-    used: dict[tuple[bytes, _State], _State] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._known: dict[K, V] = {}
+        self._used: dict[K, V] = {}
 
-    def after(self, piece: bytes, state: _State) -> _State:
-        """The state after `piece` when it is entered in `state`."""
-        key = (piece, state)
-        found = self.used.get(key) or self.known.get(key) or _lex(piece, state)
-        self.used[key] = found
+    def __len__(self) -> int:
+        return len(self._known) + len(self._used)
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """The answer for `key`, made when it is asked for first."""
+        found = self._used.get(key)
+        if found is None:
+            found = self._known.get(key)
+            self._used[key] = found = make() if found is None else found
         return found
 
     def turn(self) -> None:
-        """Start a new cut."""
-        self.known, self.used = self.used, {}
+        """Start a new round."""
+        self._known, self._used = self._used, {}
 
 
-def cut(data: bytes, cache: ChunkCache) -> list[bytes]:
+States = Memory[tuple[bytes, _State], _State]
+"""The state at a piece's end, by the piece and the state in which it is entered."""
+
+
+def cut(data: bytes, cache: States) -> list[bytes]:
     """`data`, whose lines end in LF or CRLF, as top-level chunks; joined they are `data`."""
     cache.turn()
     starts = [match.start() for match in _START.finditer(data)]
@@ -71,7 +87,7 @@ def cut(data: bytes, cache: ChunkCache) -> list[bytes]:
     return chunks
 
 
-def _join(pieces: list[bytes], cache: ChunkCache, *, close_quotes: bool) -> tuple[list[bytes], _State]:
+def _join(pieces: list[bytes], cache: States, *, close_quotes: bool) -> tuple[list[bytes], _State]:
     chunks: list[bytes] = []
     group: list[bytes] = []
     state = _NEUTRAL
@@ -82,7 +98,7 @@ def _join(pieces: list[bytes], cache: ChunkCache, *, close_quotes: bool) -> tupl
             chunks.append(b"".join(group) if len(group) > 1 else group[0])
             group = []
         group.append(piece)
-        state = cache.after(piece, state)
+        state = cache.get((piece, state), functools.partial(_lex, piece, state))
     chunks.append(b"".join(group))
     return chunks, state
 

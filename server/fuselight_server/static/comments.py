@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import operator
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,9 +20,9 @@ from fuselight_server.finding import Span
 from fuselight_server.static.reading import DirectiveProblem, Ignore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from fuselight_server.static.facts import Comment
+    from fuselight_server.static.facts import Chunk
     from fuselight_server.static.reading import StaticTarget
 
 _IGNORE = re.compile(r"ignore(?![\w(.])\s*(?P<rest>.*)$")
@@ -35,66 +36,59 @@ _REASON = re.compile(r"\s*(?:#|-|:|$)")
 class Comments:
     """The `# fuselight:` comments of a file, read."""
 
-    directives: Mapping[int, DirectiveLine]
-    """By line."""
+    directives: tuple[DirectiveLine, ...]
     inline: tuple[DirectiveLine, ...]
     """Directives after code on the same line, where they do not count."""
     ignores: tuple[Ignore, ...]
     problems: tuple[DirectiveProblem, ...]
 
 
-def read_comments(comments: Iterable[tuple[int, Comment]], path: str) -> Comments:
-    """Sort `comments`, each with its line, into directives and ignores."""
-    directives: dict[int, DirectiveLine] = {}
+def read_comments(chunks: Iterable[Chunk]) -> Comments:
+    """Sort the comments of a file's chunks into directives and ignores."""
+    directives: list[DirectiveLine] = []
     inline: list[DirectiveLine] = []
     ignores: list[Ignore] = []
     problems: list[DirectiveProblem] = []
-    for line, comment in comments:
+    for chunk, comment in ((one, comment) for one in chunks for comment in one.facts.comments):
+        span = chunk.span(comment.extent)
         ignore = _IGNORE.match(comment.text)
         if ignore is not None:
-            read = _ignore(line, comment, ignore["rest"], path)
+            read = _ignore(span, ignore["rest"])
             if isinstance(read, Ignore):
                 ignores.append(read)
             else:
                 problems.append(read)
             continue
-        directive = DirectiveLine(line=line, column=comment.text_column, text=comment.text)
+        column = chunk.file_column(comment.extent.row, comment.text_column)
+        directive = DirectiveLine(line=span.line, column=column, text=comment.text)
         if not comment.alone:
             inline.append(directive)
             continue
-        directives[line] = directive
+        directives.append(directive)
         wrong = _parsed(comment.text)[0]
         if wrong is not None:
             message, start, end = wrong
-            span = Span(path, line, directive.column + start, line, directive.column + end)
-            problems.append(DirectiveProblem(span, message))
-    return Comments(directives, tuple(inline), tuple(ignores), tuple(problems))
+            place = Span(chunk.path, span.line, column + start, span.line, column + end)
+            problems.append(DirectiveProblem(place, message))
+    return Comments(tuple(directives), tuple(inline), tuple(ignores), tuple(problems))
 
 
 def attach(
-    directives: Mapping[int, DirectiveLine], targets: Sequence[StaticTarget], lines: Sequence[bytes]
-) -> tuple[dict[int, tuple[DirectiveLine, ...]], tuple[DirectiveLine, ...]]:
-    """The directives of each target, by its index, and those that are above no target."""
-    starts: dict[int, int] = {}
-    for index, target in enumerate(targets):
-        starts.setdefault(target.span.line, index)
-    decorated: dict[int, int] = {}
-    for index, target in enumerate(targets):
+    directives: Iterable[DirectiveLine], targets: Iterable[StaticTarget], lines: Sequence[bytes]
+) -> Iterator[tuple[DirectiveLine, StaticTarget | None]]:
+    """Each of the directives, which come by line, with the target that it is above, if there is one."""
+    starts: dict[int, StaticTarget] = {}
+    decorated: dict[int, StaticTarget] = {}
+    for target in targets:
+        starts.setdefault(target.span.line, target)
         for line in range(target.span.line + 1, target.def_line + 1):
-            decorated.setdefault(line, index)
-    owned: dict[int, list[DirectiveLine]] = {}
-    orphans: list[DirectiveLine] = []
+            decorated.setdefault(line, target)
     below = 0
-    for line, directive in sorted(directives.items()):
-        below = max(below, line + 1)
+    for directive in directives:
+        below = max(below, directive.line + 1)
         while below <= len(lines) and lines[below - 1].lstrip()[:1] == b"#":
             below += 1
-        owner = starts.get(below, decorated.get(below))
-        if owner is None:
-            orphans.append(directive)
-        else:
-            owned.setdefault(owner, []).append(directive)
-    return {index: tuple(found) for index, found in owned.items()}, tuple(orphans)
+        yield directive, starts.get(below, decorated.get(below))
 
 
 class TargetsByName:
@@ -110,27 +104,24 @@ class TargetsByName:
         name = _parsed(directive.text)[1]
         found = self._targets.get(name) or self._targets.get(name.partition(".")[0], [])
         above = [target for target in found if target.def_line < directive.line]
-        return max(above, key=_def_line, default=None) or min(found, key=_def_line, default=None)
-
-
-def _def_line(target: StaticTarget) -> int:
-    return target.def_line
+        by_line = operator.attrgetter("def_line")
+        return max(above, key=by_line, default=None) or min(found, key=by_line, default=None)
 
 
 def misplaced(directive: DirectiveLine, path: str, called: StaticTarget | None) -> DirectiveProblem:
     """The problem of a directive that belongs to no target where it stands."""
-    name = _parsed(directive.text)[1]
+    end = directive.column + len(directive.text.encode("utf-8", "replace"))
+    span = Span(path, directive.line, directive.column, directive.line, end)
     if called is not None:
         place = f"line {called.span.line}"
         message = f"misplaced directive: move it to its own line above `{called.name}` ({place})"
-        return DirectiveProblem(_text_span(path, directive), message, move_above=called.span.line)
+        return DirectiveProblem(span, message, move_above=called.span.line)
+    name = _parsed(directive.text)[1]
     unknown = f"`{name}` is not a top-level name of this file" if name else "it calls no name of this file"
-    message = f"no target for this directive: {unknown}"
-    return DirectiveProblem(_text_span(path, directive), message)
+    return DirectiveProblem(span, f"no target for this directive: {unknown}")
 
 
-def _ignore(line: int, comment: Comment, rest: str, path: str) -> Ignore | DirectiveProblem:
-    span = Span(path, line, comment.column, line, comment.end_column)
+def _ignore(span: Span, rest: str) -> Ignore | DirectiveProblem:
     listed = _CODES.match(rest)
     codes = tuple(code.strip() for code in listed["codes"].split(",")) if listed else ()
     wrong = next((code for code in codes if not _CODE.match(code)), None)
@@ -161,8 +152,3 @@ def _parsed(text: str) -> tuple[tuple[str, int, int] | None, str]:
             parts.append(callee.attr)
         callee = callee.value if isinstance(callee, ast.Attribute) else callee.func
     return None, ".".join(reversed([*parts, callee.id])) if isinstance(callee, ast.Name) else ""
-
-
-def _text_span(path: str, directive: DirectiveLine) -> Span:
-    end = directive.column + len(directive.text.encode("utf-8", "replace"))
-    return Span(path, directive.line, directive.column, directive.line, end)

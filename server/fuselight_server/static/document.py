@@ -59,21 +59,21 @@ def _with_kept(good: Reading, reading: Reading, lines: list[bytes]) -> Reading:
         if (one.name, one.kind) not in places
         and ((one.name, one.kind) in sure or not _overlap(one.name_span, spans))
     ]
-    targets = sorted((*old, *new), key=lambda one: (one.name_span.line, one.name_span.column or 0))
+    targets = sorted((*old, *new), key=lambda one: one.name_span.start)
     return dataclasses.replace(reading, targets=tuple(targets))
 
 
 def _overlap(span: Span, others: tuple[Span, ...]) -> bool:
-    last = span.end_line or span.line
-    return any(other.line <= last and span.line <= (other.end_line or other.line) for other in others)
+    return any(other.line <= span.last_line and span.line <= other.last_line for other in others)
 
 
 def _after(target: StaticTarget, change: Change) -> StaticTarget | None:
-    last = target.span.end_line or target.span.line
-    if change.start[0] > last + 1:
+    if change.start[0] > target.span.last_line + 1:
         return target
-    if _replaces(change, target.name_span):
-        return None
+    name_end = (target.name_span.last_line, target.name_span.end_column or 0)
+    spans_lines = change.start[0] < change.end[0]
+    if spans_lines and change.start <= target.name_span.start and name_end <= change.end:
+        return None  # the name itself is replaced
     span, name = moved(target.span, change), moved(target.name_span, change)
     line = moved(Span(target.span.path, target.def_line), change)
     if span is None or name is None or line is None:
@@ -85,11 +85,6 @@ def _after(target: StaticTarget, change: Change) -> StaticTarget | None:
         def_line=line.span.line,
         directives=tuple(_directives(target, change)),
     )
-
-
-def _replaces(change: Change, name: Span) -> bool:
-    start, end = (name.line, name.column or 0), (name.end_line or name.line, name.end_column or 0)
-    return change.start[0] < change.end[0] and change.start <= start and end <= change.end
 
 
 def _directives(target: StaticTarget, change: Change) -> Iterator[DirectiveLine]:
@@ -111,7 +106,7 @@ class SourceDocument:
         self.path = path
         self.version = 0
         """Grows with each change of the text."""
-        self._lines = split_lines(_encoded(text))
+        self._lines = lines_of(text)
         self._size = sum(map(len, self._lines))
         self._text: str | None = text
         self._cache = ReadingCache()
@@ -179,7 +174,7 @@ class SourceDocument:
 
     def become(self, text: str) -> Change | None:
         """Edit what differs from `text`, at its first line to its last; None where nothing does."""
-        new, old = split_lines(_encoded(text)), self._lines
+        new, old = lines_of(text), self._lines
         if new == old:
             return None
         short = min(len(new), len(old))
@@ -191,7 +186,7 @@ class SourceDocument:
 
     def replace(self, text: str) -> None:
         """Put `text` in the place of everything."""
-        self._lines = split_lines(_encoded(text))
+        self._lines = lines_of(text)
         self._size = sum(map(len, self._lines))
         self._good = None
         self._changes.clear()
@@ -265,7 +260,12 @@ class SourceDocument:
 
 def read_source(path: str, text: str) -> Reading:
     """Read `text` at once, for the command line."""
-    return read_lines(path, split_lines(_encoded(text)), ReadingCache())
+    return read_lines(path, lines_of(text), ReadingCache())
+
+
+def lines_of(text: str) -> list[bytes]:
+    """The lines of `text` in UTF-8."""
+    return split_lines(_encoded(text))
 
 
 def split_lines(data: bytes) -> list[bytes]:

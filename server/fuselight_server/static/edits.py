@@ -16,27 +16,21 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from fuselight_server.finding import Span
-from fuselight_server.static.document import read_source, split_lines
-from fuselight_server.static.file_reader import chunks_of
+from fuselight_server.static.document import lines_of, read_source
+from fuselight_server.static.file_reader import ReadingCache, chunks_of
 from fuselight_server.static.names import collect
-from fuselight_server.static.syntax import inside_string, read_chunk
+from fuselight_server.static.syntax import inside_string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from libcst.metadata import CodePosition, CodeRange
 
+    from fuselight_server.static.facts import Chunk
     from fuselight_server.static.reading import Ignore, StaticTarget
 
 
-@dataclass(frozen=True)
-class CallSite:
-    """`argument` is passed in the statement that starts on `line`, 1-based in the source that was given."""
-
-    line: int
-    argument: str
-
-
+_Columns = tuple[int | None, int | None]
 _HEADED = (cst.If, cst.For, cst.With)
 """Statements whose header is evaluated once, so that something can stand above it."""
 _BARRIERS = (
@@ -46,20 +40,19 @@ _BARRIERS = (
 """Inside them the statement outside is no place to insert: what is in them runs again, later, or not at all."""
 
 
-def call_site(
+def _call_site(
     source: str,
     line: int,
     *,
     parameter: str,
     parameters: Sequence[str],
-    callee: str | None = None,
-    column: int | None = None,
-    end_column: int | None = None,
-) -> CallSite | None:
-    """The one call on `line` that passes something for `parameter`, if that is a plain name.
+    callee: str | None,
+    columns: _Columns,
+) -> tuple[int, str] | None:
+    """Where the one call on `line` that passes something for `parameter` is, and the plain name that it passes.
 
-    `callee`: the last part of its name. `column` and `end_column`: the bytes of its line where it starts and ends; a
-    call is then known for certain.
+    Returns the line of the statement, 1-based in `source`. `callee`: the last part of its name. `columns`: the bytes of
+    its line where it starts and ends; a call is then known for certain.
     """
     try:
         wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
@@ -68,20 +61,10 @@ def call_site(
     except (cst.ParserSyntaxError, RecursionError):
         return None
     found = finder.found
-    exact = [one for one in found if (one.column, one.end_column) == (column, end_column)]
-    named = [one for one in found if one.callee == callee]
-    sites = {one.site for one in exact or named or found}
+    exact = [site for _, at, site in found if at == columns]
+    named = [site for name, _, site in found if name == callee]
+    sites = set(exact or named or [site for _, _, site in found])
     return sites.pop() if len(sites) == 1 else None
-
-
-@dataclass(frozen=True)
-class _FoundArgument:
-    """A call that passes something for the parameter; `site` is None when that has no name."""
-
-    callee: str
-    column: int
-    end_column: int
-    site: CallSite | None
 
 
 class _Finder(cst.CSTVisitor):
@@ -94,7 +77,9 @@ class _Finder(cst.CSTVisitor):
         parameters: tuple[str, ...],
     ) -> None:
         super().__init__()
-        self.found: list[_FoundArgument] = []
+        self.found: list[tuple[str, _Columns, tuple[int, str] | None]] = []
+        """Calls that pass something for the parameter: the last part of the name, the columns, and the line of the
+        statement with the name that is passed, None where it has no name."""
         self._rows = source.split("\n")
         self._line = line
         self._ranges = ranges
@@ -127,10 +112,9 @@ class _Finder(cst.CSTVisitor):
             return
         argument = self._argument(call.args)
         if argument is not None:
-            site = CallSite(anchor, argument.value) if isinstance(argument, cst.Name) else None
-            self.found.append(
-                _FoundArgument(_last_name(call.func), self._bytes(place.start), self._bytes(place.end), site)
-            )
+            site = (anchor, argument.value) if isinstance(argument, cst.Name) else None
+            columns = (self._bytes(place.start), self._bytes(place.end))
+            self.found.append((_last_name(call.func), columns, site))
 
     def _bytes(self, at: CodePosition) -> int:
         return len(self._rows[at.line - 1][: at.column].encode())
@@ -196,20 +180,14 @@ _PLAIN = {
 }
 
 
-@dataclass
-class _Sizes:
-    """Sizes given to named dimensions, the same name getting the same size."""
-
-    given: dict[str, int]
-
-    def of(self, name: str) -> int:
-        return self.given.setdefault(name, _SIZES[min(len(self.given), len(_SIZES) - 1)])
+_Sizes = dict[str, int]
+"""Sizes given to named dimensions, the same name getting the same size."""
 
 
 def directive_for(target: StaticTarget, chunks: Iterable[str]) -> str:
     """The text after `# fuselight: `. `chunks` are the top-level statements of the file."""
     definitions = _definitions(target, chunks)
-    sizes = _Sizes({})
+    sizes: _Sizes = {}
     name = target.name.rpartition("<locals>.")[2]
     owner, _, last = name.rpartition(".")
     if target.kind == "module":
@@ -264,7 +242,7 @@ class _Signatures(cst.CSTVisitor):
 
 def _constructor(definitions: dict[str, cst.FunctionDef | None], name: str) -> str:
     function = definitions.get(f"{name}.__init__")
-    return "" if function is None else _call(function.params, _Sizes({}), tensors=False, skip=1)
+    return "" if function is None else _call(function.params, {}, tensors=False, skip=1)
 
 
 def _arguments(function: cst.FunctionDef | None, names: Sequence[str], sizes: _Sizes, *, method: bool) -> str:
@@ -351,7 +329,7 @@ def _shape(written: str, sizes: _Sizes) -> str:
         if name.isdecimal():
             dimensions.append(int(name))
         elif name != "..." and not word.startswith(("*", "...")):
-            dimensions.append(sizes.of(name))
+            dimensions.append(sizes.setdefault(name, _SIZES[min(len(sizes), len(_SIZES) - 1)]))
     return ", ".join(map(str, dimensions))
 
 
@@ -371,22 +349,18 @@ class TextEdit:
 
 def insert_inputs_stub(text: str, target: StaticTarget) -> list[TextEdit]:
     """A directive above `target`, its arguments made from the signature and its annotations."""
-    lines = _lines(text)
-    chunks = [data.decode("utf-8", "replace") for _, data in chunks_of(b"".join(lines))]
-    line = target.span.line
-    if not 1 <= line <= len(lines):
-        return []
-    return [_insert_line(target.span.path, lines, line, f"# fuselight: {directive_for(target, chunks)}")]
+    chunks = chunks_of(target.span.path, lines_of(text), ReadingCache())
+    call = directive_for(target, [chunk.data.decode("utf-8", "replace") for chunk in chunks])
+    return insert_directives(text, target, [call])
 
 
 def insert_directives(text: str, target: StaticTarget, calls: Sequence[str]) -> list[TextEdit]:
     """Directives with these calls above `target`, in their order."""
-    lines = _lines(text)
-    line = target.span.line
-    if not 1 <= line <= len(lines):
+    lines = lines_of(text)
+    path, line = target.span.path, target.span.line
+    if not calls or not 1 <= line <= len(lines):
         return []
-    made = [_insert_line(target.span.path, lines, line, f"# fuselight: {call}") for call in calls]
-    return [TextEdit(made[0].span, "".join(one.new_text for one in made))] if made else []
+    return [_insert_line(path, lines, line, *(f"# fuselight: {call}" for call in calls))]
 
 
 def insert_mark_dynamic(
@@ -407,26 +381,30 @@ def insert_mark_dynamic(
     the argument there is not a plain name, when several calls fit, or when the statement is in a place before which
     nothing can be put (a loop's condition, a comprehension).
     """
-    lines = _lines(text)
-    chunks = chunks_of(b"".join(lines))
-    first, chunk = next(((at, data) for at, data in reversed(chunks) if at <= line), (1, b""))
-    site = call_site(
-        chunk.decode("utf-8", "replace"),
-        line - first + 1,
+    lines = lines_of(text)
+    chunks = chunks_of(path, lines, ReadingCache())
+    chunk = _chunk_at(chunks, line)
+    if chunk is None:
+        return []
+    source = chunk.data.decode("utf-8", "replace")
+    site = _call_site(
+        source,
+        line - chunk.line + 1,
         parameter=parameter,
         parameters=parameters,
         callee=callee,
-        column=column,
-        end_column=end_column,
+        columns=(column, end_column),
     )
     if site is None:
         return []
-    torch = next((name for name, full in _module_names(chunks).items() if full == "torch"), None)
-    importing = [] if torch else _insert_import(path, lines, chunks)
-    if torch is None and not importing:
+    imported = collect(chunk.facts for chunk in chunks).imported.items()
+    torch = next((name for (scope, name), full in imported if not scope and full == "torch"), None)
+    first = next((c.line for c in chunks if _IMPORT.match(c.data) and not _FUTURE.match(c.data)), None)
+    if torch is None and first is None:
         return []
-    at = first + site.line - 1
-    statement = f"{torch or 'torch'}._dynamo.mark_dynamic({site.argument}, {dimension})"
+    importing = [_insert_line(path, lines, first, "import torch")] if torch is None and first else []
+    at, argument = chunk.line + site[0] - 1, site[1]
+    statement = f"{torch or 'torch'}._dynamo.mark_dynamic({argument}, {dimension})"
     if at > 1 and lines[at - 2].strip().decode("utf-8", "replace") == statement:
         return []
     return [*importing, _insert_line(path, lines, at, statement)]
@@ -437,16 +415,17 @@ def insert_ignore(path: str, text: str, line: int, code: str) -> list[TextEdit]:
 
     Empty if the line already ignores the code, or cannot end in a comment: inside a string, or after a backslash.
     """
-    lines = _lines(text)
+    lines = lines_of(text)
     if not 1 <= line <= len(lines):
         return []
     data = lines[line - 1].rstrip(b"\r\n")
     present = _ignore_at(path, text, line)
     if present is not None:
-        return (
-            [] if not present.codes or code in present.codes else [_add_code(path, line, data, present, code)]
-        )
-    if data.endswith(b"\\") or _ends_in_string(lines, line):
+        if not present.codes or code in present.codes:
+            return []
+        closes = data.index(b"]", present.span.start[1])
+        return [TextEdit(Span(path, line, closes, line, closes), f", {code}")]
+    if data.endswith(b"\\") or _ends_in_string(path, lines, line):
         return []
     kept = data.rstrip()
     gap = "  " if kept and not kept.isspace() else ""
@@ -456,7 +435,7 @@ def insert_ignore(path: str, text: str, line: int, code: str) -> list[TextEdit]:
 
 def move_directive(path: str, text: str, line: int, above: int) -> list[TextEdit]:
     """The directive on `line` to a line of its own above the line `above`."""
-    lines = _lines(text)
+    lines = lines_of(text)
     if not (1 <= line <= len(lines) and 1 <= above <= len(lines)):
         return []
     data = lines[line - 1].rstrip(b"\r\n")
@@ -476,9 +455,9 @@ def remove_ignore(path: str, text: str, line: int, code: str | None = None) -> l
     present = _ignore_at(path, text, line)
     if present is None or (code is not None and code not in present.codes):
         return []
-    lines = _lines(text)
+    lines = lines_of(text)
     data = lines[line - 1].rstrip(b"\r\n")
-    start = present.span.column or 0
+    start = present.span.start[1]
     left = tuple(item for item in present.codes if item != code)
     if code is not None and left:
         opens, closes = data.index(b"[", start) + 1, data.index(b"]", start)
@@ -488,46 +467,32 @@ def remove_ignore(path: str, text: str, line: int, code: str | None = None) -> l
     return [TextEdit(Span(path, line, len(data[:start].rstrip()), line, len(data)), "")]
 
 
-def _add_code(path: str, line: int, data: bytes, present: Ignore, code: str) -> TextEdit:
-    closes = data.index(b"]", present.span.column or 0)
-    return TextEdit(Span(path, line, closes, line, closes), f", {code}")
-
-
 def _ignore_at(path: str, text: str, line: int) -> Ignore | None:
     return next((ignore for ignore in read_source(path, text).ignores if ignore.span.line == line), None)
 
 
-def _ends_in_string(lines: list[bytes], line: int) -> bool:
-    chunks = chunks_of(b"".join(lines))
-    first, chunk = next(((at, data) for at, data in reversed(chunks) if at <= line), (1, b""))
-    rows = chunk.splitlines(keepends=True)
-    end = sum(map(len, rows[: line - first + 1]))
-    return end > 0 and rows[line - first].endswith(b"\n") and inside_string(chunk, end - 1)
+def _chunk_at(chunks: list[Chunk], line: int) -> Chunk | None:
+    return next((chunk for chunk in reversed(chunks) if chunk.line <= line), None)
 
 
-def _module_names(chunks: list[tuple[int, bytes]]) -> dict[str, str]:
-    names = collect(read_chunk(data) for _, data in chunks if b"import" in data)
-    return {name: full for (scope, name), full in names.imported.items() if not scope}
+def _ends_in_string(path: str, lines: list[bytes], line: int) -> bool:
+    chunk = _chunk_at(chunks_of(path, lines, ReadingCache()), line)
+    if chunk is None:
+        return False
+    rows = chunk.data.splitlines(keepends=True)
+    end = sum(map(len, rows[: line - chunk.line + 1]))
+    return end > 0 and rows[line - chunk.line].endswith(b"\n") and inside_string(chunk.data, end - 1)
 
 
-def _insert_import(path: str, lines: list[bytes], chunks: list[tuple[int, bytes]]) -> list[TextEdit]:
-    at = next((line for line, data in chunks if _IMPORT.match(data) and not _FUTURE.match(data)), None)
-    return [] if at is None else [_insert_line(path, lines, at, "import torch")]
-
-
-def _insert_line(path: str, lines: list[bytes], line: int, new: str) -> TextEdit:
-    """`new` on a line of its own above `line`, indented and ended as that line is."""
+def _insert_line(path: str, lines: list[bytes], line: int, *new: str) -> TextEdit:
+    """Each of `new` on a line of its own above `line`, indented and ended as that line is."""
     there = lines[line - 1]
     start = len(_BOM) if line == 1 and there.startswith(_BOM) else 0
     body = there[start:].rstrip(b"\r\n")
     indent = body[: len(body) - len(body.lstrip())].decode()
     ended = next((end for end in (_line_end(there), _line_end(lines[0])) if end), "\n")
-    return TextEdit(Span(path, line, start, line, start), f"{indent}{new}{ended}")
+    return TextEdit(Span(path, line, start, line, start), "".join(f"{indent}{one}{ended}" for one in new))
 
 
 def _line_end(line: bytes) -> str:
     return line[len(line.rstrip(b"\r\n")) :].decode()
-
-
-def _lines(text: str) -> list[bytes]:
-    return split_lines(text.encode("utf-8", "surrogatepass"))

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fuselight_server.finding import Span
+
 Scope = tuple[str, ...]
 """Names of the definitions around something, outermost first."""
+Outline = tuple[tuple[object, ...], ...]
+"""What a chunk adds to the file's names, without positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,9 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
-class CompileExpression:
-    """`owner.compile(...)`."""
+class CompileExpression(Binding):
+    """`target.compile(...)`; `value` is the target."""
 
-    owner: str
-    scope: Scope
-    extent: Extent
-    name_extent: Extent
     as_torch: bool = True
     """Whether its arguments are ones that a module's `compile` takes: keywords of torch.compile only."""
 
@@ -94,12 +94,10 @@ class Import:
 class Comment:
     """A comment with `fuselight:` in it."""
 
-    row: int
-    column: int
-    """Where its `#` stands."""
+    extent: Extent
+    """From its `#`, on one row."""
     text_column: int
     """Where `text` starts."""
-    end_column: int
     text: str
     alone: bool
     """Whether nothing else stands on the line."""
@@ -117,3 +115,39 @@ class Facts:
     main_row: int | None = None
     """Where `if __name__ == "__main__":` stands."""
     error: Extent | None = None
+
+    def outline(self) -> Outline:
+        """All that `names.collect` reads: while the outlines of a file stay equal, so do its names."""
+        return (
+            *((one.name, one.scope, one.is_class, one.decorators, one.bases) for one in self.definitions),
+            *((one.parameters, one.annotations) for one in self.definitions),
+            *((one.target, one.scope, one.value) for one in self.bindings),
+            *((one.name, one.full, one.scope) for one in self.imports),
+        )
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One chunk, and where it starts in its file."""
+
+    path: str
+    line: int
+    column: int
+    """Bytes before the chunk's first row: 3 after a byte order mark, else 0."""
+    data: bytes
+    facts: Facts
+    outline: Outline
+
+    def file_column(self, row: int, column: int) -> int:
+        """A column of one of its rows as a column of the file."""
+        return column if row else self.column + column
+
+    def span(self, extent: Extent) -> Span:
+        """A range of the chunk as a range of the file."""
+        return Span(
+            self.path,
+            self.line + extent.row,
+            self.file_column(extent.row, extent.column),
+            self.line + extent.end_row,
+            self.file_column(extent.end_row, extent.end_column),
+        )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight_server.files import read_regular
-from fuselight_server.static.chunks import ChunkCache, cut
+from fuselight_server.static.chunks import Memory, cut
 from fuselight_server.static.names import ImportedClass, Names, collect
 from fuselight_server.static.syntax import read_chunk
 
@@ -98,4 +98,4 @@ def _read(file: Path, _changed: int, _size: int) -> Names | None:
         data = read_regular(file, _LARGEST)
     except OSError:
         return None
-    return collect(read_chunk(piece) for piece in cut(data.replace(b"\r\n", b"\n"), ChunkCache()))
+    return collect(read_chunk(piece) for piece in cut(data.replace(b"\r\n", b"\n"), Memory()))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fuselight_server.static.facts import Definition, Expression, Facts, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
 _COMPILE = frozenset({"torch.compile", "torch.compiler.compile"})
 _OPTIMIZE = frozenset({"torch._dynamo.optimize", "torch._dynamo.optimize_assert"})
@@ -156,7 +156,7 @@ class Names:
         for base in self._own_bases(path):
             if (own := self._forwards.get(base)) is not None:
                 return own
-        outside = (self._outside_class(base, path[:-1]) for base in self._outside_bases(path))
+        outside = map(self.imported_class, self._outside_names(path))
         return next((one.forward for one in outside if one is not None and one.forward), None)
 
     def is_module(self, path: Scope) -> bool:
@@ -169,8 +169,8 @@ class Names:
 
     def holds_unknown(self, dotted: str, scope: Scope) -> bool:
         """Whether the variable `dotted` was made by a class imported from elsewhere, in a file that knows torch."""
-        found = any((around, dotted) in self.unknown for around in self._attribute_scopes(dotted, scope))
-        return found and any(full.partition(".")[0] == "torch" for full in self.imported.values())
+        knows_torch = any(full.partition(".")[0] == "torch" for full in self.imported.values())
+        return knows_torch and self._is_among(self.unknown, dotted, scope)
 
     def makes_unknown(self, value: Expression, scope: Scope) -> bool:
         """Whether `value` makes an object of a class that was imported, and of which this file tells no more."""
@@ -210,19 +210,15 @@ class Names:
 
     def holds_module(self, dotted: str, scope: Scope) -> bool:
         """Whether the variable `dotted` is known to hold a module."""
-        return any((around, dotted) in self.instances for around in self._attribute_scopes(dotted, scope))
+        return self._is_among(self.instances, dotted, scope)
 
     def compiles(self, value: Expression, scope: Scope) -> bool:
         """Whether calling `value` with a function compiles it: `torch.compile`, `partial(torch.compile)`, an alias."""
         if value.function is None:
             if not value.dotted:
                 return False
-            if any(
-                (around, value.dotted) in self.compilers
-                for around in self._attribute_scopes(value.dotted, scope)
-            ):
-                return True
-            return self.full(value.dotted, scope) in _COMPILE
+            compiles = self._is_among(self.compilers, value.dotted, scope)
+            return compiles or self.full(value.dotted, scope) in _COMPILE
         name = self.full(value.function.dotted, scope) if value.function.dotted else ""
         if name == _PARTIAL:
             alone = len(value.arguments) == 1 and all(key != "model" for key, _ in value.keywords)
@@ -246,6 +242,9 @@ class Names:
                 else None
             )
         return _compiled_argument(value) if self.compiles(value.function, scope) else None
+
+    def _is_among(self, variables: Container[tuple[Scope, str]], dotted: str, scope: Scope) -> bool:
+        return any((around, dotted) in variables for around in self._attribute_scopes(dotted, scope))
 
     def _is_known_otherwise(self, name: Expression, scope: Scope) -> bool:
         """Whether `name` is known to stand for no module: it is Python's own, or an autograd function."""
@@ -290,13 +289,18 @@ class Names:
             if not base.dotted or self.class_at(base.dotted, scope) is None
         ]
 
+    def _outside_names(self, path: Scope) -> list[str]:
+        """What the bases of a class stand for outside the file, the unknown ones left out."""
+        names = (self.full(base.dotted, path[:-1]) for base in self._outside_bases(path) if base.dotted)
+        return [name for name in names if name]
+
     def _derives_from_module(self, path: Scope) -> bool:
         """Whether a base from outside makes the class a module."""
-        full = [self.full(base.dotted, path[:-1]) for base in self._outside_bases(path) if base.dotted]
-        if any(self._is_outside_module(name) for name in full):
+        full = self._outside_names(path)
+        if any(map(self._is_outside_module, full)):
             return True
         # A base class from elsewhere together with a `forward` method: in practice a module.
-        unknown = any(name and not _NOT_MODULES.match(name) for name in full)
+        unknown = any(not _NOT_MODULES.match(name) for name in full)
         forward = self.classes[path].forward
         return unknown and forward is not None and forward.takes_self
 
@@ -309,12 +313,8 @@ class Names:
     def _is_outside_module(self, full: str) -> bool:
         if _MODULES.match(full):
             return True
-        found = self.imported_class(full) if full else None
+        found = self.imported_class(full)
         return found is not None and found.is_module
-
-    def _outside_class(self, base: Expression, scope: Scope) -> ImportedClass | None:
-        full = self.full(base.dotted, scope) if base.dotted else ""
-        return self.imported_class(full) if full else None
 
     def _visible(self, scope: Scope) -> Iterator[Scope]:
         """`scope` and those around it, but for classes that are not the innermost: their names are not seen inside."""
@@ -322,6 +322,10 @@ class Names:
             around = scope[:end]
             if end == len(scope) or around not in self.classes:
                 yield around
+
+    def owner(self, target: str, scope: Scope) -> Scope:
+        """Where a variable lives: `self.f` belongs to the class around."""
+        return next(self._attribute_scopes(target, scope), scope)
 
     def _attribute_scopes(self, dotted: str, scope: Scope) -> Iterator[Scope]:
         if dotted.startswith("self."):
@@ -336,27 +340,6 @@ def _compiled_argument(call: Expression) -> Expression | None:
         call.arguments[0] if call.arguments else next((v for key, v in call.keywords if key == "model"), None)
     )
     return None if given is None or given.text == "None" else given
-
-
-def owner_scope(names: Names, target: str, scope: Scope) -> Scope:
-    """Where a variable lives: `self.f` belongs to the class around."""
-    if not target.startswith("self."):
-        return scope
-    return next((scope[:end] for end in range(len(scope), 0, -1) if scope[:end] in names.classes), scope)
-
-
-Outline = tuple[tuple[object, ...], ...]
-"""What a chunk adds to the file's names, without positions."""
-
-
-def outline(facts: Facts) -> Outline:
-    """All of `facts` that `collect` reads: while the outlines of a file stay equal, so do its names."""
-    return (
-        *((one.name, one.scope, one.is_class, one.decorators, one.bases) for one in facts.definitions),
-        *((one.parameters, one.annotations) for one in facts.definitions),
-        *((one.target, one.scope, one.value) for one in facts.bindings),
-        *((one.name, one.full, one.scope) for one in facts.imports),
-    )
 
 
 def collect(
@@ -409,7 +392,7 @@ def signature(definition: Definition, *, in_class: bool) -> Signature:
 
 
 def _bind(names: Names, target: str, value: Expression, scope: Scope) -> None:
-    place = (owner_scope(names, target, scope), target)
+    place = (names.owner(target, scope), target)
     if value.dotted and not names.compiles(value, scope):
         full = names.full(value.dotted, scope)
         if full and "." not in target:

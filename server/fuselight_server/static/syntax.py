@@ -190,8 +190,9 @@ class _Collector:
         dotted = expression(owner).dotted if owner else ""
         if owner and dotted:
             as_torch = _takes_torch_keywords(node.child_by_field_name("arguments"))
+            value = Expression(dotted, dotted=dotted)
             self.compile_calls.append(
-                CompileExpression(dotted, scope, _extent(node), _extent(owner), as_torch)
+                CompileExpression(dotted, scope, _extent(node), _extent(owner), value, as_torch)
             )
 
 
@@ -278,10 +279,8 @@ def _comments(data: bytes, root: Node) -> Iterator[Comment]:
         text = match.group(1).rstrip()
         start = match.start(1)
         yield Comment(
-            row=row,
-            column=at - line,
+            extent=Extent(row, at - line, row, start + len(text) - line),
             text_column=start - line,
-            end_column=start + len(text) - line,
             text=text.decode("utf-8", "replace"),
             alone=not data[line:at].strip(),
         )

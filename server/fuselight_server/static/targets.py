@@ -9,15 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight_server.finding import Span
-from fuselight_server.static.facts import Expression
-from fuselight_server.static.names import owner_scope, signature
+from fuselight_server.static.names import signature
 from fuselight_server.static.reading import StaticTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fuselight_server.static.facts import Binding, CompileExpression, Definition, Extent, Facts, Scope
+    from fuselight_server.static.facts import (
+        Binding,
+        Chunk,
+        CompileExpression,
+        Definition,
+        Expression,
+        Extent,
+        Scope,
+    )
     from fuselight_server.static.names import Names, Signature
 
 PROVIDER = "example_inputs"
@@ -33,34 +37,29 @@ class Candidate:
     listed: bool
 
 
-def candidates(facts: Facts, names: Names, *, path: str, line: int, column: int) -> tuple[Candidate, ...]:
-    """The targets of one chunk that starts at `line` (its first row at byte `column`), in the order of the source."""
-    maker = _Maker(names, path, line, column, facts.main_row)
+def candidates(chunk: Chunk, names: Names) -> tuple[Candidate, ...]:
+    """The targets of one chunk, in the order of the source."""
+    maker, facts = _Maker(names, chunk), chunk.facts
     found = [
-        *(made for d in facts.definitions if (made := maker.definition(d, facts)) is not None),
-        *(made for binding in facts.bindings for made in maker.binding(binding)),
-        *(made for call in facts.compile_calls for made in maker.compile_call(call)),
+        *(maker.definition(definition) for definition in facts.definitions),
+        *(maker.binding(binding) for binding in facts.bindings),
+        *(maker.compile_call(call) for call in facts.compile_calls),
     ]
-    return tuple(
-        sorted(found, key=lambda item: (item.target.name_span.line, item.target.name_span.column or 0))
-    )
+    return tuple(sorted(filter(None, found), key=lambda item: item.target.name_span.start))
 
 
-def assignments(facts: Facts, names: Names, *, path: str, line: int, column: int) -> tuple[StaticTarget, ...]:
+def assignments(chunk: Chunk, names: Names) -> tuple[StaticTarget, ...]:
     """The variables of one chunk as targets, none of them compiled by the source: for directives above them."""
-    maker = _Maker(names, path, line, column, facts.main_row)
-    return tuple(maker.assignment(binding).target for binding in facts.bindings)
+    maker = _Maker(names, chunk)
+    return tuple(maker.variable(item, item.value, compiled=False).target for item in chunk.facts.bindings)
 
 
 @dataclass(frozen=True)
 class _Maker:
     names: Names
-    path: str
-    line: int
-    column: int
-    main_row: int | None
+    chunk: Chunk
 
-    def definition(self, item: Definition, facts: Facts) -> Candidate | None:
+    def definition(self, item: Definition) -> Candidate | None:
         compiled = any(self.names.compiles(decorator, item.scope) for decorator in item.decorators)
         own = (*item.scope, item.name)
         if any(decorator.dotted in _OVERLOAD for decorator in item.decorators):
@@ -70,7 +69,7 @@ class _Maker:
             if not compiled and not is_module and not self.names.may_be_module(own):
                 return None
             forward = self.names.forward(own)
-            compiled = compiled or (is_module and self._compiles_itself(own, facts))
+            compiled = compiled or (is_module and self._compiles_itself(own))
             kind, parameters = "module", forward.parameters if forward else ()
         else:
             is_module = False
@@ -82,9 +81,9 @@ class _Maker:
             name=self._name(own),
             kind=kind,
             compiled=compiled,
-            span=self._span(item.extent),
-            name_span=self._span(item.name_extent),
-            def_line=self.line + item.def_row,
+            span=self.chunk.span(item.extent),
+            name_span=self.chunk.span(item.name_extent),
+            def_line=self.chunk.line + item.def_row,
             parameters=parameters,
         )
         listed = self._reachable(item.scope, item.extent) and (
@@ -92,44 +91,28 @@ class _Maker:
         )
         return Candidate(target, listed=compiled or listed)
 
-    def binding(self, item: Binding) -> Iterator[Candidate]:
+    def binding(self, item: Binding) -> Candidate | None:
         value = self.names.compiled(item.value, item.scope)
-        if value is not None:
-            yield self._variable(item.target, item.extent, item.name_extent, item.scope, wraps=value)
+        return None if value is None else self.variable(item, value)
 
-    def assignment(self, item: Binding) -> Candidate:
-        """Any assignment, which is worth a target only where a directive stands above it."""
-        return self._variable(
-            item.target, item.extent, item.name_extent, item.scope, wraps=item.value, compiled=False
-        )
+    def compile_call(self, item: CompileExpression) -> Candidate | None:
+        known = self.names.holds_module(item.target, item.scope)
+        if known or (item.as_torch and self.names.holds_unknown(item.target, item.scope)):
+            return self.variable(item, item.value)
+        return None
 
-    def compile_call(self, item: CompileExpression) -> Iterator[Candidate]:
-        known = self.names.holds_module(item.owner, item.scope)
-        if known or (item.as_torch and self.names.holds_unknown(item.owner, item.scope)):
-            wraps = Expression(item.owner, dotted=item.owner)
-            yield self._variable(item.owner, item.extent, item.name_extent, item.scope, wraps=wraps)
-
-    def _variable(
-        self,
-        variable: str,
-        extent: Extent,
-        name_extent: Extent,
-        scope: Scope,
-        *,
-        wraps: Expression,
-        compiled: bool = True,
-    ) -> Candidate:
-        of_instance = variable.startswith("self.")
-        called = self._called(wraps, scope)
-        held = self.names.class_of(wraps, scope)
-        owner = owner_scope(self.names, variable, scope)
+    def variable(self, item: Binding, wraps: Expression, *, compiled: bool = True) -> Candidate:
+        of_instance = item.target.startswith("self.")
+        called = self._called(wraps, item.scope)
+        held = self.names.class_of(wraps, item.scope)
+        owner = self.names.owner(item.target, item.scope)
         target = StaticTarget(
-            name=self._name((*owner, variable.removeprefix("self."))),
+            name=self._name((*owner, item.target.removeprefix("self."))),
             kind="variable",
             compiled=compiled,
-            span=self._span(extent),
-            name_span=self._span(name_extent),
-            def_line=self.line + name_extent.row,
+            span=self.chunk.span(item.extent),
+            name_span=self.chunk.span(item.name_extent),
+            def_line=self.chunk.line + item.name_extent.row,
             parameters=called.parameters if called else (),
             wraps=wraps.text,
             holds=self._name(held) if held else None,
@@ -146,11 +129,13 @@ class _Maker:
 
     def _reachable(self, scope: Scope, extent: Extent) -> bool:
         in_function = any(scope[:end] in self.names.functions for end in range(1, len(scope) + 1))
-        return not in_function and (self.main_row is None or extent.row <= self.main_row)
+        main_row = self.chunk.facts.main_row
+        return not in_function and (main_row is None or extent.row <= main_row)
 
-    def _compiles_itself(self, own: Scope, facts: Facts) -> bool:
+    def _compiles_itself(self, own: Scope) -> bool:
         """Whether a method of the class says `self.compile()`."""
-        return any(call.owner == "self" and call.scope[: len(own)] == own for call in facts.compile_calls)
+        calls = self.chunk.facts.compile_calls
+        return any(call.target == "self" and call.scope[: len(own)] == own for call in calls)
 
     def _name(self, path: Scope) -> str:
         """Python's `__qualname__`: `<locals>` after every function."""
@@ -164,12 +149,3 @@ class _Maker:
             ):
                 parts.append("<locals>")
         return ".".join(parts)
-
-    def _span(self, extent: Extent) -> Span:
-        return Span(
-            self.path,
-            self.line + extent.row,
-            extent.column + (self.column if extent.row == 0 else 0),
-            self.line + extent.end_row,
-            extent.end_column + (self.column if extent.end_row == 0 else 0),
-        )

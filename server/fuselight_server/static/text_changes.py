@@ -41,15 +41,15 @@ class Moved:
 
 def moved(span: Span, change: Change) -> Moved | None:
     """`span` after `change`; None when its lines were deleted with nothing in their place."""
-    last = max(span.line, span.end_line or span.line)
+    last = max(span.line, span.last_line)
     if change.start[0] > last or (change.start[0] == last and _opens_below(change)):
         return Moved(span, edited=False)
     if change.end[0] < span.line or (change.end == (span.line, 0) and change.new_end[1] == 0):
         return Moved(_shifted(span, change.new_end[0] - change.end[0]), edited=False)
     if change.start <= (span.line, 0) and change.end[0] > last and change.new_end == change.start:
         return None
-    start = _position((span.line, span.column or 0), change, sticks_right=True)
-    end_column = span.end_column if span.end_column is not None else (span.column or 0)
+    start = _position(span.start, change, sticks_right=True)
+    end_column = span.end_column if span.end_column is not None else span.start[1]
     end = max(start, _position((last, end_column), change, sticks_right=False))
     place = dataclasses.replace(
         span,

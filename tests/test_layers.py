@@ -131,7 +131,8 @@ LAYERS = (
         ("torch",),
     ),
     Layer(("fuselight.worker", "fuselight.program", "fuselight.incremental_json"), COMPILER, ("torch",)),
-    Layer(("fuselight_server.files", "fuselight_server.interpreters")),
+    Layer(("fuselight_server.files",)),
+    Layer(("fuselight_server.interpreters",), ("fuselight_server.settings",)),
     Layer(("fuselight_server.formatting",), ("fuselight_server.finding",)),
     Layer(("fuselight_server.finding",), ("fuselight.report",)),
     Layer(
@@ -188,7 +189,7 @@ LAYERS = (
     Layer(("fuselight_server.session",), (*SHARED, *SERVER)),
     Layer(
         ("fuselight_server.doctor",),
-        ("fuselight.codec", "fuselight.doctor", "fuselight_server.worker_client"),
+        ("fuselight.codec", "fuselight.doctor", "fuselight_server.settings", "fuselight_server.worker_client"),
     ),
     Layer(
         ("fuselight_server.features.convert",),

@@ -45,8 +45,8 @@ from fuselight.protocol import (
     Target,
 )
 from fuselight.report import Measured
+from fuselight_server.settings import Interpreter
 from fuselight_server.worker_client.client import Worker
-from fuselight_server.worker_client.process import Interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 APART_SECONDS = 600

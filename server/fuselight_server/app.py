@@ -40,7 +40,7 @@ from fuselight_server.features.pipes import BoundedReader, ThreadedWriter, own_p
 from fuselight_server.features.server import Server, register, register_command
 from fuselight_server.interpreters import first
 from fuselight_server.session.analysis import Analysis
-from fuselight_server.settings import ResolvedInterpreter
+from fuselight_server.settings import Interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,7 +154,6 @@ def _register(server: Server) -> None:
 
 def _worker(lane: WorkerKey, settings: Settings, log: Callable[[str], None]) -> OwnedWorker:
     from fuselight_server.worker_client.client import Worker  # noqa: PLC0415 - the first run needs it
-    from fuselight_server.worker_client.process import Interpreter  # noqa: PLC0415 - the same
 
     return Worker(
         Interpreter(lane.executable, lane.args),
@@ -167,12 +166,11 @@ def _worker(lane: WorkerKey, settings: Settings, log: Callable[[str], None]) -> 
     )
 
 
-def find_interpreter(folder: Folder) -> ResolvedInterpreter | None:
+def find_interpreter(folder: Folder) -> Interpreter | None:
     """Look for the interpreter of a folder, for a client that names none."""
     if folder.settings.interpreter:
-        return ResolvedInterpreter(folder.settings.interpreter, why="fuselight.interpreter")
-    found = first(Path(folder.path), os.environ, active_first=False)
-    return ResolvedInterpreter(found.executable, why=found.why) if found else None
+        return Interpreter(folder.settings.interpreter, why="fuselight.interpreter")
+    return first(Path(folder.path), os.environ, active_first=False)
 
 
 if __name__ == "__main__":

@@ -19,12 +19,12 @@ from fuselight_server.worker_client.process import launch_path
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
 
-    from fuselight_server.worker_client.process import Interpreter
+    from fuselight_server.settings import Interpreter
 
 SILENCE = 240.0
 """Seconds without an answer after which the process is ended: a compile has its own limit below that."""
 _TAIL = 400
-_MARKS = {Status.OK: "ok", Status.WARNING: "warning", Status.FAILED: "FAILED", Status.SKIPPED: "skipped"}
+MARKS = {Status.OK: "ok", Status.WARNING: "warning", Status.FAILED: "FAILED", Status.SKIPPED: "skipped"}
 
 
 async def examine(
@@ -80,11 +80,6 @@ def _ended(interpreter: Interpreter, how: str) -> Check:
 def failed(checks: Iterable[Check]) -> bool:
     """Whether anything keeps torch.compile or Fuselight from working."""
     return any(check.status is Status.FAILED for check in checks)
-
-
-def mark(status: Status) -> str:
-    """Return the word for a status."""
-    return _MARKS[status]
 
 
 def verdict(checks: Iterable[Check]) -> str:

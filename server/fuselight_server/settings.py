@@ -91,8 +91,8 @@ class TraceSettings:
 
 
 @dataclass(frozen=True)
-class ResolvedInterpreter:
-    """The interpreter that the client chose for a folder, and in words why that one."""
+class Interpreter:
+    """How to start the user's Python, and in words why that one."""
 
     executable: str
     args: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class Settings:
     kernels: KernelSettings = KernelSettings()
     bench: BenchSettings = field(default_factory=BenchSettings)
     trace: TraceSettings = TraceSettings()
-    resolved_interpreter: ResolvedInterpreter | None = None
+    resolved_interpreter: Interpreter | None = None
     """Put in by the client; not a setting of the user's."""
 
 
@@ -178,11 +178,11 @@ def _parse(kind: type[T], data: Any, where: str, warnings: list[str]) -> T:
     return kind(**values)
 
 
-def _interpreter(data: Any, name: str, warnings: list[str]) -> ResolvedInterpreter | None:
+def _interpreter(data: Any, name: str, warnings: list[str]) -> Interpreter | None:
     if isinstance(data, Mapping) and isinstance(data.get("executable"), str) and data["executable"]:
         args = data.get("args")
         why = data.get("why")
-        return ResolvedInterpreter(
+        return Interpreter(
             executable=data["executable"],
             args=tuple(str(arg) for arg in args) if isinstance(args, (list, tuple)) else (),
             why=why if isinstance(why, str) else "",

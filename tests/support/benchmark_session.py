@@ -16,7 +16,7 @@ from fuselight_server.features.protocol import MeasuredParams
 from fuselight_server.runs.keys import Key, WorkerKey
 from fuselight_server.session.analysis import Analysis
 from fuselight_server.session.state import Document, Folder, State
-from fuselight_server.settings import ResolvedInterpreter, Settings
+from fuselight_server.settings import Interpreter, Settings
 from fuselight_server.static.document import SourceDocument
 from tests.support.measured import benchmark, graph, kernel, profile, ran, row
 from tests.support.recorded_ui import RecordedUi
@@ -95,7 +95,7 @@ class BenchmarkSession:
             self.state,
             self.ui,
             make_worker=self._worker,
-            find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
+            find_interpreter=lambda _folder: Interpreter("/python"),
         )
         self.analysis.early.end()
         self.key = Key(self.path, "f", Tier.MEASURED)

@@ -15,7 +15,7 @@ from fuselight.protocol import Answer, RunRequest
 from fuselight.report import Report
 from fuselight_server.cli.command_line import run_command
 from fuselight_server.cli.targets import StartedWorker
-from fuselight_server.interpreters import InterpreterChoice
+from fuselight_server.settings import Interpreter
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class AnsweringWorker:
         """Serve the commands of this process."""
 
         def start(started: StartedWorker, _options: Any, **_named: Any) -> None:
-            started.choice = InterpreterChoice("python", "the test")
+            started.choice = Interpreter("python", why="the test")
 
         async def ready(_started: StartedWorker) -> AnsweringWorker:
             return self

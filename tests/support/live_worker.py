@@ -27,8 +27,8 @@ from fuselight.protocol import (
     Target,
 )
 from fuselight.report import Failure, Report
+from fuselight_server.settings import Interpreter
 from fuselight_server.worker_client.client import Worker
-from fuselight_server.worker_client.process import Interpreter
 
 T = TypeVar("T")
 DEADLINE = 120.0

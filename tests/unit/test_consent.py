@@ -14,7 +14,7 @@ from fuselight_server.runs.keys import Key
 from fuselight_server.session.analysis import Analysis
 from fuselight_server.session.state import Document, Folder, State
 from fuselight_server.session.ui import Question
-from fuselight_server.settings import ResolvedInterpreter, Settings
+from fuselight_server.settings import Interpreter, Settings
 from fuselight_server.static.document import SourceDocument
 from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import report
@@ -81,7 +81,7 @@ class ConsentSession:
             self.state,
             self.ui,
             make_worker=lambda _key, _settings, _log: self.worker,
-            find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
+            find_interpreter=lambda _folder: Interpreter("/python"),
         )
         self.analysis.early.end()
 

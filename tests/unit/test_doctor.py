@@ -16,7 +16,7 @@ from fuselight import torch_api
 from fuselight.doctor import Check, Status, checks, tools, versions
 from fuselight.doctor.check import CheckResult
 from fuselight_server import doctor
-from fuselight_server.worker_client.process import Interpreter
+from fuselight_server.settings import Interpreter
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,8 @@ from fuselight.protocol import Answer, Hello, Refused, RunRequest
 from fuselight.report import Culprit, Failure, Report, Tier
 from fuselight.version import untested_torch
 from fuselight_server.runs.keys import Key
+from fuselight_server.settings import Interpreter
 from fuselight_server.worker_client.client import Worker
-from fuselight_server.worker_client.process import Interpreter
 from tests.support.reports import VERSIONS, report
 from tests.unit.test_consent import DIRECTIVE, PATH, ConsentSession
 from tests.unit.test_kernel_results import generated

@@ -42,7 +42,7 @@ from fuselight_server.runs.kernel_cache import forget, run_cached
 from fuselight_server.runs.keys import Key
 from fuselight_server.session.analysis import Analysis
 from fuselight_server.session.state import Document, Folder, State
-from fuselight_server.settings import ResolvedInterpreter, parse_settings
+from fuselight_server.settings import Interpreter, parse_settings
 from fuselight_server.static.document import SourceDocument
 from fuselight_server.store import Store
 from tests.support.recorded_ui import RecordedUi
@@ -114,7 +114,7 @@ class KernelSession:
             self.state,
             self.ui,
             make_worker=lambda _lane, _settings, _log: self.worker,
-            find_interpreter=lambda _folder: ResolvedInterpreter("/python"),
+            find_interpreter=lambda _folder: Interpreter("/python"),
         )
         self.analysis.early.end()
 

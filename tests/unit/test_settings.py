@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fuselight_server.settings import ResolvedInterpreter, Settings, parse_settings
+from fuselight_server.settings import Interpreter, Settings, parse_settings
 
 
 def test_empty_settings_give_the_defaults() -> None:
@@ -32,7 +32,7 @@ def test_valid_settings_are_used() -> None:
     assert settings.run == "manual"
     assert (settings.limits.seconds, settings.limits.memory_mb) == (5.0, 100)
     assert settings.inputs.default_sizes == {"batch": 4}
-    assert settings.resolved_interpreter == ResolvedInterpreter("/p", ("-X", "utf8"), "there")
+    assert settings.resolved_interpreter == Interpreter("/p", ("-X", "utf8"), "there")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.worker_client.process import Interpreter
+from fuselight_server.settings import Interpreter
 from tests.support.live_worker import LiveWorker
 
 ENDS_ITS_THREAD = """\

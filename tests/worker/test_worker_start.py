@@ -11,10 +11,11 @@ import pytest
 
 from fuselight.protocol import Answer, Refused
 from fuselight.report import Culprit
+from fuselight_server.settings import Interpreter
 from fuselight_server.worker_client import pending
 from fuselight_server.worker_client.client import WorkerState
 from fuselight_server.worker_client.failures import platform_problem
-from fuselight_server.worker_client.process import Interpreter, WorkerFailed, launch_path
+from fuselight_server.worker_client.process import WorkerFailed, launch_path
 from tests.support.live_worker import GOOD, LiveWorker
 
 

@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 _SCHEMA = 3
 
 
-class BaselineError(CommandError):
-    """The baseline cannot be used; the message says why and what to do."""
-
-
 def fingerprint(finding: Finding, sources: SourceFiles, folder: Path) -> str:
     """What identifies a finding: 32 hex digits. Paths are taken relative to the baseline's `folder`."""
     line = sources.line(finding.span.path, finding.span.line) or ""
@@ -46,7 +42,7 @@ def write(path: Path, findings: Iterable[Finding], sources: SourceFiles) -> None
 
 
 def new_findings(path: Path, findings: Iterable[Finding], sources: SourceFiles) -> list[Finding]:
-    """The findings that the baseline does not know. Raises BaselineError."""
+    """The findings that the baseline does not know. Raises CommandError."""
     known = _read(path)
     folder = path.absolute().parent
     out = []
@@ -63,12 +59,12 @@ def _read(path: Path) -> Counter[str]:
     try:
         data = json.loads(read_regular(path))
     except FileNotFoundError:
-        raise BaselineError(f"there is no baseline {path}. Write one with --write-baseline {path}.") from None
+        raise CommandError(f"there is no baseline {path}. Write one with --write-baseline {path}.") from None
     except (OSError, ValueError) as error:
-        raise BaselineError(f"the baseline {path} cannot be read: {error}") from error
+        raise CommandError(f"the baseline {path} cannot be read: {error}") from error
     counts = data.get("findings") if isinstance(data, dict) and data.get("schema") == _SCHEMA else None
     if not isinstance(counts, dict) or not all(isinstance(count, int) for count in counts.values()):
-        raise BaselineError(
+        raise CommandError(
             f"{path} is not a baseline that this version can read. Write it again with --write-baseline {path}."
         )
     return Counter(counts)

@@ -52,11 +52,6 @@ if TYPE_CHECKING:
 LAST = "last"
 """Names the newest run before this one."""
 STOPPED = "stopped: finished benchmarks are in the history, the others were discarded"
-INTERRUPTED = 130
-
-
-class AgainstError(CommandError):
-    """There is no such run to compare with."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -146,8 +141,7 @@ def execute(options: argparse.Namespace) -> int:
     except NotBuiltError as error:
         raise CommandError(str(error)) from None
     except KeyboardInterrupt:
-        print_error(STOPPED)
-        return INTERRUPTED
+        raise KeyboardInterrupt(STOPPED) from None
     return exit_code(outcome)
 
 
@@ -177,7 +171,7 @@ async def measure(
     """Measure every target, one after the other; a target whose run to compare with is missing is a failure.
 
     `compare`: the configurations; none named: eager, and the target as the source compiles it, else `default`.
-    Raises AgainstError if no target can be compared with what was named.
+    Raises CommandError if no target can be compared with what was named.
     """
     benchmarks: list[TargetBenchmark] = []
     exported = _exported(against)
@@ -187,7 +181,7 @@ async def measure(
         names = configurations(compare, compiled=asked.compiled)
         try:
             before = _before(against, exported, asked.path, asked.name)
-        except AgainstError as error:  # other targets may have such a run
+        except CommandError as error:  # other targets may have such a run
             failure = Failure(Culprit.USER, "against", str(error), "Measure it without --against")
             report = failure_report(target_run.request, failure, None)
             benchmarks.append(TargetBenchmark(report, None))
@@ -218,30 +212,30 @@ def _kept(
 
 
 def _exported(against: str | None) -> str | None:
-    """The text of the export that is named; None for anything else. Raises AgainstError if it is not an export."""
+    """The text of the export that is named; None for anything else. Raises CommandError if it is not an export."""
     if against is None or not against.endswith(".json"):
         return None
     try:
         return text_of(against)
     except NotReadError as error:
-        raise AgainstError(str(error)) from None
+        raise CommandError(str(error)) from None
 
 
 def _before(against: str | None, exported: str | None, path: str, target: str) -> BenchmarkRun | None:
-    """The run to compare with. Raises AgainstError."""
+    """The run to compare with. Raises CommandError."""
     if against is None:
         return None
     if exported is not None:
         try:
             return from_json(exported, target, path)
         except OtherTargetError as error:
-            raise AgainstError(f"{against}: {error}") from None
+            raise CommandError(f"{against}: {error}") from None
     other = Path(against)
     name = target or "__main__"
     if other.suffix == ".py":
         run = history_of(str(other.absolute()), target).newest()
         if run is None:
-            raise AgainstError(
+            raise CommandError(
                 f"{against} has no benchmark of `{name}`. Make one with `fuselight bench {against}`"
             )
         return run
@@ -250,7 +244,7 @@ def _before(against: str | None, exported: str | None, path: str, target: str) -
     if run is None:
         known = ", ".join(one.id for one in history.runs())
         offer = f"Its runs are {known}" if known else "It has no runs yet"
-        raise AgainstError(f"{shown_path(path)}: `{name}` has no run `{against}`. {offer}")
+        raise CommandError(f"{shown_path(path)}: `{name}` has no run `{against}`. {offer}")
     return run
 
 

@@ -6,13 +6,12 @@ Invariant: only the module of the chosen command is imported.
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fuselight_server.cli.options import CommandError
+from fuselight_server.cli.options import CommandError, suggestion
 from fuselight_server.cli.terminal import print_error, printable
 from fuselight_server.interpreters import NoInterpreterError
 
@@ -42,8 +41,7 @@ class _Parser(argparse.ArgumentParser):
 
     def reject(self, extra: Sequence[str]) -> NoReturn:
         name = extra[0].partition("=")[0]
-        close = difflib.get_close_matches(name, self._option_string_actions, n=1)
-        offer = f"; did you mean {close[0]}?" if close else ""
+        offer = suggestion(name, self._option_string_actions)
         self.error(f"there is no option {name}{offer}" if name.startswith("-") else f"unexpected {name}")
 
     def _print_message(self, message: str, file: Any = None) -> None:
@@ -69,8 +67,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     if chosen is not None and command is None:
-        close = difflib.get_close_matches(chosen, COMMANDS, n=1)
-        parser.error(f"there is no command {chosen}{f'; did you mean {close[0]}?' if close else ''}")
+        parser.error(f"there is no command {chosen}{suggestion(chosen, COMMANDS)}")
     options, extra = parser.parse_known_args(given)
     if extra:
         (command or parser).reject(extra)
@@ -84,8 +81,8 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
             return 1
         print_error(str(error))
         return 2
-    except KeyboardInterrupt:
-        print_error("stopped")
+    except KeyboardInterrupt as stop:
+        print_error(str(stop) or "stopped")
         return INTERRUPTED
     return code
 

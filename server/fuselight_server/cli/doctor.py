@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fuselight.doctor import Check
     from fuselight_server.cli.terminal import Terminal
-    from fuselight_server.interpreters import InterpreterChoice
+    from fuselight_server.settings import Interpreter
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -54,24 +54,19 @@ def execute(options: Namespace) -> int:
     return int(failed(checks))
 
 
-async def _examine(choice: InterpreterChoice, terminal: Terminal | None, *, compiles: bool) -> list[Check]:
-    from fuselight_server.doctor import examine  # noqa: PLC0415 - as above
-    from fuselight_server.worker_client.process import Interpreter  # noqa: PLC0415
+async def _examine(choice: Interpreter, terminal: Terminal | None, *, compiles: bool) -> list[Check]:
+    """The checks, each printed on the terminal as it is done."""
+    from fuselight.doctor import Status  # noqa: PLC0415 - as above
+    from fuselight_server.doctor import MARKS, examine  # noqa: PLC0415
 
     checks = []
-    async for check in examine(Interpreter(choice.executable), os.environ, compiles=compiles):
+    async for check in examine(choice, os.environ, compiles=compiles):
         checks.append(check)
-        if terminal is not None:
-            _print(check, terminal)
+        if terminal is None:
+            continue
+        terminal.print(f"{MARKS[check.status]:>8}  {check.title}: {check.found}")
+        if check.status in {Status.FAILED, Status.WARNING}:
+            terminal.print(f"          why it matters: {check.meaning}")
+            if check.fix:
+                terminal.print(f"          what to do: {check.fix}")
     return checks
-
-
-def _print(check: Check, terminal: Terminal) -> None:
-    from fuselight.doctor import Status  # noqa: PLC0415 - as above
-    from fuselight_server.doctor import mark  # noqa: PLC0415
-
-    terminal.print(f"{mark(check.status):>8}  {check.title}: {check.found}")
-    if check.status in {Status.FAILED, Status.WARNING}:
-        terminal.print(f"          why it matters: {check.meaning}")
-        if check.fix:
-            terminal.print(f"          what to do: {check.fix}")

@@ -32,10 +32,6 @@ _UNANALYZED = frozenset({"operators"})
 """Stages of a report's problems that leave out a whole graph."""
 
 
-class OperatorSetError(CommandError):
-    """A set of operators that cannot be read."""
-
-
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the command's options."""
     add_command_options(parser, formats=("text", "json"), seconds=300.0, memory_mb=16384)
@@ -74,7 +70,7 @@ def exit_code(outcome: CheckOutcome) -> int:
 
 
 def read_operator_set(name: str) -> tuple[str, ...]:
-    """The operators of a file, or the name of a set that needs no file. Raises OperatorSetError."""
+    """The operators of a file, or the name of a set that needs no file. Raises CommandError."""
     if name in NAMED:
         return (name,)
     try:
@@ -83,7 +79,7 @@ def read_operator_set(name: str) -> tuple[str, ...]:
         reason = getattr(error, "strerror", None) or "it is not text"
         near = difflib.get_close_matches(name, NAMED, 1)
         hint = f" Did you mean `{near[0]}`?" if near else ""
-        raise OperatorSetError(
+        raise CommandError(
             f"`{name}` is neither a set ({', '.join(NAMED)}) nor a readable file of operators: {reason}.{hint}"
         ) from None
     found: dict[str, None] = {}
@@ -92,13 +88,13 @@ def read_operator_set(name: str) -> tuple[str, ...]:
         if not operator:
             continue
         if operator not in NAMED and not _OPERATOR.fullmatch(operator):
-            raise OperatorSetError(
+            raise CommandError(
                 f"{name}, line {number}: `{operator}` is not an operator. "
                 "Write one per line, such as aten.add.Tensor or aten.add."
             )
         found.setdefault(operator)
     if not found:
-        raise OperatorSetError(
+        raise CommandError(
             f"{name} has no operators. Write one per line, such as aten.add.Tensor or aten.add."
         )
     return tuple(found)

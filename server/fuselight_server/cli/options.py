@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from fuselight_server.cli.terminal import Color
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 
 class CommandError(Exception):
@@ -105,3 +106,10 @@ def at_least(least: float) -> Callable[[str], float]:
 
     number.__name__ = f"{'whole number' if kind is int else 'number'} of at least {least:g}"
     return number
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Offer the name that was probably meant; empty if none is like it."""
+    lowered = {one.lower(): one for one in sorted(known)}
+    close = difflib.get_close_matches(name.lower(), lowered, n=1)
+    return f"; did you mean {lowered[close[0]]}?" if close else ""

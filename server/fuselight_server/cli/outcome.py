@@ -42,9 +42,6 @@ class CheckOutcome:
     sources: SourceFiles = field(default_factory=SourceFiles)
     known: int = 0
     """Findings that the baseline knows, left out of `findings`."""
-    interpreter: str = ""
-    why: str = ""
-
     readings: dict[str, Reading] = field(default_factory=dict)
     """The files that were read, for their ignore comments."""
 
@@ -84,6 +81,8 @@ class Details:
     """AOTAutograd's: joint, forward and backward."""
     asm: str | None = None
     """What each Triton kernel is compiled to: the name of a listing."""
+    pairs: tuple[tuple[int, int], ...] = ()
+    """Lines of which is shown whether they are fused, and why not."""
 
 
 NO_DETAILS = Details()

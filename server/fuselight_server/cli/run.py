@@ -59,7 +59,10 @@ def execute(options: argparse.Namespace) -> int:
         code = _run_program([choice.executable, *recorder, *module, *options.program])
         report = read_report(report_path)
     if report is not None:
-        _keep(report, root)
+        try:
+            Store.at(root).write_report(report)
+        except OSError as error:
+            print_error(f"the report could not be kept in {root}: {error}")
         _show(report)
     elif code == -_SIGKILL:
         print_error(
@@ -99,13 +102,6 @@ def _run_program(command: list[str]) -> int:
 
 def _default_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _keep(report: Report, root: Path) -> None:
-    try:
-        Store.at(root).write_report(report)
-    except OSError as error:
-        print_error(f"the report could not be kept in {root}: {error}")
 
 
 def _show(report: Report) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import difflib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from fuselight.protocol import Answer
 from fuselight.report import Culprit, Failure, Problem
+from fuselight_server.cli.options import suggestion
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.cli.sources import python_files, read_text, shown_path
 from fuselight_server.cli.terminal import print_untested, standard_error
 from fuselight_server.findings.failures import failure_report
-from fuselight_server.interpreters import InterpreterChoice, NoInterpreterError, choose
+from fuselight_server.interpreters import NoInterpreterError, choose
 from fuselight_server.measured.timing_stats import has_times
 from fuselight_server.runs.planning import PlannedRun, RunOptions, default_runs, named_runs
 from fuselight_server.store import Store, project_root, recorded_calls
@@ -29,9 +29,10 @@ from fuselight_server.store import Store, project_root, recorded_calls
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-    from fuselight.protocol import Progress, Refused, RunRequest
+    from fuselight.protocol import Refused, RunRequest
     from fuselight.report import Report
     from fuselight_server.cli.options import CommandOptions
+    from fuselight_server.settings import Interpreter
     from fuselight_server.static.reading import Reading
     from fuselight_server.worker_client.client import Worker
 
@@ -40,21 +41,12 @@ class StartedWorker:
     """The worker of one command, which starts when this is made."""
 
     def __init__(self, options: CommandOptions, *, sample_after: float = 5.0) -> None:
-        self._problem: NoInterpreterError | None = None
-        self.choice = InterpreterChoice("", "")
-        self._worker: Worker | None = None
-        try:
-            self.choice = choose(options.python, project_root(options.paths[0]), os.environ)
-        except NoInterpreterError as problem:
-            self._problem = problem
-            return
+        """Raises NoInterpreterError."""
         from fuselight_server.worker_client.client import Worker  # noqa: PLC0415 - not for --help
-        from fuselight_server.worker_client.process import Interpreter  # noqa: PLC0415 - the same
 
-        log = standard_error().print if options.is_verbose else _ignore
-        self._worker = Worker(
-            Interpreter(self.choice.executable), cwd=str(Path.cwd()), log=log, sample_after=sample_after
-        )
+        self.choice = choose(options.python, project_root(options.paths[0]), os.environ)
+        log = standard_error().print if options.is_verbose else lambda _line: None
+        self._worker = Worker(self.choice, cwd=str(Path.cwd()), log=log, sample_after=sample_after)
         self._start = asyncio.create_task(self._worker.start())
 
     async def ready(self) -> Worker:
@@ -62,8 +54,6 @@ class StartedWorker:
 
         Prints a notice if its torch is untested.
         """
-        if self._worker is None:
-            raise self._problem or NoInterpreterError("no Python was found")
         await asyncio.wait({self._start})
         if self._worker.hello is not None:
             print_untested(self._worker.hello.versions.torch)
@@ -71,50 +61,9 @@ class StartedWorker:
 
     async def close(self) -> None:
         """End it, started or not."""
-        if self._worker is None:
-            return
         self._start.cancel()
         await asyncio.gather(self._start, return_exceptions=True)
         await self._worker.close()
-
-
-async def run_once(
-    worker: Worker, request: RunRequest, choice: InterpreterChoice, show: Callable[[str], None]
-) -> Report:
-    """The run's report. A failed run gives a report of its failure, with what a benchmark had measured."""
-    measured: list[Report] = []
-
-    def progress(event: Progress) -> None:
-        show(event.detail or event.phase)
-
-    def partly(report: Report) -> None:
-        measured[:] = [report] if has_times(report.measured) else []
-
-    answer = await worker.run(request, progress, partly)
-    if isinstance(answer, Answer):
-        return answer.report
-    refused = _refused(answer, worker, request, choice)
-    return dataclasses.replace(measured[0], failures=refused.failures) if measured else refused
-
-
-def _refused(answer: Refused, worker: Worker, request: RunRequest, choice: InterpreterChoice) -> Report:
-    failure = answer.failure or Failure(Culprit.FUSELIGHT, "damaged_answer", f"the run was {answer.reason}")
-    if failure.culprit is Culprit.ENVIRONMENT:
-        named = "" if choice.executable in failure.message else f" ({choice.executable})"
-        message = f"{failure.message}{named}; this interpreter comes from {choice.why}"
-        step = failure.next_step or "Name an interpreter that has torch with --python PATH"
-        failure = Failure(
-            culprit=failure.culprit,
-            kind=failure.kind,
-            message=message,
-            next_step=step,
-            traceback=failure.traceback,
-        )
-    return failure_report(request, failure, worker.hello.versions if worker.hello else None)
-
-
-def _ignore(_line: str) -> None:
-    """No log is shown."""
 
 
 Job = tuple[PlannedRun, RunOptions]
@@ -127,14 +76,42 @@ class TargetRun:
 
     request: RunRequest
     worker: Worker
-    choice: InterpreterChoice
+    choice: Interpreter
     """The interpreter, and why that one."""
     show: Callable[[str], None]
     """Shows progress."""
 
     async def report(self, request: RunRequest | None = None) -> Report:
-        """The report of the request, or of another request in its place."""
-        return await run_once(self.worker, request or self.request, self.choice, self.show)
+        """The report of the request, or of another request in its place.
+
+        A failed run gives a report of its failure, with what a benchmark had measured.
+        """
+        asked = request or self.request
+        measured: list[Report] = []
+
+        def partly(report: Report) -> None:
+            measured[:] = [report] if has_times(report.measured) else []
+
+        answer = await self.worker.run(asked, lambda event: self.show(event.detail or event.phase), partly)
+        if isinstance(answer, Answer):
+            return answer.report
+        failure = self._failure(answer)
+        if measured:
+            return dataclasses.replace(measured[0], failures=(failure,))
+        return failure_report(asked, failure, self.worker.hello.versions if self.worker.hello else None)
+
+    def _failure(self, answer: Refused) -> Failure:
+        failure = answer.failure
+        if failure is None:
+            return Failure(Culprit.FUSELIGHT, "damaged_answer", f"the run was {answer.reason}")
+        if failure.culprit is not Culprit.ENVIRONMENT:
+            return failure
+        named = "" if self.choice.executable in failure.message else f" ({self.choice.executable})"
+        return dataclasses.replace(
+            failure,
+            message=f"{failure.message}{named}; this interpreter comes from {self.choice.why}",
+            next_step=failure.next_step or "Name an interpreter that has torch with --python PATH",
+        )
 
 
 async def report_each(
@@ -148,15 +125,19 @@ async def report_each(
     """Make a report of each target of the paths, in one worker, which is closed at the end."""
     outcome = CheckOutcome()
     texts = texts_of(options.paths, outcome)
-    worker = None
+    worker, problem = None, None
     if options.targets or any("compile" in text or "fuselight" in text for text in texts.values()):
         # The worker imports torch while the sources are read: nothing else in a run takes as long.
-        worker = StartedWorker(options, sample_after=sample_after)
-        outcome.interpreter, outcome.why = worker.choice.executable, worker.choice.why
+        try:
+            worker = StartedWorker(options, sample_after=sample_after)
+        except NoInterpreterError as error:  # which matters only if there is something to run
+            problem = error
     try:
         outcome.readings = await asyncio.to_thread(readings_of, texts)
         outcome.problems.extend(unparsed(outcome.readings.values()))
         jobs = planned_jobs(outcome.readings, outcome, options, default_sizes=default_sizes)
+        if jobs and problem is not None:
+            raise problem
         if jobs and worker is not None:
             show(f"starting {worker.choice.executable} ({worker.choice.why})")
             for target_run in target_runs(jobs, await worker.ready(), worker.choice, show):
@@ -171,7 +152,7 @@ async def report_each(
 
 
 def target_runs(
-    jobs: list[Job], worker: Worker, choice: InterpreterChoice, show: Callable[[str], None]
+    jobs: list[Job], worker: Worker, choice: Interpreter, show: Callable[[str], None]
 ) -> Iterator[TargetRun]:
     """A run for each job, in order."""
     for number, (planned, run_options) in enumerate(jobs, 1):
@@ -239,13 +220,6 @@ def planned_jobs(
     for name in targets:
         if name not in known:
             where = ", ".join(map(shown_path, readings))
-            why = f"no class or function of this name in {where}{_suggestion(name, known)}"
+            why = f"no class or function of this name in {where}{suggestion(name, known)}"
             outcome.problems.append(Problem("targets", name, why))
     return jobs
-
-
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    """Offer the name that was probably meant."""
-    lowered = {one.lower(): one for one in sorted(known)}
-    close = difflib.get_close_matches(name.lower(), lowered, n=1)
-    return f"; did you mean {lowered[close[0]]}?" if close else ""

@@ -16,7 +16,6 @@ from fuselight_server import doctor
 from fuselight_server.features import convert
 from fuselight_server.features.markdown import plain
 from fuselight_server.session.consent import NEVER
-from fuselight_server.worker_client.process import Interpreter
 
 if TYPE_CHECKING:
     from fuselight.doctor import Check
@@ -42,8 +41,7 @@ async def examine(server: Server, params: FolderParams) -> str:
             else "The checks need your agreement to start Python."
         )
     environ = {**os.environ, **folder.settings.environment}
-    python = Interpreter(interpreter.executable, tuple(interpreter.args))
-    found = [check async for check in doctor.examine(python, environ)]
+    found = [check async for check in doctor.examine(interpreter, environ)]
     return page(interpreter.executable, found)
 
 
@@ -63,7 +61,7 @@ def page(executable: str, found: list[Check]) -> str:
         "",
     ]
     for check in sorted(found, key=lambda one: order.index(one.status)):
-        lines.append(f"- **{doctor.mark(check.status)}** - {plain(check.title)}: {plain(check.found)}")
+        lines.append(f"- **{doctor.MARKS[check.status]}** - {plain(check.title)}: {plain(check.found)}")
         if check.fix:
             lines.append(f"  - why it matters: {plain(check.meaning)}")
             lines.append(f"  - what to do: {plain(check.fix)}")

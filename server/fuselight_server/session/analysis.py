@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fuselight_server.runs.planning import PlannedRun, RunOptions
     from fuselight_server.session.state import Document, Folder, State
     from fuselight_server.session.ui import Ui
-    from fuselight_server.settings import ResolvedInterpreter, Settings
+    from fuselight_server.settings import Interpreter, Settings
     from fuselight_server.static.reading import Reading
 
 NO_RUN_CAN_WORK = frozenset({"no_torch", "old_torch", "interpreter"})
@@ -70,7 +70,7 @@ class Analysis:
         ui: Ui,
         *,
         make_worker: Callable[[WorkerKey, Settings, Callable[[str], None]], OwnedWorker],
-        find_interpreter: Callable[[Folder], ResolvedInterpreter | None],
+        find_interpreter: Callable[[Folder], Interpreter | None],
     ) -> None:
         """Start with no worker: the first run starts one."""
         self._state = state
@@ -224,7 +224,7 @@ class Analysis:
         await asyncio.gather(*(worker.close() for worker in self._workers.values()), return_exceptions=True)
         self._workers.clear()
 
-    def interpreter(self, folder: Folder) -> ResolvedInterpreter | None:
+    def interpreter(self, folder: Folder) -> Interpreter | None:
         """Return the interpreter for a folder: the client's choice, else the first that is found."""
         return folder.settings.resolved_interpreter or self._find_interpreter(folder)
 

@@ -33,6 +33,7 @@ from fuselight.protocol import (
 )
 from fuselight.report import Report
 from fuselight.worker import wire
+from fuselight_server.settings import Interpreter
 from fuselight_server.worker_client.failures import (
     Unreadable,
     damaged,
@@ -44,7 +45,6 @@ from fuselight_server.worker_client.failures import (
 from fuselight_server.worker_client.pending import PendingRun, Watch, refuse_all
 from fuselight_server.worker_client.process import (
     CLOSE_LIMIT,
-    Interpreter,
     WorkerFailed,
     WorkerProcess,
     begin,

@@ -18,6 +18,7 @@ from pathlib import Path
 from fuselight.protocol import PROTOCOL, Hello, ToWorker, to_json
 from fuselight.report import Culprit, Failure
 from fuselight.worker import wire
+from fuselight_server.settings import Interpreter
 from fuselight_server.worker_client.failures import failure_of_ours, never_ready, platform_problem
 
 CLOSE_LIMIT = 3.0
@@ -27,14 +28,6 @@ _START_LIMIT = 120.0
 _STDERR_TAIL = 20_000
 PRINTED = "worker prints: "
 """How a line of the log begins that the user's program may have written."""
-
-
-@dataclass(frozen=True)
-class Interpreter:
-    """How to start the user's Python."""
-
-    executable: str
-    args: tuple[str, ...] = ()
 
 
 class WorkerFailed(Exception):  # noqa: N818 - the name that its catchers read best

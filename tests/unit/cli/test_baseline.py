@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fuselight_server.cli.baseline import BaselineError, new_findings, write
+from fuselight_server.cli.baseline import new_findings, write
+from fuselight_server.cli.options import CommandError
 from fuselight_server.cli.sources import SourceFiles
 from fuselight_server.finding import Finding
 from fuselight_server.findings import findings
@@ -70,5 +71,5 @@ def test_a_baseline_that_cannot_be_used_says_what_to_do(tmp_path: Path, text: st
     path = tmp_path / "baseline.json"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(BaselineError, match="baseline"):
+    with pytest.raises(CommandError, match="baseline"):
         new_findings(path, [], SOURCES)

@@ -22,9 +22,9 @@ from fuselight_server.cli.outcome import CheckOutcome, TargetBenchmark, report_p
 from fuselight_server.cli.targets import TargetRun, planned_jobs, readings_of, texts_of, unparsed
 from fuselight_server.cli.terminal import Terminal
 from fuselight_server.formatting import format_moment
-from fuselight_server.interpreters import InterpreterChoice
 from fuselight_server.measured.exports import from_json
 from fuselight_server.measured.history import run_of
+from fuselight_server.settings import Interpreter
 from fuselight_server.static.document import read_source
 from tests.support.command import run_cli
 from tests.support.measured import benchmark, gap, graph, kernel, profile, ran, row, wrong
@@ -269,9 +269,7 @@ async def kept(folder: Path, against: str | None, us: float, monkeypatch: pytest
         request = CaptureRequest(id=1, generation=1, target=target, inputs=InputsPlan(), roots=(str(folder),))
         outcome = CheckOutcome()
         worker: Any = SimpleNamespace(hello=None)
-        outcome.reports.append(
-            await report_of(TargetRun(request, worker, InterpreterChoice("", ""), print), outcome)
-        )
+        outcome.reports.append(await report_of(TargetRun(request, worker, Interpreter(""), print), outcome))
         return outcome
 
     monkeypatch.setattr(TargetRun, "report", run)

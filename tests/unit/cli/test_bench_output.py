@@ -16,10 +16,10 @@ from fuselight_server.cli import bench
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.outcome import CheckOutcome, TargetBenchmark
 from fuselight_server.cli.sources import shown_path
-from fuselight_server.cli.targets import TargetRun, run_once
-from fuselight_server.interpreters import InterpreterChoice
+from fuselight_server.cli.targets import TargetRun
 from fuselight_server.measured import exports
 from fuselight_server.measured.exports import NotBuiltError
+from fuselight_server.settings import Interpreter
 from tests.support.command import Result, run_cli
 from tests.support.measured import benchmark, gap, profile, ran, row
 from tests.support.reports import report
@@ -138,7 +138,7 @@ async def test_a_target_without_a_run_to_compare_with_does_not_affect_others(
             id=1, generation=1, target=target, inputs=InputsPlan(), roots=(str(tmp_path),)
         )
         worker: Any = SimpleNamespace(hello=None)
-        return TargetRun(request, worker, InterpreterChoice("", ""), print)
+        return TargetRun(request, worker, Interpreter(""), print)
 
     async def run(turn: TargetRun, _request: RunRequest) -> Report:
         made = benchmark(row("eager", 300.0), row("default", 100.0))
@@ -181,10 +181,10 @@ async def test_measurements_survive_the_loss_of_the_worker(
     target = Target("/project/model.py", "Net", "module", 4, compiled=True)
     request = CaptureRequest(id=1, generation=1, target=target, inputs=InputsPlan(), roots=("/project",))
     parts = [benchmark(row("eager", None), of={"finished": False}), part]
-    found = await run_once(worker, request, InterpreterChoice("", ""), print)
+    found = await TargetRun(request, worker, Interpreter(""), print).report()
     assert capsys.readouterr().out == "round 1 of 10\n"
     assert found == replace(part, failures=(lost,))
     assert bench.exit_code(CheckOutcome(reports=[found])) == 2
     parts = parts[:1]
-    found = await run_once(worker, request, InterpreterChoice("", ""), print)
+    found = await TargetRun(request, worker, Interpreter(""), print).report()
     assert (found.measured, found.failures) == (None, (lost,))

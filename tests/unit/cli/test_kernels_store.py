@@ -13,7 +13,7 @@ from fuselight.protocol import GenerateRequest, InputsPlan, Target
 from fuselight.report import Culprit, Failure, Report, Tier, data_key
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.cli.targets import TargetRun
-from fuselight_server.interpreters import InterpreterChoice
+from fuselight_server.settings import Interpreter
 from tests.support.reports import report
 
 kernels: Any = importlib.import_module("fuselight_server.cli.kernels")
@@ -43,7 +43,7 @@ async def test_a_folder_is_created_for_kernels_but_not_for_failures(
     )
     worker: Any = SimpleNamespace(hello=None)
     outcome = CheckOutcome()
-    await kernels._cached_or_run(TargetRun(request, worker, InterpreterChoice("", ""), print), outcome)
+    await kernels._cached_or_run(TargetRun(request, worker, Interpreter(""), print), outcome)
     assert outcome.problems == []
     assert (tmp_path / ".fuselight").exists() is not fails
     assert fails or (tmp_path / ".fuselight" / ".gitignore").read_text() == "*\n"

@@ -10,7 +10,8 @@ import pytest
 
 from fuselight.report import Culprit, Failure, Location, OperatorPath, Phase, Problem, Report, Stack
 from fuselight_server.cli.formats.ops import as_json, print_operators
-from fuselight_server.cli.ops import OperatorSetError, exit_code, read_operator_set
+from fuselight_server.cli.ops import exit_code, read_operator_set
+from fuselight_server.cli.options import CommandError
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.cli.terminal import Terminal
 from fuselight_server.finding import SourceLine
@@ -156,7 +157,7 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, text: str | None, s
     file = tmp_path / "mine.txt"
     if text is not None:
         file.write_text(text)
-    with pytest.raises(OperatorSetError) as error:
+    with pytest.raises(CommandError) as error:
         read_operator_set(str(file))
     assert said in str(error.value)
 
@@ -164,10 +165,10 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, text: str | None, s
 def test_a_file_that_is_not_text_says_so(tmp_path: Path) -> None:
     file = tmp_path / "mine.bin"
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(OperatorSetError, match="it is not text"):
+    with pytest.raises(CommandError, match="it is not text"):
         read_operator_set(str(file))
 
 
 def test_the_nearest_set_is_offered_for_a_name_that_is_none() -> None:
-    with pytest.raises(OperatorSetError, match="Did you mean `core-aten`"):
+    with pytest.raises(CommandError, match="Did you mean `core-aten`"):
         read_operator_set("core_aten")

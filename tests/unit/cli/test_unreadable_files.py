@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fuselight_server.cli.baseline import BaselineError, new_findings
-from fuselight_server.cli.ops import OperatorSetError, read_operator_set
+from fuselight_server.cli.baseline import new_findings
+from fuselight_server.cli.ops import read_operator_set
+from fuselight_server.cli.options import CommandError
 from fuselight_server.cli.sources import SourceFiles
 from fuselight_server.measured.exports import NotReadError, text_of
 
@@ -19,8 +20,8 @@ from fuselight_server.measured.exports import NotReadError, text_of
     ("read", "error"),
     [
         (text_of, NotReadError),
-        (read_operator_set, OperatorSetError),
-        (lambda path: new_findings(Path(path), (), SourceFiles()), BaselineError),
+        (read_operator_set, CommandError),
+        (lambda path: new_findings(Path(path), (), SourceFiles()), CommandError),
     ],
     ids=["export", "operators", "baseline"],
 )

@@ -70,12 +70,13 @@ def execute(options: argparse.Namespace) -> int:
         outcome = asyncio.run(generating(command_options(options), show))
     from fuselight_server.cli.formats.kernels import as_json, print_kernels  # noqa: PLC0415 - not for --help
 
-    details = Details(source=options.source, graphs=options.graphs, asm=options.asm)
-    terminal, pairs = standard_output(options.color), tuple(options.why or ())
+    pairs = tuple(options.why or ())
+    details = Details(source=options.source, graphs=options.graphs, asm=options.asm, pairs=pairs)
+    terminal = standard_output(options.color)
     if options.format == "json":
-        terminal.write_data(as_json(outcome, details, pairs=pairs) + "\n")
+        terminal.write_data(as_json(outcome, details) + "\n")
     else:
-        print_kernels(outcome, terminal, details, pairs=pairs)
+        print_kernels(outcome, terminal, details)
         report_problems(outcome, "analyze", is_empty=not outcome.reports)
     has_failed = any(report.failures for report in outcome.reports)
     is_incomplete = any(problem.stage != "cache" for problem in outcome.problems)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.report import Problem
-from fuselight_server.files import read_regular
+from fuselight_server.files import read_regular, split_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -87,18 +87,11 @@ class SourceFiles:
 
     def line(self, path: str, number: int) -> str | None:
         """Line `number` (1-based) of `path` without its end; None where it cannot be read."""
-        lines = self.lines(path)
-        return lines[number - 1] if lines is not None and 0 < number <= len(lines) else None
-
-    def lines(self, path: str) -> list[str] | None:
-        """The lines of a file, split as Python splits source: at newlines alone, not at form feeds."""
         if path not in self.texts:
             text = read_text(Path(path))
-            lines = None
-            if isinstance(text, str):
-                lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-            self.texts[path] = lines
-        return self.texts[path]
+            self.texts[path] = split_text(text) if isinstance(text, str) else None
+        lines = self.texts[path]
+        return lines[number - 1] if lines is not None and 0 < number <= len(lines) else None
 
     def place(self, span: Span) -> CharacterSpan:
         """The span in characters; without columns it is the line from its first non-blank to its end."""

@@ -14,7 +14,7 @@ import sys
 import unicodedata
 from typing import TYPE_CHECKING, TextIO
 
-from fuselight_server.formatting import fit_encoding
+from fuselight_server.formatting import fit_encoding, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -68,10 +68,10 @@ class Terminal:
             self.print((line, "bold" if has_header and number == 0 else ""))
         return tuple(cells[0])
 
-    def print_more(self, count: int, noun: str) -> None:
+    def print_more(self, count: int, noun: str, *, indent: int = 0) -> None:
         """Write how many were left out, if any were."""
         if count > 0:
-            self.print(f"... and {count:,} more {noun}{'s' if count > 1 else ''}")
+            self.print(f"{' ' * indent}... and {format_count(count, f'more {noun}')}")
 
     def write_data(self, text: str) -> None:
         """Write a file's text, as it is unless people see it."""
@@ -121,7 +121,7 @@ def print_untested(torch: str | None) -> None:
 def progress_line(*, is_quiet: bool = False) -> Iterator[Callable[[str], None]]:
     """A function that shows its text on one line of stderr until the next text; does nothing without a terminal."""
     if is_quiet or not sys.stderr.isatty():
-        yield _ignore
+        yield lambda _text: None
         return
     terminal = standard_error()
     try:
@@ -156,7 +156,3 @@ def _shows_styles(stream: TextIO) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _ignore(_text: str) -> None:
-    """Show nothing."""

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from fuselight_server.finding import Finding, Span
 
 
-_GITHUB_LEVELS = {
-    Severity.ERROR: "error",
-    Severity.WARNING: "warning",
-    Severity.INFORMATION: "notice",
-    Severity.HINT: "notice",
+_LEVELS = {
+    Severity.ERROR: ("error", "error"),
+    Severity.WARNING: ("warning", "warning"),
+    Severity.INFORMATION: ("notice", "note"),
+    Severity.HINT: ("notice", "note"),
 }
+"""GitHub's and SARIF's words."""
 
 
 def as_github(outcome: CheckOutcome) -> str:
@@ -51,7 +52,7 @@ def _command(finding: Finding, outcome: CheckOutcome) -> str:
     if place.line == place.end_line:  # columns mean nothing to GitHub across lines
         properties |= {"col": str(place.column), "endColumn": str(place.end_column)}
     named = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{_GITHUB_LEVELS[finding.severity]} {named}::{_data(finding.message or finding.title)}"
+    return f"::{_LEVELS[finding.severity][0]} {named}::{_data(finding.message or finding.title)}"
 
 
 def _data(text: str) -> str:
@@ -60,14 +61,6 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-_SARIF_LEVELS = {
-    Severity.ERROR: "error",
-    Severity.WARNING: "warning",
-    Severity.INFORMATION: "note",
-    Severity.HINT: "note",
-}
 
 
 def as_sarif(outcome: CheckOutcome) -> str:
@@ -104,7 +97,7 @@ def _rule(code: str, example: Finding) -> dict[str, Any]:
     rule: dict[str, Any] = {
         "id": code,
         "shortDescription": {"text": title},
-        "defaultConfiguration": {"level": _SARIF_LEVELS[entry.severity if entry else example.severity]},
+        "defaultConfiguration": {"level": _LEVELS[entry.severity if entry else example.severity][1]},
     }
     page = catalogue.page_path(code)
     if page is not None:
@@ -120,7 +113,7 @@ def _result(finding: Finding, rule: int, outcome: CheckOutcome) -> dict[str, Any
     return {
         "ruleId": finding.code,
         "ruleIndex": rule,
-        "level": _SARIF_LEVELS[finding.severity],
+        "level": _LEVELS[finding.severity][1],
         "message": {"text": f"{finding.title}\n\n{finding.message}".strip()},
         "locations": [{"physicalLocation": _location(finding.span, sources)}],
         "relatedLocations": [

@@ -13,7 +13,7 @@ from fuselight.report import Outcome as CompileOutcome
 from fuselight_server.findings.counts import counts
 
 if TYPE_CHECKING:
-    from fuselight.report import Problem, Report
+    from fuselight.report import Report
     from fuselight_server.cli.outcome import CheckOutcome
     from fuselight_server.cli.sources import SourceFiles
     from fuselight_server.finding import Finding, Span
@@ -23,9 +23,10 @@ SCHEMA = 1
 
 def as_json(outcome: CheckOutcome) -> str:
     """The outcome as JSON text."""
-    problems = [_problem(problem, None) for problem in outcome.problems]
+    problems = [{**encode(problem), "target": None} for problem in outcome.problems]
     for report in outcome.reports:
-        problems += [_problem(problem, report.target.name or "__main__") for problem in report.problems]
+        name = report.target.name or "__main__"
+        problems += [{**encode(problem), "target": name} for problem in report.problems]
     data = {
         "schema": SCHEMA,
         "findings": [finding_as_json(finding, outcome.sources) for finding in outcome.findings],
@@ -95,7 +96,3 @@ def _target(report: Report) -> dict[str, Any]:
         "torch": report.versions.torch,
         "seconds": report.phases,
     }
-
-
-def _problem(problem: Problem, target: str | None) -> dict[str, Any]:
-    return {**encode(problem), "target": target}

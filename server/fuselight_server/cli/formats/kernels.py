@@ -30,9 +30,7 @@ from fuselight_server.kernels.shares import costs_by_line, fold, place_of
 from fuselight_server.kernels.summary import candidates, one_call, resources, target_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fuselight.report import GeneratedGraph, Report, Stack
+    from fuselight.report import GeneratedGraph, Report
     from fuselight_server.cli.outcome import CheckOutcome, Details
     from fuselight_server.cli.terminal import Terminal
     from fuselight_server.kernels.shares import Folded
@@ -43,24 +41,10 @@ _MOST_LINES = 40
 """Lines that are printed of one target."""
 
 
-def as_json(
-    outcome: CheckOutcome, details: Details = NO_DETAILS, *, pairs: Sequence[tuple[int, int]] = ()
-) -> str:
+def as_json(outcome: CheckOutcome, details: Details = NO_DETAILS) -> str:
     """The kernels of every target."""
-    return json.dumps(
-        {
-            "schema": 2,
-            "targets": [
-                {
-                    **_target_json(report, outcome, details),
-                    "why": _why_json(report, pairs),
-                }
-                for report in outcome.reports
-            ],
-            "problems": encode(outcome.problems),
-        },
-        indent=2,
-    )
+    targets = [_target_json(report, outcome, details) for report in outcome.reports]
+    return json.dumps({"schema": 2, "targets": targets, "problems": encode(outcome.problems)}, indent=2)
 
 
 def _target_json(report: Report, outcome: CheckOutcome, details: Details) -> dict[str, Any]:
@@ -89,6 +73,7 @@ def _target_json(report: Report, outcome: CheckOutcome, details: Details) -> dic
         "findings": [finding_as_json(one, outcome.sources) for one in outcome.of_kernels(report)],
         "failures": encode(report.failures),
         "problems": encode(report.problems),
+        "why": _why_json(report, details),
     }
 
 
@@ -122,7 +107,11 @@ def _kernel_json(one: Folded, report: Report, details: Details) -> dict[str, Any
         "call": kernel.call,
         "lines": [[place.path, place.line] for place in one.places],
         "operators": [
-            {"name": operator.name, "original": operator.original, "stack": _stack(operator.stack)}
+            {
+                "name": operator.name,
+                "original": operator.original,
+                "stack": [[frame.path, frame.line] for frame in operator.stack],
+            }
             for operator in kernel.operators
         ],
         "bytes_read": kernel.bytes_read,
@@ -145,9 +134,9 @@ def _kernel_json(one: Folded, report: Report, details: Details) -> dict[str, Any
     return out
 
 
-def _why_json(report: Report, pairs: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+def _why_json(report: Report, details: Details) -> list[dict[str, Any]]:
     out = []
-    for first, second in pairs:
+    for first, second in details.pairs:
         found = why(report, SourceLine(report.target.path, first), SourceLine(report.target.path, second))
         reasons = [
             {"words": words, "reason": reason, "count": count} for words, reason, count in found.reasons
@@ -158,21 +147,11 @@ def _why_json(report: Report, pairs: Sequence[tuple[int, int]]) -> list[dict[str
     return out
 
 
-def _stack(stack: Stack) -> list[list[Any]]:
-    return [[frame.path, frame.line] for frame in stack]
-
-
-def print_kernels(
-    outcome: CheckOutcome,
-    terminal: Terminal,
-    details: Details = NO_DETAILS,
-    *,
-    pairs: Sequence[tuple[int, int]] = (),
-) -> None:
+def print_kernels(outcome: CheckOutcome, terminal: Terminal, details: Details = NO_DETAILS) -> None:
     """Print every target."""
     for report in outcome.reports:
         _print_target(report, outcome, terminal, details)
-        for first, second in pairs:
+        for first, second in details.pairs:
             ends = SourceLine(report.target.path, first), SourceLine(report.target.path, second)
             terminal.print(sentence(why(report, *ends), *ends))
 

@@ -5,6 +5,7 @@ Invariant: nothing is shown by color alone.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from typing import TYPE_CHECKING, Any
@@ -63,19 +64,8 @@ def _target(report: Report) -> dict[str, Any]:
 
 
 def _path(path: OperatorPath) -> dict[str, Any]:
-    return {
-        "call": path.call,
-        "phase": path.phase.value,
-        "compile_id": path.compile_id,
-        "count": path.count,
-        "stack": [[frame.path, frame.line] for frame in path.stack],
-        "aten": path.aten,
-        "core": path.core,
-        "prims": path.prims,
-        "inductor": path.inductor,
-        "fallback": path.fallback,
-        "lacking": path.lacking,
-    }
+    stack = [[frame.path, frame.line] for frame in path.stack]
+    return dataclasses.asdict(path) | {"phase": path.phase.value, "stack": stack}
 
 
 def print_operators(outcome: CheckOutcome, terminal: Terminal, opset: str | None) -> None:
@@ -104,8 +94,7 @@ def _print_missing(report: Report, outcome: CheckOutcome, terminal: Terminal, op
         terminal.print("  ", (short(one.operator), "bold red"), f" × {one.count}{calls}")
         for line in itertools.islice(one.places, _MOST_LINES):
             terminal.print((f"      {_source_line(line, outcome)}", "dim"))
-        if len(one.places) > _MOST_LINES:
-            terminal.print(f"      ... and {format_count(len(one.places) - _MOST_LINES, 'more line')}")
+        terminal.print_more(len(one.places) - _MOST_LINES, "line", indent=6)
 
 
 def _print_counts(report: Report, terminal: Terminal) -> None:

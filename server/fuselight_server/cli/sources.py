@@ -96,7 +96,7 @@ class SourceFiles:
     def place(self, span: Span) -> CharacterSpan:
         """The span in characters; without columns it is the line from its first non-blank to its end."""
         first = self.line(span.path, span.line)
-        end_line = span.end_line or span.line
+        end_line = span.last_line
         if first is None:
             return CharacterSpan(
                 span.line, (span.column or 0) + 1, end_line, (span.end_column or span.column or 0) + 1

@@ -22,15 +22,14 @@ from fuselight_server.static.names import collect
 from fuselight_server.static.syntax import inside_string
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from libcst.metadata import CodePosition, CodeRange
+    from libcst.metadata import CodePosition
 
     from fuselight_server.static.facts import Chunk
     from fuselight_server.static.reading import Ignore, StaticTarget
 
 
-_Columns = tuple[int | None, int | None]
 _HEADED = (cst.If, cst.For, cst.With)
 """Statements whose header is evaluated once, so that something can stand above it."""
 _BARRIERS = (
@@ -40,54 +39,24 @@ _BARRIERS = (
 """Inside them the statement outside is no place to insert: what is in them runs again, later, or not at all."""
 
 
-def _call_site(
-    source: str,
-    line: int,
-    *,
-    parameter: str,
-    parameters: Sequence[str],
-    callee: str | None,
-    columns: _Columns,
-) -> tuple[int, str] | None:
-    """Where the one call on `line` that passes something for `parameter` is, and the plain name that it passes.
-
-    Returns the line of the statement, 1-based in `source`. `callee`: the last part of its name. `columns`: the bytes of
-    its line where it starts and ends; a call is then known for certain.
-    """
-    try:
-        wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
-        finder = _Finder(source, line, wrapper.resolve(PositionProvider), parameter, tuple(parameters))
-        wrapper.module.visit(finder)
-    except (cst.ParserSyntaxError, RecursionError):
-        return None
-    found = finder.found
-    exact = [site for _, at, site in found if at == columns]
-    named = [site for name, _, site in found if name == callee]
-    sites = set(exact or named or [site for _, _, site in found])
-    return sites.pop() if len(sites) == 1 else None
-
-
 class _Finder(cst.CSTVisitor):
-    def __init__(
-        self,
-        source: str,
-        line: int,
-        ranges: Mapping[cst.CSTNode, CodeRange],
-        parameter: str,
-        parameters: tuple[str, ...],
-    ) -> None:
+    """Finds the calls on a line that pass something for a parameter. Raises ParserSyntaxError or RecursionError."""
+
+    def __init__(self, source: str, line: int, parameter: str, parameters: Sequence[str]) -> None:
         super().__init__()
-        self.found: list[tuple[str, _Columns, tuple[int, str] | None]] = []
+        self.found: list[tuple[str, tuple[int, int], tuple[int, str] | None]] = []
         """Calls that pass something for the parameter: the last part of the name, the columns, and the line of the
         statement with the name that is passed, None where it has no name."""
         self._rows = source.split("\n")
         self._line = line
-        self._ranges = ranges
         self._parameter = parameter
         self._parameters = parameters
         self._anchors: list[int | None] = [None]
         """Line of the statement above which to insert, None where that is not possible."""
         self._elif: set[cst.CSTNode] = set()
+        wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
+        self._ranges = wrapper.resolve(PositionProvider)
+        wrapper.module.visit(self)
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.If) and isinstance(node.orelse, cst.If):
@@ -377,7 +346,8 @@ def insert_mark_dynamic(
 ) -> list[TextEdit]:
     """`torch._dynamo.mark_dynamic(argument, dimension)` above the statement on `line` that passes `parameter`.
 
-    `parameters` are those of what is called, `self` excluded; the columns, in bytes, are those of the call. Empty when
+    `parameters` are those of what is called, `self` excluded; `callee` is the last part of its name; the columns, in
+    bytes, are those of the call, which is then known for certain. Empty when
     the argument there is not a plain name, when several calls fit, or when the statement is in a place before which
     nothing can be put (a loop's condition, a comprehension).
     """
@@ -387,14 +357,14 @@ def insert_mark_dynamic(
     if chunk is None:
         return []
     source = chunk.data.decode("utf-8", "replace")
-    site = _call_site(
-        source,
-        line - chunk.line + 1,
-        parameter=parameter,
-        parameters=parameters,
-        callee=callee,
-        columns=(column, end_column),
-    )
+    try:
+        found = _Finder(source, line - chunk.line + 1, parameter, parameters).found
+    except (cst.ParserSyntaxError, RecursionError):
+        return []
+    exact = [site for _, columns, site in found if columns == (column, end_column)]
+    named = [site for name, _, site in found if name == callee]
+    sites = set(exact or named or [site for _, _, site in found])
+    site = sites.pop() if len(sites) == 1 else None
     if site is None:
         return []
     imported = collect(chunk.facts for chunk in chunks).imported.items()

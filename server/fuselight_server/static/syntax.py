@@ -10,7 +10,7 @@ import ast
 import bisect
 import re
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tree_sitter_python
 from tree_sitter import Language, Parser, Query, QueryCursor
@@ -28,7 +28,7 @@ from fuselight_server.static.facts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tree_sitter import Node, Point, Tree
 
@@ -72,21 +72,27 @@ _COMPILE_KEYWORDS = frozenset(
 
 def read_chunk(data: bytes) -> Facts:
     """The facts of `data`, whose lines end in LF or CRLF."""
-    tree = _parse(data)
-    root = tree.root_node
-    found = sorted(_captures(root, len(data)), key=lambda item: (item[1].start_byte, -item[1].end_byte))
-    collector = _Collector()
-    for kind, node in found:
-        collector.add(kind, node)
-    suspect = root.has_error or collector.empty_block
+    root = _parse(data).root_node
+    found: dict[str, list[Any]] = {kind: [] for kind in _READERS}
+    around: list[tuple[int, str]] = []
+    """End and name of each definition around the current node."""
+    for kind, node in sorted(
+        _captures(root, len(data)), key=lambda item: (item[1].start_byte, -item[1].end_byte)
+    ):
+        while around and around[-1][0] <= node.start_byte:
+            around.pop()
+        read = [*_READERS[kind](node, tuple(name for _, name in around))]
+        found[kind] += read
+        if kind == "definition":
+            around.extend((node.end_byte, one.name) for one in read)
     return Facts(
-        definitions=tuple(collector.definitions),
-        bindings=tuple(collector.bindings),
-        compile_calls=tuple(collector.compile_calls),
-        imports=tuple(collector.imports),
+        definitions=tuple(found["definition"]),
+        bindings=tuple(found["binding"]),
+        compile_calls=tuple(found["compile"]),
+        imports=tuple(found["import"]),
         comments=tuple(_comments(data, root)),
         main_row=next((child.start_point[0] for child in root.children if _is_main(child)), None),
-        error=_error(data, root) if suspect else None,
+        error=_error(data, root) if root.has_error or found["block"] else None,
     )
 
 
@@ -120,83 +126,48 @@ def _captures(root: Node, size: int) -> Iterator[tuple[str, Node]]:
         if size >= _LARGE:
             cursor.set_byte_range(start, start + _LARGE)
         for kind, nodes in cursor.captures(root).items():
-            for node in nodes:
+            for node in nodes if kind in _READERS else ():
                 if (kind, node.id) not in seen:
                     seen.add((kind, node.id))
                     yield kind, node
 
 
-class _Collector:
-    """Turns nodes, in the order of the source, into facts, knowing which definition each stands in."""
-
-    def __init__(self) -> None:
-        self.definitions: list[Definition] = []
-        self.bindings: list[Binding] = []
-        self.compile_calls: list[CompileExpression] = []
-        self.imports: list[Import] = []
-        self.empty_block = False
-        self._open: list[tuple[int, str]] = []
-        """End and name of each definition around the current node."""
-
-    def add(self, kind: str, node: Node) -> None:
-        while self._open and self._open[-1][0] <= node.start_byte:
-            self._open.pop()
-        scope = tuple(name for _, name in self._open)
-        if kind == "definition":
-            self._add_definition(node, scope)
-        elif kind == "binding":
-            self._add_binding(node, scope)
-        elif kind == "import":
-            self.imports.extend(_imports(node, scope))
-        elif kind == "compile":
-            self._add_compile(node, scope)
-        elif kind == "block" and node.named_child_count == 0:
-            self.empty_block = True
-
-    def _add_definition(self, node: Node, scope: Scope) -> None:
-        name = node.child_by_field_name("name")
-        if name is None or name.is_missing:
+def _bindings(node: Node, scope: Scope) -> Iterator[Binding]:
+    walrus = node.type == "named_expression"
+    left = node.child_by_field_name("name" if walrus else "left")
+    right = node.child_by_field_name("value" if walrus else "right")
+    while right is not None and right.type == "assignment":
+        right = right.child_by_field_name("right")
+    if left is None or right is None:
+        return
+    names, values = [left], [right]
+    if left.type in {"pattern_list", "tuple_pattern"}:
+        names, values = left.named_children, right.named_children
+        if right.type not in {"expression_list", "tuple"} or len(values) != len(names):
             return
-        self._open.append((node.end_byte, text_of(name)))
-        self.definitions.append(_definition(node, name, scope))
-
-    def _add_binding(self, node: Node, scope: Scope) -> None:
-        walrus = node.type == "named_expression"
-        left = node.child_by_field_name("name" if walrus else "left")
-        right = node.child_by_field_name("value" if walrus else "right")
-        while right is not None and right.type == "assignment":
-            right = right.child_by_field_name("right")
-        if left is None or right is None:
-            return
-        if left.type in {"pattern_list", "tuple_pattern"}:
-            values = right.named_children
-            if right.type in {"expression_list", "tuple"} and len(values) == left.named_child_count:
-                for name, value in zip(left.named_children, values, strict=True):
-                    self._bind(node, name, value, scope)
-            return
-        self._bind(node, left, right, scope)
-
-    def _bind(self, node: Node, name: Node, value: Node, scope: Scope) -> None:
+    for name, value in zip(names, values, strict=True):
         if name.type not in {"identifier", "attribute"}:
-            return
-        alias = value.type in {"identifier", "attribute"} and not self._open
+            continue
+        alias = value.type in {"identifier", "attribute"} and not scope
         target = expression(name).dotted
         if target and (alias or value.type in _VALUES):
-            self.bindings.append(Binding(target, scope, _extent(node), _extent(name), expression(value)))
-
-    def _add_compile(self, node: Node, scope: Scope) -> None:
-        function = node.child_by_field_name("function")
-        owner = function and function.child_by_field_name("object")
-        dotted = expression(owner).dotted if owner else ""
-        if owner and dotted:
-            as_torch = _takes_torch_keywords(node.child_by_field_name("arguments"))
-            value = Expression(dotted, dotted=dotted)
-            self.compile_calls.append(
-                CompileExpression(dotted, scope, _extent(node), _extent(owner), value, as_torch)
-            )
+            yield Binding(target, scope, _extent(node), _extent(name), expression(value))
 
 
-def _definition(node: Node, name: Node, scope: Scope) -> Definition:
+def _compile_calls(node: Node, scope: Scope) -> Iterator[CompileExpression]:
+    function = node.child_by_field_name("function")
+    owner = function and function.child_by_field_name("object")
+    dotted = expression(owner).dotted if owner else ""
+    if owner and dotted:
+        as_torch = _takes_torch_keywords(node.child_by_field_name("arguments"))
+        value = Expression(dotted, dotted=dotted)
+        yield CompileExpression(dotted, scope, _extent(node), _extent(owner), value, as_torch)
+
+
+def _definitions(node: Node, scope: Scope) -> Iterator[Definition]:
+    name = node.child_by_field_name("name")
+    if name is None or name.is_missing:
+        return
     outer = node.parent if node.parent and node.parent.type == "decorated_definition" else node
     decorators = (
         [child.named_child(0) for child in outer.children if child.type == "decorator"]
@@ -206,7 +177,7 @@ def _definition(node: Node, name: Node, scope: Scope) -> Definition:
     is_class = node.type == "class_definition"
     superclasses = node.child_by_field_name("superclasses") if is_class else None
     parameters, annotations = ([], []) if is_class else _parameters(node.child_by_field_name("parameters"))
-    return Definition(
+    yield Definition(
         name=text_of(name),
         scope=scope,
         is_class=is_class,
@@ -403,3 +374,18 @@ def _call(node: Node, text: str, depth: int) -> Expression:
         elif child.type != "comment":
             arguments.append(expression(child, depth + 1))
     return Expression(text, function=called, arguments=tuple(arguments), keywords=tuple(keywords))
+
+
+def _empty_block(node: Node, _scope: Scope) -> Iterator[Node]:
+    if node.named_child_count == 0:
+        yield node
+
+
+_READERS: dict[str, Callable[[Node, Scope], Iterator[Any]]] = {
+    "definition": _definitions,
+    "binding": _bindings,
+    "import": _imports,
+    "compile": _compile_calls,
+    "block": _empty_block,
+}
+"""What is read from a node, by the name that the query gives it."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         Extent,
         Scope,
     )
-    from fuselight_server.static.names import Names, Signature
+    from fuselight_server.static.names import Names
 
 PROVIDER = "example_inputs"
 """Name of the function of a file that gives the inputs of its targets."""
@@ -103,8 +103,10 @@ class _Maker:
 
     def variable(self, item: Binding, wraps: Expression, *, compiled: bool = True) -> Candidate:
         of_instance = item.target.startswith("self.")
-        called = self._called(wraps, item.scope)
         held = self.names.class_of(wraps, item.scope)
+        called = self.names.function_at(wraps.dotted, item.scope) if wraps.dotted else None
+        if called is None and held is not None:  # what runs when it is called, if that is in this file
+            called = self.names.forward(held)
         owner = self.names.owner(item.target, item.scope)
         target = StaticTarget(
             name=self._name((*owner, item.target.removeprefix("self."))),
@@ -119,13 +121,6 @@ class _Maker:
             attribute_of=self._name(owner) if of_instance and owner in self.names.classes else None,
         )
         return Candidate(target, listed=compiled)
-
-    def _called(self, wraps: Expression, scope: Scope) -> Signature | None:
-        """What runs when the compiled `wraps` is called, if it is in this file."""
-        if wraps.dotted and (function := self.names.function_at(wraps.dotted, scope)) is not None:
-            return function
-        made = self.names.class_of(wraps, scope)
-        return None if made is None else self.names.forward(made)
 
     def _reachable(self, scope: Scope, extent: Extent) -> bool:
         in_function = any(scope[:end] in self.names.functions for end in range(1, len(scope) + 1))

@@ -42,7 +42,8 @@ class Moved:
 def moved(span: Span, change: Change) -> Moved | None:
     """`span` after `change`; None when its lines were deleted with nothing in their place."""
     last = max(span.line, span.last_line)
-    if change.start[0] > last or (change.start[0] == last and _opens_below(change)):
+    adds_lines_below = change.start == change.end and change.start_at_line_end and change.adds_line_first
+    if change.start[0] > last or (change.start[0] == last and adds_lines_below):
         return Moved(span, edited=False)
     if change.end[0] < span.line or (change.end == (span.line, 0) and change.new_end[1] == 0):
         return Moved(_shifted(span, change.new_end[0] - change.end[0]), edited=False)
@@ -59,11 +60,6 @@ def moved(span: Span, change: Change) -> Moved | None:
         end_column=None if span.end_column is None else end[1],
     )
     return Moved(place, edited=True)
-
-
-def _opens_below(change: Change) -> bool:
-    """Whether the change only puts text on new lines below the one where it starts."""
-    return change.start == change.end and change.start_at_line_end and change.adds_line_first
 
 
 def _shifted(span: Span, lines: int) -> Span:

@@ -37,8 +37,8 @@ from fuselight_server.settings import Interpreter
 from fuselight_server.worker_client.failures import (
     Unreadable,
     damaged,
-    ended_early,
     failure_of_ours,
+    not_ready,
     read_message,
     with_stack,
 )
@@ -272,7 +272,10 @@ class Worker:
         await self._kill(process)
         printed = process.printed()
         if greeting is not None and not greeting.done():
-            greeting.set_exception(WorkerFailed(ended_early(self.interpreter.executable, printed)))
+            last = (printed.strip().splitlines() or ["it printed nothing"])[-1]
+            message = f"{self.interpreter.executable} ended before it was ready: {last}"
+            step = "choose another interpreter, or repair this one; the log has what it printed"
+            greeting.set_exception(WorkerFailed(not_ready(message, step, printed)))
             return
         for run in runs:
             run.lost = by_itself and run.pid is None and not run.answer.done()

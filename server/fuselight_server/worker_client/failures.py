@@ -59,27 +59,9 @@ def failure_of_ours(message: str, next_step: str) -> Failure:
     return Failure(Culprit.FUSELIGHT, "internal", message, next_step)
 
 
-def never_ready(executable: str, seconds: float, printed: str) -> Failure:
-    """Describe an interpreter in which the worker said nothing for too long."""
-    return Failure(
-        Culprit.ENVIRONMENT,
-        "no_torch",
-        f"{executable} did not get ready within {seconds:g} s",
-        "see whether `import torch` ends in that interpreter; the log has what it printed",
-        traceback=printed,
-    )
-
-
-def ended_early(executable: str, printed: str) -> Failure:
-    """Describe an interpreter in which the worker ended before it said that it is ready."""
-    last = (printed.strip().splitlines() or ["it printed nothing"])[-1]
-    return Failure(
-        Culprit.ENVIRONMENT,
-        "no_torch",
-        f"{executable} ended before it was ready: {last}"[:500],
-        "choose another interpreter, or repair this one; the log has what it printed",
-        traceback=printed,
-    )
+def not_ready(message: str, next_step: str, printed: str) -> Failure:
+    """Describe an interpreter in which the worker ended, or said nothing, before it was ready."""
+    return Failure(Culprit.ENVIRONMENT, "no_torch", message[:500], next_step, traceback=printed)
 
 
 def platform_problem(platform: str) -> Failure | None:

@@ -19,7 +19,7 @@ from fuselight.protocol import PROTOCOL, Hello, ToWorker, to_json
 from fuselight.report import Culprit, Failure
 from fuselight.worker import wire
 from fuselight_server.settings import Interpreter
-from fuselight_server.worker_client.failures import failure_of_ours, never_ready, platform_problem
+from fuselight_server.worker_client.failures import failure_of_ours, not_ready, platform_problem
 
 CLOSE_LIMIT = 3.0
 """Seconds that each step of an end may take."""
@@ -117,7 +117,9 @@ async def greeted(interpreter: Interpreter, process: WorkerProcess, greeting: as
     try:
         hello = await asyncio.wait_for(greeting, _START_LIMIT)
     except (TimeoutError, asyncio.TimeoutError):
-        raise WorkerFailed(never_ready(interpreter.executable, _START_LIMIT, process.printed())) from None
+        message = f"{interpreter.executable} did not get ready within {_START_LIMIT:g} s"
+        step = "see whether `import torch` ends in that interpreter; the log has what it printed"
+        raise WorkerFailed(not_ready(message, step, process.printed())) from None
     if hello.problem is not None:
         raise WorkerFailed(hello.problem)
     if hello.protocol != PROTOCOL:

@@ -189,7 +189,12 @@ LAYERS = (
     Layer(("fuselight_server.session",), (*SHARED, *SERVER)),
     Layer(
         ("fuselight_server.doctor",),
-        ("fuselight.codec", "fuselight.doctor", "fuselight_server.settings", "fuselight_server.worker_client"),
+        (
+            "fuselight.codec",
+            "fuselight.doctor",
+            "fuselight_server.settings",
+            "fuselight_server.worker_client",
+        ),
     ),
     Layer(
         ("fuselight_server.features.convert",),

@@ -7,9 +7,7 @@ eager's; 2: something could not be measured.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import dataclasses
-import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,12 +19,11 @@ from fuselight_server.cli.options import (
     CommandOptions,
     add_command_options,
     at_least,
-    command_options,
 )
 from fuselight_server.cli.outcome import TargetBenchmark, report_problems
 from fuselight_server.cli.sources import shown_path
-from fuselight_server.cli.targets import report_each
-from fuselight_server.cli.terminal import print_error, progress_line, standard_output
+from fuselight_server.cli.targets import complete, report_each
+from fuselight_server.cli.terminal import print_error, standard_output
 from fuselight_server.finding import Severity
 from fuselight_server.findings.failures import failure_report
 from fuselight_server.measured.exports import (
@@ -131,12 +128,10 @@ def execute(options: argparse.Namespace) -> int:
         device=options.device.strip(),
     )
     names = tuple(name for group in options.compare or () for name in group)
-    measuring = functools.partial(measure, plan=plan, compare=names, against=options.against)
     try:
         if options.format == "html":
             page_parts()
-        with progress_line(is_quiet=options.verbose) as show:
-            outcome, benchmarks = asyncio.run(measuring(command_options(options), show))
+        outcome, benchmarks = complete(options, measure, plan=plan, compare=names, against=options.against)
         _print(outcome, benchmarks, options)
     except NotBuiltError as error:
         raise CommandError(str(error)) from None

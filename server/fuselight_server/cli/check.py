@@ -6,14 +6,13 @@ Invariant: the same reading, plan, worker and findings as the language server; o
 from __future__ import annotations
 
 import argparse
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight_server.cli.options import CommandOptions, add_command_options, at_least, command_options
+from fuselight_server.cli.options import CommandOptions, add_command_options, at_least
 from fuselight_server.cli.outcome import CheckOutcome, report_problems
-from fuselight_server.cli.targets import report_each
-from fuselight_server.cli.terminal import print_error, progress_line, standard_output
+from fuselight_server.cli.targets import complete, report_each
+from fuselight_server.cli.terminal import print_error, standard_output
 from fuselight_server.findings import Thresholds, apply_ignores, findings, static_findings
 from fuselight_server.formatting import format_count
 
@@ -65,10 +64,7 @@ def execute(options: argparse.Namespace) -> int:
     """Check the targets and print the findings; returns the exit code."""
     thresholds = Thresholds(guard_count=options.guard_count, guard_us=options.guard_us)
     sizes = dict(options.size or ())
-    with progress_line(is_quiet=options.verbose) as show:
-        outcome = asyncio.run(
-            analyze(command_options(options), show, thresholds=thresholds, default_sizes=sizes)
-        )
+    outcome = complete(options, analyze, thresholds=thresholds, default_sizes=sizes)
     if options.write_baseline is not None or options.baseline is not None:
         from fuselight_server.cli import baseline  # noqa: PLC0415 - only with a baseline
 
@@ -119,9 +115,7 @@ async def analyze(
             and not (one.code == "FL502" and reading.syntax_error is not None)
         ]
     kept = apply_ignores(_without_repeats(found), readings)
-    outcome.findings = sorted(
-        kept, key=lambda one: (one.span.path, one.span.line, one.span.column or 0, one.code)
-    )
+    outcome.findings = sorted(kept, key=lambda one: (one.span.path, one.span.start, one.code))
     return outcome
 
 

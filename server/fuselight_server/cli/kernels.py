@@ -6,19 +6,17 @@ Invariant: times are estimates and say so; nothing was launched.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import dataclasses
-import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight.devices import AUTO, FALLBACK, UnknownDevice, find
 from fuselight.protocol import AssembleRequest, GenerateRequest
 from fuselight.report import KernelKind, Problem
-from fuselight_server.cli.options import CommandOptions, add_command_options, command_options
+from fuselight_server.cli.options import CommandOptions, add_command_options
 from fuselight_server.cli.outcome import Details, report_problems
-from fuselight_server.cli.targets import report_each
-from fuselight_server.cli.terminal import progress_line, standard_output
+from fuselight_server.cli.targets import complete, report_each
+from fuselight_server.cli.terminal import standard_output
 from fuselight_server.runs.kernel_cache import KernelCache
 from fuselight_server.store import Store
 
@@ -63,11 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Generate the kernels and print them; returns the exit code."""
     resources = options.resources or options.asm is not None
-    generating = functools.partial(
-        generate, device=options.device, resources=resources, disassemble=options.asm == "sass"
-    )
-    with progress_line(is_quiet=options.verbose) as show:
-        outcome = asyncio.run(generating(command_options(options), show))
+    is_sass = options.asm == "sass"
+    outcome = complete(options, generate, device=options.device, resources=resources, disassemble=is_sass)
     from fuselight_server.cli.formats.kernels import as_json, print_kernels  # noqa: PLC0415 - not for --help
 
     pairs = tuple(options.why or ())

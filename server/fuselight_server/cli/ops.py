@@ -5,16 +5,15 @@ Invariant: no kernel is generated and nothing is launched. The exit code says wh
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 import re
 from typing import TYPE_CHECKING
 
 from fuselight.protocol import DecomposeRequest
-from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options, command_options
+from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options
 from fuselight_server.cli.outcome import report_problems
-from fuselight_server.cli.targets import report_each
-from fuselight_server.cli.terminal import progress_line, standard_output
+from fuselight_server.cli.targets import complete, report_each
+from fuselight_server.cli.terminal import standard_output
 from fuselight_server.files import read_regular
 
 if TYPE_CHECKING:
@@ -45,8 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> int:
     """Decompose the operators and print them; returns the exit code."""
     operator_set = read_operator_set(options.opset) if options.opset is not None else ()
-    with progress_line(is_quiet=options.verbose) as show:
-        outcome = asyncio.run(read_operators(command_options(options), operator_set, show))
+    outcome = complete(options, read_operators, operator_set)
     from fuselight_server.cli.formats.ops import as_json, print_operators  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)
@@ -101,7 +99,7 @@ def read_operator_set(name: str) -> tuple[str, ...]:
 
 
 async def read_operators(
-    options: CommandOptions, operator_set: tuple[str, ...], show: Callable[[str], None]
+    options: CommandOptions, show: Callable[[str], None], operator_set: tuple[str, ...]
 ) -> CheckOutcome:
     """The operators of every target, one after the other in one worker."""
 

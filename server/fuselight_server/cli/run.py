@@ -54,7 +54,8 @@ def execute(options: argparse.Namespace) -> int:
     choice = choose(options.python, root, os.environ)
     with tempfile.TemporaryDirectory(prefix="fuselight-") as folder:
         report_path = Path(folder) / "report.json"
-        recorder = [str(_launcher()), "run", "--report", str(report_path), "--root", str(root), "--"]
+        launcher = Path(fuselight.__file__).resolve().parent / "worker" / "launch.py"
+        recorder = [str(launcher), "run", "--report", str(report_path), "--root", str(root), "--"]
         module = ["-m"] if options.is_module else []
         code = _run_program([choice.executable, *recorder, *module, *options.program])
         report = read_report(report_path)
@@ -75,11 +76,6 @@ def execute(options: argparse.Namespace) -> int:
 
 
 _SIGKILL = getattr(signal, "SIGKILL", 9)
-
-
-def _launcher() -> Path:
-    """The file that enters the user's interpreter as a guest."""
-    return Path(fuselight.__file__).resolve().parent / "worker" / "launch.py"
 
 
 def _run_program(command: list[str]) -> int:

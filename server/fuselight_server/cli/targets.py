@@ -12,14 +12,14 @@ import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from fuselight.protocol import Answer
 from fuselight.report import Culprit, Failure, Problem
-from fuselight_server.cli.options import suggestion
+from fuselight_server.cli.options import command_options, suggestion
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.cli.sources import python_files, read_text, shown_path
-from fuselight_server.cli.terminal import print_untested, standard_error
+from fuselight_server.cli.terminal import print_untested, progress_line, standard_error
 from fuselight_server.findings.failures import failure_report
 from fuselight_server.interpreters import NoInterpreterError, choose
 from fuselight_server.measured.timing_stats import has_times
@@ -27,7 +27,8 @@ from fuselight_server.runs.planning import PlannedRun, RunOptions, default_runs,
 from fuselight_server.store import Store, project_root, recorded_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from argparse import Namespace
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 
     from fuselight.protocol import Refused, RunRequest
     from fuselight.report import Report
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
     from fuselight_server.settings import Interpreter
     from fuselight_server.static.reading import Reading
     from fuselight_server.worker_client.client import Worker
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class StartedWorker:
@@ -114,6 +119,17 @@ class TargetRun:
         )
 
 
+def complete(
+    options: Namespace,
+    work: Callable[Concatenate[CommandOptions, Callable[[str], None], P], Coroutine[Any, Any, T]],
+    *given: P.args,
+    **named: P.kwargs,
+) -> T:
+    """Do a command's work, which gets its options and what shows its progress before what is given here."""
+    with progress_line(is_quiet=options.verbose) as show:
+        return asyncio.run(work(command_options(options), show, *given, **named))
+
+
 async def report_each(
     options: CommandOptions,
     show: Callable[[str], None],
@@ -134,7 +150,6 @@ async def report_each(
             problem = error
     try:
         outcome.readings = await asyncio.to_thread(readings_of, texts)
-        outcome.problems.extend(unparsed(outcome.readings.values()))
         jobs = planned_jobs(outcome.readings, outcome, options, default_sizes=default_sizes)
         if jobs and problem is not None:
             raise problem
@@ -182,14 +197,6 @@ def readings_of(texts: dict[str, str]) -> dict[str, Reading]:
     return {path: read_source(path, text) for path, text in texts.items()}
 
 
-def unparsed(readings: Iterable[Reading]) -> Iterator[Problem]:
-    """Yield a problem for each file that does not parse: nothing of it is run."""
-    for reading in readings:
-        if reading.syntax_error is not None:
-            what = f"{shown_path(reading.path)}:{reading.syntax_error.line}"
-            yield Problem("source", what, "syntax error, so nothing in this file was run")
-
-
 def planned_jobs(
     readings: dict[str, Reading],
     outcome: CheckOutcome,
@@ -197,12 +204,14 @@ def planned_jobs(
     *,
     default_sizes: dict[str, int] | None = None,
 ) -> list[Job]:
-    """Every run of every file; a named target that does not exist is a problem."""
+    """Every run of every file; one that does not parse and a named target that does not exist are problems."""
     jobs: list[Job] = []
     stores: dict[Path, Report | None] = {}
     targets = options.targets
     for path, reading in readings.items():
         if reading.syntax_error is not None:
+            what = f"{shown_path(path)}:{reading.syntax_error.line}"
+            outcome.problems.append(Problem("source", what, "syntax error, so nothing in this file was run"))
             continue
         root = project_root(Path(path))
         if root not in stores:

@@ -19,7 +19,7 @@ from fuselight_server.cli import bench
 from fuselight_server.cli.formats.bench import as_csv, as_json, print_benchmarks
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.outcome import CheckOutcome, TargetBenchmark, report_problems
-from fuselight_server.cli.targets import TargetRun, planned_jobs, readings_of, texts_of, unparsed
+from fuselight_server.cli.targets import TargetRun, planned_jobs, readings_of, texts_of
 from fuselight_server.cli.terminal import Terminal
 from fuselight_server.formatting import format_moment
 from fuselight_server.measured.exports import from_json
@@ -131,7 +131,9 @@ def test_a_configuration_that_did_not_start_has_not_failed() -> None:
 def test_a_file_that_is_not_python_is_reported(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text("one = 1\ndef f(:\n")
-    (problem,) = unparsed(readings_of(texts_of([path], CheckOutcome())).values())
+    outcome = CheckOutcome()
+    assert planned_jobs(readings_of(texts_of([path], outcome)), outcome, CommandOptions(())) == []
+    (problem,) = outcome.problems
     assert problem.what.endswith(f"{name}:2")
     assert problem.why == "syntax error, so nothing in this file was run"
 

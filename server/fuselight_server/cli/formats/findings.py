@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from fuselight_server.cli.terminal import Part, Terminal
     from fuselight_server.finding import Finding
 
-_STYLES = {
-    Severity.ERROR: "bold red",
-    Severity.WARNING: "bold yellow",
-    Severity.INFORMATION: "bold blue",
-    Severity.HINT: "bold cyan",
+_SHOWN = {
+    Severity.ERROR: ("bold red", "error"),
+    Severity.WARNING: ("bold yellow", "warning"),
+    Severity.INFORMATION: ("bold blue", "note"),
+    Severity.HINT: ("bold cyan", "hint"),
 }
+"""The style of each severity, and the noun that counts it."""
 _FRAME = "bold blue"
 _TAB = 4
 _WIDTH = 100
@@ -56,7 +57,7 @@ def print_findings(outcome: CheckOutcome, terminal: Terminal) -> None:
 def _block(finding: Finding, sources: SourceFiles, width: int) -> Iterator[Part]:
     place = sources.place(finding.span)
     margin = " " * len(str(place.end_line + 1))
-    yield f"{severity_word(finding)}[{finding.code}]", _STYLES[finding.severity]
+    yield f"{severity_word(finding)}[{finding.code}]", _SHOWN[finding.severity][0]
     yield f": {_expanded(finding.title)}", "bold"
     yield f"\n{margin}--> ", _FRAME
     yield f"{shown_path(finding.span.path)}:{place.line}:{place.column}\n"
@@ -111,7 +112,7 @@ def _excerpt(finding: Finding, place: CharacterSpan, sources: SourceFiles, margi
             end = place.end_column - 1 if place.end_line == place.line else len(source.rstrip())
             width = max(1, cell_width(_expanded(source[:end])) - before)
             yield f"{' ' * margin} | ", _FRAME
-            yield f"{' ' * before}{'^' * width}\n", _STYLES[finding.severity]
+            yield f"{' ' * before}{'^' * width}\n", _SHOWN[finding.severity][0]
     yield f"{' ' * margin} |\n", _FRAME
 
 
@@ -149,12 +150,7 @@ def _summary(outcome: CheckOutcome) -> Iterator[Part]:
         return
     totals = [
         format_count(number, name)
-        for severity, name in (
-            (Severity.ERROR, "error"),
-            (Severity.WARNING, "warning"),
-            (Severity.INFORMATION, "note"),
-            (Severity.HINT, "hint"),
-        )
+        for severity, (_, name) in _SHOWN.items()
         if (number := sum(finding.severity is severity for finding in outcome.findings))
     ]
     yield f"Found {format_count(len(outcome.findings), 'finding')}: {format_list(totals)}.", "bold"

@@ -145,15 +145,11 @@ def read_gzip(path: Path, limit: int) -> bytes:
 
 def recorded_calls(report: Report | None, path: str) -> dict[str, tuple[str, ...]]:
     """The calls in `path` that a run recorded, by target name, for the ladder's rung `recorded`."""
-    if report is None:
-        return {}
-    out: dict[str, list[str]] = {}
-    for one in report.recorded:
+    found: dict[str, dict[str, None]] = {}
+    for one in report.recorded if report is not None else ():
         if os.path.realpath(one.path) == os.path.realpath(path):
-            calls = out.setdefault(one.target, [])
-            if one.text not in calls:
-                calls.append(one.text)
-    return {name: tuple(calls) for name, calls in out.items()}
+            found.setdefault(one.target, {})[one.text] = None
+    return {name: tuple(calls) for name, calls in found.items()}
 
 
 def _dump(report: Report) -> bytes:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pygls.exceptions import JsonRpcException
 
 from fuselight.configurations import ConfigurationError
-from fuselight.report import Tier
+from fuselight.report import Tier, Work
 from fuselight_server.features import convert
 from fuselight_server.features.commands import path_in
 from fuselight_server.features.protocol import Written, written
@@ -268,9 +268,6 @@ def _shown(server: Server, path: str) -> str:
     return os.path.relpath(path, folder.path) if folder.uri is not None else path
 
 
-WORK = frozenset({"inference", "forward_backward", "training_step"})
-
-
 def start(server: Server, options: dict[str, Any]) -> dict[str, Any]:
     """Answer `fuselight.server.bench`: start a benchmark of a target, or of the one that holds some lines."""
     path = path_in(options)
@@ -309,7 +306,7 @@ def _started(server: Server, options: dict[str, Any], reading: Reading, name: st
             compiled=not name
             or any(one.compiled for one in reading.targets if name in {one.name, one.holds}),
             names=[one for one in names if isinstance(one, str)] if isinstance(names, (list, tuple)) else (),
-            work=work if work in WORK else None,
+            work=work if work in {one.value for one in Work} else None,
         )
     except ConfigurationError as error:
         whose = "Fuselight" if names else "The setting fuselight.bench.configurations"

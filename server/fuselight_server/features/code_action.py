@@ -16,7 +16,7 @@ from fuselight_server.static.document import read_source
 from fuselight_server.store import recorded_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Finding
@@ -33,7 +33,7 @@ _CALLS = 3
 async def code_action(server: Server, params: types.CodeActionParams) -> list[types.CodeAction] | None:
     """Answer `textDocument/codeAction`."""
     only = params.context.only
-    if only and not any(types.CodeActionKind.QuickFix.value.startswith(_value(kind)) for kind in only):
+    if only and not any(types.CodeActionKind.QuickFix.value.startswith(kind) for kind in only):
         return None
     document = server.state.documents.get(params.text_document.uri)
     if document is None:
@@ -46,10 +46,6 @@ async def code_action(server: Server, params: types.CodeActionParams) -> list[ty
             shown = convert.diagnostic(finding, server.view, edited=edited)
             actions += _actions(server, document, finding, shown)
     return [*actions, *_captured(server, document, first, last)]
-
-
-def _value(kind: types.CodeActionKind | str) -> str:
-    return kind.value if isinstance(kind, types.CodeActionKind) else kind
 
 
 def _actions(
@@ -65,7 +61,8 @@ def _actions(
             title = f"Insert a line with inputs for {target.name}"
             yield from _edit(server, title, edits.insert_inputs_stub(text, target), shown, preferred=True)
     if "mark_dynamic" in finding.fixes:
-        sizes = _sizes(finding)
+        values = [value for key, value in finding.data if key in {"parameter", "dimension"}]
+        sizes = list(zip(values[::2], values[1::2], strict=False))  # the parameter and the dimension of each
         title = f"Mark {' and '.join(f'dimension {size} of {name}' for name, size in sizes)} as dynamic"
         yield from _edit(server, title, _mark_dynamic(server, finding, sizes), shown, preferred=True)
     if "move_directive" in finding.fixes:
@@ -102,17 +99,8 @@ def _captured(server: Server, document: Document, first: int, last: int) -> Iter
             for call in recorded_calls(result.report, document.path).get(target.name, ())
         )
         made = edits.insert_directives(document.source.text, target, list(calls)[:_CALLS])
-        yield from _edit(server, f"Write {_counted(calls)} of {target.name} as a directive", made)
-
-
-def _counted(calls: Collection[str]) -> str:
-    return "the captured call" if len(calls) == 1 else f"{min(len(calls), _CALLS)} captured calls"
-
-
-def _sizes(finding: Finding) -> list[tuple[str, str]]:
-    """Return the parameter and the dimension of each size to mark."""
-    values = [value for key, value in finding.data if key in {"parameter", "dimension"}]
-    return list(zip(values[::2], values[1::2], strict=False))
+        shown = "the captured call" if len(calls) == 1 else f"{min(len(calls), _CALLS)} captured calls"
+        yield from _edit(server, f"Write {shown} of {target.name} as a directive", made)
 
 
 def _mark_dynamic(server: Server, finding: Finding, sizes: list[tuple[str, str]]) -> list[TextEdit]:

@@ -120,15 +120,15 @@ def problem_report(server: Server, _options: dict[str, Any]) -> str:
     for folder in server.state.folders.values():
         interpreter = server.analysis.interpreter(folder) if folder.path else None
         worker = server.analysis.worker_of(folder)
-        hello = worker.hello if worker else None
+        settings = {key: value for key, value in encode(folder.settings).items() if key != "environment"}
         lines += [
             "",
             f"## Folder {folder.path or '(files outside folders)'}",
             "",
             f"- interpreter: {interpreter.executable if interpreter else 'none'}",
-            f"- worker: {_worker_words(hello)}",
+            f"- worker: {_worker_words(worker.hello if worker else None)}",
             f"- consent: {folder.consent}; problem: {folder.problem or 'none'}",
-            f"- settings: {_changed_settings(folder.settings)}",
+            f"- settings: {settings or 'defaults'}",
         ]
     log = [line for line in server.state.log_lines if PRINTED not in line]
     printed = len(server.state.log_lines) - len(log)
@@ -143,10 +143,6 @@ def _worker_words(hello: Any) -> str:
         return "not started"
     versions = hello.versions
     return f"pid {hello.pid}, Python {versions.python}, torch {versions.torch}, triton {versions.triton}"
-
-
-def _changed_settings(settings: Any) -> str:
-    return str({key: value for key, value in encode(settings).items() if key != "environment"} or "defaults")
 
 
 COMMANDS = {

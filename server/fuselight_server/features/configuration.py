@@ -66,9 +66,7 @@ async def _pull(server: Server) -> None:
         server.analysis.outcomes.rederive()
     for problem in {choose(folder.settings).problem for folder in folders} - {None}:
         server.state.log(f"settings: {problem}")
-        if (
-            CHOOSE_DEVICE not in server.state.client.commands
-        ):  # else the client reports it itself, from the status
+        if CHOOSE_DEVICE not in server.state.client.commands:  # else the client says it, from the status
             server.ui.say(f"Fuselight: {problem}", error=False)
     server.analysis.early.end()
     server.ui.runs_changed()

@@ -57,7 +57,7 @@ def graphs(server: Server, params: GraphsParams) -> dict[str, Any]:
     return {
         "found": True,
         "title": result.key.name or MAIN,
-        "description": _description(result, kernels),
+        "description": summary(result) + (f"; {kernel_summary(kernels)}" if kernels is not None else ""),
         "message": "",
         "boxes": [_box(box, server.view) for box in drawn.boxes],
         "arrows": [{"start": one.start, "end": one.end, "kind": one.kind.value} for one in drawn.arrows],
@@ -84,10 +84,6 @@ def _drawn(server: Server, result: CaptureResult, kernels: KernelResult | None) 
         suffix=f" ({STALE})" if generated is not None and generated.stale else "",
     )
     return fold(made)
-
-
-def _description(result: CaptureResult, kernels: KernelResult | None) -> str:
-    return summary(result) + (f"; {kernel_summary(kernels)}" if kernels is not None else "")
 
 
 def _nothing(file: str, target: str | None) -> str:

@@ -51,7 +51,7 @@ class LspUi:
             publish(server, self._published, paths - unread.keys())
             for document in unread.values():
                 server.spawn(self._when_read(document), "reading a large file")
-        elif server.state.client.diagnostic_refresh and not self._lens_due():
+        elif server.state.client.diagnostic_refresh and self._lens_timer is None:
             server.spawn(server.workspace_diagnostic_refresh_async(None), "refreshing diagnostics")
 
     async def _when_read(self, document: Document) -> None:
@@ -101,11 +101,8 @@ class LspUi:
 
     def refresh_lenses(self) -> None:
         """Let the client ask for lenses again, soon and not too often."""
-        if self._server.state.client.lens_refresh and not self._lens_due():
+        if self._server.state.client.lens_refresh and self._lens_timer is None:
             self._lens_timer = asyncio.get_running_loop().call_later(LENS_SECONDS, self._refresh)
-
-    def _lens_due(self) -> bool:
-        return self._lens_timer is not None
 
     def _refresh(self) -> None:
         self._lens_timer = None
@@ -120,11 +117,8 @@ class LspUi:
         kind = types.MessageType.Error if error else types.MessageType.Info
         self._server.window_show_message(types.ShowMessageParams(type=kind, message=without_links(text)))
 
-    async def offer(self, text: str, actions: tuple[str, ...]) -> str | None:
+    async def offer(self, text: str, actions: Iterable[str]) -> str | None:
         """Show a message with buttons; return the one that was pressed."""
-        return await self._ask(text, actions)
-
-    async def _ask(self, text: str, actions: Iterable[str]) -> str | None:
         request = types.ShowMessageRequestParams(
             type=types.MessageType.Info,
             message=without_links(text),
@@ -147,5 +141,5 @@ class LspUi:
             answer = await self._server.protocol.send_request_async(CONFIRM_RUN, params)
             chosen = answer.get("answer") if isinstance(answer, dict) else getattr(answer, "answer", None)
             return str(chosen)
-        title = await self._ask(f"{question.message} {question.detail}", question.answers)
+        title = await self.offer(f"{question.message} {question.detail}", question.answers)
         return question.answers.get(title or "", LATER)

@@ -189,6 +189,15 @@ _OURS: dict[str, type[Any]] = {
 }
 
 
+def _left_to_feature(method: str) -> Any:
+    """Make the handler of a notification that hands it to the feature and does nothing else."""
+
+    def handle(self: Protocol, params: Any) -> Any:
+        yield self.fm.features[method], (params,), None
+
+    return lsp_method(method)(handle)
+
+
 class Protocol(LanguageServerProtocol):
     """pygls' protocol with typed custom methods, short errors, and documents left to our own state."""
 
@@ -219,24 +228,10 @@ class Protocol(LanguageServerProtocol):
         super()._send_response(msg_id, result, error)
 
     # pygls keeps its own copy of every document and applies each change to it, at a cost that grows with the file.
-    # Ours are incremental (state.py), so these four keep the order of events and nothing else.
+    # Ours are incremental (state.py), so these keep the order of events and nothing else. Of a canceled progress, pygls
+    # would warn that it did not make the token.
 
-    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
-    def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> Any:
-        """Hand an opened document to the feature."""
-        yield self.fm.features[types.TEXT_DOCUMENT_DID_OPEN], (params,), None
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
-    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> Any:
-        """Hand changes to the feature."""
-        yield self.fm.features[types.TEXT_DOCUMENT_DID_CHANGE], (params,), None
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
-    def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> Any:
-        """Hand a closed document to the feature."""
-        yield self.fm.features[types.TEXT_DOCUMENT_DID_CLOSE], (params,), None
-
-    @lsp_method(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
-    def lsp_work_done_progress_cancel(self, params: types.WorkDoneProgressCancelParams) -> Any:
-        """Hand a cancelled progress to the feature; pygls would warn of tokens that it did not make."""
-        yield self.fm.features[types.WINDOW_WORK_DONE_PROGRESS_CANCEL], (params,), None
+    lsp_text_document__did_open = _left_to_feature(types.TEXT_DOCUMENT_DID_OPEN)
+    lsp_text_document__did_change = _left_to_feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    lsp_text_document__did_close = _left_to_feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    lsp_work_done_progress_cancel = _left_to_feature(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)

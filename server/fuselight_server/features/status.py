@@ -134,7 +134,7 @@ class ProgressBars:
         runs = {id(run): run for run in server.analysis.runs.in_flight.values()}
         for identity in [one for one in self._shown if one not in runs]:
             token, _, _ = self._shown.pop(identity)
-            _send(server, token, types.WorkDoneProgressEnd())
+            server.progress(types.ProgressParams(token, types.WorkDoneProgressEnd()))
         for identity, run in runs.items():
             words = describe(run)
             if identity not in self._shown:
@@ -144,7 +144,8 @@ class ProgressBars:
             elif self._shown[identity][2] != words:
                 token = self._shown[identity][0]
                 self._shown[identity] = (token, run, words)
-                _send(server, token, types.WorkDoneProgressReport(message=words, cancellable=True))
+                report = types.WorkDoneProgressReport(message=words, cancellable=True)
+                server.progress(types.ProgressParams(token, report))
 
     async def _begin(self, server: Server, identity: int, token: str, words: str) -> None:
         # Messages are ordered, so a client that makes the token at once sees what follows; the answer is not awaited
@@ -152,7 +153,7 @@ class ProgressBars:
         asked = server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token=token))
         if identity in self._shown:
             begin = types.WorkDoneProgressBegin(title="Fuselight", message=words, cancellable=True)
-            _send(server, token, begin)
+            server.progress(types.ProgressParams(token, begin))
         await asked
 
     def key(self, token: str | int) -> Key | None:
@@ -168,14 +169,6 @@ def cancelled(server: Server, params: types.WorkDoneProgressCancelParams) -> Non
     key = server.ui.run_of(params.token)
     if key is not None:
         server.analysis.runs.cancel([key])
-
-
-def _send(
-    server: Server,
-    token: str,
-    value: types.WorkDoneProgressBegin | types.WorkDoneProgressReport | types.WorkDoneProgressEnd,
-) -> None:
-    server.progress(types.ProgressParams(token=token, value=value))
 
 
 class BenchNotifications:

@@ -5,7 +5,7 @@ Invariant: the cost of a line is computed once a report.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -166,7 +166,7 @@ def differences(before: KernelResult, after: KernelResult) -> tuple[str, ...]:
         return ()
     found: list[tuple[float, str]] = []
     for path in sorted(before.paths() | after.paths()):
-        old, new = _by_line(before.rows(path)), _by_line(after.rows(path))
+        old, new = ({row.place.line: row for row in one.rows(path)} for one in (before, after))
         for line in sorted(old.keys() | new.keys()):
             change = _change(old.get(line), new.get(line))
             if change is not None:
@@ -174,10 +174,6 @@ def differences(before: KernelResult, after: KernelResult) -> tuple[str, ...]:
                 found.append((change[0], f"{name}: {change[1]}"))
     found.sort(key=lambda item: -item[0])
     return tuple(text for _, text in found[:CHANGES])
-
-
-def _by_line(rows: Iterable[KernelRow]) -> dict[int, KernelRow]:
-    return {row.place.line: row for row in rows}
 
 
 def _change(old: KernelRow | None, new: KernelRow | None) -> tuple[float, str] | None:

@@ -81,7 +81,9 @@ def default_runs(reading: Reading, options: RunOptions) -> tuple[PlannedRun, ...
     if left_to_main:
         runs.append(main_run(reading))
     if not runs and reading.provider is not None:
-        runs.extend(_run(reading, target, options) for target in _provided(reading.targets))
+        # A provider in a file that compiles nothing is for its last module, built from the others.
+        modules = [one for one in reading.targets if one.kind == "module" and "." not in one.name]
+        runs.extend(_run(reading, target, options) for target in modules[-1:])
     return tuple(runs)
 
 
@@ -151,12 +153,6 @@ def _run(reading: Reading, target: StaticTarget, options: RunOptions) -> Planned
         one.compiled and target.name in {one.holds, one.maker} for one in reading.targets
     )
     return PlannedRun(replace(reading.request(target), compiled=by_source), plan)
-
-
-def _provided(targets: Iterable[StaticTarget]) -> list[StaticTarget]:
-    """Whom a provider is for in a file that compiles nothing: its last module, built from the others."""
-    modules = [target for target in targets if target.kind == "module" and "." not in target.name]
-    return modules[-1:]
 
 
 def sizes(pairs: Mapping[str, object]) -> dict[str, int]:

@@ -514,9 +514,8 @@ class Analysis:
         else:
             if folder.problem != broken.message:
                 folder.problem = broken.message
-                if (
-                    SELECT_INTERPRETER not in self._state.client.commands
-                ):  # else it comes with the client's offer
+                # A client that can offer another interpreter says it with the offer.
+                if SELECT_INTERPRETER not in self._state.client.commands:
                     self._ui.say(f"{broken.message} {broken.next_step}".strip(), error=True)
             same = [key for key, one in self.runs.queue.waiting.items() if one.lane == job.lane]
             self.runs.queue.drop(same)

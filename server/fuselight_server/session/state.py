@@ -247,9 +247,7 @@ class State(ResultsByTier):
             return max(holds, key=lambda folder: len(folder.path))
         own = os.path.dirname(path)  # noqa: PTH120 - paths stay text
         if own not in self.folders:
-            outside = self.folders.get("")
-            settings = outside.settings if outside else Settings()
-            self.folders[own] = Folder(path=own, uri=None, settings=settings)
+            self.folders[own] = Folder(path=own, uri=None, settings=self.outside_settings())
         return self.folders[own]
 
     def snapshot(

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
-from pygls.capabilities import ServerCapabilitiesBuilder
+from pygls.capabilities import ServerCapabilitiesBuilder, get_capability
 
 from fuselight_server.features import configuration, diagnostics, files
 from fuselight_server.features.server import register
@@ -44,20 +44,14 @@ def initialize(server: Server, params: types.InitializeParams) -> None:
 
 def client_features(capabilities: types.ClientCapabilities, options: dict[str, Any]) -> ClientFeatures:
     """Read what the client can do."""
-    document, workspace, window = capabilities.text_document, capabilities.workspace, capabilities.window
-    commands = options.get("clientCommands")
-    refresh = workspace.diagnostics if workspace else None
+    document, commands = capabilities.text_document, options.get("clientCommands")
     return ClientFeatures(
         push=document is None or document.publish_diagnostics is not None or document.diagnostic is None,
-        configuration=bool(workspace and workspace.configuration),
-        progress=bool(window and window.work_done_progress),
-        lens_refresh=bool(workspace and workspace.code_lens and workspace.code_lens.refresh_support),
-        watch=bool(
-            workspace
-            and workspace.did_change_watched_files
-            and workspace.did_change_watched_files.dynamic_registration
-        ),
-        diagnostic_refresh=bool(refresh and refresh.refresh_support),
+        configuration=bool(get_capability(capabilities, "workspace.configuration")),
+        progress=bool(get_capability(capabilities, "window.work_done_progress")),
+        lens_refresh=bool(get_capability(capabilities, "workspace.code_lens.refresh_support")),
+        watch=bool(get_capability(capabilities, "workspace.did_change_watched_files.dynamic_registration")),
+        diagnostic_refresh=bool(get_capability(capabilities, "workspace.diagnostics.refresh_support")),
         confirm_run=options.get("confirmRun") is True,
         commands=frozenset(commands if isinstance(commands, (list, tuple)) else ()),
     )

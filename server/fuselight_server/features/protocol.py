@@ -128,7 +128,6 @@ class Encoded:
     """A list in JSON, encoded piece by piece: at a stretch, a large one would hold up the event loop."""
 
     def __init__(self) -> None:
-        """Start with the empty list."""
         self._pieces: list[str] = []
 
     def extend(self, items: list[Any]) -> None:

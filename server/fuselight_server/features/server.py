@@ -61,7 +61,6 @@ class Server(LanguageServer):
     """pygls' server with our state."""
 
     def __init__(self) -> None:
-        """Make a server without documents."""
         super().__init__(
             "fuselight",
             version(),

@@ -124,7 +124,6 @@ class ProgressBars:
     """The progress that the client shows, by run."""
 
     def __init__(self) -> None:
-        """Start with none."""
         self._shown: dict[int, tuple[str, Running, str]] = {}
 
     def update(self, server: Server) -> None:
@@ -175,7 +174,6 @@ class BenchNotifications:
     """Notifies the client of benchmarks that began, moved on, ended, or are of another text now: once each."""
 
     def __init__(self) -> None:
-        """Start with nothing sent."""
         self._sent: dict[Key, tuple[object, ...]] = {}
 
     def update(self, server: Server) -> frozenset[str]:

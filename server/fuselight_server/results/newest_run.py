@@ -77,7 +77,10 @@ class NewestRun:
         if isinstance(result, CaptureResult):
             function = self._function_then(finding, result) if finding.edited else None
             for one in newer:
-                if self._covers(one, finding.place.span.line) or function in _functions(one, self.path):
+                functions = {
+                    frame.function for frame in one.report.frames if frame.location.path == self.path
+                }
+                if self._covers(one, finding.place.span.line) or function in functions:
                     return Standing.REPLACED
         return Standing.DOUBTFUL
 
@@ -110,11 +113,6 @@ class NewestRun:
             if here is not None and here <= depth and not text.lstrip().startswith(_CLOSING):
                 return False
         return True
-
-
-def _functions(result: CaptureResult, path: str) -> frozenset[str]:
-    """Name the functions of a file that a run covered."""
-    return frozenset(frame.function for frame in result.report.frames if frame.location.path == path)
 
 
 def _depth(text: str) -> int | None:

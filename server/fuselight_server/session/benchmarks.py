@@ -73,7 +73,6 @@ class BenchmarkSession:
     """Takes in what benchmarks find."""
 
     def __init__(self, state: State, outcomes: ResultIntake) -> None:
-        """Start with none."""
         self._state = state
         self._outcomes = outcomes
         self.turn = asyncio.Lock()

@@ -44,7 +44,6 @@ class Consent:
     """The answers, and the requests that wait for one."""
 
     def __init__(self, state: State, ui: Ui) -> None:
-        """Start with nothing asked."""
         self._state = state
         self._ui = ui
         self._pending: dict[str, _Pending] = {}

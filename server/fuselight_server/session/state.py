@@ -132,7 +132,6 @@ class State(ResultsByTier):
     """Documents, folders, results and the log."""
 
     def __init__(self) -> None:
-        """Start with nothing open."""
         self.documents: dict[str, Document] = {}
         self.folders: dict[str, Folder] = {}
         self.results = Results()

@@ -40,7 +40,6 @@ class StoredResults:
     """Keeps captures, and shows those of earlier sessions."""
 
     def __init__(self, state: State) -> None:
-        """Start without a store."""
         self._state = state
         self._read: set[Path] = set()
 

@@ -22,7 +22,6 @@ class PendingUntilConfigured:
     """What is asked for before the settings are known."""
 
     def __init__(self) -> None:
-        """Start without settings."""
         self._waiting: list[Callable[[], object]] | None = []
 
     @property
@@ -48,7 +47,6 @@ class RunThrottle:
     """When the last run of each open file began, and of which text."""
 
     def __init__(self, state: State) -> None:
-        """Start with no run."""
         self._state = state
         self._began: dict[str, tuple[float, str]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}

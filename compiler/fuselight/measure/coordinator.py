@@ -360,7 +360,8 @@ class Measuring:
         if self._varies == RANDOM:
             self._compare_with_eagers_numbers(names)
         self._known()
-        wrong = {name: row.measured.accuracy for name, row in self._rows.items() if self._is_wrong(row)}
+        judged = {name: row.measured.accuracy for name, row in self._rows.items() if self.plan.bisect}
+        wrong = {name: found for name, found in judged.items() if found is not None and found.passed is False}
         for name in sorted(self._rows, key=wrong.__contains__):  # passing ones first: they free memory
             row = self._rows[name]
             found = wrong.get(name)
@@ -381,11 +382,6 @@ class Measuring:
             with contextlib.suppress(EndedError):
                 row.ask("judge_random", self._compared)
                 row.answer("judge_random")
-
-    def _is_wrong(self, row: ResultRow) -> bool:
-        """Whether its results differ and the first line that differs should be searched for."""
-        found = row.measured.accuracy
-        return self.plan.bisect and found is not None and found.passed is False
 
     def _search(self, row: ResultRow, found: Accuracy) -> None:
         """Search for the first line that differs. The measurements stay, whatever the outcome."""

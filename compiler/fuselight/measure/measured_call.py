@@ -27,15 +27,14 @@ which any other rate drives to infinity within some steps."""
 
 def modules_of(prepared: Prepared) -> Iterator[tuple[str, torch.nn.Module]]:
     """Yield every module that the call can reach, with its name: the target, arguments, globals, closure."""
-    seen: set[int] = set()
     module = module_of(prepared.function)
     named = [("", module)] if module is not None else []
     named += [(name, one) for name, one in arguments_of(prepared) if isinstance(one, torch.nn.Module)]
     named += _referred(prepared.function)
+    found: dict[int, tuple[str, torch.nn.Module]] = {}
     for name, one in named:
-        if id(one) not in seen:
-            seen.add(id(one))
-            yield name, one
+        found.setdefault(id(one), (name, one))
+    yield from found.values()
 
 
 def _referred(function: Any) -> list[tuple[str, torch.nn.Module]]:
@@ -72,7 +71,12 @@ def on_device(prepared: Prepared, names: Mapping[str, Any], device: torch.device
     reachable = [module_of(prepared.function), *names.values()]
     for module in dict.fromkeys(one for one in reachable if isinstance(one, torch.nn.Module)):
         module.to(device)
-    args, kwargs = with_tensors((prepared.args, prepared.kwargs), lambda tensor: _moved(tensor, device))
+    return with_inputs(prepared, lambda tensor: _moved(tensor, device))
+
+
+def with_inputs(prepared: Prepared, change: Callable[[torch.Tensor], torch.Tensor]) -> Prepared:
+    """The call with each input tensor replaced by what `change` makes of it."""
+    args, kwargs = with_tensors((prepared.args, prepared.kwargs), change)
     return replace(prepared, args=args, kwargs=kwargs)
 
 
@@ -113,16 +117,13 @@ class Unit:
         elif self.work is Work.TRAINING_STEP:
             self.notes["it has no parameters: a training step is forward and backward"] = None
 
-    @contextlib.contextmanager
-    def mode(self) -> Iterator[None]:
+    def mode(self) -> contextlib.AbstractContextManager[None]:
         """Set train or eval mode, and gradients, for all calls within the block."""
-        with call_mode(self.prepared):
-            yield
+        return call_mode(self.prepared)
 
     def copied(self) -> Prepared:
         """The call with copies of its inputs."""
-        args, kwargs = with_tensors((self.prepared.args, self.prepared.kwargs), _copy)
-        return replace(self.prepared, args=args, kwargs=kwargs)
+        return with_inputs(self.prepared, _copy)
 
     def prepare(self) -> Callable[[], Any]:
         """Prepare one call; returns the call, which returns the target's outputs."""

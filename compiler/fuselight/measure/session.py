@@ -179,16 +179,14 @@ class ConfigurationSession:
             self._note(note)
 
     def _read(self, trace: Trace, breaks: Sequence[Break], not_compiled: Sequence[NotCompiled]) -> Profile:
-        recording = read_calls(trace)
-        if self.compiled.configuration.eager:
-            operators = record_lines(self.unit.prepare(), self.device, compiled=False)
-            recording = replace(recording, operators=operators)
+        recording, eager = read_calls(trace), self.compiled.configuration.eager
         # Other backends' graphs run within regions that end at breaks, as eager work at the breaks does.
         lines = breaks if self.compiled.by_inductor else ()
-        profile = read_profile(recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled)
-        if not self.compiled.by_inductor or profile.joined_us >= _JOINED * profile.device_us:
-            return profile
-        operators = record_lines(self.unit.prepare(), self.device, compiled=True)
+        if not eager:
+            profile = read_profile(recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled)
+            if not self.compiled.by_inductor or profile.joined_us >= _JOINED * profile.device_us:
+                return profile
+        operators = record_lines(self.unit.prepare(), self.device, compiled=not eager)
         recording = replace(recording, operators=operators)
         return read_profile(recording, self.compiled.graphs, breaks=lines, not_compiled=not_compiled)
 

@@ -7,18 +7,17 @@ place, so this process makes no further call of the target afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 
 from fuselight.measure.accuracy import RANDOM, STATE
 from fuselight.measure.accuracy.results import CHANGED, CallResults, of_call
 from fuselight.measure.accuracy.rules import is_random
-from fuselight.measure.measured_call import modules_of
+from fuselight.measure.measured_call import modules_of, with_inputs
 from fuselight.report import Work
 from fuselight.report.failure import first_line
 from fuselight.target.calls import Prepared
-from fuselight.target.tensors import SEED, tensors_in, with_tensors
+from fuselight.target.tensors import SEED, tensors_in
 
 _WIDE = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
 _WORDS = 300
@@ -97,8 +96,7 @@ def doubled(prepared: Prepared) -> Prepared:
         for tensor in (*module.parameters(), *module.buffers()):
             if tensor.is_complex():
                 tensor.data = tensor.data.to(torch.complex128)
-    args, kwargs = with_tensors((prepared.args, prepared.kwargs), _double)
-    return replace(prepared, args=args, kwargs=kwargs)
+    return with_inputs(prepared, _double)
 
 
 def _double(tensor: torch.Tensor) -> torch.Tensor:

@@ -82,15 +82,11 @@ def _generated(element: Element, names: set[str], users: dict[str, str]) -> str 
     if name in users:
         return users[name]
     for known in names:
-        if element.known_by is KnownBy.RECORD and name.endswith(
-            f"_{known}"
-        ):  # a C++ template's kernel has a prefix
-            return known
-        if (
-            element.known_by is KnownBy.DEVICE
-            and name.startswith(known)
-            and _SUFFIX.fullmatch(name[len(known) :])
-        ):
+        if element.known_by is KnownBy.RECORD:
+            is_same = name.endswith(f"_{known}")  # a C++ template's kernel has a prefix
+        else:
+            is_same = name.startswith(known) and _SUFFIX.fullmatch(name[len(known) :]) is not None
+        if is_same:
             return known
     return None
 

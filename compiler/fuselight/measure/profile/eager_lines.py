@@ -131,15 +131,12 @@ def _outermost(roots: Sequence[Node]) -> Iterator[Node]:
     waiting = list(reversed(roots))
     while waiting:
         node = waiting.pop()
-        if torch_records.is_operator(node.event.name):
+        name = node.event.name
+        if torch_records.is_operator(name):
             yield node
-        elif not _runs_itself(node.event.name):
+        elif not name.startswith(torch_records.EVALUATES) and torch_records.graph_key(name) is None:
+            # No line calls the operators inside the engine or a compiled graph.
             waiting.extend(reversed(node.children))
-
-
-def _runs_itself(name: str) -> bool:
-    """Whether a record belongs to the engine or a compiled graph: no line calls the operators inside."""
-    return name.startswith(torch_records.EVALUATES) or torch_records.graph_key(name) is not None
 
 
 def _marked(node: Node, stacks: Sequence[Stack]) -> Stack:

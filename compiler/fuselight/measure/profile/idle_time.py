@@ -162,21 +162,17 @@ class _Host:
         if region is not None:
             return IdleCause(GapKind.WRAPPER), region
         if event.kind is EventKind.RUNTIME:
-            return self._runtime(event, around)
+            if event.name not in torch_records.WAITS:
+                return around
+            cause = around[0]
+            what = cause.what if cause.kind is GapKind.SYNC else event.name
+            return IdleCause(GapKind.SYNC, what, cause.stack), None
         if unit is not None and unit.graph is None:
             waits = self._on_device and event.name in torch_records.READS
             kind = GapKind.SYNC if waits else GapKind.EAGER
             return IdleCause(kind, event.name, self._lines.get(id(node), ())), None
         known = _of_record(event.name, self._lines.get(id(node), ()))
         return around if known is None else (known, None)
-
-    @staticmethod
-    def _runtime(event: Event, around: _Around) -> _Around:
-        if event.name not in torch_records.WAITS:
-            return around
-        cause = around[0]
-        what = cause.what if cause.kind is GapKind.SYNC else event.name
-        return IdleCause(GapKind.SYNC, what, cause.stack), None
 
 
 def _of_record(name: str, stack: Stack) -> IdleCause | None:

@@ -61,9 +61,13 @@ def target_name(target: Any) -> str:
     return full
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """The short name of a dtype, as `bf16`; torch's own name where there is none."""
+    return _DTYPES.get(dtype, str(dtype).removeprefix("torch."))
+
+
 def _input_text(node: torch.fx.Node) -> str:
     value = node.meta.get("example_value")
     if isinstance(value, torch.Tensor):
-        dtype = _DTYPES.get(value.dtype, str(value.dtype).removeprefix("torch."))
-        return f"{node.name}: {dtype}[{', '.join(str(size) for size in value.shape)}]"
+        return f"{node.name}: {dtype_name(value.dtype)}[{', '.join(str(size) for size in value.shape)}]"
     return node.name if value is None else f"{node.name}: {value}"

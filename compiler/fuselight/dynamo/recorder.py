@@ -19,10 +19,12 @@ import torch
 
 from fuselight import torch_texts
 from fuselight.dynamo import eager_frames, graphs, guards, recompiles, stacks
+from fuselight.dynamo.facts import FactLog
 from fuselight.dynamo.wrappers import Callee, callee_of
 from fuselight.report import (
     Break,
     Compile,
+    Facts,
     Failure,
     Frame,
     Graph,
@@ -175,7 +177,8 @@ class Recorder:
     `roots` are the user's folders: frames outside them that hold no tensors are not reported.
     `on_frame(count, path, line)` is called when the trace of a frame starts, `on_line(path, line)` from time to time
     with the traced line, `on_call(code, f_locals)` with the inputs of each call that compiles, and `on_compiled()` when
-    the compile of a frame ends. They run inside the user's compile; an exception of theirs becomes a Problem.
+    the compile of a frame ends. They run inside the user's compile; an exception of theirs becomes a Problem. With
+    `facts`, what each expression of the user's files was is recorded too.
     """
 
     def __init__(
@@ -186,8 +189,10 @@ class Recorder:
         on_line: Callable[[str, int], None] | None = None,
         on_call: Callable[[CodeType, Mapping[str, object]], None] | None = None,
         on_compiled: Callable[[], None] | None = None,
+        facts: bool = False,
     ) -> None:
         self._roots = roots
+        self._facts = FactLog(roots) if facts else None
         self._on_frame = on_frame
         self._on_line = on_line
         self._on_call = on_call
@@ -207,7 +212,7 @@ class Recorder:
         self._births: weakref.WeakKeyDictionary[Any, guards.Births] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> Recorder:  # noqa: PYI034 - `Self` is younger than Python 3.10
-        self._exit.enter_context(hooks.listen(self, lines=self._on_line is not None))
+        self._exit.enter_context(hooks.listen(self, lines=self._on_line is not None, steps=self._facts))
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -237,9 +242,13 @@ class Recorder:
             breaks=tuple(self._breaks),
             recompiles=tuple(self._recompiles),
             not_compiled=tuple(self._not_compiled),
-            problems=tuple(self._problems),
+            problems=(*self._problems, *(self._facts.problems() if self._facts else ())),
             texts=dict(self._texts),
         )
+
+    def facts(self) -> Facts:
+        """What the expressions of the user's files were in the compiles that ended."""
+        return Facts() if self._facts is None else self._facts.facts()
 
     # What follows is `hooks.Listener`.
 
@@ -256,6 +265,8 @@ class Recorder:
 
     def compile_started(self, code: CodeType, f_locals: Mapping[str, object], compile_id: str) -> None:
         """Dynamo starts to compile a frame."""
+        if self._facts is not None:
+            self._facts.compile_started()
         above = stacks.from_frames(frames.frames_above(_caller()))
         callee = self._callees[code] = callee_of(code, f_locals, self._roots)
         self._running.append(CompileUnderWay(code, callee, compile_id, stacks.without_resumed(above, code)))
@@ -268,6 +279,8 @@ class Recorder:
 
     def compile_ended(self, result: object, error: BaseException | None, seconds: float) -> None:
         """Dynamo finished the frame of the last `compile_started`."""
+        if self._facts is not None:
+            self._facts.compile_ended()
         self._keep_compile(self._running.pop(), result, error, seconds)
         if self._on_compiled is not None:
             self._on_compiled()
@@ -294,6 +307,8 @@ class Recorder:
 
     def restarted(self, reason: str) -> None:
         """Dynamo restarted the trace of a frame with what it learned."""
+        if self._facts is not None:
+            self._facts.restarted()
         if self._running:
             self._running[-1].restarted(reason)
 

@@ -28,6 +28,12 @@ from fuselight.report.capture import Recompile as Recompile
 from fuselight.report.capture import SizeChange as SizeChange
 from fuselight.report.capture import Symbol as Symbol
 from fuselight.report.device import Device as Device
+from fuselight.report.facts import Branch as Branch
+from fuselight.report.facts import Fact as Fact
+from fuselight.report.facts import FactKind as FactKind
+from fuselight.report.facts import Facts as Facts
+from fuselight.report.facts import FileFacts as FileFacts
+from fuselight.report.facts import Value as Value
 from fuselight.report.failure import Culprit as Culprit
 from fuselight.report.failure import Failure as Failure
 from fuselight.report.kernels import CudagraphSkip as CudagraphSkip
@@ -239,6 +245,8 @@ class Report:
     files: dict[str, str] = field(default_factory=dict)
     """The workspace files that ran: path to `data_key` of the text that ran."""
     texts: dict[str, str] = field(default_factory=dict)
+    facts: Facts = field(default_factory=Facts)
+    """Tier capture: what each expression of the user's files was while Dynamo traced it."""
     recorded: tuple[Recorded, ...] = ()
     """`fuselight run` only: inputs for later runs."""
     target_device: Device | None = None

@@ -57,6 +57,16 @@ class Listener(Protocol):
     def symbol_fixed(self, shape_env: Any, symbol: object, value: object, reason: str) -> None: ...
 
 
+class StepListener(Protocol):
+    """What `listen` calls at each instruction that Dynamo traces in code that `traces` accepts."""
+
+    def traces(self, code: CodeType) -> bool: ...
+    def instruction_started(self, code: CodeType, instruction: Any, stack: Sequence[Any]) -> None: ...
+    def instruction_traced(
+        self, code: CodeType, instruction: Any, stack: Sequence[Any], *, jumped: bool
+    ) -> None: ...
+
+
 class _Installed:
     """The replaced attributes of one `listen`. After `close` a wrapper that other code still holds reports nothing."""
 
@@ -87,7 +97,7 @@ class _Installed:
 
 
 @contextlib.contextmanager
-def listen(listener: Listener, *, lines: bool = False) -> Iterator[None]:
+def listen(listener: Listener, *, lines: bool = False, steps: StepListener | None = None) -> Iterator[None]:
     """Report what Dynamo does to `listener`, with corrected line numbers (`line_numbers`), until the block ends."""
     installed = _Installed(listener)
     try:
@@ -101,6 +111,8 @@ def listen(listener: Listener, *, lines: bool = False) -> Iterator[None]:
         _listen_to_graphs(installed)
         if lines:
             _listen_to_lines(installed)
+        if steps is not None:
+            _listen_to_steps(installed, steps)
         yield
     finally:
         installed.close()
@@ -266,3 +278,23 @@ def _listen_to_lines(installed: _Installed) -> None:
 
     translator = torch._dynamo.symbolic_convert.InstructionTranslatorBase
     installed.replace("lines", translator, "starts_line", starts_line)
+
+
+def _listen_to_steps(installed: _Installed, steps: StepListener) -> None:
+    """Report the instructions of the user's code. The wrapper runs at every instruction; other code costs a lookup."""
+    traces, started, traced = steps.traces, steps.instruction_started, steps.instruction_traced
+
+    def step(real: Callable[..., Any], self: Any) -> Any:
+        code, at = self.f_code, self.instruction_pointer
+        if at is None or not traces(code):
+            return real(self)
+        instruction = self.instructions[at]
+        installed.tell("facts", started, code, instruction, self.stack)
+        goes_on = real(self)
+        if goes_on or instruction.opname.startswith("RETURN_"):  # else the instruction broke the graph
+            jumped = self.instruction_pointer != at + 1
+            installed.tell("facts", functools.partial(traced, jumped=jumped), code, instruction, self.stack)
+        return goes_on
+
+    translator = torch._dynamo.symbolic_convert.InstructionTranslatorBase
+    installed.replace("values of expressions", translator, "step", step)

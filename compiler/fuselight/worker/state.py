@@ -35,6 +35,7 @@ from fuselight.report import (
     Report,
     Rung,
     TargetRef,
+    Tier,
     is_user_file,
 )
 from fuselight.target import importing
@@ -184,6 +185,7 @@ class RunState:
             on_frame=self.frame_started,
             on_line=self.line_reached,
             on_compiled=lambda: keep(self),
+            facts=self.job.request.tier is Tier.CAPTURE,
         )
 
     @contextlib.contextmanager
@@ -322,7 +324,7 @@ def identity(descriptor: int) -> tuple[int, int] | None:
 def finish(state: RunState) -> None:
     """Write the whole report, and the modules that the host may preload."""
     state.phase = "report"
-    data = state.json.dump(state.report())
+    data = state.json.dump(replace(state.report(), facts=state.recorder.facts()))
     ahead = {"modules": _libraries(state.sources), "files": list(frame_text_cache.named_files())}
     put(os.path.join(state.job.directory, "ahead.json"), wire.dump(ahead))
     put(os.path.join(state.job.directory, "answer.json"), data)

@@ -1,0 +1,123 @@
+"""What Dynamo knows of a value while it traces, read from its VariableTrackers.
+
+Invariant: reading realizes no lazy variable and asks no question that adds a guard: sizes come as they are, and the
+memory format only where Dynamo has computed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._dynamo import variables
+
+Seen = tuple[Any, ...]
+"""A kind and what tells two values of it apart; hashable. `None` stands for a value without a fact."""
+
+_ITEMS = 4
+_DEPTH = 3
+_CONSTANT = 60
+
+
+def resolved(variable: Any) -> Any:
+    """Return the variable that a lazy one stands for, the lazy one itself if nothing has used it yet."""
+    if isinstance(variable, variables.LazyVariableTracker) and variable.is_realized():
+        return variable.unwrap()
+    return variable
+
+
+def is_lazy(variable: Any) -> bool:
+    """Whether nothing has used this value yet, so that Dynamo has not looked at it."""
+    return isinstance(variable, variables.LazyVariableTracker)
+
+
+def seen(variable: Any, depth: int = 0) -> Seen | None:
+    """Return what a variable holds: `("tensor", dtype, sizes, device, memory formats, requires_grad)`, ...
+
+    `("number", text)`, `("constant", text)`, `("module", class name)`, `("container", type, items, length)`, where
+    `items` are of the same form and at most `_ITEMS`.
+    """
+    reader = _reader(type(variable))
+    return None if reader is None else reader(variable, depth)
+
+
+_readers: dict[type, Callable[[Any, int], Seen | None] | None] = {}
+
+
+def _reader(kind: type) -> Callable[[Any, int], Seen | None] | None:
+    """Return the reader of a class of variables; most instructions ask, so that the answer is kept."""
+    try:
+        return _readers[kind]
+    except KeyError:
+        found = next((read for bases, read in _READERS if bases and issubclass(kind, bases)), None)
+        _readers[kind] = found
+        return found
+
+
+def _tensor(variable: Any, _depth: int) -> Seen | None:
+    value = variable.as_proxy().node.meta.get("example_value")
+    if not isinstance(value, torch.Tensor):
+        return None
+    sizes = tuple(size if type(size) is int else str(size) for size in value.shape)
+    return ("tensor", value.dtype, sizes, value.device, variable.is_contiguous, value.requires_grad)
+
+
+def _unspecialized(variable: Any, _depth: int) -> Seen | None:
+    value = variable.as_proxy().node.meta.get("example_value")
+    return ("number", str(getattr(value, "dtype", "number")).removeprefix("torch."))
+
+
+def _symbol(variable: Any, _depth: int) -> Seen | None:
+    return ("number", str(variable.sym_num))
+
+
+def _constant(variable: Any, _depth: int) -> Seen | None:
+    text = repr(variable.value)
+    return ("constant", text if len(text) <= _CONSTANT else f"{text[: _CONSTANT - 3]}...")
+
+
+def _module(variable: Any, _depth: int) -> Seen | None:
+    kind = getattr(variable, "module_type", None) or type(variable.value)
+    return ("module", kind.__name__)
+
+
+def _sequence(variable: Any, depth: int) -> Seen | None:
+    return _container(type_name(variable), variable.items, depth)
+
+
+def _mapping(variable: Any, depth: int) -> Seen | None:
+    return _container("dict", list(variable.items.values()), depth)
+
+
+def type_name(variable: Any) -> str:
+    """Return the name of the Python type that a variable stands for."""
+    try:
+        return str(variable.python_type().__name__)
+    except Exception:  # noqa: BLE001 - NotImplementedError or an error of Dynamo's: the type is not known
+        return "object"
+
+
+def _container(name: str, items: Any, depth: int) -> Seen:
+    shown = [] if depth >= _DEPTH else [seen(resolved(item), depth + 1) for item in items[:_ITEMS]]
+    return ("container", name, tuple(shown), len(items))
+
+
+def _classes(*names: str) -> tuple[type, ...]:
+    """Return those of these classes that this torch has."""
+    places = (variables, variables.tensor, variables.lists, variables.dicts, variables.nn_module)
+    found = (getattr(place, name, None) for name in names for place in places)
+    return tuple(kind for kind in found if isinstance(kind, type))
+
+
+# The first entry that fits wins: some of these are subclasses of TensorVariable.
+_READERS: tuple[tuple[tuple[type, ...], Callable[[Any, int], Seen | None]], ...] = (
+    (_classes("UnspecializedPythonVariable", "FakeItemVariable"), _unspecialized),
+    (_classes("TensorVariable"), _tensor),
+    (_classes("SymNodeVariable"), _symbol),
+    (_classes("ConstantVariable"), _constant),
+    (_classes("NNModuleVariable", "UnspecializedNNModuleVariable"), _module),
+    (_classes("RangeVariable", "ListIteratorVariable"), lambda _variable, _depth: None),
+    (_classes("BaseListVariable"), _sequence),
+    (_classes("ConstDictVariable"), _mapping),
+)

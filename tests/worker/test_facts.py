@@ -1,0 +1,212 @@
+"""Facts of expressions: each belongs to an expression of the source, and states what Dynamo saw of it."""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from fuselight.dynamo import Recorder, capture_only
+from fuselight.report import Fact, FactKind, Facts, FileFacts, Value
+from fuselight.report.facts import MOST_VALUES
+from tests.support.recording import PRELUDE
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(sys.version_info < (3, 11), reason="code has no columns before Python 3.11"),
+]
+
+
+class Run:
+    """The facts of one snippet, found by the text of their expressions."""
+
+    def __init__(self, folder: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.text = PRELUDE + textwrap.dedent(source)
+        path = folder / "snippet.py"
+        path.write_text(self.text, encoding="utf-8")
+        names: dict[str, object] = {"__name__": "snippet"}
+        torch._dynamo.reset()
+        monkeypatch.setattr(sys, "stdout", io.StringIO())
+        with capture_only(), Recorder(roots=(str(folder),), facts=True) as recorder:
+            exec(compile(self.text, str(path), "exec"), names)  # noqa: S102 - the snippet of this test
+        self.facts: Facts = recorder.facts()
+        self.file = self.facts.files.get(str(path), FileFacts())
+        self.problems = recorder.parts().problems
+
+    def source(self, fact: Fact) -> str:
+        line = self.text.splitlines()[fact.line - 1].encode()
+        return line[fact.column : fact.end_column].decode()
+
+    def values(self, text: str, *, assigned: bool = False) -> list[tuple[Value, int]]:
+        """The values of the only expression, or assigned name, with this text."""
+        found = [one for one in self.file.facts if self.source(one) == text and one.assigned is assigned]
+        assert len(found) == 1, (text, [self.source(one) for one in self.file.facts])
+        return [(self.facts.values[index], count) for index, count in found[0].values]
+
+    def one(self, text: str, *, assigned: bool = False) -> str:
+        ((value, _),) = self.values(text, assigned=assigned)
+        return value.text
+
+    def line(self, text: str) -> int:
+        return next(number for number, line in enumerate(self.text.splitlines(), 1) if text in line)
+
+
+LAYERS = """
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.proj = nn.Linear(8, 8)
+            self.scale = 3
+        def forward(self, x):
+            y = self.proj(x) * self.scale
+            pair = (y, y.mT)
+            if self.training and y.size(0) > 1000:
+                y = y * 2
+                y = y + 1
+            return y.sin() if self.scale else y.cos()
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(Layer() for _ in range(4))
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            print("half")
+            with torch.no_grad():
+                z = x.detach().t()
+            z += 1
+            return z
+    torch.compile(Net().eval().requires_grad_(False))(torch.randn(2, 8))
+"""
+
+
+def test_layers_that_share_their_values_are_one_fact_with_a_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, LAYERS, monkeypatch)
+    tensor = Value(FactKind.TENSOR, "f32[2, 8]", "cpu", "contiguous", requires_grad=False)
+    assert run.values("self.proj(x)") == [(tensor, 4)]
+    assert run.values("y", assigned=True)[0] == (tensor, 4)
+    assert run.one("layer", assigned=True) == "Layer"
+    assert run.one("pair", assigned=True) == "tuple of 2: f32[2, 8], f32[8, 2]"
+    assert run.values("self.training") == [(Value(FactKind.CONSTANT, "False"), 4)]
+    assert not run.problems
+
+
+def test_code_after_a_graph_break_has_its_own_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(tmp_path, LAYERS, monkeypatch)
+    ((value, count),) = run.values("x.detach().t()")
+    assert (value.text, value.strides, value.requires_grad, count) == ("f32[8, 2]", "strided", False, 1)
+    fact = next(one for one in run.file.facts if run.source(one) == "x.detach().t()")
+    assert fact.line == run.line("x.detach().t()")
+
+
+def test_every_fact_is_of_an_expression_of_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, LAYERS, monkeypatch)
+    spans = {
+        (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+        for node in ast.walk(ast.parse(run.text))
+        if isinstance(node, ast.expr)
+    }
+    assert run.file.facts
+    for fact in run.file.facts:
+        assert (fact.line, fact.column, fact.end_line, fact.end_column) in spans, run.source(fact)
+
+
+def test_branches_and_lines_that_no_trace_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(tmp_path, LAYERS, monkeypatch)
+    first = run.line("y = y * 2")
+    assert run.file.untraced == ((first, first + 1),)
+    sides = {(branch.line, branch.true, branch.false) for branch in run.file.branches}
+    assert (run.line("self.training and"), 0, 4) in sides
+    assert (run.line("y.sin() if"), 4, 0) in sides
+
+
+def test_a_symbolic_size_has_its_symbol_and_no_strides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(
+        tmp_path,
+        """
+        @torch.compile(dynamic=True)
+        def scaled(x):
+            n = x.size(0)
+            return (x * 2) / n
+        scaled(torch.randn(6, 8))
+        """,
+        monkeypatch,
+    )
+    ((value, _),) = run.values("x.size(0)")
+    assert value.kind is FactKind.NUMBER
+    symbol = value.text
+    assert not symbol.isdigit()
+    ((name, _),) = run.values("n", assigned=True)
+    assert name == value
+    product = next(one for one in run.file.facts if run.source(one) in ("x * 2", "(x * 2)"))
+    tensor = run.facts.values[product.values[0][0]]
+    assert symbol in tensor.text
+    assert tensor.strides is None
+
+
+def test_a_restart_does_not_count_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(
+        tmp_path,
+        """
+        @torch.compile
+        def broken(x):
+            y = x + 1
+            torch._dynamo.graph_break()
+            return y * 2
+        broken(torch.randn(4))
+        """,
+        monkeypatch,
+    )
+    assert [count for _, count in run.values("x + 1")] == [1]
+    assert [count for _, count in run.values("y * 2")] == [1]
+
+
+def test_many_values_of_one_expression_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(
+        tmp_path,
+        f"""
+        @torch.compile
+        def grows(x):
+            for n in range({MOST_VALUES + 5}):
+                x = torch.cat((x, x[:1]))
+            return x
+        grows(torch.randn(3, 2))
+        """,
+        monkeypatch,
+    )
+    fact = next(one for one in run.file.facts if one.assigned and run.source(one) == "x")
+    assert len(fact.values) == MOST_VALUES
+    assert fact.omitted == 5
+
+
+def test_a_value_that_nothing_uses_is_read_without_a_guard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.unused = torch.zeros(3)
+            def forward(self, x):
+                kept = self.unused
+                return x + 1
+        torch.compile(Net())(torch.randn(4))
+    """
+    run = Run(tmp_path, source, monkeypatch)
+    assert not [one for one in run.file.facts if run.source(one) == "kept"]
+
+
+def test_files_outside_the_workspace_have_no_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(tmp_path, LAYERS, monkeypatch)
+    assert list(run.facts.files) == [str(tmp_path / "snippet.py")]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "compiler" / "fuselight" / "report"
-PARTS = ("place", "failure", "capture", "facts", "kernels", "device", "resources", "measured")
+PARTS = ("place", "failure", "capture", "facts", "forecast", "kernels", "device", "resources", "measured")
 PAGE = ROOT / "docs" / "report.md"
 
 INTRODUCTION = """\

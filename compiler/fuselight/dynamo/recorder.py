@@ -20,6 +20,7 @@ import torch
 from fuselight import torch_texts
 from fuselight.dynamo import eager_frames, graphs, guards, recompiles, stacks
 from fuselight.dynamo.facts import FactLog
+from fuselight.dynamo.forecast import CompiledFrame, forecast
 from fuselight.dynamo.wrappers import Callee, callee_of
 from fuselight.report import (
     Break,
@@ -27,6 +28,7 @@ from fuselight.report import (
     Facts,
     Failure,
     Frame,
+    FrameForecast,
     Graph,
     NotCompiled,
     NotCompiledKind,
@@ -37,6 +39,9 @@ from fuselight.report import (
     Symbol,
 )
 from fuselight.torch_api import artifacts, errors, frames, hooks
+
+FORECAST_FRAMES = 8
+"""Functions of which the locals of a call are kept alive until the run ends."""
 
 
 @dataclass
@@ -178,7 +183,8 @@ class Recorder:
     `on_frame(count, path, line)` is called when the trace of a frame starts, `on_line(path, line)` from time to time
     with the traced line, `on_call(code, f_locals)` with the inputs of each call that compiles, and `on_compiled()` when
     the compile of a frame ends. They run inside the user's compile; an exception of theirs becomes a Problem. With
-    `facts`, what each expression of the user's files was is recorded too.
+    `facts`, what each expression of the user's files was is recorded too, and the locals of the last compiled call of
+    at most `FORECAST_FRAMES` functions are kept, for `forecasts`.
     """
 
     def __init__(
@@ -209,6 +215,7 @@ class Recorder:
         self._not_compiled: dict[NotCompiled, None] = {}
         self._problems: dict[Problem, None] = {}
         self._texts: dict[str, str] = {}
+        self._asked: dict[CodeType, CompiledFrame] = {}
         self._births: weakref.WeakKeyDictionary[Any, guards.Births] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> Recorder:  # noqa: PYI034 - `Self` is younger than Python 3.10
@@ -250,6 +257,16 @@ class Recorder:
         """What the expressions of the user's files were in the compiles that ended."""
         return Facts() if self._facts is None else self._facts.facts()
 
+    def forecasts(self) -> tuple[FrameForecast, ...]:
+        """What would compile each function again; to be called in the modes of the recorded calls."""
+        found = []
+        for frame in self._asked.values():
+            try:
+                found.append(forecast(frame, self._births, self._roots))
+            except Exception as error:  # noqa: BLE001 - the report is worth more than its forecast
+                self.broke("forecast", error)
+        return tuple(one for one in found if one is not None)
+
     # What follows is `hooks.Listener`.
 
     def broke(self, stage: str, error: Exception) -> None:
@@ -271,6 +288,7 @@ class Recorder:
         callee = self._callees[code] = callee_of(code, f_locals, self._roots)
         self._running.append(CompileUnderWay(code, callee, compile_id, stacks.without_resumed(above, code)))
         self._frame(code, callee)
+        self._keep_locals(code, callee, f_locals)
         if self._on_frame is not None:
             line = stacks.resumes_at(code) or code.co_firstlineno
             self._on_frame(len(self._compiles) + len(self._running), code.co_filename, line)
@@ -284,6 +302,13 @@ class Recorder:
         self._keep_compile(self._running.pop(), result, error, seconds)
         if self._on_compiled is not None:
             self._on_compiled()
+
+    def _keep_locals(self, code: CodeType, callee: Callee, f_locals: Mapping[str, object]) -> None:
+        if self._facts is None or stacks.resumes_at(code) is not None:
+            return
+        is_users = stacks.is_user_code(callee.location.path, self._roots)
+        if is_users and (code in self._asked or len(self._asked) < FORECAST_FRAMES):
+            self._asked[code] = CompiledFrame(code, callee, dict(f_locals))
 
     def _keep_compile(
         self, run: CompileUnderWay, result: object, error: BaseException | None, seconds: float

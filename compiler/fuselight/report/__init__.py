@@ -36,6 +36,9 @@ from fuselight.report.facts import FileFacts as FileFacts
 from fuselight.report.facts import Value as Value
 from fuselight.report.failure import Culprit as Culprit
 from fuselight.report.failure import Failure as Failure
+from fuselight.report.forecast import ChangeKind as ChangeKind
+from fuselight.report.forecast import Forecast as Forecast
+from fuselight.report.forecast import FrameForecast as FrameForecast
 from fuselight.report.kernels import CudagraphSkip as CudagraphSkip
 from fuselight.report.kernels import FusedOperator as FusedOperator
 from fuselight.report.kernels import GeneratedGraph as GeneratedGraph
@@ -247,6 +250,8 @@ class Report:
     texts: dict[str, str] = field(default_factory=dict)
     facts: Facts = field(default_factory=Facts)
     """Tier capture: what each expression of the user's files was while Dynamo traced it."""
+    forecasts: tuple[FrameForecast, ...] = ()
+    """Tier capture: what would compile each function again."""
     recorded: tuple[Recorded, ...] = ()
     """`fuselight run` only: inputs for later runs."""
     target_device: Device | None = None

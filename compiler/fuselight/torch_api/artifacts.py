@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from types import CodeType
 from typing import Any
 
 import torch
@@ -28,6 +29,12 @@ def entry_list(entries: Any) -> list[Any]:
         out.append(entries)
         entries = entries.next
     return out
+
+
+def cache_entries(code: CodeType) -> list[Any]:
+    """The compiled versions of a function, the newest first; empty if there are none or this torch does not say."""
+    read = getattr(torch._C._dynamo.eval_frame, "_debug_get_cache_entry_list", None)
+    return [] if read is None else entry_list(read(code))
 
 
 def is_deleted(manager: object) -> str | None:

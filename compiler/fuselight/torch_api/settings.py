@@ -24,6 +24,17 @@ def setting(name: str) -> object:
     return getattr(torch._dynamo.config, name, None)
 
 
+def recompile_limit() -> int:
+    """How many versions of one function torch compiles before it runs in eager mode."""
+    found = setting("recompile_limit")  # an alias of `cache_size_limit` before 2.6
+    return found if isinstance(found, int) else 8
+
+
+def makes_dynamic() -> bool:
+    """Whether a size or a number that changed between two calls becomes symbolic."""
+    return bool(setting("automatic_dynamic_shapes"))
+
+
 def changed_config() -> dict[str, str]:
     """Settings that are not at their default: name to repr. Those of `torch.compiler.config` begin with `compiler.`."""
     shared = getattr(torch.compiler, "config", None)  # of 2.7 and newer

@@ -26,6 +26,7 @@ from fuselight.report import (
     Call,
     Device,
     Failure,
+    FrameForecast,
     Inputs,
     Location,
     Measured,
@@ -169,6 +170,7 @@ class RunState:
     merged: Report | None = None
     """Tier measured: the report of one configuration's process."""
     measured: Measured | None = None
+    forecasts: tuple[FrameForecast, ...] = ()
     recorded: dict[Recorded, None] = field(default_factory=dict)
     """Calls that the `__main__` block made, for runs that need inputs without it."""
     constructors: ConstructorCalls | None = None
@@ -324,7 +326,7 @@ def identity(descriptor: int) -> tuple[int, int] | None:
 def finish(state: RunState) -> None:
     """Write the whole report, and the modules that the host may preload."""
     state.phase = "report"
-    data = state.json.dump(replace(state.report(), facts=state.recorder.facts()))
+    data = state.json.dump(replace(state.report(), facts=state.recorder.facts(), forecasts=state.forecasts))
     ahead = {"modules": _libraries(state.sources), "files": list(frame_text_cache.named_files())}
     put(os.path.join(state.job.directory, "ahead.json"), wire.dump(ahead))
     put(os.path.join(state.job.directory, "answer.json"), data)

@@ -80,7 +80,7 @@ class MakeCalls:
         for index, planned in enumerate(answered.calls):
             state.calls.append(Call(index, planned.text, planned.location))
             state.notes.extend(planned.notes)
-            if not _one_call(state, index, planned):
+            if not _one_call(state, index, planned, is_last=index == len(answered.calls) - 1):
                 return
 
 
@@ -241,8 +241,8 @@ def _main_step(state: RunState) -> AbstractContextManager[None]:
     return state.step("main", f"__main__ of {os.path.basename(path)}", location)
 
 
-def _one_call(state: RunState, index: int, planned: PlannedCall) -> bool:
-    """Build and make one call. Returns whether the next one is worth making."""
+def _one_call(state: RunState, index: int, planned: PlannedCall, *, is_last: bool) -> bool:
+    """Build and make one call, and ask for forecasts after the last. Returns whether the next one is worth making."""
     request = state.job.request
     asked = "the directive asks for it (fake=True)" if planned.fake and not state.fake else None
     with _fake_tensors(state, asked):
@@ -269,6 +269,8 @@ def _one_call(state: RunState, index: int, planned: PlannedCall) -> bool:
             try:
                 with state.recorder.call(index):
                     state.notes.extend(call_outputs(prepared, function)[1])
+                if is_last:
+                    _forecast(state)
             except Exception as error:  # noqa: BLE001 - user code may raise anything; the next call may work
                 if state.stopped:
                     return False
@@ -278,6 +280,13 @@ def _one_call(state: RunState, index: int, planned: PlannedCall) -> bool:
                 state.calls[index] = replace(state.calls[index], seconds=seconds)
     check_descriptors(state)
     return True
+
+
+def _forecast(state: RunState) -> None:
+    """Ask the guards what would compile again, in the modes of the last call."""
+    start = _perf_counter()
+    state.forecasts = state.recorder.forecasts()
+    state.phases["forecast"] = _perf_counter() - start
 
 
 @contextlib.contextmanager

@@ -1,0 +1,242 @@
+"""A forecast agrees with what a real call does: each change is made for real, in a fresh process state of Dynamo."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import copy
+import importlib.util
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fuselight.dynamo import Recorder, capture_only
+from fuselight.report import ChangeKind, Forecast, FrameForecast
+from tests.support.recording import PRELUDE
+
+pytestmark = pytest.mark.torch
+
+SOURCE = """
+    SCALE = 3
+
+    def scaled(x, n, mode="sum", flag=True):
+        y = x * n * SCALE
+        return y.sum() if mode == "sum" and flag else y
+
+    def halves(x):
+        return x.view(2, -1) if x.size(0) % 2 == 0 else x.sum()
+
+    def stacked(items, table):
+        return sum(items) + table["a"]
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(100, 16)
+            self.layer = nn.Linear(16, 16)
+            self.drop = nn.Dropout(0.1)
+            self.rate = 2
+        def forward(self, tokens, mask=None):
+            h = self.drop(self.layer(self.embedding(tokens))) * self.rate
+            return h if mask is None else h * mask[..., None]
+
+    class Image(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3)
+            self.norm = nn.BatchNorm2d(4)
+        def forward(self, x):
+            return self.norm(self.conv(x)).relu().mean((2, 3))
+
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+        def forward(self, x):
+            self.calls += 1
+            return x * self.calls
+"""
+
+CASES: dict[str, Callable[[Any], tuple[Any, dict[str, Any]]]] = {
+    "scaled": lambda m: (m.scaled, {"x": torch.randn(6, 4), "n": 2, "mode": "sum", "flag": True}),
+    "halves": lambda m: (m.halves, {"x": torch.randn(8)}),
+    "stacked": lambda m: (
+        m.stacked,
+        {"items": [torch.randn(4), torch.randn(4)], "table": {"a": torch.randn(4)}},
+    ),
+    "Net": lambda m: (m.Net(), {"tokens": torch.ones(4, 7, dtype=torch.int64), "mask": torch.ones(4, 7)}),
+    "Image": lambda m: (m.Image(), {"x": torch.randn(4, 3, 8, 8)}),
+}
+
+
+@pytest.fixture(name="module")
+def module_fixture(tmp_path: Path) -> Iterator[Any]:
+    path = tmp_path / "forecast_source.py"
+    path.write_text(PRELUDE + textwrap.dedent(SOURCE), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[path.stem]
+
+
+def forecasts(module: Any, function: Any, inputs: dict[str, Any]) -> tuple[FrameForecast, ...]:
+    reset()
+    with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),), facts=True) as recorder:
+        compiled: Any = torch.compile(function)
+        compiled(**inputs)
+        found = recorder.forecasts()
+    assert not recorder.parts().problems
+    return found
+
+
+def recompiles(function: Any, inputs: dict[str, Any], one: Forecast, module: Any) -> bool:
+    """Whether a real call with the change compiles again, after the recorded call."""
+    reset()
+    with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),)) as recorder:
+        compiled: Any = torch.compile(function)
+        compiled(**inputs)
+        changed, state = applied(function, inputs, one, module)
+        with (
+            state,
+            contextlib.suppress(Exception),
+        ):  # wrong sizes raise while they are traced: they compile too
+            compiled(**changed)
+    return bool(recorder.parts().recompiles)
+
+
+def reset() -> None:
+    torch._dynamo.reset()
+
+
+def applied(function: Any, inputs: dict[str, Any], one: Forecast, module: Any) -> tuple[dict[str, Any], Any]:
+    """The inputs with the change, as the forecast describes it, and the modes to call in."""
+    inputs = {
+        name: copy.copy(value) if isinstance(value, (list, dict)) else value for name, value in inputs.items()
+    }
+    state = contextlib.ExitStack()
+    if one.kind is ChangeKind.TRAINING:
+        function.train(one.now == "training")
+        state.callback(function.train, one.was == "training")
+    elif one.kind is ChangeKind.GRAD_MODE:
+        state.enter_context(torch.set_grad_enabled(one.now == "on"))
+    elif one.kind is ChangeKind.AUTOCAST:
+        state.enter_context(torch.autocast("cpu", dtype=torch.bfloat16, enabled=one.now == "on"))
+    elif one.kind is ChangeKind.ATTRIBUTE:
+        owner, name = (
+            (function, one.subject[0].removeprefix("self."))
+            if one.subject[0].startswith("self.")
+            else (
+                module,
+                one.subject[0],
+            )
+        )
+        state.callback(setattr, owner, name, getattr(owner, name))
+        setattr(owner, name, ast.literal_eval(one.now))
+    for subject in one.subject if not state._exit_callbacks else ():  # type: ignore[attr-defined]
+        name, _, rest = subject.partition(".")
+        holder, key = place(inputs, name)
+        holder[key] = new_value(holder[key], one, rest)
+    return inputs, state
+
+
+def place(inputs: dict[str, Any], name: str) -> tuple[Any, Any]:
+    found = re.fullmatch(r"(\w+)(?:\[(.+)\])?", name)
+    assert found is not None
+    return (inputs, found[1]) if found[2] is None else (inputs[found[1]], ast.literal_eval(found[2]))
+
+
+def new_value(value: Any, one: Forecast, rest: str) -> Any:  # noqa: PLR0911 - one return a kind of change
+    if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE):
+        sizes = list(value.shape)
+        sizes[int(rest[len("size(") : -1])] = int(one.now)
+        return torch.ones(sizes, dtype=value.dtype)
+    if one.kind is ChangeKind.DTYPE:
+        names = {"bf16": torch.bfloat16, "f32": torch.float32, "i32": torch.int32, "i64": torch.int64}
+        return value.to(names[one.now])
+    if one.kind is ChangeKind.REQUIRES_GRAD:
+        return value.clone().requires_grad_(one.now == "True")
+    if one.kind is ChangeKind.STRIDES:
+        if one.now == "channels_last":
+            return value.to(memory_format=torch.channels_last)
+        made: torch.Tensor = value.t().contiguous().t() if value.dim() == 2 else value
+        return made
+    if one.kind is ChangeKind.LENGTH:
+        return type(value)((*value, value[-1]))
+    return ast.literal_eval(one.now)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_forecast_agrees_with_a_real_call(module: Any, case: str) -> None:
+    torch.manual_seed(0)
+    function, inputs = CASES[case](module)
+    (frame,) = forecasts(module, function, inputs)
+    assert len(frame.changes) > 5
+    wrong = [
+        (one.kind.value, one.subject, one.now, one.recompiles)
+        for one in frame.changes
+        if recompiles(function, inputs, one, module) is not one.recompiles
+    ]
+    assert not wrong
+
+
+def test_a_forecast_names_the_guard_and_its_line(module: Any) -> None:
+    (frame,) = forecasts(module, *CASES["scaled"](module))
+    by_kind = {(one.kind, one.subject): one for one in frame.changes}
+    number = by_kind[ChangeKind.NUMBER, ("n",)]
+    assert (number.recompiles, number.source, number.repeats) == (True, "n", False)
+    lines = Path(module.__file__).read_text().splitlines()
+    assert "y = x * n * SCALE" in lines[number.born[-1].line - 1]
+    mode = by_kind[ChangeKind.VALUE, ("mode",)]
+    assert (mode.recompiles, mode.repeats, mode.was) == (True, True, "'sum'")
+    scale = by_kind[ChangeKind.ATTRIBUTE, ("SCALE",)]
+    assert (scale.recompiles, scale.was, scale.now) == (True, "3", "4")
+    assert (frame.function, frame.compiles, frame.limit) == (
+        "scaled",
+        1,
+        torch._dynamo.config.recompile_limit,
+    )
+
+
+def test_a_size_that_the_code_specializes_recompiles_for_each_value(module: Any) -> None:
+    reset()
+    with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),), facts=True) as recorder:
+        compiled: Any = torch.compile(module.halves, dynamic=True)
+        compiled(torch.randn(8))
+        (frame,) = recorder.forecasts()
+    size = next(one for one in frame.changes if one.kind is ChangeKind.SIZE)
+    assert (size.recompiles, size.repeats, size.now) == (True, True, "7")
+    assert "2" in size.guard
+
+
+def test_a_function_that_changes_what_it_reads_has_no_forecast(module: Any) -> None:
+    assert forecasts(module, module.Counter(), {"x": torch.randn(4)}) == ()
+
+
+def test_everything_is_as_before_after_the_questions(module: Any) -> None:
+    function, inputs = CASES["Net"](module)
+    function.embedding.eval()
+    before = [one.training for one in function.modules()]
+    shapes = {name: value.shape for name, value in inputs.items()}
+    forecasts(module, function, inputs)
+    assert [one.training for one in function.modules()] == before
+    assert function.rate == 2
+    assert torch.is_grad_enabled()
+    assert {name: value.shape for name, value in inputs.items()} == shapes
+
+
+def test_marked_sizes_need_no_further_compile(module: Any) -> None:
+    x = torch.randn(6, 4)
+    torch._dynamo.mark_dynamic(x, 0)
+    (frame,) = forecasts(module, module.scaled, {"x": x, "n": 2})
+    size = next(one for one in frame.changes if one.subject == ("x.size(0)",) and one.kind is ChangeKind.SIZE)
+    assert not size.recompiles

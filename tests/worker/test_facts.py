@@ -1,4 +1,4 @@
-"""Facts of expressions: each belongs to an expression of the source, and states what Dynamo saw of it."""
+"""TracedFacts of expressions: each belongs to an expression of the source, and states what Dynamo saw of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fuselight.dynamo import Recorder, capture_only
-from fuselight.report import Fact, FactKind, Facts, FileFacts, Value
+from fuselight.report import Fact, FactKind, FileFacts, TracedFacts, TracedValue
 from fuselight.report.facts import MOST_VALUES
 from tests.support.recording import PRELUDE
 
@@ -34,7 +34,7 @@ class Run:
         monkeypatch.setattr(sys, "stdout", io.StringIO())
         with capture_only(), Recorder(roots=(str(folder),), facts=True) as recorder:
             exec(compile(self.text, str(path), "exec"), names)  # noqa: S102 - the snippet of this test
-        self.facts: Facts = recorder.facts()
+        self.facts: TracedFacts = recorder.facts()
         self.file = self.facts.files.get(str(path), FileFacts())
         self.problems = recorder.parts().problems
 
@@ -42,7 +42,7 @@ class Run:
         line = self.text.splitlines()[fact.line - 1].encode()
         return line[fact.column : fact.end_column].decode()
 
-    def values(self, text: str, *, assigned: bool = False) -> list[tuple[Value, int]]:
+    def values(self, text: str, *, assigned: bool = False) -> list[tuple[TracedValue, int]]:
         """The values of the only expression, or assigned name, with this text."""
         found = [one for one in self.file.facts if self.source(one) == text and one.assigned is assigned]
         assert len(found) == 1, (text, [self.source(one) for one in self.file.facts])
@@ -89,12 +89,12 @@ def test_layers_that_share_their_values_are_one_fact_with_a_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(tmp_path, LAYERS, monkeypatch)
-    tensor = Value(FactKind.TENSOR, "f32[2, 8]", "cpu", "contiguous", requires_grad=False)
+    tensor = TracedValue(FactKind.TENSOR, "f32[2, 8]", "cpu", "contiguous", requires_grad=False)
     assert run.values("self.proj(x)") == [(tensor, 4)]
     assert run.values("y", assigned=True)[0] == (tensor, 4)
     assert run.one("layer", assigned=True) == "Layer"
     assert run.one("pair", assigned=True) == "tuple of 2: f32[2, 8], f32[8, 2]"
-    assert run.values("self.training") == [(Value(FactKind.CONSTANT, "False"), 4)]
+    assert run.values("self.training") == [(TracedValue(FactKind.CONSTANT, "False"), 4)]
     assert not run.problems
 
 

@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Any
 
 from fuselight.dynamo import graphs, stacks
-from fuselight.report import Branch, Fact, FactKind, Facts, FileFacts, Problem, Value
+from fuselight.report import Branch, Fact, FactKind, FileFacts, Problem, TracedFacts, TracedValue
 from fuselight.report.facts import MOST_EXPRESSIONS, MOST_VALUES
 from fuselight.torch_api import frames, variables
 
@@ -154,9 +154,9 @@ class FactLog:
             self._lines.setdefault(code, set()).update(lines)
         self._returned |= attempt.returned
 
-    def facts(self) -> Facts:
+    def facts(self) -> TracedFacts:
         """Return the facts of all compiles that ended."""
-        table: dict[Value, int] = {}
+        table: dict[TracedValue, int] = {}
         found: dict[str, list[Fact]] = collections.defaultdict(list)
         for (path, span, assigned), counts in sorted(self._values.items()):
             merged: collections.Counter[int] = collections.Counter()
@@ -170,7 +170,7 @@ class FactLog:
             branches[path].append(Branch(*span, true, false))
         untraced = self._untraced()
         paths = sorted({*found, *branches, *untraced})
-        return Facts(
+        return TracedFacts(
             values=tuple(table),
             files={
                 path: FileFacts(
@@ -217,12 +217,12 @@ def _span(positions: Any) -> Span | None:
     return positions.lineno, positions.col_offset, positions.end_lineno, positions.end_col_offset
 
 
-def _value(seen: variables.Seen) -> Value:
+def _value(seen: variables.Seen) -> TracedValue:
     kind = FactKind(seen[0])
     if kind is not FactKind.TENSOR:
-        return Value(kind, _text(seen))
+        return TracedValue(kind, _text(seen))
     _, _, _, device, formats, requires_grad = seen
-    return Value(kind, _text(seen), str(device), _strides(formats), bool(requires_grad))
+    return TracedValue(kind, _text(seen), str(device), _strides(formats), bool(requires_grad))
 
 
 def _text(seen: variables.Seen) -> str:

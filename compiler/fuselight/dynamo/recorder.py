@@ -25,7 +25,6 @@ from fuselight.dynamo.wrappers import Callee, callee_of
 from fuselight.report import (
     Break,
     Compile,
-    Facts,
     Failure,
     Frame,
     FrameForecast,
@@ -37,6 +36,7 @@ from fuselight.report import (
     Recompile,
     Stack,
     Symbol,
+    TracedFacts,
 )
 from fuselight.torch_api import artifacts, errors, frames, hooks
 
@@ -227,7 +227,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def call(self, index: int) -> Iterator[None]:
-        """Facts recorded inside the block belong to call `index`."""
+        """TracedFacts recorded inside the block belong to call `index`."""
         before, self._call = self._call, index
         try:
             yield
@@ -253,9 +253,9 @@ class Recorder:
             texts=dict(self._texts),
         )
 
-    def facts(self) -> Facts:
+    def facts(self) -> TracedFacts:
         """What the expressions of the user's files were in the compiles that ended."""
-        return Facts() if self._facts is None else self._facts.facts()
+        return TracedFacts() if self._facts is None else self._facts.facts()
 
     def forecasts(self) -> tuple[FrameForecast, ...]:
         """What would compile each function again; to be called in the modes of the recorded calls."""

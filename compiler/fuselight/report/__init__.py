@@ -31,9 +31,9 @@ from fuselight.report.device import Device as Device
 from fuselight.report.facts import Branch as Branch
 from fuselight.report.facts import Fact as Fact
 from fuselight.report.facts import FactKind as FactKind
-from fuselight.report.facts import Facts as Facts
 from fuselight.report.facts import FileFacts as FileFacts
-from fuselight.report.facts import Value as Value
+from fuselight.report.facts import TracedFacts as TracedFacts
+from fuselight.report.facts import TracedValue as TracedValue
 from fuselight.report.failure import Culprit as Culprit
 from fuselight.report.failure import Failure as Failure
 from fuselight.report.forecast import ChangeKind as ChangeKind
@@ -248,7 +248,7 @@ class Report:
     files: dict[str, str] = field(default_factory=dict)
     """The workspace files that ran: path to `data_key` of the text that ran."""
     texts: dict[str, str] = field(default_factory=dict)
-    facts: Facts = field(default_factory=Facts)
+    facts: TracedFacts = field(default_factory=TracedFacts)
     """Tier capture: what each expression of the user's files was while Dynamo traced it."""
     forecasts: tuple[FrameForecast, ...] = ()
     """Tier capture: what would compile each function again."""

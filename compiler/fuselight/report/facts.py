@@ -28,7 +28,7 @@ class FactKind(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class Value:
+class TracedValue:
     """One value that an expression had. Equal values are one: the 12 layers of a model usually share theirs."""
 
     kind: FactKind
@@ -51,7 +51,7 @@ class Fact:
     end_line: int
     end_column: int
     values: tuple[tuple[int, int], ...]
-    """Index in `Facts.values`, and how often it was seen; the most frequent one first."""
+    """Index in `TracedFacts.values`, and how often it was seen; the most frequent one first."""
     assigned: bool = False
     """Whether this is a name that an assignment binds."""
     omitted: int = 0
@@ -82,8 +82,8 @@ class FileFacts:
 
 
 @dataclass(frozen=True)
-class Facts:
+class TracedFacts:
     """The facts of one report, by path."""
 
-    values: tuple[Value, ...] = ()
+    values: tuple[TracedValue, ...] = ()
     files: dict[str, FileFacts] = field(default_factory=dict)

@@ -6,6 +6,7 @@ memory format only where Dynamo has computed it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -38,21 +39,14 @@ def seen(variable: Any, depth: int = 0) -> Seen | None:
     `("number", text)`, `("constant", text)`, `("module", class name)`, `("container", type, items, length)`, where
     `items` are of the same form and at most `_ITEMS`.
     """
-    reader = _reader(type(variable))
+    reader = _reader(type(variable))  # type: ignore[arg-type] # classes are hashable
     return None if reader is None else reader(variable, depth)
 
 
-_readers: dict[type, Callable[[Any, int], Seen | None] | None] = {}
-
-
+@functools.lru_cache(maxsize=1024)
 def _reader(kind: type) -> Callable[[Any, int], Seen | None] | None:
-    """Return the reader of a class of variables; most instructions ask, so that the answer is kept."""
-    try:
-        return _readers[kind]
-    except KeyError:
-        found = next((read for bases, read in _READERS if bases and issubclass(kind, bases)), None)
-        _readers[kind] = found
-        return found
+    """Return the reader of a class of variables; most instructions ask."""
+    return next((read for bases, read in _READERS if bases and issubclass(kind, bases)), None)
 
 
 def _tensor(variable: Any, _depth: int) -> Seen | None:

@@ -11,6 +11,7 @@ import { activeFolder, targetAtCursor } from "./cursor";
 import { fieldsOf } from "./fields";
 import { codeOf, findingAtCursor, goToFinding } from "./findings";
 import type { GraphView } from "./graphs/view";
+import { switchInlayHints } from "./inlay_hints";
 import { selectInterpreter } from "./interpreter/picker";
 import { chooseDevice } from "./kernels/device_picker";
 import type { KernelHeat } from "./kernels/heat";
@@ -70,6 +71,7 @@ export function registerCommands(parts: Parts): readonly vscode.Disposable[] {
     "fuselight.selectInterpreter": () => selectInterpreter(context.globalState, parts.log),
     "fuselight.chooseDevice": (folder) =>
       chooseDevice(typeof folder === "string" ? folder : activeFolder(), ask),
+    "fuselight.switchInlayHints": switchInlayHints,
     "fuselight.showLog": () => parts.log.show(),
     "fuselight.showMenu": () => {
       const folder = activeFolder();

@@ -11,7 +11,8 @@ interface Place {
   readonly at: vscode.Position;
 }
 
-const isOurs = ({ source }: vscode.Diagnostic) => source === "fuselight";
+/** Faded lines have no code: they are no findings. */
+const isOurs = ({ source, code }: vscode.Diagnostic) => source === "fuselight" && code !== undefined;
 
 /** The code of a diagnostic, without its link. */
 export function codeOf(diagnostic: vscode.Diagnostic): string {

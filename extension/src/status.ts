@@ -6,6 +6,7 @@
 
 import * as vscode from "vscode";
 import { folderOf } from "./cursor";
+import { inlayHints } from "./inlay_hints";
 import type { RunState, Status } from "./protocol";
 import { fail } from "./say";
 
@@ -155,6 +156,7 @@ export async function showMenu(status: Status, { answered }: { answered: boolean
     const chosen = status.interpreter ? `${status.interpreter} (${status.why ?? ""})` : "none";
     offer("symbol-misc", "Select Interpreter", "fuselight.selectInterpreter", chosen);
     offer("circuit-board", "Choose Target Device", "fuselight.chooseDevice", status.device?.key);
+    offer("symbol-parameter", "Switch Inlay Hints", "fuselight.switchInlayHints", inlayHints());
     if (answered) {
       offer("question", "Ask Again Before Running Code in This Folder", "fuselight.askAgain");
     }

@@ -27,6 +27,7 @@ from fuselight_server.features import (
     files,
     graphs,
     hover,
+    inlay_hints,
     kernel_documents,
     lifecycle,
     protocol,
@@ -146,6 +147,7 @@ def _register(server: Server) -> None:
         code_action.code_action,
         types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
     )
+    register(server, types.TEXT_DOCUMENT_INLAY_HINT, inlay_hints.inlay_hints, types.InlayHintOptions())
     register(server, types.WORKSPACE_DID_RENAME_FILES, files.renamed, files.PYTHON_FILES)
     register(server, types.WORKSPACE_DID_DELETE_FILES, files.deleted, files.PYTHON_FILES)
     for name, command in {**commands.COMMANDS, **bench.COMMANDS}.items():

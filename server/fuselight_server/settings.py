@@ -119,6 +119,10 @@ class Settings:
     code_lens: Literal["all", "compiled", "off"] = "all"
     """`compiled`: lenses only on targets that are compiled or have inputs."""
     hints: HintSettings = HintSettings()
+    inlay_hints: Literal["off", "assignments", "all"] = "assignments"
+    """Where the shapes of the last run stand in the text; `all`: after calls, too."""
+    fade_untraced: bool = False
+    """Whether lines that no trace reached are faded."""
     inputs: InputSettings = field(default_factory=InputSettings)
     dynamo: DynamoSettings = field(default_factory=DynamoSettings)
     environment: dict[str, str] = field(default_factory=dict)

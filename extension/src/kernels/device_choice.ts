@@ -34,7 +34,8 @@ export function changeFor(key: string, inspected: Inspected, inFolder: boolean):
   return { scope, value: isDefault || alone ? undefined : key };
 }
 
-function scopeOf(
+/** Where a changed value belongs: next to the innermost one that there is. */
+export function scopeOf(
   { workspaceFolderValue, workspaceValue, globalValue }: Inspected,
   inFolder: boolean,
 ): SettingScope {

@@ -12,7 +12,7 @@ import type { StatusBoard } from "../status";
 import { changeFor, type DeviceEntry, entriesOf, type SettingScope } from "./device_choice";
 
 const command = "fuselight.chooseDevice";
-const targets: Record<SettingScope, vscode.ConfigurationTarget> = {
+export const targets: Record<SettingScope, vscode.ConfigurationTarget> = {
   workspaceFolder: vscode.ConfigurationTarget.WorkspaceFolder,
   workspace: vscode.ConfigurationTarget.Workspace,
   global: vscode.ConfigurationTarget.Global,

@@ -108,6 +108,8 @@ async def _apply(server: Server, folder: Folder, settings: Any) -> None:
             await server.analysis.restart(one.path)
     if (before.code_lens, before.kernels) != (settings.code_lens, settings.kernels):
         server.ui.refresh_lenses()
+    if before.inlay_hints != settings.inlay_hints:
+        server.ui.refresh_hints()
 
 
 def folders_changed(server: Server, params: types.DidChangeWorkspaceFoldersParams) -> None:

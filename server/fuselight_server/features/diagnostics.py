@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fuselight_server.features import convert
+from fuselight_server.features.untraced import untraced
 from fuselight_server.finding import rank
 from fuselight_server.findings import apply_ignores, of_capture, of_measured, static_findings
 from fuselight_server.results.newest_run import NewestRun, Standing
@@ -70,11 +71,12 @@ async def pull(server: Server, params: types.DocumentDiagnosticParams) -> types.
 
 
 def diagnostics_of(server: Server, path: str) -> list[types.Diagnostic]:
-    """Make the diagnostics of one file: what runs found, what the source alone shows, ignores applied."""
+    """Make the diagnostics of one file: what runs found, what the source shows, ignores applied, and faded lines."""
     view, found = server.view, findings_of(server, path)
     if len(found) > LISTED:
         found = sorted(found, key=lambda item: rank(item[0]))[:LISTED]
-    return [convert.diagnostic(finding, view, edited=edited) for finding, edited in found]
+    shown = [convert.diagnostic(finding, view, edited=edited) for finding, edited in found]
+    return shown + untraced(server, path)
 
 
 def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:

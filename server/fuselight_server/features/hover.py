@@ -1,4 +1,4 @@
-"""Hovers: the findings of a line, the results of a target, the guards of a function, the kernels of a line.
+"""Hovers: findings, traced values, the results of a target, the guards of a function, the kernels of a line.
 
 Invariant: every number comes from a report, and one from before an edit says so.
 """
@@ -23,6 +23,7 @@ from fuselight_server.features.lens import (
     shows_estimates,
 )
 from fuselight_server.features.markdown import code_span, link, name_cell, plain
+from fuselight_server.features.traced_values import values_at
 from fuselight_server.finding import rank
 from fuselight_server.findings.text import compose
 from fuselight_server.formatting import (
@@ -68,6 +69,8 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     found = [one for one in findings_of(server, snapshot.path) if _covers(one[0], line, column)]
     found.sort(key=lambda item: rank(item[0]))
     parts = [explanation(finding, edited=edited, alone=len(found) == 1) for finding, edited in found]
+    values = values_at(snapshot.captures.values(), snapshot.document, line, column)
+    parts += values.parts
     parts += targets(snapshot, line)
     parts += frames(snapshot, line)
     parts += measured_tables(snapshot, line)
@@ -75,7 +78,8 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     if not parts:
         return None
     value = "\n\n---\n\n".join(parts)
-    return types.Hover(contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value=value))
+    place = convert.range_(values.span, server.view) if values.span is not None and not found else None
+    return types.Hover(contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value=value), range=place)
 
 
 def _covers(finding: Finding, line: int, column: int) -> bool:

@@ -50,6 +50,7 @@ def client_features(capabilities: types.ClientCapabilities, options: dict[str, A
         configuration=bool(get_capability(capabilities, "workspace.configuration")),
         progress=bool(get_capability(capabilities, "window.work_done_progress")),
         lens_refresh=bool(get_capability(capabilities, "workspace.code_lens.refresh_support")),
+        hint_refresh=bool(get_capability(capabilities, "workspace.inlay_hint.refresh_support")),
         watch=bool(get_capability(capabilities, "workspace.did_change_watched_files.dynamic_registration")),
         diagnostic_refresh=bool(get_capability(capabilities, "workspace.diagnostics.refresh_support")),
         confirm_run=options.get("confirmRun") is True,

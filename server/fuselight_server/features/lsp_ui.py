@@ -1,4 +1,4 @@
-"""The user interface over LSP: diagnostics, status, progress, lenses, questions.
+"""The user interface over LSP: diagnostics, status, progress, lenses, inlay hints, questions.
 
 Invariant: what is shown is read from the state at that moment, and is sent again only after a change.
 """
@@ -40,6 +40,7 @@ class LspUi:
         self._statuses: dict[str | None, dict[str, Any]] = {}
         self._lens_timer: asyncio.TimerHandle | None = None
         self._status_due = False
+        self._hints_due = False
 
     def findings_changed(self, paths: Iterable[str]) -> None:
         """Publish what is known of these files."""
@@ -68,6 +69,7 @@ class LspUi:
                 self._server.protocol.notify(REPORT_CHANGED, {"uri": self._server.uri_of(path)})
         self.benches.update(self._server)
         self.refresh_lenses()
+        self.refresh_hints()
 
     def runs_changed(self) -> None:
         """Show which runs wait, move or ended. The status goes out when the loop has done what it was at."""
@@ -107,6 +109,16 @@ class LspUi:
     def _refresh(self) -> None:
         self._lens_timer = None
         self._server.spawn(self._server.workspace_code_lens_refresh_async(None), "refreshing lenses")
+
+    def refresh_hints(self) -> None:
+        """Let the client ask for inlay hints again, once the loop has finished its current step."""
+        if self._server.state.client.hint_refresh and not self._hints_due:
+            self._hints_due = True
+            asyncio.get_running_loop().call_soon(self._refresh_hints)
+
+    def _refresh_hints(self) -> None:
+        self._hints_due = False
+        self._server.spawn(self._server.workspace_inlay_hint_refresh_async(None), "refreshing inlay hints")
 
     def run_of(self, token: str | int) -> Key | None:
         """Return the run that a progress token belongs to; None where it is over."""

@@ -52,6 +52,10 @@ class ClientUi(Ui, Protocol):
         """Let the client ask for lenses again."""
         ...
 
+    def refresh_hints(self) -> None:
+        """Let the client ask for inlay hints again."""
+        ...
+
     def run_of(self, token: str | int) -> Key | None:
         """Return the run that a progress token belongs to; None where it is over."""
         ...

@@ -1,15 +1,18 @@
 """Results of tier capture: findings of graph breaks, recompilations and failures, on lines that move with edits.
 
-Invariant: a run that failed before it captured anything adds its failure to the findings of the run before.
+Invariant: a run that failed before it captured anything adds its failure to the findings of the run before. Its facts
+of expressions move with edits as its findings do.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from fuselight.report import TracedFacts
 from fuselight_server.files import within
 from fuselight_server.findings import findings
+from fuselight_server.results.facts import MOST_FACTS, TrackedFacts
 from fuselight_server.results.positions import Places, locations, span, tracked
 from fuselight_server.results.target_result import TargetResult
 
@@ -19,7 +22,9 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.finding import Finding
     from fuselight_server.findings import Thresholds
+    from fuselight_server.results.facts import TrackedFile
     from fuselight_server.runs.keys import Key
+    from fuselight_server.static.text_changes import Change
 
 
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
@@ -30,6 +35,9 @@ class CaptureResult(TargetResult):
     """What the newest capture of a target found."""
 
     MOST: ClassVar[int] = 200
+
+    facts: TrackedFacts = field(default_factory=TrackedFacts)
+    """What each expression was while it was traced."""
 
     @property
     def has_data(self) -> bool:
@@ -55,6 +63,25 @@ class CaptureResult(TargetResult):
             made = findings(self.report, thresholds=thresholds, read_line=read_line)
             self.own = tracked(made, self.places)
 
+    def change(self, path: str, change: Change) -> None:
+        """Move lines for one edit of a file's text."""
+        self.facts.change(path, change)
+        super().change(path, change)
+
+    def mark_changed(self, path: str) -> None:
+        """Note that the text of a file is not the text that ran: nobody knows where its expressions are now."""
+        self.facts.lose(path)
+        super().mark_changed(path)
+
+    def mark_current(self, path: str) -> None:
+        """Note that a file has the text that ran again."""
+        self.facts.reset(path)
+        super().mark_current(path)
+
+    def drop_facts(self) -> None:
+        """Forget what expressions were."""
+        self.facts, self.report = TrackedFacts(), replace(self.report, facts=TracedFacts())
+
     @property
     def sources(self) -> tuple[CaptureResult, ...]:
         """The results whose findings are shown: a failed run, and the run before."""
@@ -73,4 +100,46 @@ def capture_result_of(
         places,
         depends=frozenset({key.path, *report.files, *(frame.location.path for frame in report.frames)}),
         own=tracked(findings, places),
+        facts=TrackedFacts(report.facts),
     )
+
+
+@dataclass(frozen=True)
+class CapturedFile:
+    """What one capture knows of the expressions of a file."""
+
+    result: CaptureResult
+    path: str
+    file: TrackedFile
+
+    @property
+    def has_its_text(self) -> bool:
+        """Whether the file is as it ran."""
+        return self.path not in self.result.changed_files
+
+
+def captured_files(results: Iterable[CaptureResult], path: str) -> list[CapturedFile]:
+    """Return what captures know of a file: those that ran its text first, of these the newest first."""
+    found = []
+    for result in results:
+        shown = result.shown
+        file = shown.facts.of(path)
+        if file is not None:
+            found.append(CapturedFile(shown, path, file))
+    return sorted(found, key=lambda one: (not one.has_its_text, -one.result.generation))
+
+
+def knowing(files: Iterable[CapturedFile], line: int) -> list[CapturedFile]:
+    """Return the captures that traced an expression of a line: those of its text, or else those from before an edit."""
+    found = [one for one in files if one.file.knows(line)]
+    return [one for one in found if one.has_its_text] or found
+
+
+def limit_facts(results: Iterable[CaptureResult]) -> None:
+    """Drop the facts of the oldest captures where all of them together are too many."""
+    kept = [one for result in results for one in (result.previous, result) if isinstance(one, CaptureResult)]
+    total = 0
+    for one in reversed(kept):
+        total += one.facts.count
+        if total > MOST_FACTS:
+            one.drop_facts()

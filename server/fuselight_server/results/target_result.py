@@ -121,7 +121,7 @@ class TargetResult(abc.ABC):
         """Move lines for one edit of a file's text."""
         self.places.change(path, change)
         self.moves += path in self.depends and change.new_end[0] != change.end[0]
-        self.mark_changed(path)
+        self._differs(path)
         if self.previous is not None:
             self.previous.change(path, change)
 
@@ -133,7 +133,10 @@ class TargetResult(abc.ABC):
             self.previous.drop_file(path)
 
     def mark_changed(self, path: str) -> None:
-        """Note that the text of a file is not the text that ran."""
+        """Note that the text of a file is not the text that ran, without knowing what changed."""
+        self._differs(path)
+
+    def _differs(self, path: str) -> None:
         self.changed_files.add(path)
         if path in self.depends:
             self.stale = True

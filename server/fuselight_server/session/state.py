@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fuselight_server.files import disk_lines, disk_text, within
 from fuselight_server.results.benchmarks import MeasuredResult
-from fuselight_server.results.captures import CaptureResult
+from fuselight_server.results.captures import CaptureResult, limit_facts
 from fuselight_server.results.kernels import KernelResult
 from fuselight_server.results.target_result import Results, compare_with_disk, keys_of, mark_current
 from fuselight_server.settings import Settings
@@ -79,6 +79,7 @@ class ClientFeatures:
     configuration: bool = False
     progress: bool = False
     lens_refresh: bool = False
+    hint_refresh: bool = False
     watch: bool = False
     diagnostic_refresh: bool = False
     confirm_run: bool = False
@@ -223,6 +224,7 @@ class State(ResultsByTier):
     def accept(self, result: TargetResult) -> None:
         """Replace the older result of the target; the last complete one stays where the new one is not."""
         self.mark_results(self.results.accept(result))
+        limit_facts(self.captures.values())
 
     def discard_partial(self, key: Key, generation: int) -> None:
         """Discard what a canceled run has shown."""

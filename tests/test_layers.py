@@ -40,6 +40,7 @@ BASE = (
 SERVER_CORE = (
     *BASE,
     "fuselight_server.findings",
+    "fuselight_server.fixes",
     "fuselight_server.interpreters",
     "fuselight_server.kernels",
     "fuselight_server.measured",
@@ -155,6 +156,11 @@ LAYERS = (
             "fuselight_server.measured",
             "fuselight_server.static.reading",
         ),
+    ),
+    Layer(
+        ("fuselight_server.fixes",),
+        (*SHARED, *BASE, "fuselight_server.findings", "fuselight_server.static"),
+        ("libcst",),
     ),
     Layer(
         ("fuselight_server.worker_client",),

@@ -58,6 +58,8 @@ CONTRACT = (
     "cases",
     "kernel_cases",
     "breaks",
+    "facts",
+    "forecast",
     "recompiles",
     "operators",
     "trace*",

@@ -63,6 +63,15 @@ is the one after the last character. Unknown values are null.
 | `graphs`, `breaks`, `operators`, `recompilations` | the counts of the lens: a recompiled graph counts once |
 | `python`, `torch` | the versions of the interpreter that ran it |
 | `seconds` | seconds by phase |
+| `facts` | with `--facts`: the values of expressions, one entry for each file |
+
+| in `facts` | |
+|---|---|
+| `path` | the file |
+| `expressions` | each with location, `text`, whether it is an `assigned` name, `values`, and how many `omitted` |
+| `values` | each with `kind`, `value`, `device`, `strides`, `requires_grad` ([TracedValue](#tracedvalue)) and `count` |
+| `conditions` | those with a side that was never traced, each with its location, `text` and `always`: its value |
+| `untraced` | first and last lines of code that was never traced |
 
 A problem has the `stage`, `what` could not be determined, `why`, and the `target` in which it occurred.
 """

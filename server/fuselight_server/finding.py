@@ -31,6 +31,15 @@ class Span:
     end_line: int | None = None
     end_column: int | None = None
 
+    def covers(self, line: int, column: int) -> bool:
+        """Whether a position is in it, or at its end."""
+        last = self.end_line or self.line
+        if not self.line <= line <= last:
+            return False
+        after_start = self.column is None or line > self.line or column >= self.column
+        before_end = self.end_column is None or line < last or column <= self.end_column
+        return after_start and before_end
+
     @property
     def start(self) -> tuple[int, int]:
         """Line and column where it starts; column 0 if it has no columns."""

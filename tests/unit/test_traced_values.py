@@ -1,4 +1,4 @@
-"""TracedFacts of the last run in the editor: hovers, inlay hints and faded lines, before and after edits."""
+"""Facts of the last run in the editor: hovers, inlay hints and faded lines, before and after edits."""
 
 from __future__ import annotations
 
@@ -188,10 +188,17 @@ def test_a_condition_says_which_side_was_traced() -> None:
     editor = Editor()
     editor.accept()
     said = editor.hover(7, "self.training")
-    assert said.startswith(
-        "The condition `self.training` was always false (4 times): its other side was never traced."
-    )
+    assert said.startswith("The condition `self.training` was always false: its other side was never traced.")
     assert "never traced" not in editor.hover(8, "b > 3")
+
+
+def test_the_span_of_a_statement_says_nothing_in_its_body() -> None:
+    editor = Editor()
+    whole = Branch(7, 8, 14, 13, 0, 4)
+    found = TracedFacts(VALUES, {FILE: FileFacts(FACTS, (whole,), ())})
+    editor.state.accept(capture_result_of(Key(FILE, "Net"), 1, report(facts=found), ()))
+    assert "`self.training and ( ...` was always false" in editor.hover(7, "self.training")
+    assert editor.hover(10, "dropout") == ""
 
 
 def test_an_edited_line_has_no_fact_and_others_say_that_they_are_older() -> None:

@@ -1,4 +1,4 @@
-"""TracedFacts of expressions: each belongs to an expression of the source, and states what Dynamo saw of it."""
+"""Facts of expressions: each belongs to an expression of the source, and states what Dynamo saw of it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuselight_server.cli.options import CommandOptions, add_command_options, at_least
+from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options, at_least
 from fuselight_server.cli.outcome import CheckOutcome, report_problems
 from fuselight_server.cli.targets import complete, report_each
 from fuselight_server.cli.terminal import print_error, standard_output
@@ -23,11 +23,18 @@ if TYPE_CHECKING:
 
 
 _NO_THRESHOLDS = Thresholds()
+_FACT_FORMATS = ("text", "json")
+"""Formats that can carry the values of expressions."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add_command_options(parser, formats=("text", "json", "sarif", "github"), seconds=120.0, memory_mb=8192)
+    parser.add_argument(
+        "--facts",
+        action="store_true",
+        help="print the value of each traced expression: its shape, dtype and device (text and json)",
+    )
     parser.add_argument(
         "--baseline", metavar="FILE", type=Path, help="report only findings that are not in this file"
     )
@@ -61,7 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Check the targets and print the findings; returns the exit code."""
+    """Check the targets and print the findings; returns the exit code. Raises CommandError."""
+    if options.facts and options.format not in _FACT_FORMATS:
+        raise CommandError(f"--facts needs --format {' or '.join(_FACT_FORMATS)}, not {options.format}")
     thresholds = Thresholds(guard_count=options.guard_count, guard_us=options.guard_us)
     sizes = dict(options.size or ())
     outcome = complete(options, analyze, thresholds=thresholds, default_sizes=sizes)
@@ -139,12 +148,19 @@ def _print(outcome: CheckOutcome, options: argparse.Namespace) -> None:
     if options.format == "text":
         from fuselight_server.cli.formats.findings import print_findings  # noqa: PLC0415 - one format is printed
 
+        if options.facts:
+            from fuselight_server.cli.formats.facts import print_facts  # noqa: PLC0415 - only if asked for
+
+            print_facts(outcome, terminal)
         print_findings(outcome, terminal)
         report_problems(outcome, "analyze")
         return
     from fuselight_server.cli.formats import annotations, json  # noqa: PLC0415 - one format is printed
 
-    formats = {"json": json.as_json, "sarif": annotations.as_sarif, "github": annotations.as_github}
-    text = formats[options.format](outcome)
+    formats = {"sarif": annotations.as_sarif, "github": annotations.as_github}
+    if options.format == "json":
+        text = json.as_json(outcome, with_facts=options.facts)
+    else:
+        text = formats[options.format](outcome)
     if text:
         terminal.write_data(text + "\n")

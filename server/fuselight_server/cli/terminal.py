@@ -48,23 +48,24 @@ class Terminal:
         """Write one line."""
         self._write("".join(map(self._styled, parts)) + "\n")
 
-    def print_table(self, rows: Sequence[Sequence[str]], *, has_header: bool = True) -> tuple[str, ...]:
+    def print_table(
+        self, rows: Sequence[Sequence[str]], *, has_header: bool = True, left_columns: int = 1
+    ) -> tuple[str, ...]:
         """Write rows in columns; below a header, a column of unknown values is left out.
 
-        Returns the first row as it was written.
+        The first `left_columns` and the last one are aligned at the left. Returns the first row as it was written.
         """
         columns: Sequence[int] = range(len(rows[0]))
         if has_header:
             columns = [index for index in columns if any(row[index] != "-" for row in rows[1:])]
         cells = [[printable(row[index]) for index in columns] for row in rows]
         widths = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
-        for number, (first, *others) in enumerate(cells):
-            padded = [_padded(first, widths[0], left=True)]
-            padded += [
-                _padded(cell, width, left=False)
-                for cell, width in zip(others[:-1], widths[1:-1], strict=True)
+        for number, row in enumerate(cells):
+            padded = [
+                _padded(cell, width, left=index < left_columns or index == columns[-1])
+                for index, cell, width in zip(columns, row, widths, strict=True)
             ]
-            line = "  ".join([*padded, *others[-1:]]).rstrip()
+            line = "  ".join(padded).rstrip()
             self.print((line, "bold" if has_header and number == 0 else ""))
         return tuple(cells[0])
 

@@ -66,7 +66,7 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     if snapshot is None:
         return None
     line, column = convert.position(params.position, document.line, server.encoding)
-    found = [one for one in findings_of(server, snapshot.path) if _covers(one[0], line, column)]
+    found = [one for one in findings_of(server, snapshot.path) if one[0].span.covers(line, column)]
     found.sort(key=lambda item: rank(item[0]))
     parts = [explanation(finding, edited=edited, alone=len(found) == 1) for finding, edited in found]
     values = values_at(snapshot.captures.values(), snapshot.document, line, column)
@@ -80,16 +80,6 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     value = "\n\n---\n\n".join(parts)
     place = convert.range_(values.span, server.view) if values.span is not None and not found else None
     return types.Hover(contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value=value), range=place)
-
-
-def _covers(finding: Finding, line: int, column: int) -> bool:
-    where = finding.span
-    last = where.end_line or where.line
-    if not where.line <= line <= last:
-        return False
-    after_start = where.column is None or line > where.line or column >= where.column
-    before_end = where.end_column is None or line < last or column <= where.end_column
-    return after_start and before_end
 
 
 def explanation(finding: Finding, *, edited: bool, alone: bool) -> str:

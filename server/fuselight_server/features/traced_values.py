@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from fuselight.report import FactKind
 from fuselight_server.features.markdown import code_span, plain
 from fuselight_server.finding import Span
-from fuselight_server.findings.fact_words import FactWords, format_times, side_of, variants
+from fuselight_server.findings.conditions import one_sided
+from fuselight_server.findings.fact_words import FactWords, variants
 from fuselight_server.findings.text import inputs_line
 from fuselight_server.formatting import format_count
 from fuselight_server.results.captures import captured_files, knowing
@@ -20,7 +21,8 @@ from fuselight_server.results.captures import captured_files, knowing
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fuselight.report import Branch, Fact
+    from fuselight.report import Fact
+    from fuselight_server.findings.conditions import OneSided
     from fuselight_server.findings.fact_words import SeenValue
     from fuselight_server.results.captures import CapturedFile, CaptureResult
     from fuselight_server.session.state import Document
@@ -47,13 +49,16 @@ def values_at(results: Iterable[CaptureResult], document: Document, line: int, c
     found: dict[str, str] = {}
     place: Span | None = None
     for traced in knowing(captured_files(results, document.path), line):
-        fact, branch = traced.file.fact_at(line, column), traced.file.branch_at(line, column)
+        fact, condition = traced.file.fact_at(line, column), _condition_at(traced, document, line, column)
         texts = [] if fact is None else [fact_text(traced, fact, document)]
-        texts += [] if branch is None else [branch_text(branch, document)]
+        texts += [] if condition is None else [_condition_text(condition, document)]
         said = "\n\n".join(text for text in texts if text)
         if said and said not in found and len(found) < LISTED:
             found[said] = source_line(traced)
-            place = place or _span(document.path, fact or branch)
+            if place is None and fact is not None:
+                place = _span(fact, document)
+            elif place is None and condition is not None:
+                place = condition.span
     return ValuesAt([f"{said}\n\n{source}" for said, source in found.items()], place)
 
 
@@ -62,7 +67,7 @@ def fact_text(traced: CapturedFile, fact: Fact, document: Document) -> str:
     values = FactWords(traced.result.report.facts).values(fact)
     if not values:
         return ""
-    name = code_span(expression_text(fact, document))
+    name = code_span(_text(_span(fact, document), document))
     if len(values) == 1 and not fact.omitted:
         return f"{name}: {_value(values[0])}"
     lines = [f"- {_value(one)}" for one in values]
@@ -77,13 +82,19 @@ def _value(one: SeenValue) -> str:
     return f"{_KINDS.get(one.value.kind, '')}{code_span(one.value.text)}{end}"
 
 
-def branch_text(branch: Branch, document: Document) -> str:
-    """Say which side of a condition was traced; empty where both were."""
-    side = side_of(branch)
-    if not side:
-        return ""
-    name, times = code_span(expression_text(branch, document)), format_times(branch.true + branch.false)
-    return f"The condition {name} was {side} ({times}): its other side was never traced."
+def _condition_at(traced: CapturedFile, document: Document, line: int, column: int) -> OneSided | None:
+    """Return the smallest condition at a position, if one of its sides was never traced."""
+    known = (
+        one_sided(one, document.path, lambda _, number: document.line(number))
+        for one in traced.file.branches_on(line)
+    )
+    found = [one for one in known if one is not None and one.span.covers(line, column)]
+    return min(found, key=lambda one: (one.span.end_line or 0, one.span.end_column or 0), default=None)
+
+
+def _condition_text(condition: OneSided, document: Document) -> str:
+    name = code_span(_text(condition.span, document))
+    return f"The condition {name} was {condition.words}: its other side was never traced."
 
 
 def source_line(traced: CapturedFile) -> str:
@@ -94,15 +105,14 @@ def source_line(traced: CapturedFile) -> str:
     return f"{words} *(from before your last edit)*" if traced.result.stale else words
 
 
-def expression_text(one: Fact | Branch, document: Document) -> str:
+def _text(span: Span, document: Document) -> str:
     """Return the text of an expression, shortened, on one line."""
-    first = document.source.line_bytes(one.line)
-    end = one.end_column if one.end_line == one.line else len(first)
-    text = first[one.column : end].decode("utf-8", "replace").strip()
-    if one.end_line > one.line:
-        text += " ..."
+    first = document.source.line_bytes(span.line)
+    end = span.end_column if span.end_line == span.line else len(first)
+    text = first[span.column : end].decode("utf-8", "replace").strip()
+    text += " ..." if span.end_line != span.line else ""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def _span(path: str, one: Fact | Branch | None) -> Span | None:
-    return None if one is None else Span(path, one.line, one.column, one.end_line, one.end_column)
+def _span(fact: Fact, document: Document) -> Span:
+    return Span(document.path, fact.line, fact.column, fact.end_line, fact.end_column)

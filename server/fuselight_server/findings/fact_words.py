@@ -1,4 +1,4 @@
-"""TracedFacts of traced expressions in words: `bf16[4, 12, 512, 64]` on cuda:0, 12 times.
+"""Facts of traced expressions in words: `bf16[4, 12, 512, 64]` on cuda:0, 12 times.
 
 Invariant: everything said was recorded. What was not counted is `at least`, and a missing property is left out.
 """
@@ -13,7 +13,7 @@ from fuselight.report import FactKind
 from fuselight_server.formatting import format_count
 
 if TYPE_CHECKING:
-    from fuselight.report import Branch, Fact, TracedFacts, TracedValue
+    from fuselight.report import Fact, TracedFacts, TracedValue
 
 _FLOATING = re.compile(r"(?:f|bf|c)\d")
 """The dtypes that can require a gradient."""
@@ -88,13 +88,6 @@ def variants(fact: Fact, values: list[SeenValue]) -> str:
     shapes = {one.value.text for one in values}
     noun = "shape" if are_tensors and not fact.omitted and len(shapes) == number else "value"
     return f"{'at least ' if fact.omitted else ''}{format_times(total)}, {format_count(number, noun)}"
-
-
-def side_of(branch: Branch) -> str:
-    """`always true`: which side of a condition was traced; empty where both were."""
-    if bool(branch.true) == bool(branch.false):
-        return ""
-    return "always true" if branch.true else "always false"
 
 
 def holds_tensor(value: TracedValue) -> bool:

@@ -1,4 +1,4 @@
-"""TracedFacts of a capture that move with edits: what an expression was when it was traced, at where it is now.
+"""Facts of a capture that move with edits: what an expression was when it was traced, at where it is now.
 
 Invariant: a fact is returned only while no line of its expression was edited. A file that changed in an unknown way has
 no facts until its text is the text of the run again.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", Fact, Branch)
 
 MOST_FACTS = 200_000
-"""TracedFacts that a server keeps, the newest captures first: some 100 MB."""
+"""Facts that a server keeps, the newest captures first: some 100 MB."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class TrackedFile:
 
     @cached_property
     def _starts(self) -> dict[int, list[Fact]]:
-        """TracedFacts by their first line in the run."""
+        """Facts by their first line in the run."""
         found: dict[int, list[Fact]] = collections.defaultdict(list)
         for fact in self.facts.facts:
             found[fact.line].append(fact)
@@ -45,7 +45,7 @@ class TrackedFile:
 
     @cached_property
     def _long(self) -> list[Fact]:
-        """TracedFacts of expressions that take several lines."""
+        """Facts of expressions that take several lines."""
         return [fact for fact in self.facts.facts if fact.end_line > fact.line]
 
     @cached_property
@@ -61,9 +61,14 @@ class TrackedFile:
         near = [*self._starts.get(then, ()), *(fact for fact in self._long if fact.line < then)]
         return self._moved(_smallest(near, then, column), line)
 
-    def branch_at(self, line: int, column: int) -> Branch | None:
-        """Return the smallest condition at a position, with its span where it is now."""
-        return self._moved(_smallest(self.facts.branches, self._then(line), column), line)
+    def branches_on(self, line: int) -> Iterator[Branch]:
+        """Yield the branches whose spans include a line, with their spans where they are now."""
+        then = self._then(line)
+        for branch in self.facts.branches:
+            if branch.line <= then <= branch.end_line:
+                now = self._moved(branch, line)
+                if now is not None:
+                    yield now
 
     def starting_on(self, line: int) -> Iterator[Fact]:
         """Yield the facts of expressions that start on a line."""
@@ -99,16 +104,16 @@ class TrackedFile:
         return replace(one, line=start, end_line=start + one.end_line - one.line)
 
 
-def _smallest(spans: Iterable[T], line: int, column: int) -> T | None:
+def _smallest(facts: Iterable[Fact], line: int, column: int) -> Fact | None:
     at = (line, column)
-    found = [one for one in spans if (one.line, one.column) <= at <= (one.end_line, one.end_column)]
+    found = [one for one in facts if (one.line, one.column) <= at <= (one.end_line, one.end_column)]
     return min(found, key=_size, default=None)
 
 
-def _size(one: Fact | Branch) -> tuple[int, int, bool]:
+def _size(one: Fact) -> tuple[int, int, bool]:
     """Order spans by size; of a name, the value that an assignment gives comes first."""
     columns = one.end_column - one.column if one.line == one.end_line else 0
-    return one.end_line - one.line, columns, not getattr(one, "assigned", False)
+    return one.end_line - one.line, columns, not one.assigned
 
 
 class TrackedFacts:

@@ -21,16 +21,22 @@ if TYPE_CHECKING:
 SCHEMA = 1
 
 
-def as_json(outcome: CheckOutcome) -> str:
-    """The outcome as JSON text."""
+def as_json(outcome: CheckOutcome, *, with_facts: bool = False) -> str:
+    """The outcome as JSON text. `with_facts`: each target with the values of its expressions."""
     problems = [{**encode(problem), "target": None} for problem in outcome.problems]
     for report in outcome.reports:
         name = report.target.name or "__main__"
         problems += [{**encode(problem), "target": name} for problem in report.problems]
+    targets = [_target(report) for report in outcome.reports]
+    if with_facts:
+        from fuselight_server.cli.formats.facts import facts_as_json  # noqa: PLC0415 - only if asked for
+
+        for target, report in zip(targets, outcome.reports, strict=True):
+            target["facts"] = facts_as_json(report, outcome.sources)
     data = {
         "schema": SCHEMA,
         "findings": [finding_as_json(finding, outcome.sources) for finding in outcome.findings],
-        "targets": [_target(report) for report in outcome.reports],
+        "targets": targets,
         "problems": problems,
     }
     return json.dumps(data, indent=2)
@@ -63,9 +69,13 @@ def finding_as_json(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
 
 
 def _place(span: Span, sources: SourceFiles) -> dict[str, Any]:
+    return {"path": span.path, **position_as_json(span, sources)}
+
+
+def position_as_json(span: Span, sources: SourceFiles) -> dict[str, int]:
+    """The lines and columns of a span."""
     place = sources.place(span)
     return {
-        "path": span.path,
         "line": place.line,
         "column": place.column,
         "end_line": place.end_line,

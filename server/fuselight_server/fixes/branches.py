@@ -1,0 +1,422 @@
+"""Branches on the data of a tensor: torch.where, torch.cond, torch._assert_async.
+
+Invariant: torch.where computes both sides, so each side consists of expressions without side effects. The comments of
+a branch go above the statement that replaces it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from fuselight_server.fixes.purity import dotted, is_pure
+from fuselight_server.fixes.remedy import FixClass, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fuselight_server.fixes.site import Site
+
+_CONDITION = "is_selected"
+_BOOLEAN = {
+    *(
+        "any",
+        "all",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "isclose",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "logical_xor",
+    ),
+    *("eq", "ne", "lt", "le", "gt", "ge", "bool", "is_nonzero"),
+}
+"""Functions that return a tensor of bools."""
+_COMPARISONS = (
+    *(cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual, cst.Equal, cst.NotEqual),
+)
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One side of a branch: what it assigns, or returns under the name "return"."""
+
+    values: dict[str, cst.BaseExpression]
+
+
+def branch_remedies(site: Site) -> Iterator[Remedy]:
+    """Remedies for a branch, a conditional expression or an assert whose condition is a tensor."""
+    found = next(iter(site.nodes((cst.If, cst.IfExp, cst.Assert))), None)
+    if isinstance(found, cst.IfExp):
+        yield from _conditional_expression(site, found)
+    elif isinstance(found, cst.Assert):
+        yield from _assert(site, found)
+    elif isinstance(found, cst.If):
+        yield from _statement(site, found)
+
+
+def _condition(site: Site, node: cst.BaseExpression) -> str | None:
+    """The condition as a tensor of bools, None where Python's operators decide without a tensor."""
+    if isinstance(node, cst.Comparison):
+        plain = len(node.comparisons) == 1 and isinstance(node.comparisons[0].operator, _COMPARISONS)
+        return site.code(node) if plain else None
+    torch = site.torch
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+        inner = _condition(site, node.expression)
+        return f"{torch}.logical_not({inner})" if inner else None
+    if isinstance(node, cst.BooleanOperation):
+        left, right = _condition(site, node.left), _condition(site, node.right)
+        name = "logical_and" if isinstance(node.operator, cst.And) else "logical_or"
+        return f"{torch}.{name}({left}, {right})" if left and right else None
+    if isinstance(node, cst.Call):
+        name = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+        return site.code(node) if name in _BOOLEAN else f"{site.code(node)}.bool()"
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+        return f"{site.code(node)}.bool()"
+    return None
+
+
+def _owner(site: Site, node: cst.CSTNode) -> cst.ClassDef | None:
+    return next((one for one in site.ancestors(node) if isinstance(one, cst.ClassDef)), None)
+
+
+def _is_value(node: cst.BaseExpression) -> bool:
+    """Whether torch.where could take it: no text, no collection, not None or a bool."""
+    if isinstance(node, cst.Name):
+        return node.value not in {"None", "True", "False"}
+    return not isinstance(node, (cst.SimpleString, cst.Tuple, cst.List))
+
+
+def _conditional_expression(site: Site, node: cst.IfExp) -> Iterator[Remedy]:
+    condition, owner, torch = _condition(site, node.test), _owner(site, node), site.torch
+    if condition is None or not is_pure(node.test, owner):
+        return
+    start, end = site.outer_range(node)
+    sides = (node.body, node.orelse)
+    if all(_is_value(side) and is_pure(side, owner) for side in sides):
+        text = f"{torch}.where({condition}, {site.code(node.body)}, {site.code(node.orelse)})"
+        yield from _where(site, (start, end, text))
+    elif all(_is_simple(site, side) for side in sides):
+        text = f"{torch}.cond({condition}, lambda: {site.code(node.body)}, lambda: {site.code(node.orelse)})"
+        yield from _cond(site, (start, end, text))
+
+
+def _where(site: Site, replacement: tuple[int, int, str]) -> Iterator[Remedy]:
+    text = site.rewritten(replacement)
+    if text is not None:
+        yield Remedy("where", "Use torch.where", FixClass.EQUAL, {site.finding.span.path: text})
+
+
+def _cond(site: Site, replacement: tuple[int, int, str]) -> Iterator[Remedy]:
+    text = site.rewritten(replacement)
+    if text is not None:
+        yield Remedy("cond", "Use torch.cond", FixClass.EQUAL, {site.finding.span.path: text})
+
+
+def _has_comments(site: Site, node: cst.BaseExpression) -> bool:
+    return node in site.ranges and site.comments(*site.range_of(node)) != []
+
+
+_NOT_SIMPLE = (
+    *(cst.NamedExpr, cst.Await, cst.Yield, cst.IfExp, cst.Lambda, cst.BaseDict, cst.BaseList, cst.BaseSet),
+    *(cst.BaseComp, cst.BaseString, cst.BooleanOperation),
+)
+
+
+def _is_simple(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether a side can be a function of its own: one expression that changes nothing in place, without comments."""
+    if not _is_value(node) or _has_comments(site, node):
+        return False
+    waiting: list[cst.CSTNode] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, _NOT_SIMPLE) or (isinstance(one, cst.Arg) and one.star):
+            return False
+        if isinstance(one, cst.Call):
+            function = one.func
+            name = function.attr.value if isinstance(function, cst.Attribute) else ""
+            if not name or name.endswith("_") or name in {"item", "tolist", "append"}:
+                return False
+        waiting += one.children
+    return True
+
+
+def _statement(site: Site, node: cst.If) -> Iterator[Remedy]:
+    indent = site.indentation(node)
+    is_elif = isinstance(site.parents[node], cst.If)
+    if indent is None or is_elif:
+        return
+    raised = _raised(site, node, indent)
+    if raised is not None:
+        yield raised
+        return
+    start, end = site.range_of(node)
+    sides = _sides(site, node)
+    if sides is None:
+        return
+    following = sides.following
+    if following is not None:
+        end = site.range_of(following)[1]
+    end = site.end_of_line(end)
+    comments = site.comments(start, end)
+    if comments is None:
+        return
+    for kind in ("where", "cond"):
+        lines = _selection_lines(site, node, sides, kind)
+        if lines is not None:
+            text = f"{site.newline}{indent}".join((*comments, *lines))
+            yield from (_where if kind == "where" else _cond)(site, (start, end, text))
+            return
+
+
+@dataclass(frozen=True)
+class Sides:
+    """All sides of a statement, in order: each with its condition, None for the last."""
+
+    parts: tuple[tuple[cst.BaseExpression | None, Alternative], ...]
+    following: cst.SimpleStatementLine | None
+    """The `return` after the statement, which is the last side."""
+
+
+def _sides(site: Site, node: cst.If) -> Sides | None:
+    parts: list[tuple[cst.BaseExpression | None, Alternative]] = []
+    following = None
+    branch: cst.If | cst.Else | None = node
+    while branch is not None:
+        side = _alternative(branch.body)
+        if side is None:
+            return None
+        parts.append((branch.test if isinstance(branch, cst.If) else None, side))
+        branch = branch.orelse if isinstance(branch, cst.If) else None
+    names = list(parts[0][1].values)
+    if parts[-1][0] is not None:
+        if "return" in names:
+            following = _return_after(site, node)
+            last = _alternative(cst.IndentedBlock([following])) if following is not None else None
+        else:
+            bound = all(_is_bound(site, node, name) for name in names)
+            last = Alternative({name: cst.Name(name) for name in names}) if bound else None
+        if last is None:
+            return None
+        parts.append((None, last))
+    if any(set(side.values) != set(names) for _, side in parts):
+        return None
+    return Sides(tuple(parts), following)
+
+
+def _alternative(body: cst.BaseSuite) -> Alternative | None:
+    """What a block assigns or returns; None where it does anything else, or assigns a name twice."""
+    if not isinstance(body, cst.IndentedBlock):
+        return None
+    values: dict[str, cst.BaseExpression] = {}
+    for line in body.body:
+        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1 or "return" in values:
+            return None
+        statement = line.body[0]
+        if isinstance(statement, cst.Return) and statement.value is not None and not values:
+            values["return"] = statement.value
+        elif (
+            isinstance(statement, cst.Assign)
+            and len(statement.targets) == 1
+            and isinstance(name := statement.targets[0].target, cst.Name)
+            and name.value not in values
+        ):
+            values[name.value] = statement.value
+        else:
+            return None
+    return Alternative(values) if values else None
+
+
+def _return_after(site: Site, node: cst.If) -> cst.SimpleStatementLine | None:
+    """The `return` that follows a statement in its block."""
+    block = site.parents[node]
+    if not isinstance(block, cst.IndentedBlock):
+        return None
+    index = next(at for at, one in enumerate(block.body) if one is node)
+    after = block.body[index + 1] if index + 1 < len(block.body) else None
+    if (
+        isinstance(after, cst.SimpleStatementLine)
+        and len(after.body) == 1
+        and isinstance(after.body[0], cst.Return)
+    ):
+        return after
+    return None
+
+
+def _is_bound(site: Site, node: cst.If, name: str) -> bool:
+    """Whether a name has a value before the statement, whichever way it is reached."""
+    inner: cst.CSTNode = node
+    for parent in site.ancestors(node):
+        if isinstance(parent, cst.IndentedBlock):
+            for one in parent.body:
+                if one is inner:
+                    break
+                if isinstance(one, cst.SimpleStatementLine) and any(_binds(part, name) for part in one.body):
+                    return True
+        if isinstance(parent, cst.FunctionDef):
+            parameters = parent.params
+            known = (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)
+            return any(one.name.value == name for one in known)
+        inner = parent
+    return False
+
+
+def _binds(statement: cst.BaseSmallStatement, name: str) -> bool:
+    if isinstance(statement, cst.Assign):
+        targets: list[cst.BaseExpression] = [one.target for one in statement.targets]
+    elif isinstance(statement, cst.AnnAssign) and statement.value is not None:
+        targets = [statement.target]
+    else:
+        return False
+    while targets:
+        target = targets.pop()
+        if isinstance(target, cst.Name) and target.value == name:
+            return True
+        if isinstance(target, (cst.Tuple, cst.List)):
+            targets += [element.value for element in target.elements]
+    return False
+
+
+def _selection_lines(site: Site, node: cst.If, sides: Sides, kind: str) -> list[str] | None:
+    """The statements that replace an `if`, None where the sides do not allow it."""
+    conditions, columns = _conditions(site, node, sides), _columns(sides)
+    if not conditions or columns is None or _is_entangled(columns):
+        return None
+    if min(len(columns), len(conditions)) > 1 or (kind == "cond" and len(columns) * len(conditions) > 1):
+        return None
+    if not all(_accepts(site, node, value, kind) for _, values in columns for value in values):
+        return None
+    lines = []
+    if len(columns) > 1 and not conditions[0].isidentifier():
+        name = site.free_name(node, _CONDITION)
+        lines.append(f"{name} = {conditions[0]}")
+        conditions = [name]
+    texts = [_call(site, kind, conditions, values) for _, values in columns]
+    if columns[0][0] == "return":
+        return [*lines, f"return {', '.join(texts)}"]
+    return [*lines, *(f"{name} = {text}" for (name, _), text in zip(columns, texts, strict=True))]
+
+
+def _conditions(site: Site, node: cst.If, sides: Sides) -> list[str] | None:
+    """The conditions of all sides but the last, None where one is not a tensor of bools or has a side effect."""
+    owner = _owner(site, node)
+    tests = [test for test, _ in sides.parts if test is not None]
+    found = [condition for test in tests if is_pure(test, owner) and (condition := _condition(site, test))]
+    return found if len(found) == len(tests) else None
+
+
+def _accepts(site: Site, node: cst.If, value: cst.BaseExpression, kind: str) -> bool:
+    """Whether a side's value can be an argument of torch.where, or a function for torch.cond."""
+    if kind == "cond":
+        return _is_simple(site, value)
+    return _is_value(value) and is_pure(value, _owner(site, node)) and not _has_comments(site, value)
+
+
+def _call(site: Site, kind: str, conditions: Sequence[str], values: Sequence[cst.BaseExpression]) -> str:
+    """Nested calls that select one of the values."""
+    codes = [site.code(value) if value in site.ranges else _name_of(value) for value in values]
+    if kind == "cond":  # a side may not return what the caller holds already
+        copies = [".clone()" if isinstance(value, cst.Name) else "" for value in values]
+        codes = [f"lambda: {code}{copy}" for code, copy in zip(codes, copies, strict=True)]
+    text = codes[-1]
+    for condition, code in zip(reversed(conditions), reversed(codes[:-1]), strict=True):
+        text = f"{site.torch}.{kind}({condition}, {code}, {text})"
+    return text
+
+
+def _name_of(node: cst.BaseExpression) -> str:
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def _columns(sides: Sides) -> list[tuple[str, list[cst.BaseExpression]]] | None:
+    """For each name, its value on each side; a returned tuple is one column per element."""
+    first = sides.parts[0][1].values
+    if "return" not in first:
+        return [(name, [side.values[name] for _, side in sides.parts]) for name in first]
+    values = [side.values["return"] for _, side in sides.parts]
+    if not all(isinstance(value, cst.Tuple) for value in values):
+        return [("return", values)]
+    rows = [value.elements for value in values if isinstance(value, cst.Tuple)]
+    if len({len(row) for row in rows}) > 1 or len(rows[0]) < 2:  # noqa: PLR2004 - a tuple of one needs its comma
+        return None
+    if not all(isinstance(element, cst.Element) for row in rows for element in row):
+        return None
+    return [("return", [row[at].value for row in rows]) for at in range(len(rows[0]))]
+
+
+def _is_entangled(columns: Sequence[tuple[str, Sequence[cst.BaseExpression]]]) -> bool:
+    """Whether a value reads a name that an earlier assignment of the replacement changes."""
+    assigned: set[str] = set()
+    for name, values in columns:
+        if any(_reads(value, assigned) for value in values):
+            return True
+        assigned.add(name)
+    return False
+
+
+def _reads(node: cst.CSTNode, names: set[str]) -> bool:
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, cst.Name) and one.value in names:
+            return True
+        waiting += one.children
+    return False
+
+
+_RAISES = "when it raises, and the type of the exception"
+
+
+def _raised(site: Site, node: cst.If, indent: str) -> Remedy | None:
+    """`if condition: raise ...` as an assert of the graph."""
+    body = node.body.body if isinstance(node.body, cst.IndentedBlock) and node.orelse is None else ()
+    line = body[0] if len(body) == 1 else None
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        return None
+    statement = line.body[0]
+    if not isinstance(statement, cst.Raise) or statement.cause is not None or statement.exc is None:
+        return None
+    condition, torch = _condition(site, node.test), site.torch
+    start, end = site.range_of(node)
+    end = site.end_of_line(end)
+    comments = site.comments(start, end)
+    if condition is None or comments is None or site.comments(*site.range_of(node.test)):
+        return None
+    if site.comments(*site.range_of(statement)):
+        return None
+    message = _message(site, statement.exc)
+    text = f"{torch}._assert_async({torch}.logical_not({condition}){message})"
+    new = site.rewritten((start, end, f"{site.newline}{indent}".join((*comments, text))))
+    return _assertion(site, new)
+
+
+def _message(site: Site, exception: cst.BaseExpression) -> str:
+    """The message as a further argument: only one that is a constant can be part of a graph."""
+    arguments = exception.args if isinstance(exception, cst.Call) else ()
+    first = arguments[0].value if arguments and not arguments[0].star else None
+    return f", {site.code(first)}" if isinstance(first, cst.SimpleString) else ""
+
+
+def _assertion(site: Site, text: str | None) -> Remedy | None:
+    if text is None:
+        return None
+    path = site.finding.span.path
+    return Remedy("assert_async", "Use torch._assert_async", FixClass.CHANGES, {path: text}, _RAISES)
+
+
+def _assert(site: Site, node: cst.Assert) -> Iterator[Remedy]:
+    condition = _condition(site, node.test)
+    if condition is None or site.line_of(node) is None or dotted(node.test) == "self":
+        return
+    start, end = site.range_of(node)
+    if site.comments(start, end):
+        return
+    message = f", {site.code(node.msg)}" if isinstance(node.msg, cst.SimpleString) else ""
+    text = site.rewritten((start, end, f"{site.torch}._assert_async({condition}{message})"))
+    remedy = _assertion(site, text)
+    if remedy is not None:
+        yield remedy

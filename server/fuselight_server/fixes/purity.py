@@ -1,0 +1,147 @@
+"""Which expressions may be computed although their branch is not taken: those without a side effect.
+
+Invariant: what is not known to be pure is not pure. A function is known by its name under torch, torch.nn.functional
+or as a method; a module by the class of torch.nn that its own `__init__` assigns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ELEMENTWISE = frozenset(
+    """
+    abs absolute neg negative sign exp exp2 expm1 log log1p log2 log10 sqrt rsqrt square pow reciprocal sin cos tan asin
+    acos atan atan2 sinh cosh tanh asinh acosh atanh sigmoid logit erf erfc floor ceil round trunc frac clamp clamp_min
+    clamp_max clip nan_to_num relu relu6 gelu silu elu celu selu leaky_relu softplus softsign hardtanh hardsigmoid
+    hardswish mish logsigmoid tanhshrink threshold float double half bfloat16 long int short bool to type_as add sub
+    mul div true_divide floor_divide remainder fmod lerp maximum minimum logical_not logical_and logical_or logical_xor
+    isnan isinf isfinite eq ne lt le gt ge where detach
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Functions and methods whose result at an index depends on the arguments at that index only."""
+_PURE = ELEMENTWISE | frozenset(
+    """
+    sum mean prod max min amax amin argmax argmin std var norm logsumexp softmax log_softmax softmin cumsum cumprod
+    cummax cummin median mode sort argsort topk all any count_nonzero dot mm bmm matmul mv addmm baddbmm addbmm einsum
+    outer inner cross kron tensordot linear conv1d conv2d conv3d layer_norm group_norm rms_norm normalize embedding
+    one_hot pad interpolate scaled_dot_product_attention cosine_similarity mse_loss l1_loss cross_entropy nll_loss
+    binary_cross_entropy binary_cross_entropy_with_logits smooth_l1_loss huber_loss kl_div avg_pool1d avg_pool2d
+    max_pool1d max_pool2d adaptive_avg_pool1d adaptive_avg_pool2d flatten reshape view view_as reshape_as expand
+    expand_as permute transpose t squeeze unsqueeze unflatten repeat tile roll flip rot90 movedim swapaxes contiguous
+    clone chunk split unbind narrow select gather index_select take_along_dim take masked_fill masked_scatter scatter
+    scatter_add index_add index_fill index_copy tril triu diag diagonal diag_embed cat concat stack hstack vstack
+    zeros ones full empty eye arange linspace zeros_like ones_like full_like empty_like new_zeros new_ones new_full
+    new_empty tensor as_tensor size dim numel broadcast_to meshgrid addcmul addcdiv cdist trace det inv pinverse
+    cholesky real imag conj angle isclose cuda cpu type dequantize
+    """.split()  # noqa: SIM905 - a table of words
+)
+_MODULES = frozenset(
+    """
+    Linear Bilinear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LayerNorm RMSNorm GroupNorm
+    Embedding Identity Flatten Unflatten ReLU ReLU6 LeakyReLU ELU SELU CELU GELU SiLU Mish Tanh Sigmoid Softmax
+    LogSoftmax Softplus Softsign Hardtanh Hardswish Hardsigmoid LogSigmoid MaxPool1d MaxPool2d AvgPool1d AvgPool2d
+    AdaptiveAvgPool1d AdaptiveAvgPool2d Upsample PixelShuffle ZeroPad2d CosineSimilarity
+    """.split()  # noqa: SIM905 - a table of words
+)
+"""Modules of torch.nn whose call changes neither buffers nor the random state."""
+_FUNCTIONAL = {
+    "torch",
+    "F",
+    "torch.nn.functional",
+    "nn.functional",
+    "functional",
+    "torch.special",
+    "torch.linalg",
+}
+_PLAIN = (
+    *(cst.Name, cst.Integer, cst.Float, cst.Imaginary, cst.SimpleString, cst.Attribute, cst.BinaryOperation),
+    *(cst.UnaryOperation, cst.Comparison, cst.Subscript, cst.Tuple, cst.List, cst.Call),
+)
+"""Expressions whose evaluation has no side effect if that of their parts has none; calls are looked at one by one."""
+
+
+def is_pure(node: cst.BaseExpression, owner: cst.ClassDef | None) -> bool:
+    """Whether an expression can be computed without a trace. `owner` is the class of the method that contains it."""
+    return _check(node, lambda call: _is_pure_call(call, owner))
+
+
+def is_elementwise(node: cst.BaseExpression) -> bool:
+    """Whether each element of the result depends on the elements at its index only, subscripts excluded."""
+    return _check(node, lambda call: _last_name(call.func) in ELEMENTWISE and _is_pure_call(call, None))
+
+
+def _check(node: cst.BaseExpression, accepts: Callable[[cst.Call], bool]) -> bool:
+    waiting: list[cst.CSTNode] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (cst.Comment, cst.NamedExpr, cst.Await, cst.Yield, cst.StarredElement)):
+            return False
+        if isinstance(one, cst.BaseExpression) and not isinstance(one, _PLAIN):
+            return False
+        if isinstance(one, cst.Call) and not accepts(one):
+            return False
+        waiting += one.children
+    return True
+
+
+def _is_pure_call(call: cst.Call, owner: cst.ClassDef | None) -> bool:
+    if any(argument.star or _keyword(argument) in {"out", "inplace"} for argument in call.args):
+        return False
+    function = call.func
+    if not isinstance(function, cst.Attribute):
+        return isinstance(function, cst.Name) and function.value == "len"
+    path = dotted(function)
+    if path.startswith("self."):
+        attribute = path.removeprefix("self.")
+        if owner is not None and "." not in attribute:
+            assigned = _assigned_class(owner, attribute)
+            return assigned is not None and assigned in _MODULES
+    module = dotted(function.value)
+    if (
+        module
+        and module[:1].islower()
+        and module.partition(".")[0] in {"torch", "nn"}
+        and module not in _FUNCTIONAL
+    ):
+        return False
+    return function.attr.value in _PURE
+
+
+def _keyword(argument: cst.Arg) -> str:
+    return argument.keyword.value if argument.keyword is not None else ""
+
+
+def _assigned_class(owner: cst.ClassDef, attribute: str) -> str | None:
+    """The class of torch.nn whose call the class assigns to `self.<attribute>`; None unless it is exactly one."""
+    found: list[str | None] = []
+    waiting: list[cst.CSTNode] = [owner.body]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.children
+        if isinstance(node, cst.Assign) and any(
+            dotted(target.target) == f"self.{attribute}" for target in node.targets
+        ):
+            value = node.value
+            named = dotted(value.func) if isinstance(value, cst.Call) else ""
+            found.append(named.rpartition(".")[2] if named.startswith(("nn.", "torch.nn.")) else None)
+    return found[0] if len(found) == 1 else None
+
+
+def dotted(node: cst.BaseExpression) -> str:
+    """`torch.nn.Linear` for such an expression, empty for any other."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    return ".".join((node.value, *reversed(parts))) if isinstance(node, cst.Name) else ""
+
+
+def _last_name(function: cst.BaseExpression) -> str:
+    return dotted(function).rpartition(".")[2] or (
+        function.attr.value if isinstance(function, cst.Attribute) else ""
+    )

@@ -1,0 +1,221 @@
+"""Rewrites: the text before, the finding on it, and the text after."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from fuselight.report import Report, TargetRef, Tier, Versions
+from fuselight_server.finding import Finding, Severity, Span
+from fuselight_server.fixes import FixClass, Remedy, remedies
+
+VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
+
+
+def offered(text: str, mark: str, code: str = "GB0170", *, subject: str = "") -> tuple[Remedy, ...]:
+    """The remedies for a finding at the first occurrence of `mark` in `text`."""
+    at = text.encode().index(mark.encode())
+    before = text.encode()[:at]
+    line, column = before.count(b"\n") + 1, at - (before.rfind(b"\n") + 1)
+    end = before + mark.encode()
+    end_line, end_column = end.count(b"\n") + 1, len(end) - (end.rfind(b"\n") + 1)
+    span = Span("m.py", line, column, end_line, end_column)
+    finding = Finding(
+        *(code, Severity.WARNING, "title", "message", span, Tier.CAPTURE, "f", "", "2.13.0"), subject=subject
+    )
+    report = Report(VERSIONS, TargetRef("m.py", "f", 1, "function"), Tier.CAPTURE, 1)
+    return remedies(finding, report, {"m.py": text}.get)
+
+
+def first(body: str, mark: str, code: str = "GB0170") -> tuple[str, str]:
+    """Kind of the first remedy for a function's body, and the new body."""
+    head = "import torch\n\n\ndef f(x, y, m):\n"
+    found = offered(head + textwrap.indent(body, "    "), mark, code)
+    assert found, "no remedy"
+    after = found[0].texts["m.py"]
+    assert after.startswith(head)
+    return found[0].kind, textwrap.dedent(after[len(head) :])
+
+
+def test_both_sides_return() -> None:
+    body = "# before\nif x.sum() > 0:  # positive\n    # twice\n    return x * 2\n\nreturn x - 1  # less\n"
+    assert first(body, "x.sum() > 0") == (
+        "where",
+        "# before\n# positive\n# twice\n# less\nreturn torch.where(x.sum() > 0, x * 2, x - 1)\n",
+    )
+
+
+REWRITES = {
+    "where: both sides assign": (
+        ("if x.sum() > 0:\n    y = x * 2\nelse:\n    y = x - 1\nreturn y\n", "x.sum() > 0"),
+        ("where", "y = torch.where(x.sum() > 0, x * 2, x - 1)\nreturn y\n"),
+    ),
+    "where: one side assigns a parameter": (
+        ("if x.sum() > 0:\n    x = x * 2\nreturn x\n", "x.sum() > 0"),
+        ("where", "x = torch.where(x.sum() > 0, x * 2, x)\nreturn x\n"),
+    ),
+    "where: a chain": (
+        (
+            "if x.sum() > 0:\n    y = x * 2\nelif x.sum() < -1:\n    y = x\nelse:\n    y = -x\nreturn y\n",
+            "x.sum() > 0",
+        ),
+        ("where", "y = torch.where(x.sum() > 0, x * 2, torch.where(x.sum() < -1, x, -x))\nreturn y\n"),
+    ),
+    "where: two names": (
+        ("if m.any():\n    x = x + 1\n    y = y * 2\nreturn x + y\n", "m.any()"),
+        (
+            "where",
+            """\
+is_selected = m.any()
+x = torch.where(is_selected, x + 1, x)
+y = torch.where(is_selected, y * 2, y)
+return x + y
+""",
+        ),
+    ),
+    "where: a tuple is returned": (
+        ("if m.any():\n    return x, y\nelse:\n    return y, x\n", "m.any()"),
+        (
+            "where",
+            "is_selected = m.any()\nreturn torch.where(is_selected, x, y), torch.where(is_selected, y, x)\n",
+        ),
+    ),
+    "where: truth of a tensor": (
+        ("if not m[0]:\n    return x\nreturn y\n", "not m[0]"),
+        ("where", "return torch.where(torch.logical_not(m[0].bool()), x, y)\n"),
+    ),
+    "where: a conditional expression": (
+        ("return 1 + (x + 1 if x.sum() > 0 else x)  # why\n", "x.sum() > 0"),
+        ("where", "return 1 + torch.where(x.sum() > 0, x + 1, x)  # why\n"),
+    ),
+    "cond: a side that may have side effects": (
+        ("if x.sum() > 0:\n    return self.a(x)\nreturn x\n", "x.sum() > 0"),
+        ("cond", "return torch.cond(x.sum() > 0, lambda: self.a(x), lambda: x.clone())\n"),
+    ),
+    "assert_async: raise": (
+        ('if x.sum() < 0:  # bad\n    raise ValueError("negative")\nreturn x\n', "x.sum() < 0"),
+        (
+            "assert_async",
+            '# bad\ntorch._assert_async(torch.logical_not(x.sum() < 0), "negative")\nreturn x\n',
+        ),
+    ),
+    "assert_async: a message that is computed": (
+        ("assert x.sum() > 0, x.shape\nreturn x\n", "x.sum() > 0"),
+        ("assert_async", "torch._assert_async(x.sum() > 0)\nreturn x\n"),
+    ),
+    "is_compiling: print over several lines": (
+        (
+            'y = x\nprint(\n    "a",  # one\n    x,\n)  # two\nreturn y\n',
+            'print(\n    "a",  # one\n    x,\n)',
+            "GB0059",
+        ),
+        (
+            "is_compiling",
+            """\
+y = x
+if not torch.compiler.is_compiling():
+    print(
+        "a",  # one
+        x,
+    )  # two
+return y
+""",
+        ),
+    ),
+    "is_compiling: a logger": (
+        ('logger.info("a %s", x)\nreturn y\n', 'logger.info("a %s", x)', "GB0291"),
+        ("is_compiling", 'if not torch.compiler.is_compiling():\n    logger.info("a %s", x)\nreturn y\n'),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REWRITES)
+def test_a_rewrite(case: str) -> None:
+    (body, mark, *code), after = REWRITES[case]
+    assert first(body, textwrap.indent(mark, "    ").lstrip(), *code) == after
+
+
+REFUSED = {
+    "a side effect": ("if x.sum() > 0:\n    y.append(x)\nreturn x\n", "x.sum() > 0"),
+    "a change in place": ("if x.sum() > 0:\n    x = x.add_(1)\nreturn x\n", "x.sum() > 0"),
+    "an augmented assignment": ("if x.sum() > 0:\n    x += 1\nreturn x\n", "x.sum() > 0"),
+    "other names": ("if x.sum() > 0:\n    y = x\nelse:\n    z = x\nreturn x\n", "x.sum() > 0"),
+    "a name without a value before": ("if x.sum() > 0:\n    z = x\nreturn x\n", "x.sum() > 0"),
+    "values that depend on each other": (
+        "if m.any():\n    x = x + 1\n    y = x * 2\nreturn x + y\n",
+        "m.any()",
+    ),
+    "a random number": ("if x.sum() > 0:\n    return torch.rand(4)\nreturn print(x)\n", "x.sum() > 0"),
+    "an elif": ("if y:\n    return x\nelif x.sum() > 0:\n    return y\nreturn m\n", "x.sum() > 0"),
+    "None": ("if x.sum() > 0:\n    return None\nreturn x\n", "x.sum() > 0"),
+    "text": ('if x.sum() > 0:\n    y = "a"\nelse:\n    y = "b"\nreturn x\n', "x.sum() > 0"),
+    "a walrus": ("if (n := x.sum()) > 0:\n    return x\nreturn n\n", "(n := x.sum()) > 0"),
+    "a chained comparison": ("if 0 < x.sum() < 1:\n    return x\nreturn y\n", "0 < x.sum() < 1"),
+    "a loop": ("while x.sum() > 0:\n    x = x - 1\nreturn x\n", "x.sum() > 0"),
+    "a comment that acts on its line": (
+        "if x.sum() > 0:  # noqa: ABC\n    return x\nreturn y\n",
+        "x.sum() > 0",
+    ),
+    "a comment in a value": ("if x.sum() > 0:\n    return (x +  # a\n        1)\nreturn y\n", "x.sum() > 0"),
+    "one line": ("if x.sum() > 0: return x\nreturn y\n", "x.sum() > 0"),
+    "star arguments": ("if x.sum() > 0:\n    return torch.cat(*y)\nreturn {**y}\n", "x.sum() > 0"),
+    "a comprehension": ("return [a if x.sum() > 0 else b for a, b in y]\n", "x.sum() > 0"),
+    "a lambda": ("return lambda a: a if x.sum() > 0 else y\n", "x.sum() > 0"),
+    "an f-string": ('return f"{x if x.sum() > 0 else y}"\n', "x.sum() > 0"),
+    "print as a value": ("y = print(x)\nreturn y\n", "print(x)", "GB0059"),
+    "print beside another statement": ("y = x; print(x)\nreturn y\n", "print(x)", "GB0059"),
+    "print after a colon": ("if y: print(x)\nreturn y\n", "print(x)", "GB0059"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_no_remedy_for(case: str) -> None:
+    body, mark, *code = REFUSED[case]
+    text = "import torch\n\n\ndef f(self, x, y, m):\n" + textwrap.indent(body, "    ")
+    assert [one for one in offered(text, mark, *(code or ["GB0170"])) if one.kind not in CONFIGURATION] == []
+
+
+CONFIGURATION: set[str] = set()
+"""Kinds that are settings of torch._dynamo: they do not rewrite the statement."""
+
+
+def test_a_module_of_torch_may_be_computed_on_both_sides() -> None:
+    text = (
+        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
+        "        self.a = nn.Linear(4, 4)\n        self.b = nn.Dropout()\n\n    def forward(self, x):\n"
+        "        if x.sum() > 0:\n            x = self.a(x)\n        return x\n"
+    )
+    assert [one.kind for one in offered(text, "x.sum() > 0")] == ["where"]
+    assert [one.kind for one in offered(text.replace("self.a(x)", "self.b(x)"), "x.sum() > 0")] == ["cond"]
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff", "# -*- coding: utf-8 -*-\n"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("step", ["\t", "  ", "    "])
+def test_layout_is_kept(start: str, newline: str, step: str) -> None:
+    head = f"{start}import torch as th\n\ndef f(x):  # größe\n>y = '🙂'\n"
+    before = f"{head}>if x.sum() > 0:  # ü\n>>return x\n>return -x"
+    after = f"{head}># ü\n>return th.where(x.sum() > 0, x, -x)"
+    before, after = (
+        text.replace("> ", "\0").replace(">", step).replace("\0", "> ").replace("\n", newline)
+        for text in (before, after)
+    )
+    (remedy,) = offered(before, "x.sum() > 0")
+    assert remedy.texts["m.py"] == after
+    assert remedy.fix_class is FixClass.EQUAL
+
+
+def test_half_typed_code_has_no_remedy() -> None:
+    text = "import torch\n\ndef f(x):\n    y = (\n    if x.sum() > 0:\n        return x\n    return -x\n"
+    assert offered(text, "x.sum() > 0") == ()
+
+
+def test_torch_is_imported_where_the_new_code_needs_it() -> None:
+    text = "from math import pi\n\n\ndef f(x):\n    print(x)\n    return x * pi\n"
+    (remedy,) = offered(text, "print(x)", "GB0059")
+    assert remedy.texts["m.py"] == (
+        "from math import pi\nimport torch\n\n\ndef f(x):\n"
+        "    if not torch.compiler.is_compiling():\n        print(x)\n    return x * pi\n"
+    )
+    assert remedy.changes

@@ -46,6 +46,7 @@ def error(text: str, **names: Any) -> tuple[str, str]:
         ("bool[2]", TensorSpec("bool", (2,))),
         ("f32[n, n * 2]", TensorSpec("float32", (3, 6))),
         ("[f32[], None]", [TensorSpec("float32", ()), None]),
+        ("f32[].shape.count(1)", 0),
         ("{'a': (1, -2.5), 'b': {1, 2}}", {"a": (1, -2.5), "b": {1, 2}}),
         ("'f32[]'", "f32[]"),
         ("bool()", False),

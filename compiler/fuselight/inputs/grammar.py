@@ -130,7 +130,12 @@ class Directive:
 
     def is_scalar_tensor(self, node: ast.AST) -> TypeGuard[ast.Call]:
         """Whether `node` was written as `f32[]`."""
-        return isinstance(node, ast.Call) and node.func.col_offset in self.scalars
+        # A call of what a tensor has, as in `f32[].sum()`, begins at the same column.
+        return (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.col_offset in self.scalars
+        )
 
 
 _ALLOWED = (

@@ -185,6 +185,29 @@ def test_without_fork_each_run_has_a_fresh_process(folder: Path) -> None:
     live.close()
 
 
+def test_without_fork_a_process_that_cannot_run_anything_waits_for_its_job(tmp_path: Path) -> None:
+    began, (read, write) = tmp_path / "began", os.pipe()
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import sys\nsys.modules['torch'] = None\nopen({str(began)!r}, 'w').close()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, str(launch_path()), "--child", str(write), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        pass_fds=(write,),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as child:
+        while not began.exists():
+            time.sleep(0.01)
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(1.5)
+        _, said = child.communicate(wire.frame(b'{"request": {}, "fake": null}'), timeout=60)
+    os.close(read)
+    os.close(write)
+    assert child.returncode == 1
+    assert b"has no torch" in said
+
+
 def test_a_host_killed_between_runs_is_replaced_silently(live: LiveWorker) -> None:
     first = live.do(live.worker.start()).pid
     os.kill(first, signal.SIGKILL)

@@ -20,8 +20,10 @@ def main(kind: str, descriptor: int, directory: str, started_with: frozenset[str
     benchmark, with the channel of its coordinator. Raises Unusable, DecodeError.
     """
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - the one form that os has
-    warm.warm_up(forks=False)
-    data = _read_job()
+    try:
+        warm.warm_up(forks=False)
+    finally:  # also where no run can work: the host must be able to hand the job over, and hears of the exit
+        data = _read_job()
     if data is None:
         return 1
     from fuselight.worker.state import ChildJob  # noqa: PLC0415 - loads torch

@@ -12,7 +12,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "compiler" / "fuselight" / "report"
-PARTS = ("place", "failure", "capture", "facts", "forecast", "kernels", "device", "resources", "measured")
+PARTS = (
+    "place",
+    "failure",
+    "capture",
+    "facts",
+    "forecast",
+    "kernels",
+    "device",
+    "resources",
+    "measured",
+    "verification",
+)
 PAGE = ROOT / "docs" / "report.md"
 
 INTRODUCTION = """\

@@ -195,6 +195,22 @@ class MeasureRequest(RunRequest):
 
 
 @dataclass(frozen=True)
+class VerifyRequest(RunRequest):
+    """Call the target in eager mode and compiled, and compare what it does with the text before a change.
+
+    The changed files are in `overlays`, and their lines in `target` and `inputs`. The old text runs first, in a process
+    of its own with `records`; later requests with the same `folder` and inputs are compared with it.
+    """
+
+    folder: str = ""
+    """An existing folder for the results of the old text."""
+    records: bool = False
+    """Whether this run is of the old text."""
+    non_finite: bool = False
+    """Whether to make further calls with NaN and infinity in each floating-point input."""
+
+
+@dataclass(frozen=True)
 class Cancel:
     """End the run with this id; its one answer is then `Refused(reason="cancelled")`."""
 

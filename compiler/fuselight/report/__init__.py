@@ -74,6 +74,10 @@ from fuselight.report.resources import Assembled as Assembled
 from fuselight.report.resources import LaunchConfig as LaunchConfig
 from fuselight.report.resources import Listing as Listing
 from fuselight.report.resources import Occupancy as Occupancy
+from fuselight.report.verification import Aspect as Aspect
+from fuselight.report.verification import CallComparison as CallComparison
+from fuselight.report.verification import Difference as Difference
+from fuselight.report.verification import Verification as Verification
 
 SCHEMA = 1
 """Version of this schema. Readers accept reports whose number is not larger than theirs."""
@@ -264,3 +268,5 @@ class Report:
     """Results of compiling Triton kernels for `target_device`, by the `text_key` of their source."""
     measured: Measured | None = None
     """Tier measured: the benchmark of each configuration."""
+    verification: Verification | None = None
+    """The comparison with the text before a change, if requested."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight.protocol import MeasureRequest, Refused, to_json
+from fuselight.protocol import MeasureRequest, Refused, VerifyRequest, to_json
 from fuselight.report import Failure, Location, Report, Stack, TargetRef, Versions
 from fuselight.worker import children, run_failures, wire
 from fuselight.worker.children import RunningChild
@@ -30,6 +30,8 @@ def answer(running: RunningChild, status: int, versions: Versions) -> bytes:
     return _splice(running, wire.dump(data))
 
 
+_NEEDS_VALUES = (MeasureRequest, VerifyRequest)
+"""Nothing fake can be timed or compared."""
 GROWS = frozenset({"kernels", "measured"})
 """Phases of progress that follow a new partial report; the host then sends that report."""
 
@@ -42,7 +44,7 @@ def partial(running: RunningChild) -> bytes | None:
 
 def wants_fake_tensors(running: RunningChild, status: int) -> bool:
     """Whether the run needed more memory than available to build the target, so that it is repeated on fake tensors."""
-    if running.fake is not None or isinstance(running.request, MeasureRequest):  # nothing fake can be timed
+    if running.fake is not None or isinstance(running.request, _NEEDS_VALUES):
         return False
     if status == run_failures.OUT_OF_MEMORY:
         return True

@@ -19,6 +19,7 @@ from fuselight.protocol import (
     GenerateRequest,
     MeasureRequest,
     RunRequest,
+    VerifyRequest,
 )
 from fuselight.report import Device, text_key
 from fuselight.target.present_device import present_device
@@ -88,12 +89,19 @@ def _measure(state: RunState) -> None:
     coordinate(state)
 
 
+def _verify(state: RunState) -> None:
+    from fuselight.worker.verification import VerifyCalls  # noqa: PLC0415 - as this module says
+
+    run_target(state, VerifyCalls())
+
+
 RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {
     CaptureRequest: functools.partial(run_target, strategy=MakeCalls(lambda _: dynamo.capture_backend)),
     GenerateRequest: functools.partial(run_target, strategy=MakeCalls(_generation)),
     DecomposeRequest: functools.partial(run_target, strategy=MakeCalls(_operator_paths)),
     AssembleRequest: lambda state: guarded(state, lambda: _compile_kernels(state)),
     MeasureRequest: _measure,
+    VerifyRequest: _verify,
 }
 
 

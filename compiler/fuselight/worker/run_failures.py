@@ -185,12 +185,12 @@ def no_inputs(target: Target, reasons: Sequence[str], example: str) -> Failure:
 
 
 def whole_program(target: Target) -> Failure:
-    """Describe a benchmark of a `__main__` block from which no single call is known that could be repeated."""
+    """Describe a job that repeats a call, for a `__main__` block from which no single call is known."""
     return Failure(
         Culprit.USER,
         "inputs",
-        "the `__main__` block is a whole program: a benchmark makes one call again and again",
-        "benchmark a class or function: write above it how it is called, as `# fuselight: Net()(f32[4, 8])`",
+        "the `__main__` block is a whole program: only a call of a class or function can be repeated and compared",
+        "name a class or function, and write above it how it is called, as `# fuselight: Net()(f32[4, 8])`",
         stack=(Location(target.path, target.line),),
         phase="build",
     )

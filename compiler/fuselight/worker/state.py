@@ -20,7 +20,7 @@ from fuselight import dynamo
 from fuselight.codec import encode
 from fuselight.incremental_json import GrowingJson
 from fuselight.inputs.records import MOST_CALLS, ConstructorCalls, call_text, is_resumed
-from fuselight.protocol import MeasurePlan, MeasureRequest, Progress, RunRequest
+from fuselight.protocol import CaptureRequest, MeasurePlan, MeasureRequest, Progress, RunRequest
 from fuselight.report import (
     Assembled,
     Call,
@@ -36,7 +36,7 @@ from fuselight.report import (
     Report,
     Rung,
     TargetRef,
-    Tier,
+    Verification,
     is_user_file,
 )
 from fuselight.target import importing
@@ -170,6 +170,9 @@ class RunState:
     merged: Report | None = None
     """Tier measured: the report of one configuration's process."""
     measured: Measured | None = None
+    verification: Verification | None = None
+    parts: dynamo.Parts | None = None
+    """What the recorder had when the recorded calls ended, if further calls follow; None: all that it has."""
     forecasts: tuple[FrameForecast, ...] = ()
     recorded: dict[Recorded, None] = field(default_factory=dict)
     """Calls that the `__main__` block made, for runs that need inputs without it."""
@@ -187,7 +190,7 @@ class RunState:
             on_frame=self.frame_started,
             on_line=self.line_reached,
             on_compiled=lambda: keep(self),
-            facts=self.job.request.tier is Tier.CAPTURE,
+            facts=isinstance(self.job.request, CaptureRequest),
         )
 
     @contextlib.contextmanager
@@ -257,7 +260,7 @@ class RunState:
     def report(self) -> Report:
         """Return the report of what was recorded so far."""
         request = self.job.request
-        parts, generated = self.recorder.parts(), self.generation
+        parts, generated = self.parts or self.recorder.parts(), self.generation
         lost = [problem for one in (generated, self.operators) if one is not None for problem in one.problems]
         inputs = None
         if self.rung is not None:
@@ -297,6 +300,7 @@ class RunState:
             recorded=tuple(self.recorded),
             texts={**parts.texts, **(generated.texts if generated else {})},
             measured=self.measured,
+            verification=self.verification,
         )
         return made if self.merged is None else _with_measurements(self.merged, made)
 

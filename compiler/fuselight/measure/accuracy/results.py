@@ -116,8 +116,12 @@ class ResultCollector:
     The call must clear gradients that already exist.
     """
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(
+        self, prepared: Prepared, *, elements: int | None = None, all_elements: int | None = None
+    ) -> None:
+        """`elements`, `all_elements`: the most elements to keep of one tensor, and of all tensors."""
         self._prepared = prepared
+        self._elements, self._all_elements = elements or _ELEMENTS, all_elements or _ALL_ELEMENTS
         named = dict(_held(prepared))
         self._before = {name: _Before(tensor) for name, tensor in named.items()}
         self._tensors: list[tuple[str, torch.Tensor, str]] = []
@@ -143,8 +147,10 @@ class ResultCollector:
             before = self._before.get(name)
             if before is None or before.changed(tensor):
                 self._add(f"{_kind(name, tensor)}{name}{CHANGED}", tensor)
-        most = _ELEMENTS
-        while sum(min(tensor.numel(), most) for _, tensor, _ in self._tensors) > _ALL_ELEMENTS and most > 1:
+        most = self._elements
+        while (
+            sum(min(tensor.numel(), most) for _, tensor, _ in self._tensors) > self._all_elements and most > 1
+        ):
             most //= 2
         values = tuple(
             Value(name, _copy(tensor, most), dtype, tuple(tensor.shape))

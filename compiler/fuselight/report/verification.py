@@ -1,0 +1,61 @@
+"""The comparison of a changed text with the text before the change, by running both.
+
+Invariant: a comparison that was not made is not listed, and `Verification.refused` says why there are none.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Aspect(str, enum.Enum):
+    """A part of what a call does."""
+
+    OUTPUT = "output"
+    """Values that the call returns."""
+    GRADIENT = "gradient"
+    STATE = "state"
+    """Inputs, parameters, buffers, attributes of modules and globals of the file that the call changes."""
+    RANDOM = "random"
+    """The state of the random number generators after the call."""
+    PRINTED = "printed"
+    """Text on the standard streams."""
+    STRUCTURE = "structure"
+    """Which values there are, with their dtypes and shapes."""
+    EXCEPTION = "exception"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference of one aspect."""
+
+    aspect: Aspect
+    text: str
+    """In words: `output: element [0, 3] was 0.5, is 0.7`."""
+    rounding: bool = False
+    """Whether it lies within the tolerance of the dtype."""
+
+
+@dataclass(frozen=True)
+class CallComparison:
+    """One call of the new text, compared with the same call of the old text."""
+
+    call: int
+    """Index in `Inputs.calls`."""
+    values: str
+    """`recorded inputs`, `other values 1`, `NaN`, `infinity`, ..."""
+    compiled: bool
+    """Whether the new text ran compiled."""
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verification:
+    """All comparisons of one changed text."""
+
+    comparisons: tuple[CallComparison, ...] = ()
+    refused: str = ""
+    """Why nothing can be compared: random results, state that stays between calls, no inputs; empty if it can."""
+    notes: tuple[str, ...] = ()
+    """What was not compared, and why."""

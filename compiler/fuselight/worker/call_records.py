@@ -1,0 +1,374 @@
+"""The effects of one call as data, and the comparison of two calls.
+
+Invariant: a record is bounded in size and can be read by another process. Values are compared bit by bit first, then
+within the tolerance of their dtype; NaN equals NaN, and equals nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import pickle
+import random
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from fuselight.measure.accuracy import results
+from fuselight.measure.accuracy.results import CHANGED, CallResults, Value
+from fuselight.measure.measured_call import modules_of
+from fuselight.report import Aspect, Difference
+from fuselight.report.failure import first_line
+from fuselight.target.calls import Prepared
+
+_TOLERANCES = {
+    "torch.bfloat16": 1.6e-2,
+    "torch.float16": 1e-3,
+    "torch.float64": 1e-7,
+    "torch.complex128": 1e-7,
+}
+_TOLERANCE = 1e-5
+"""Of float32, and of any other dtype: relative, and absolute."""
+_ELEMENTS, _ALL_ELEMENTS = 1 << 19, 1 << 22
+"""Most elements kept of one tensor, and of all tensors of one call."""
+_PRINTED = 1 << 16
+"""Most characters kept of each stream."""
+_SHOWN = 80
+_PLACE = re.compile(r":\d+: ")
+"""The line number in a warning or a log line, which an edit may move."""
+_NUMBERS = 2000
+"""Most attributes and globals that are read."""
+
+
+class RecordingStream(io.TextIOBase):
+    """A standard stream that also keeps what is written while a call is recorded."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__()
+        self._stream = stream
+        self._parts: list[str] | None = None
+        self._room = 0
+
+    def start(self) -> None:
+        """Keep the text from here on."""
+        self._parts, self._room = [], _PRINTED
+
+    def stop(self) -> str:
+        """Return the text since `start`, and keep no more."""
+        parts, self._parts = self._parts or [], None
+        return "".join(parts)
+
+    def write(self, text: str) -> int:
+        """Write to the stream."""
+        if self._parts is not None and self._room > 0:
+            self._parts.append(text[: self._room])
+            self._room -= len(text)
+        return int(self._stream.write(text))
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        """Return the descriptor of the stream."""
+        return int(self._stream.fileno())
+
+    def isatty(self) -> bool:
+        """Return whether the stream is a terminal."""
+        return bool(self._stream.isatty())
+
+    def writable(self) -> bool:
+        """Return true."""
+        return True
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # as io.TextIOWrapper has it
+        """The encoding of the stream."""
+        return str(self._stream.encoding)
+
+
+@dataclass(frozen=True)
+class CallRecord:
+    """The effects of one call."""
+
+    results: CallResults
+    raised: str = ""
+    """Type of the exception; empty if there was none."""
+    message: str = ""
+    random: dict[str, str] = field(default_factory=dict)
+    """A digest of the state of each random number generator."""
+    numbers: dict[str, str] = field(default_factory=dict)
+    """Attributes and globals that the call changed: how a number changed, else the new value."""
+    stdout: str = ""
+    stderr: str = ""
+
+    def save(self, path: str) -> None:
+        """Write the record to `path` and `path.json`. Raises OSError."""
+        self.results.save(path)
+        plain = {
+            name: getattr(self, name)
+            for name in ("raised", "message", "random", "numbers", "stdout", "stderr")
+        }
+        with open(f"{path}.json", "w", encoding="utf-8", errors="surrogatepass") as file:
+            json.dump(plain, file)
+
+
+def load_record(path: str) -> CallRecord:
+    """Read what `CallRecord.save` wrote. Raises OSError, ValueError, and what torch.load raises."""
+    with open(f"{path}.json", encoding="utf-8", errors="surrogatepass") as file:
+        return CallRecord(results.load(path), **json.load(file))
+
+
+def record_call(
+    prepared: Prepared,
+    names: Mapping[str, Any],
+    streams: tuple[RecordingStream, RecordingStream],
+    make: Callable[[], Any],
+) -> tuple[CallRecord, Exception | None]:
+    """Make one call and record its effects. `names`: the globals of the user's file.
+
+    Returns the record, and the exception that the call raised.
+    """
+    collector = results.ResultCollector(prepared, elements=_ELEMENTS, all_elements=_ALL_ELEMENTS)
+    before = dict(_numbers(prepared, names))
+    error: Exception | None = None
+    for stream in streams:
+        stream.start()
+    try:
+        outputs = make()
+    except Exception as raised:  # noqa: BLE001 - user code may raise anything, which is an effect like any other
+        error, outputs = raised, None
+    finally:
+        stdout, stderr = (stream.stop() for stream in streams)
+    record = CallRecord(
+        collector.outputs(outputs) if error is None else CallResults(),
+        raised=type(error).__name__ if error is not None else "",
+        message=first_line(error)[:_SHOWN] if error is not None else "",
+        random=_generators(),
+        numbers=_changed(before, dict(_numbers(prepared, names))),
+        stdout=stdout,
+        stderr=_PLACE.sub(": ", stderr),
+    )
+    return record, error
+
+
+def compare_records(new: CallRecord, old: CallRecord, *, compiled: bool) -> tuple[Difference, ...]:
+    """List the first difference of each aspect. `compiled`: `new` ran compiled, so that torch may print more."""
+    if new.raised != old.raised:
+        return (Difference(Aspect.EXCEPTION, _exceptions(new, old)),)
+    found: list[Difference] = []
+    if not new.raised:
+        found += _values(new, old)
+    found += _number_differences(new, old)
+    for name in sorted(new.random.keys() & old.random.keys()):
+        if new.random[name] != old.random[name]:
+            found.append(Difference(Aspect.RANDOM, f"the state of {name} differs after the call"))
+    printed = _first_line_that_differs(old.stdout, new.stdout)
+    if not printed and compiled:
+        missing = _missing_line(old.stderr, new.stderr)
+        printed = f"no longer prints `{missing}`" if missing else ""
+    elif not printed:
+        printed = _first_line_that_differs(old.stderr, new.stderr)
+    if printed:
+        found.append(Difference(Aspect.PRINTED, printed))
+    return tuple(_first_of_each_aspect(found))
+
+
+def _first_of_each_aspect(found: list[Difference]) -> Iterator[Difference]:
+    """Keep the first real difference of each aspect, else the first that is rounding."""
+    kept: dict[Aspect, Difference] = {}
+    for one in sorted(found, key=lambda difference: difference.rounding):
+        kept.setdefault(one.aspect, one)
+    yield from kept.values()
+
+
+def _exceptions(new: CallRecord, old: CallRecord) -> str:
+    if not new.raised:
+        return f"no longer raises {old.raised}"
+    raised = f"raises {new.raised}: {new.message}"
+    return f"{raised}, instead of {old.raised}" if old.raised else raised
+
+
+def _values(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
+    ours = {one.name: one for one in new.results.values}
+    theirs = {one.name: one for one in old.results.values}
+    as_number = {f"buffer {name}{CHANGED}" for name in old.numbers}
+    for name, value in theirs.items():
+        if name not in ours:
+            yield Difference(Aspect.STRUCTURE, f"{name} is missing")
+            continue
+        found = compare_values(ours[name], value)
+        if found is not None:
+            yield found
+    for name in ours:
+        if name not in theirs and name not in as_number:
+            yield Difference(Aspect.STRUCTURE, f"{name} is new")
+    if new.results.skipped != old.results.skipped:
+        lists = (", ".join(one.results.skipped) or "none" for one in (old, new))
+        yield Difference(Aspect.STRUCTURE, "values of other types were {}, are {}".format(*lists))
+
+
+def compare_values(new: Value, old: Value) -> Difference | None:
+    """Compare one tensor or number; None if every bit is equal, except for the payload of a NaN."""
+    aspect = _aspect(old.name)
+    if (new.dtype, new.shape) != (old.dtype, old.shape):
+        return Difference(Aspect.STRUCTURE, f"{old.name} was {_kind(old)}, is {_kind(new)}")
+    ours, theirs = _flat(new.tensor), _flat(old.tensor)
+    if torch.equal(ours, theirs) and (
+        not ours.is_floating_point() or torch.equal(ours.signbit(), theirs.signbit())
+    ):
+        return None
+    if not ours.is_floating_point():
+        return Difference(aspect, _first_element(old, ours, theirs, ours != theirs))
+    equal = (ours == theirs) & (ours.signbit() == theirs.signbit()) | ours.isnan() & theirs.isnan()
+    if bool(equal.all()):
+        return None
+    tolerance = _TOLERANCES.get(old.dtype, _TOLERANCE)
+    close = torch.isclose(ours, theirs, rtol=tolerance, atol=tolerance, equal_nan=True)
+    rounding = bool(close.all())
+    return Difference(aspect, _first_element(old, ours, theirs, ~equal if rounding else ~close), rounding)
+
+
+def _aspect(name: str) -> Aspect:
+    if name.startswith("gradient of "):
+        return Aspect.GRADIENT
+    return Aspect.STATE if name.endswith(CHANGED) else Aspect.OUTPUT
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements in one dimension: floating-point ones in float64, pairs of numbers for complex ones."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.to(torch.complex128))
+    return (tensor.double() if tensor.is_floating_point() else tensor).reshape(-1)
+
+
+def _first_element(value: Value, ours: torch.Tensor, theirs: torch.Tensor, wrong: torch.Tensor) -> str:
+    index = int(wrong.nonzero()[0])
+    was, now = (_element(one[index]) for one in (theirs, ours))
+    count, total = int(wrong.sum()), wrong.numel()
+    place = ""
+    if value.sampled:
+        place = "a sampled element "
+    elif value.shape:
+        place = f"element {list(_position(index * math.prod(value.shape) // total, value.shape))} "
+    more = f" ({count:,} of {total:,} differ)" if total > 1 else ""
+    return f"{value.name}: {place}was {was}, is {now}{more}"
+
+
+def _position(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of an element, by dimension."""
+    found: list[int] = []
+    for size in reversed(shape):
+        index, last = divmod(index, size)
+        found.append(last)
+    return tuple(reversed(found))
+
+
+def _element(tensor: torch.Tensor) -> str:
+    value = tensor.item()
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _kind(value: Value) -> str:
+    dtype = value.dtype.removeprefix("torch.")
+    return f"{dtype}[{', '.join(map(str, value.shape))}]" if value.dtype.startswith("torch.") else dtype
+
+
+# Numbers that are no tensors
+
+
+def _numbers(prepared: Prepared, names: Mapping[str, Any]) -> Iterator[tuple[str, float | str]]:
+    """Attributes of modules, and globals of the file, that hold a number or a text."""
+    left = _NUMBERS
+    for prefix, module in modules_of(prepared):
+        for path, one in module.named_modules(prefix=prefix):
+            for name, value in list(vars(one).items()):
+                if isinstance(value, (int, float, str)) and not name.startswith("_") and left > 0:
+                    left -= 1
+                    yield (f"{path}.{name}" if path else name), value
+    for name, value in list(names.items()):
+        if isinstance(value, (int, float, str)) and not name.startswith("__"):
+            yield f"global {name}", value
+
+
+def _changed(before: Mapping[str, float | str], after: Mapping[str, float | str]) -> dict[str, str]:
+    """How each number changed: as a difference, because a global goes on from call to call."""
+    return {
+        name: _change(before.get(name), value)
+        for name, value in after.items()
+        if name not in before or before[name] != value
+    }
+
+
+def _change(before: float | str | None, after: float | str) -> str:
+    if isinstance(before, (int, float)) and isinstance(after, (int, float)):
+        return f"{after - before:+g}"
+    return repr(after)[:_SHOWN]
+
+
+def _number_differences(new: CallRecord, old: CallRecord) -> Iterator[Difference]:
+    buffers = {one.name for one in new.results.values}
+    for name in {**old.numbers, **new.numbers}:
+        was, now = old.numbers.get(name), new.numbers.get(name)
+        if was == now or (now is None and f"buffer {name}{CHANGED}" in buffers):
+            continue  # the number has become a buffer
+        words = [f"changes by {one}" if one else "stays as it is" for one in (was, now)]
+        yield Difference(Aspect.STATE, f"{name} {words[0]} in the old text, {words[1]} in the new text")
+
+
+# Generators and text
+
+
+def _generators() -> dict[str, str]:
+    states: dict[str, Any] = {
+        "random": repr(random.getstate()).encode(),
+        "torch's generator": torch.get_rng_state().numpy().tobytes(),
+    }
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        states["numpy.random"] = pickle.dumps(numpy.random.get_state())
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        states["torch.cuda's generator"] = b"".join(
+            one.cpu().numpy().tobytes() for one in torch.cuda.get_rng_state_all()
+        )
+    return {name: hashlib.sha256(state).hexdigest()[:16] for name, state in states.items()}
+
+
+def _first_line_that_differs(old: str, new: str) -> str:
+    if old == new:
+        return ""
+    was, now = old.splitlines(), new.splitlines()
+    for number in range(max(len(was), len(now))):
+        before, after = (lines[number] if number < len(lines) else None for lines in (was, now))
+        if before == after:
+            continue
+        if after is None:
+            return f"no longer prints `{_short(before)}`"
+        if before is None:
+            return f"also prints `{_short(after)}`"
+        return f"printed `{_short(before)}`, prints `{_short(after)}`"
+    return "prints other line ends"
+
+
+def _missing_line(old: str, new: str) -> str:
+    left = new.splitlines()
+    for line in old.splitlines():
+        if line not in left:
+            return _short(line)
+        left.remove(line)
+    return ""
+
+
+def _short(line: str | None) -> str:
+    return (line or "")[:_SHOWN]
+
+
+def without_printed(record: CallRecord) -> CallRecord:
+    """The record without its text."""
+    return replace(record, stdout="", stderr="")

@@ -1,0 +1,206 @@
+"""A changed text is compared with the old one: each kind of difference is found, and a bad text is a failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuselight.protocol import VerifyRequest
+from fuselight.report import Aspect, Report, Verification
+from tests.support.live_worker import LiveWorker
+
+pytestmark = pytest.mark.torch
+
+OLD = """\
+import torch
+# fuselight: f(f32[4])
+def f(x):
+    if x.sum() > 0:
+        y = x * 2
+    else:
+        y = x - 1
+    return y
+"""
+NEW = """\
+import torch
+# fuselight: f(f32[4])
+def f(x):
+    return torch.where(x.sum() > 0, x * 2, x - 1)
+"""
+TRAINED = """\
+import torch
+# fuselight: Net()(f32[4], train=True)
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(4))
+        self.register_buffer("seen", torch.zeros(()))
+        self.calls = 0
+
+    def forward(self, x):
+        self.seen += 1
+        self.calls += 1
+        return (self.weight * x).sum()
+"""
+
+VALUES = ("recorded inputs", "other values 1", "other values 2", "NaN", "infinity", "negative infinity")
+
+
+@pytest.fixture
+def compared(live: LiveWorker, tmp_path: Path) -> Compared:
+    records = tmp_path / "records"
+    records.mkdir()
+    return Compared(live, records)
+
+
+class Compared:
+    """Runs two texts of one file."""
+
+    def __init__(self, live: LiveWorker, records: Path) -> None:
+        self.live, self.records = live, records
+
+    def report(self, text: str, name: str, *, records: bool, seconds: float, non_finite: bool) -> Report:
+        request = self.live.request(text, name, seconds=seconds).of_kind(
+            VerifyRequest, folder=str(self.records), records=records, non_finite=non_finite
+        )
+        return self.live.report(request)
+
+    def run(
+        self, old: str, new: str, name: str = "f", *, seconds: float = 60.0, non_finite: bool = False
+    ) -> Report:
+        self.old = self.report(old, name, records=True, seconds=60.0, non_finite=non_finite)
+        assert self.old.failures == ()
+        return self.report(new, name, records=False, seconds=seconds, non_finite=non_finite)
+
+    def verification(self, old: str, new: str, name: str = "f", *, non_finite: bool = False) -> Verification:
+        found = self.run(old, new, name, non_finite=non_finite).verification
+        assert found is not None
+        return found
+
+    def differing(
+        self, old: str, new: str, name: str = "f", *, non_finite: bool = False
+    ) -> dict[Aspect, str]:
+        """The first real difference of each aspect."""
+        verification = self.verification(old, new, name, non_finite=non_finite)
+        assert not verification.refused
+        assert verification.comparisons
+        return {
+            one.aspect: one.text
+            for comparison in reversed(verification.comparisons)
+            for one in reversed(comparison.differences)
+            if not one.rounding
+        }
+
+
+def test_an_equal_text_is_equal_in_each_mode_with_each_value(compared: Compared) -> None:
+    report = compared.run(OLD, NEW, non_finite=True)
+    assert report.failures == ()
+    assert report.verification is not None
+    assert [one.differences for one in report.verification.comparisons] == [()] * 12
+    assert {(one.values, one.compiled) for one in report.verification.comparisons} == {
+        (values, compiled) for values in VALUES for compiled in (False, True)
+    }
+    assert (len(compared.old.breaks) > 0, len(report.breaks)) == (True, 0)
+    assert len(report.compiles) == 1
+
+
+def test_rounding_is_named_and_is_no_real_difference(compared: Compared) -> None:
+    old = "import torch\n# fuselight: f(f32[4])\ndef f(x):\n    return x / 3\n"
+    verification = compared.verification(old, old.replace("x / 3", "x * (1 / 3)"))
+    found = [one for comparison in verification.comparisons for one in comparison.differences]
+    assert found
+    assert {(one.aspect, one.rounding) for one in found} == {(Aspect.OUTPUT, True)}
+
+
+@pytest.mark.parametrize(
+    ("change", "aspect", "words"),
+    [
+        (("(self.weight * x).sum()", "(self.weight * x).sum() + 1"), Aspect.OUTPUT, "output: was "),
+        (
+            ("(self.weight * x).sum()", "(self.weight.detach() * x).sum() + 0 * self.weight.sum()"),
+            Aspect.GRADIENT,
+            "gradient of weight: element [0] was ",
+        ),
+        (("self.seen += 1", "self.seen += 2"), Aspect.STATE, "buffer seen, changed in place: was 1, is 2"),
+        (("self.calls += 1", "pass"), Aspect.STATE, "calls changes by +1 in the old text, stays as it is"),
+        (
+            ("self.calls += 1", "self.calls += 1; torch.rand(1)"),
+            Aspect.RANDOM,
+            "the state of torch's generator",
+        ),
+        (("self.calls += 1", "self.calls += 1; print(1)"), Aspect.PRINTED, "also prints `1`"),
+        (("x).sum()", "x).sum().double()"), Aspect.STRUCTURE, "output was float32[], is float64[]"),
+        (("self.seen += 1", "self.seen += self.none"), Aspect.EXCEPTION, "raises AttributeError"),
+    ],
+)
+def test_a_difference_has_its_aspect_and_words(
+    compared: Compared, change: tuple[str, str], aspect: Aspect, words: str
+) -> None:
+    found = compared.differing(TRAINED, TRAINED.replace(*change), "Net")
+    assert list(found) == [aspect]
+    assert words in found[aspect]
+
+
+def test_a_gradient_that_is_nan_in_the_branch_not_taken_is_found(compared: Compared) -> None:
+    old = (
+        "import torch\n# fuselight: f(f32[4], train=True)\ndef f(x):\n"
+        "    return torch.stack([v.sqrt() if v > 0 else v for v in x])\n"
+    )
+    new = old.replace("torch.stack([v.sqrt() if v > 0 else v for v in x])", "torch.where(x > 0, x.sqrt(), x)")
+    found = compared.differing(old, new)
+    assert list(found) == [Aspect.GRADIENT]
+    assert "is nan" in found[Aspect.GRADIENT]
+
+
+def test_nan_shows_a_difference_that_numbers_do_not(compared: Compared) -> None:
+    new = NEW.replace("torch.where(x.sum() > 0, x * 2, x - 1)", "torch.where(x.sum() <= 0, x - 1, x * 2)")
+    assert compared.differing(OLD, new) == {}
+    assert Aspect.OUTPUT in compared.differing(OLD, new, non_finite=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "reason"),
+    [
+        (
+            "import time\ndef g():\n    return time.perf_counter_ns() % 997\n",
+            "something else the second time",
+        ),
+        ("calls = []\ndef g():\n    calls.append(1)\n    return len(calls)\n", "because it keeps state"),
+        ("def g():\n    raise ValueError('no')\n", "raises ValueError without torch.compile, too: no"),
+    ],
+)
+def test_a_call_that_differs_from_itself_or_fails_cannot_be_verified(
+    compared: Compared, old: str, reason: str
+) -> None:
+    text = old + "# fuselight: f(f32[4])\ndef f(x):\n    return x * g()\n"
+    verification = compared.verification(text, text)
+    assert reason in verification.refused
+    assert verification.comparisons == ()
+
+
+def test_values_that_a_provider_cannot_draw_again_are_replaced(compared: Compared) -> None:
+    old = "import torch\ndef example_inputs():\n    return torch.ones(4)\ndef f(x):\n    return x * 2\n"
+    new = old.replace("x * 2", "x + 1")  # equal for ones alone
+    request = compared.live.request(old, provider="example_inputs", provider_line=2)
+    compared.live.report(request.of_kind(VerifyRequest, folder=str(compared.records), records=True))
+    changed = compared.live.request(new, provider="example_inputs", provider_line=2)
+    found = compared.live.report(changed.of_kind(VerifyRequest, folder=str(compared.records)))
+    assert found.verification is not None
+    assert "the inputs are the same with another seed" in found.verification.notes[0]
+    assert [bool(one.differences) for one in found.verification.comparisons] == [False, True, True] * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [("def f(x:", "import"), ("import os\nos.kill(os.getpid(), 11)\ndef f(x):\n    return x", "signal")],
+)
+def test_a_text_that_cannot_run_is_a_failure(compared: Compared, body: str, kind: str) -> None:
+    report = compared.run(OLD, f"# fuselight: f(f32[4])\n{body}\n")
+    assert [one.kind for one in report.failures] == [kind]
+
+
+def test_a_text_that_never_returns_is_ended(compared: Compared) -> None:
+    endless = "# fuselight: f(f32[4])\ndef f(x):\n    while True:\n        pass\n"
+    report = compared.run(OLD, endless, seconds=3.0)
+    assert [one.kind for one in report.failures] == ["timeout"]

@@ -449,9 +449,9 @@ def _ends_in_string(path: str, lines: list[bytes], line: int) -> bool:
     chunk = _chunk_at(chunks_of(path, lines, ReadingCache()), line)
     if chunk is None:
         return False
-    rows = chunk.data.splitlines(keepends=True)
-    end = sum(map(len, rows[: line - chunk.line + 1]))
-    return end > 0 and rows[line - chunk.line].endswith(b"\n") and inside_string(chunk.data, end - 1)
+    rows = chunk.data.splitlines(keepends=True)[: line - chunk.line + 1]  # an empty last line is no row
+    end = sum(map(len, rows))
+    return end > 0 and rows[-1].endswith(b"\n") and inside_string(chunk.data, end - 1)
 
 
 def _insert_line(path: str, lines: list[bytes], line: int, *new: str) -> TextEdit:

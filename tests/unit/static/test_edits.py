@@ -247,5 +247,9 @@ def test_removing_a_lone_ignore_removes_its_line() -> None:
 
 def test_lines_that_are_missing_get_no_edit() -> None:
     assert insert_ignore("m.py", "a = 1\n", 9, "GB1") == []
+
+
+def test_the_empty_last_line_takes_an_ignore() -> None:
+    assert applied("a = 1\n", insert_ignore("m.py", "a = 1\n", 2, "GB1")) == "a = 1\n# fuselight: ignore[GB1]"
     assert remove_ignore("m.py", "a = 1\n", 9) == []
     assert insert_mark_dynamic("m.py", "a = 1\n", 9, parameter="x", dimension=0, parameters=("x",)) == []

@@ -344,3 +344,19 @@ async def test_a_store_that_cannot_be_created_is_logged(tmp_path: Path) -> None:
     assert isinstance(answer, Answer)
     assert len(lines) == 1
     assert lines[0].startswith("kernels cannot be kept in ")
+
+
+@pytest.mark.asyncio
+async def test_damaged_kernels_are_logged_and_generated_again(tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_text(TEXT)
+    (tmp_path / "pyproject.toml").touch()
+    worker, lines = Keeping(), list[str]()
+    for _ in range(2):
+        await run_cached(worker, lines.append, asked(path), lambda _progress: None, lambda _report: None)
+        for kept in (tmp_path / ".fuselight" / "kernels").iterdir():
+            kept.write_bytes(b"damaged")
+    assert len(worker.asked) == 2
+    (line,) = lines
+    assert line.startswith("kernels of f: what was kept cannot be read: ")
+    assert line.endswith("; they are generated again")

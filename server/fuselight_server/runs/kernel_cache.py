@@ -41,6 +41,8 @@ class Found:
 
     report: Report | None
     why: str
+    damaged: bool = False
+    """Whether a report was kept, but could not be read."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,10 @@ class KernelCache:
         path = self._reports.path(self._name(request, versions))
         try:
             stored = self._reports.read(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return Found(None, "not generated before with these inputs, device and versions")
         except UNREADABLE as error:
-            return Found(None, f"what was kept cannot be read: {error}"[:300])
+            return Found(None, f"what was kept cannot be read: {error}"[:300], damaged=True)
         changed = stored.changed_file(request.overlays)
         if changed is not None:
             return Found(None, f"{Path(changed).name} has changed")
@@ -121,9 +123,12 @@ async def run_cached(
     cache = KernelCache(Store.of(Path(request.target.path)))
     if worker.hello is not None:
         found = await asyncio.to_thread(cache.find, request, worker.hello.versions)
+        name = request.target.name or "__main__"
         if found.report is not None:
-            log(f"kernels of {request.target.name or '__main__'}: {found.why}, from the cache")
+            log(f"kernels of {name}: {found.why}, from the cache")
             return Answer(request.id, found.report)
+        if found.damaged:
+            log(f"kernels of {name}: {found.why}; they are generated again")
     outcome = await worker.run(request, on_progress, on_partial)
     if isinstance(outcome, Answer):
         problem = await asyncio.to_thread(cache.keep, request, outcome.report)

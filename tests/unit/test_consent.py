@@ -14,7 +14,7 @@ from fuselight_server.runs.keys import Key
 from fuselight_server.session.analysis import Analysis
 from fuselight_server.session.state import Document, Folder, State
 from fuselight_server.session.ui import Question
-from fuselight_server.settings import Interpreter, Settings
+from fuselight_server.settings import Interpreter, LimitSettings, Settings
 from fuselight_server.static.document import SourceDocument
 from tests.support.recorded_ui import RecordedUi
 from tests.support.reports import report
@@ -232,3 +232,14 @@ def test_runs_by_hand_offer_no_run_on_save() -> None:
         return list(session.ui.questions[0][0].answers)
 
     assert asyncio.run(asked()) == ["Only When I Ask", "Later"]
+
+
+@pytest.mark.asyncio
+async def test_a_queued_run_keeps_the_settings_of_the_folder_whose_interpreter_it_has() -> None:
+    session = ConsentSession(DIRECTIVE, consent="run", limits=LimitSettings(seconds=77.0))
+    session.folder.uri = None
+    session.analysis.command(PATH, "f")
+    # The client adds the file's folder to the workspace; its settings are not known yet.
+    session.state.folders["/w"] = Folder("/w", "file:///w")
+    await session.settle()
+    assert [one.limits.seconds for one in session.worker.requests] == [77.0]

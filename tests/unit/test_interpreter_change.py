@@ -111,6 +111,26 @@ async def test_a_missing_triton_is_reported_once_with_the_command_and_retry() ->
 
 
 @pytest.mark.asyncio
+async def test_an_offer_that_fails_is_logged() -> None:
+    session = ConsentSession(DIRECTIVE, consent="run")
+
+    async def offer(text: str, actions: tuple[str, ...]) -> str | None:
+        raise ValueError(text, actions)
+
+    async def generate(
+        request: RunRequest, _progress: Callable[..., None], _partial: Callable[..., None]
+    ) -> Answer:
+        return Answer(request.id, without_triton())
+
+    session.ui.offer = offer  # type: ignore[method-assign]
+    session.worker.run = generate  # type: ignore[method-assign]
+    session.analysis.command(PATH, "f", Tier.KERNELS)
+    await session.settle()
+    await asyncio.sleep(0)
+    assert any("offering Triton failed: ValueError(" in line for line in session.state.log_lines)
+
+
+@pytest.mark.asyncio
 async def test_an_untested_torch_is_reported_once_and_its_runs_go_on() -> None:
     session = ConsentSession(DIRECTIVE, consent="run")
     said: list[str] = []

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import os
 import shlex
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -313,12 +314,14 @@ class Analysis:
         found = self._run_of(key)
         return found[0].target.name if found is not None else None
 
-    def _run_of(self, key: Key, *, with_buffers: bool = False) -> tuple[PlannedRun, RunOptions] | None:
-        """Plan the run of a target; None where its file no longer has it."""
+    def _run_of(
+        self, key: Key, folder: Folder | None = None, *, with_buffers: bool = False
+    ) -> tuple[PlannedRun, RunOptions] | None:
+        """Plan the run of a target in a folder, that of its file by default; None where its file no longer has it."""
         reading = self.reading(key.path)
         if reading is None:
             return None
-        options = self.outcomes.options_for(key.path, with_buffers=with_buffers)
+        options = self.outcomes.options_for(key.path, folder, with_buffers=with_buffers)
         runs = named_runs(reading, [key.name or MAIN], options)
         return (runs[0], options) if runs else None
 
@@ -351,7 +354,7 @@ class Analysis:
         for key in allowed:
             if key.tier is Tier.CAPTURE:
                 self._throttle.began(key.path)
-            make = self._maker(key, generation, plan, automatic=trigger.automatic)
+            make = self._maker(key, folder, generation, plan, automatic=trigger.automatic)
             self.runs.request(Job(key, lane, generation, trigger.cause, make), supersede=trigger.supersede)
 
     def _allowed(
@@ -376,7 +379,7 @@ class Analysis:
                 again = functools.partial(self._request, wanted, trigger, plan)
                 asking = self.consent.wait(question, wanted, again)
                 if asking is not None:
-                    self._spawn(asking)
+                    self._spawn(asking, "asking about a run")
         if programs and agreed is False:
             self._state.log(f"no run of the __main__ block of {path}: {trigger.cause}")
         return [key for key in keys if (agreed if key in programs else folder.consent == "run")]
@@ -388,16 +391,26 @@ class Analysis:
         found = self._run_of(key)
         return found is not None and found[0].runs_program
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        """Run `work` on the loop; its failure is logged as that of `what`."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                trace = "".join(traceback.format_exception(error))
+                self._state.log(f"{what} failed: {error!r}\n{trace}")
+
+        task.add_done_callback(done)
 
     def _maker(
-        self, key: Key, generation: int, plan: MeasurePlan | None, *, automatic: bool
+        self, key: Key, folder: Folder, generation: int, plan: MeasurePlan | None, *, automatic: bool
     ) -> Callable[[], RunRequest | None]:
         def make() -> RunRequest | None:
-            found = self._run_of(key, with_buffers=True) if self._state.trusted else None
+            # The folder that was asked for: it has the interpreter, even if another one holds the file by now.
+            found = self._run_of(key, folder, with_buffers=True) if self._state.trusted else None
             if found is None:
                 return None
             planned, options = found
@@ -442,7 +455,7 @@ class Analysis:
         busy = {job.lane for job in (*queue.waiting.values(), *queue.running.values())}
         for one in [one for one in self._workers if one not in busy]:
             if (one.folder, one.for_benchmarks) == (lane.folder, lane.for_benchmarks):
-                self._spawn(self._workers.pop(one).close())
+                self._spawn(self._workers.pop(one).close(), "ending a worker")
 
     # Answers
 
@@ -510,7 +523,7 @@ class Analysis:
             self._show_untested(folder.torch or "")
             device = report.target_device
             if report.generated and report.versions.triton is None and device and device.backend == "cuda":
-                self._spawn(self._offer_triton(job.key, report.versions.executable))
+                self._spawn(self._offer_triton(job.key, report.versions.executable), "offering Triton")
         else:
             if folder.problem != broken.message:
                 folder.problem = broken.message

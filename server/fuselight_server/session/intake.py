@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fuselight.protocol import RunRequest
     from fuselight_server.results.target_result import TargetResult
     from fuselight_server.runs.queue import Job
-    from fuselight_server.session.state import State
+    from fuselight_server.session.state import Folder, State
     from fuselight_server.session.ui import Ui
     from fuselight_server.settings import Settings
     from fuselight_server.static.text_changes import Change
@@ -191,9 +191,11 @@ class ResultIntake:
                 result.shown.derive(thresholds, self._state.read_line)
                 self._state.mark_findings(result.paths())
 
-    def options_for(self, path: str, *, with_buffers: bool = False) -> RunOptions:
-        """Return the options that every run of a file has."""
-        folder = self._state.folder_of(path)
+    def options_for(
+        self, path: str, folder: Folder | None = None, *, with_buffers: bool = False
+    ) -> RunOptions:
+        """Return the options that every run of a file has in a folder, in its own by default."""
+        folder = folder or self._state.folder_of(path)
         settings = folder.settings
         others = tuple(one.path for one in self._state.folders.values() if one.uri and one is not folder)
         roots = (folder.path, *others)

@@ -62,6 +62,7 @@ is the one after the last character. Unknown values are null.
 | `target`, `tier`, `inputs` | the target, the [tier](#tier) and the inputs of the run |
 | `count` | how often the same cause occurred on this line |
 | `related` | other locations, each with a `message`: the calls that lead there, the earlier compile, ... |
+| `also_at` | other locations with the same cause, each with its `cost` ([editor.md](editor.md#one-cause-one-entry)) |
 | `cost`, `hints` | lists of sentences: what it costs, and what to do |
 | `gb_ids` | all of torch's ids that the finding covers |
 | `link` | the page of the code |

@@ -101,8 +101,14 @@ class Finding:
     """What identifies it on its line, without values that vary from run to run; empty: the title."""
     data: tuple[tuple[str, str], ...] = ()
     """What a fix needs, as pairs: `("parameter", "x")`, `("dimension", "0")`."""
+    cause: str = ""
+    """What findings at several places share if one cure removes them all; empty for a cause of one place."""
+    also_at: tuple[Finding, ...] = ()
+    """Findings of the same cause at other places, by rank (findings/causes.py); empty until they are folded."""
+    same_as: Span | None = None
+    """Place of the finding that explains this one, which only refers to it."""
 
 
-def rank(finding: Finding) -> tuple[int, float, str, int]:
+def rank(finding: Finding) -> tuple[int, float, str, tuple[int, int]]:
     """Order findings: the worst first, of these the most expensive, then by place."""
-    return (-finding.severity, -finding.cost_us, finding.span.path, finding.span.line)
+    return (-finding.severity, -finding.cost_us, finding.span.path, finding.span.start)

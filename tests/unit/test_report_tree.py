@@ -25,7 +25,7 @@ from fuselight_server.findings.counts import counts
 from fuselight_server.results.captures import capture_result_of
 from fuselight_server.results.kernels import kernel_result_of
 from fuselight_server.runs.keys import Key
-from tests.support.reports import FILE, at, broken, report
+from tests.support.reports import FILE, LIBRARY, at, broken, report
 
 VIEW = convert.Client("utf-8", lambda _path, _line: "    return x", convert.uri)
 
@@ -55,6 +55,18 @@ def test_the_tree_counts_what_the_lens_counts() -> None:
     assert f"Graph breaks ({found.breaks})" in shown
     assert f"Recompilations ({found.recompilations})" in shown
     assert "Stopped by the recompile limit (1)" in shown
+
+
+def test_a_break_in_a_library_is_one_node_over_the_lines_that_lead_there() -> None:
+    inside = at(400, path=LIBRARY, function="attend")
+    made = tree(report(breaks=tuple(broken(at(line), inside) for line in (23, 21, 22, 21))))
+    (node,) = [node for node in every(made) if node["contextValue"] == "break"]
+    assert node["description"] == "model.py:21, 2 more places, 4 times"
+    assert [(one["label"], one["range"]["start"]["line"]) for one in node["children"]] == [
+        ("model.py:21", 20),
+        ("model.py:22", 21),
+        ("model.py:23", 22),
+    ]
 
 
 def test_each_node_has_a_label_for_a_screen_reader() -> None:

@@ -18,6 +18,7 @@ import pytest
 from fuselight_server.cli.check import analyze
 from fuselight_server.cli.options import CommandOptions
 from fuselight_server.cli.outcome import CheckOutcome
+from fuselight_server.findings import expand
 from tests.support.case_files import RELEASES, copied, selected, torch_release
 from tests.support.cases import disagreements, expectations, rewritten
 
@@ -59,7 +60,7 @@ def test_a_case_and_its_findings_agree(
 ) -> None:
     path = workspace / name
     text = path.read_text(encoding="utf-8")
-    found = [one for one in outcome.findings if one.span.path == str(path)]
+    found = [one for full in outcome.findings for one in expand(full) if one.span.path == str(path)]
     if pytestconfig.getoption("--update-cases"):
         (CASES / name).write_text(rewritten(str(path), text, found, torch_release()), encoding="utf-8")
         return

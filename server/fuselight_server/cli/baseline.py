@@ -1,7 +1,8 @@
 """A baseline: the findings that are known and accepted, so that a check fails on new ones only.
 
 A finding is known by its content: path, code, target, the text of its line, and its subject, which has no values.
-Invariant: moving a line, or editing another one, changes no fingerprint. Equal findings are counted.
+Invariant: moving a line, or editing another one, changes no fingerprint. Equal findings are counted. A cause with
+several places is accepted with each of them, and is known while one of them is.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def fingerprint(finding: Finding, sources: SourceFiles, folder: Path) -> str:
 def write(path: Path, findings: Iterable[Finding], sources: SourceFiles) -> None:
     """Accept all of `findings`. Raises OSError."""
     folder = path.absolute().parent
-    counts = Counter(fingerprint(finding, sources, folder) for finding in findings)
+    counts = Counter(
+        fingerprint(place, sources, folder) for finding in findings for place in (finding, *finding.also_at)
+    )
     data = {"schema": _SCHEMA, "findings": dict(sorted(counts.items()))}
     path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
@@ -47,10 +50,10 @@ def new_findings(path: Path, findings: Iterable[Finding], sources: SourceFiles) 
     folder = path.absolute().parent
     out = []
     for finding in findings:
-        key = fingerprint(finding, sources, folder)
-        if known[key] > 0:
-            known[key] -= 1
-        else:
+        keys = [fingerprint(place, sources, folder) for place in (finding, *finding.also_at)]
+        accepted = Counter(keys) & known
+        known -= accepted
+        if not accepted:
             out.append(finding)
     return out
 

@@ -13,7 +13,7 @@ from fuselight_server.cli.options import CommandError, CommandOptions, add_comma
 from fuselight_server.cli.outcome import CheckOutcome, report_problems
 from fuselight_server.cli.targets import complete, report_each
 from fuselight_server.cli.terminal import print_error, standard_output
-from fuselight_server.findings import Thresholds, apply_ignores, findings, static_findings
+from fuselight_server.findings import Thresholds, apply_ignores, findings, fold, static_findings
 from fuselight_server.formatting import format_count
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ async def analyze(
             and not (one.code == "FL502" and reading.syntax_error is not None)
         ]
     kept = apply_ignores(_without_repeats(found), readings)
-    outcome.findings = sorted(kept, key=lambda one: (one.span.path, one.span.start, one.code))
+    outcome.findings = sorted(fold(kept), key=lambda one: (one.span.path, one.span.start, one.code))
     return outcome
 
 

@@ -105,7 +105,7 @@ def _show(report: Report) -> None:
     from fuselight_server.cli.formats.findings import print_findings  # noqa: PLC0415
     from fuselight_server.cli.outcome import CheckOutcome, report_problems  # noqa: PLC0415
     from fuselight_server.cli.sources import read_text  # noqa: PLC0415
-    from fuselight_server.findings import apply_ignores, findings  # noqa: PLC0415
+    from fuselight_server.findings import apply_ignores, findings, fold  # noqa: PLC0415
     from fuselight_server.static.document import read_source  # noqa: PLC0415
 
     outcome = CheckOutcome(reports=[report])
@@ -116,7 +116,7 @@ def _show(report: Report) -> None:
         if isinstance(text, str):
             readings[path] = read_source(path, text)
     # One run need not reach every line, so no ignore comment counts as unused.
-    outcome.findings = list(apply_ignores(found, readings, known=lambda _code: False))
+    outcome.findings = fold(apply_ignores(found, readings, known=lambda _code: False))
     print_findings(outcome, standard_error())
     print_untested(report.versions.torch)
     report_problems(outcome, "analyze")

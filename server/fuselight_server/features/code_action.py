@@ -12,6 +12,7 @@ from lsprotocol import types
 
 from fuselight_server.features import convert
 from fuselight_server.features.diagnostics import findings_of
+from fuselight_server.formatting import format_count
 from fuselight_server.static.document import read_source
 from fuselight_server.store import recorded_calls
 
@@ -75,7 +76,8 @@ def _actions(
         yield from _edit(server, "Remove this ignore comment", made, shown, preferred=True)
     elif finding.code not in {"FL501", "FL502"}:
         made = edits.insert_ignore(document.path, text, finding.span.line, finding.code)
-        yield from _edit(server, f"Ignore {finding.code} on this line", made, shown)
+        more = f" and {format_count(len(finding.also_at), 'more place')}" if finding.also_at else ""
+        yield from _edit(server, f"Ignore {finding.code} on this line{more}", made, shown)
     page = convert.address(finding)
     if page is not None and OPEN in server.state.client.commands:
         yield types.CodeAction(

@@ -16,6 +16,7 @@ from lsprotocol import types
 from pygls import uris
 
 from fuselight_server.finding import Finding, Related, Severity, Span
+from fuselight_server.findings.causes import same_cause
 
 ReadLine = Callable[[str, int], "str | None"]
 """Path and 1-based line to the line's text, None where there is none."""
@@ -145,7 +146,7 @@ def diagnostic(finding: Finding, client: Client, *, edited: bool = False) -> typ
                 location=types.Location(client.uri_of(related.span.path), range_(related.span, client)),
                 message=related.message,
             )
-            for related in folded(finding.related, client.is_user_file)
+            for related in (*folded(finding.related, client.is_user_file), *same_cause(finding))
         ]
         or None,
     )

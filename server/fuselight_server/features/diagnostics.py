@@ -5,6 +5,7 @@ Invariant: the diagnostics of a file are a function of the state; the same list 
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -12,20 +13,24 @@ from lsprotocol import types
 from fuselight_server.features import convert
 from fuselight_server.features.untraced import untraced
 from fuselight_server.finding import rank
-from fuselight_server.findings import apply_ignores, of_capture, of_measured, static_findings
+from fuselight_server.findings import apply_ignores, expand, fold, of_capture, of_measured, static_findings
 from fuselight_server.results.newest_run import NewestRun, Standing
 from fuselight_server.session.intake import PROGRAM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Finding
     from fuselight_server.results.benchmarks import MeasuredResult
     from fuselight_server.results.captures import CaptureResult
     from fuselight_server.results.kernels import KernelResult
+    from fuselight_server.results.positions import TrackedFinding
+    from fuselight_server.results.target_result import TargetResult
     from fuselight_server.static.reading import Reading
 
+
+_NO_READINGS: Mapping[str, Reading] = MappingProxyType({})
 
 HINTS = 50
 """Hints about missing inputs in a file; each target has its lens anyway."""
@@ -80,22 +85,66 @@ def diagnostics_of(server: Server, path: str) -> list[types.Diagnostic]:
 
 
 def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
-    """Findings whose line is in `path`, each with whether that line (or what a benchmark ran) was edited since."""
+    """Findings whose line is in `path`, each with whether that line (or what a benchmark ran) was edited since.
+
+    Of a cause with several places (findings/causes.py), one is explained and the others refer to it.
+    """
     document = server.state.at(path)
     reading = document.reading() if document else None
     results = [result for result in server.state.captures.values() if path in result.paths()]
-    found: dict[tuple[object, ...], tuple[Finding, bool]] = {}
-    captured = sorted(results, key=lambda one: one.key.name == PROGRAM)
     kernels = [one for one in server.state.kernels.values() if path in one.paths()]
     measured = [one for one in server.state.measured.values() if path in one.paths()]
-    standing = [
-        (live, source, one)
-        for one in (*captured, *kernels, *measured)
-        for source in one.sources
-        for live in source.own
+    found: _Found = {}
+    captured = sorted(results, key=_is_program)
+    _add_standing(server, found, path, _lives((*captured, *kernels, *measured)))
+    _add_same_causes(server, found, path, results)
+    edited = {_identity(finding): was_edited for finding, was_edited in found.values()}
+    everything = [finding for finding, _ in found.values()]
+    if reading is not None:
+        answered = {
+            result.report.target.name
+            for result in server.state.captures.values()
+            if result.report.inputs is not None and result.report.target.path == path
+        }
+        here = [finding for finding in everything if finding.span.path == path]
+        everything += _static(server, path, reading, here, answered)
+    documents = {one.span.path: server.state.at(one.span.path) for one in everything if one.span.path != path}
+    others = {at: other.reading() for at, other in documents.items() if other is not None}
+    everything = _after_ignores(everything, reading, results, kernels, measured, others=others)
+    return [
+        (finding, edited.get(_identity(finding), False))
+        for full in fold(everything)
+        for finding in expand(full)
+        if finding.span.path == path
     ]
+
+
+_Found = dict[tuple[object, ...], tuple["Finding", bool]]
+"""Findings of runs, each with whether its line was edited, by what makes two of them the same."""
+_Live = tuple["TrackedFinding", "TargetResult", "TargetResult"]
+"""A finding, its result, and the newest result of the same target."""
+
+
+def _is_program(result: TargetResult) -> bool:
+    return result.key.name == PROGRAM
+
+
+def _identity(finding: Finding) -> tuple[object, ...]:
+    """What stays of a finding when it is folded."""
+    return finding.code, finding.span, finding.cause or finding.title
+
+
+def _lives(results: Iterable[TargetResult]) -> Iterator[_Live]:
+    for one in results:
+        for source in one.sources:
+            for live in source.own:
+                yield live, source, one
+
+
+def _add_standing(server: Server, found: _Found, path: str, lives: Iterable[_Live]) -> None:
+    """Add the findings on lines of `path` that still count."""
     newest = NewestRun.of(path, server.state.results.values(), server.state.read_line)
-    for live, source, one in standing:
+    for live, source, one in lives:
         if live.place.gone or live.place.span.path != path:
             continue
         judged = newest.standing(live, source, one)
@@ -106,17 +155,22 @@ def findings_of(server: Server, path: str) -> list[tuple[Finding, bool]]:
         same = (finding.code, finding.span, finding.title)
         if same not in found or (found[same][1] and not was_edited):
             found[same] = finding, was_edited
-    edited = {id(finding): was_edited for finding, was_edited in found.values()}
-    everything = [finding for finding, _ in found.values()]
-    if reading is not None:
-        answered = {
-            result.report.target.name
-            for result in server.state.captures.values()
-            if result.report.inputs is not None and result.report.target.path == path
-        }
-        everything += _static(server, path, reading, everything, answered)
-        everything = _after_ignores(everything, reading, results, kernels, measured)
-    return [(finding, edited.get(id(finding), False)) for finding in everything]
+
+
+def _add_same_causes(server: Server, found: _Found, path: str, results: Iterable[CaptureResult]) -> None:
+    """Add the findings of other files that share a cause with one in `path`."""
+    causes = {(finding.code, finding.cause) for finding, _ in found.values() if finding.cause}
+    if not causes:
+        return
+    files = {result.key.path for result in results}
+    elsewhere: dict[str, list[_Live]] = {}
+    captures = [one for one in server.state.captures.values() if one.key.path in files]
+    for live, source, one in _lives(sorted(captures, key=_is_program)):
+        at = live.place.span.path
+        if at != path and (live.finding.code, live.finding.cause) in causes:
+            elsewhere.setdefault(at, []).append((live, source, one))
+    for at, lives in elsewhere.items():
+        _add_standing(server, found, at, lives)
 
 
 def _static(
@@ -134,15 +188,20 @@ def _static(
 
 def _after_ignores(
     found: list[Finding],
-    reading: Reading,
+    reading: Reading | None,
     results: list[CaptureResult],
     kernels: list[KernelResult],
     measured: Sequence[MeasuredResult] = (),
+    *,
+    others: Mapping[str, Reading] = _NO_READINGS,
 ) -> list[Finding]:
     """Apply the comments; that one silences nothing is known only after a run of the text as it is.
 
-    Of a code that only another tier has, after a run of that.
+    Of a code that only another tier has, after a run of that. A file that is not open has no comments; of `others`
+    count those on lines that share a cause with a line of the file.
     """
+    if reading is None:
+        return list(apply_ignores(found, others, known=lambda _code: False))
     captured, generated, benchmarked = (
         any(reading.path in one.depends and not one.stale and one.has_data for one in tier)
         for tier in (results, kernels, [one.shown for one in measured])
@@ -153,4 +212,4 @@ def _after_ignores(
             return captured
         return benchmarked if of_measured(code) else generated
 
-    return list(apply_ignores(found, {reading.path: reading}, known=is_known))
+    return list(apply_ignores(found, {**others, reading.path: reading}, known=is_known))

@@ -495,7 +495,10 @@ def _last(stack: Sequence[Location]) -> Location | None:
 
 
 def _breaks(make: _ReportMaker, report: Report) -> list[Node]:
-    """Make one node for each break that a lens counts, in the words and at the place of its finding."""
+    """Make one node for each break that a lens counts, in the words and at the place of its finding.
+
+    A break in a library that several lines lead to is one node over those lines.
+    """
     titles = {
         (live.finding.code, live.finding.span.path, live.finding.span.line): live.finding.title
         for live in make.result.own
@@ -503,10 +506,19 @@ def _breaks(make: _ReportMaker, report: Report) -> list[Node]:
     nodes = []
     for one, *others in break_groups(report.breaks):
         code = one.ids[0] if one.ids and one.ids[0] else "FL107"
-        home = make.context.innermost_user_frame(one.stack, one.above) or _last(one.stack)
+        homes: dict[tuple[str, int], Location] = {}
+        for same in (one, *others):
+            home = make.context.innermost_user_frame(same.stack, same.above)
+            if home is not None:
+                homes.setdefault((home.path, home.line), home)
+        places = [homes[key] for key in sorted(homes)]
+        home = places[0] if places else _last(one.stack)
         title = titles.get((code, home.path, home.line)) if home else None
         what = title or (one.reason.splitlines()[0] if one.reason else "torch gives no reason")
-        facts = [make.words(home) if home else "", f"{len(others) + 1} times" if others else ""]
+        more = format_count(len(places) - 1, "more place") if len(places) > 1 else ""
+        times = f"{len(others) + 1} times" if others else ""
+        facts = [make.words(home) if home else "", more, times]
+        lines = [make.node("place", make.words(at), "location", where=make.now(at)) for at in places]
         nodes.append(
             make.node(
                 "break",
@@ -515,6 +527,7 @@ def _breaks(make: _ReportMaker, report: Report) -> list[Node]:
                 description=", ".join(filter(None, facts)),
                 tooltip="\n".join((one.reason, one.explanation, *one.hints)),
                 where=make.now(home),
+                children=make.listed("place", lines) if len(lines) > 1 else (),
             )
         )
     return nodes

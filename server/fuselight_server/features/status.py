@@ -15,6 +15,7 @@ from lsprotocol import types
 
 from fuselight.report import Tier
 from fuselight_server.features.protocol import MEASURED_CHANGED
+from fuselight_server.findings.causes import group_by_cause
 from fuselight_server.formatting import format_count, format_place
 from fuselight_server.results.kernels import KernelResult
 from fuselight_server.session.target_device import choose
@@ -84,7 +85,7 @@ def _words(  # noqa: PLR0911 - one return a state
     results = [one for one in server.state.results.values() if server.state.folder_of(one.key.path) is folder]
     if not results:
         return "idle", "ready", "Save a file, or run a target from its code lens."
-    count = sum(len(one.findings) for one in results)
+    count = sum(len(group_by_cause(live.finding for live in one.findings)) for one in results)
     tiers = collections.Counter(one.key.tier for one in results)
     detail = f"{format_count(tiers[Tier.CAPTURE], 'target')} analyzed"
     detail += f", {format_count(tiers[Tier.MEASURED], 'benchmark')}" if tiers[Tier.MEASURED] else ""

@@ -1,4 +1,4 @@
-"""Turns a report into findings: one finding per cause and line.
+"""Turns a report into findings: one finding per cause and line, folded into one per cause where they are shown.
 
 Invariant: `findings` is a pure function of the report and of the source lines that it may read. Every break,
 recompilation, frame that runs in eager mode and failure in the report has a finding.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.findings.breaks import break_findings
+from fuselight_server.findings.causes import expand, fold
 from fuselight_server.findings.context import Context, Thresholds
 from fuselight_server.findings.failures import failure_findings
 from fuselight_server.findings.guards import guard_findings
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Thresholds",
     "apply_ignores",
+    "expand",
     "findings",
     "findings_of_kernels",
     "findings_of_measured",
+    "fold",
     "of_capture",
     "of_measured",
     "static_findings",

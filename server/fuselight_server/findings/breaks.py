@@ -33,6 +33,7 @@ _OPTIMIZERS = f"torch{os.sep}optim{os.sep}"
 _CALL_LINES = 200
 """Lines of a call that are read."""
 _NAME_AT_END = re.compile(r"([^\W\d]\w*)\s*$")
+_NUMBER = re.compile(r"\d+")
 _REPORT = "Please report an issue to PyTorch"
 
 
@@ -76,7 +77,10 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
     )
     if librarys and broke is not None:
         what = _asked_by(broke)
-    inside, span = "", None
+    hints = () if librarys else _hints(one)
+    inside, span, cause = "", None, ""
+    if broke is not None and not context.is_user_file(broke.path):
+        cause = _shared_cause(context, one, broke, hints)
     if broke is not None and home is not None and not context.is_user_file(broke.path):
         inside = f"The break is inside a library, at {place(broke)}; this call led there."
         span = _called_name(context, home)
@@ -90,9 +94,10 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
         span=span,
         severity=Severity.INFORMATION if code in ASKED_FOR else None,
         cost=_costs(context, [item[0] for item in group]),
-        hints=() if librarys else _hints(one),
+        hints=hints,
         call=one.call,
         related=_related(context, one, home),
+        cause=cause,
         count=len({item[0].compile_id for item in group}),  # the same compile retries, which is no repeat
         gb_ids=tuple(dict.fromkeys(gb_id for gb_id in one.ids if gb_id and gb_id != code)),
     )
@@ -101,6 +106,19 @@ def _finding(context: Context, group: list[tuple[Break, Location | None]]) -> Fi
 def _broke(one: Break) -> Location | None:
     """The line that broke: the innermost that is not Dynamo's own stand-in for something."""
     return next((frame for frame in reversed(one.stack) if not is_machinery(frame.path)), None)
+
+
+def _shared_cause(context: Context, one: Break, broke: Location, hints: tuple[str, ...]) -> str:
+    """What breaks on several lines share that one library line causes: the same break, with the same advice.
+
+    A break that skips its whole frame, or that led to others while it was handled, needs more than one that does not.
+    Numbers and the traced code that torch quotes differ from line to line, whatever the cause.
+    """
+    at = (broke.path, broke.line, broke.column, broke.end_line, broke.end_column)
+    quoted = "\n".join(line for line in one.explanation.split("\n") if not line.lstrip().startswith("# File"))
+    texts = (_NUMBER.sub("0", plain(text)) for text in (quoted, *hints))
+    parts = (context.report.target.path, *at, *one.ids, *one.types, one.frame_skipped, *texts)
+    return "\0".join(map(str, parts))
 
 
 def _called_name(context: Context, call: Location) -> Span | None:

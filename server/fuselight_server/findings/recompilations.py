@@ -93,6 +93,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
     what = name if line is None else f"the part of {name} after the graph break on line {line}"
     fixes, data = _fix(context, one, failure)
     expected = all(_is_expected(root) for root in group)
+    hints = _hints(context, group[0], failure)
     return context.finding(
         "FL201",
         f"recompiled: {difference}",
@@ -106,14 +107,30 @@ def _finding(context: Context, group: list[Root]) -> Finding:
             *_parts(context, group),
             *_seconds(context, again),
         ),
-        hints=_hints(context, group[0], failure),
+        hints=hints,
         call=one.call,
         related=tuple(_related(context, one, home)),
         subject=_subject(failure) if failure is not None else "",
+        cause=_shared_cause(context, one, failure, hints),
         count=len(group),
         fixes=fixes,
         data=data,
     )
+
+
+def _shared_cause(
+    context: Context, one: Recompile, failure: GuardFailure | None, hints: tuple[str, ...]
+) -> str:
+    """What recompilations on several lines share where one read in a library made the guards that failed.
+
+    The same code was compiled again, for the same guarded value, with the same advice.
+    """
+    if failure is None or not failure.born or context.innermost_user_frame(failure.born) is not None:
+        return ""
+    read, code = failure.born[-1], one.location
+    parts = (read.path, read.line, read.column, code.path, code.line, one.function, resumed_at(context, one))
+    guard = (failure.source, failure.cause.value, failure.kind)
+    return "\0".join(map(str, (context.report.target.path, *parts, *guard, *hints)))
 
 
 def _subject(failure: GuardFailure) -> str:

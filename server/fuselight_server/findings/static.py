@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fuselight.report import Tier
 from fuselight_server.finding import Finding
 from fuselight_server.findings import catalogue
+from fuselight_server.findings.causes import group_by_cause
 from fuselight_server.findings.text import compose
 from fuselight_server.formatting import format_list
 
@@ -137,17 +138,20 @@ def apply_ignores(
 ) -> tuple[Finding, ...]:
     """Drop what an ignore comment on the line silences; an ignore that silences nothing is FL503.
 
+    On the line of the full finding of a cause (findings/causes.py) it silences the cause at all places, on another line
+    of the cause that place alone. `findings` are not folded yet.
     `known` says of a code, or of none in particular (empty), whether what ran would have found it: no ignore of another
     one is called idle.
     """
     used: dict[tuple[str, int], set[str]] = {}
     kept = []
-    for finding in findings:
-        ignore = _ignore_on(readings.get(finding.span.path), finding)
-        if ignore is None:
-            kept.append(finding)
-        else:
-            used.setdefault((finding.span.path, ignore.span.line), set()).add(finding.code)
+    for group in group_by_cause(findings):
+        ignores = [_ignore_on(readings.get(finding.span.path), finding) for finding in group]
+        for finding, ignore in zip(group, ignores, strict=True):
+            if ignore is not None:
+                used.setdefault((finding.span.path, ignore.span.line), set()).add(finding.code)
+            elif ignores[0] is None:
+                kept.append(finding)
     for path, reading in readings.items():
         for ignore in reading.ignores:
             silenced = used.get((path, ignore.span.line), set())

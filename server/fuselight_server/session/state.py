@@ -160,9 +160,17 @@ class State(ResultsByTier):
 
         First those whose diagnostics may differ, then those whose reports and lenses may.
         """
-        changes = self._findings, self._reports
+        changes = self._findings | self._same_causes(self._findings), self._reports
         self._findings, self._reports = set(), set()
         return changes
+
+    def _same_causes(self, paths: set[str]) -> set[str]:
+        """Return the files with a finding whose cause has a place in one of `paths` too: their texts name its line."""
+        files: dict[tuple[str, str], set[str]] = {}
+        for live in (live for result in self.captures.values() for live in result.findings):
+            if live.finding.cause:
+                files.setdefault((live.finding.code, live.finding.cause), set()).add(live.finding.span.path)
+        return {path for places in files.values() if not places.isdisjoint(paths) for path in places}
 
     def mark_findings(self, paths: Iterable[str]) -> None:
         """Record that diagnostics of these files may differ."""

@@ -12,9 +12,9 @@ from fuselight_server.cli.baseline import new_findings, write
 from fuselight_server.cli.options import CommandError
 from fuselight_server.cli.sources import SourceFiles
 from fuselight_server.finding import Finding
-from fuselight_server.findings import findings
+from fuselight_server.findings import findings, fold
 from tests.support.recompilations import again, failed
-from tests.support.reports import FILE, at, broken, report
+from tests.support.reports import FILE, LIBRARY, at, broken, report
 
 SOURCES = SourceFiles({FILE: ["def f(x):", "    return x.item()"]})
 
@@ -54,6 +54,32 @@ def test_another_finding_on_the_line_is_new(tmp_path: Path, changes: dict[str, A
     path = tmp_path / "baseline.json"
     write(path, [one()], SOURCES)
     assert len(new_findings(path, [one(**changes)], SOURCES)) == 1
+
+
+def cause(*lines: int) -> list[Finding]:
+    """A break in a library, which `lines` lead to."""
+    inside = at(400, path=LIBRARY, function="attend")
+    return fold(findings(report(breaks=tuple(broken(at(line), inside) for line in lines))))
+
+
+CALLS = SourceFiles(
+    {FILE: ["def f(x):", "    x = attend(x, 1)", "    x = attend(x, 2)", "    return attend(x, 3)"]}
+)
+
+
+@pytest.mark.parametrize("lines", [(2, 3), (2, 3, 4), (3,), (3, 4)])
+def test_a_cause_is_known_while_one_of_its_places_is(tmp_path: Path, lines: tuple[int, ...]) -> None:
+    path = tmp_path / "baseline.json"
+    write(path, cause(2, 3), CALLS)
+    assert new_findings(path, cause(*lines), CALLS) == []
+    assert len(new_findings(path, cause(4), CALLS)) == 1
+
+
+def test_a_baseline_from_before_causes_were_folded_knows_them(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    (full,) = cause(2, 3)
+    write(path, [dataclasses.replace(full, also_at=()), *full.also_at], CALLS)
+    assert new_findings(path, cause(2, 3), CALLS) == []
 
 
 def test_an_edited_line_and_one_more_of_the_same_are_new(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ from fuselight_server.cli.outcome import CheckOutcome, report_problems
 from fuselight_server.cli.sources import SourceFiles
 from fuselight_server.cli.terminal import Color, Terminal
 from fuselight_server.finding import Severity, Span
-from fuselight_server.findings import findings
+from fuselight_server.findings import findings, fold
 from tests.support.golden import expect
-from tests.support.reports import FILE, at, broken, report
+from tests.support.reports import FILE, LIBRARY, at, broken, report
 
 SOURCE = ["# fuselight: Net()(f32[4, 8])"] * 29 + ["\tif é.sum() > 0:", "\t\ty = 1", ""]
 
@@ -111,6 +111,25 @@ def test_json_has_the_keys_that_are_promised() -> None:
     assert one["related"][0]["line"] == 12
     assert data["targets"][0]["name"] == "Net"
     assert data["problems"] == [{"stage": "source", "what": "x.py", "why": "gone", "target": None}]
+
+
+def test_a_cause_with_several_places_is_one_entry_of_every_format() -> None:
+    inside = at(400, path=LIBRARY, function="attend")
+    given = report(breaks=tuple(broken(at(line, (4, 15)), inside) for line in (12, 14, 30)))
+    made = outcome(findings=fold(findings(given)), reports=[given])
+    text = text_of(made)
+    assert text.count("2 more places have the same cause: lines 14, 30.") == 1
+    assert "1 break" in text
+    assert text.endswith("Found 1 finding: 1 warning.\n")
+    (one,) = json.loads(as_json(made))["findings"]
+    assert [(place["line"], place["path"]) for place in one["also_at"]] == [(14, FILE), (30, FILE)]
+    assert one["also_at"][0]["cost"] == one["cost"]
+    (result,) = json.loads(as_sarif(made))["runs"][0]["results"]
+    same = [place for place in result["relatedLocations"] if place["message"]["text"] == "same cause"]
+    assert [place["physicalLocation"]["region"]["startLine"] for place in same] == [14, 30]
+    (command,) = as_github(made).splitlines()
+    assert "lines 14, 30" in command.replace("%2C", ",")
+    assert made.exit_code == 1
 
 
 def test_sarif_results_name_rules_of_the_run_and_carry_fingerprints() -> None:

@@ -18,6 +18,7 @@ from fuselight_server.cli.sources import shown_path
 from fuselight_server.cli.terminal import printable
 from fuselight_server.finding import Severity
 from fuselight_server.findings import catalogue
+from fuselight_server.findings.causes import same_cause
 
 if TYPE_CHECKING:
     from fuselight_server.cli.outcome import CheckOutcome
@@ -122,7 +123,7 @@ def _result(finding: Finding, rule: int, outcome: CheckOutcome) -> dict[str, Any
                 "message": {"text": item.message},
                 "physicalLocation": _location(item.span, sources),
             }
-            for index, item in enumerate(finding.related)
+            for index, item in enumerate((*finding.related, *same_cause(finding)))
         ],
         "partialFingerprints": {"fuselight/v2": fingerprint(finding, sources, Path.cwd())},
         "occurrenceCount": finding.count,

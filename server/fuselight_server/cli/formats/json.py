@@ -60,6 +60,7 @@ def finding_as_json(finding: Finding, sources: SourceFiles) -> dict[str, Any]:
         "inputs": finding.inputs,
         "count": finding.count,
         "related": [{**_place(item.span, sources), "message": item.message} for item in finding.related],
+        "also_at": [{**_place(one.span, sources), "cost": list(one.cost)} for one in finding.also_at],
         "cost": list(finding.cost),
         "hints": list(finding.hints),
         "gb_ids": list(finding.gb_ids),

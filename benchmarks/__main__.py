@@ -17,6 +17,7 @@ NAMES = (
     "static_bench",
     "save_to_diagnostics",
     "check_process",
+    "facts_bench",
     "run_overhead",
     "kernels_bench",
     "benchmark_bench",

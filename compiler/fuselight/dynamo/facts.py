@@ -75,7 +75,8 @@ class FactLog:
 
     def __init__(self, roots: Sequence[str]) -> None:
         self._roots = roots
-        self._codes: dict[CodeType, _Code | None] = {}
+        self._codes: dict[int, tuple[CodeType, _Code | None]] = {}
+        """By identity: Python computes the hash of a code object again at each lookup, from all of its parts."""
         self._attempts: list[_Attempt] = []
         self._values: dict[_Key, _Counts] = {}
         self._branches: collections.Counter[_Key] = collections.Counter()
@@ -97,14 +98,13 @@ class FactLog:
         return bool(self._attempts) and self._code(code) is not None
 
     def _code(self, code: CodeType) -> _Code | None:
-        try:
-            return self._codes[code]
-        except KeyError:
+        known = self._codes.get(id(code))
+        if known is None:
             found = None
             if stacks.is_user_code(code.co_filename, self._roots):
                 found = _Code(stacks.absolute(code.co_filename), frames.original_code(code))
-            self._codes[code] = found
-            return found
+            known = self._codes[id(code)] = code, found
+        return known[1]
 
     def instruction_started(self, code: CodeType, instruction: Any, stack: Sequence[Any]) -> None:
         """Dynamo is about to trace an instruction of a code object that `traces` accepts."""

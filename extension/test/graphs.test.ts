@@ -1,10 +1,11 @@
 /** The picture of graphs without a DOM: texts, the tree, keys, blocks and their layout. */
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import type { GraphArrow, GraphBox, GraphPicture } from "../src/graphs/messages.ts";
 import { amongOffered, targetIn, titleOf } from "../src/graphs/target.ts";
-import { blocksOf, layOut, linesOf } from "../webview/graphs/layout.ts";
+import { blocksOf, classOf, labels, layOut, linesOf } from "../webview/graphs/layout.ts";
 import { lineOf, type Row, spokenOf, step, tagOf, treeOf } from "../webview/graphs/words.ts";
 
 const uri = "file:///w/model.py";
@@ -223,5 +224,26 @@ describe("The target of a picture", () => {
     assert.equal(titleOf({ uri, target: "Net" }), "Graphs: Net");
     assert.equal(titleOf({ uri, target: "" }), "Graphs: __main__");
     assert.equal(titleOf({ uri: "file:///w/a%20b.py", target: null }), "Graphs: a b.py");
+  });
+});
+
+describe("The style sheet", () => {
+  const root = new URL("../../", import.meta.url);
+  const sheet = readFileSync(new URL("extension/media/graphs.css", root), "utf8");
+  const server = readFileSync(new URL("server/fuselight_server/graphs/picture.py", root), "utf8");
+  const kinds = [
+    ...(/class ArrowKind[\s\S]*?\n\n\n/.exec(server)?.[0] ?? "").matchAll(/^ {4}[A-Z_]+ = "(.+)"$/gm),
+  ];
+
+  it("styles every kind of line that the server sends, and no other", () => {
+    const sent = kinds.map((kind) => kind[1] ?? "").sort();
+    assert.deepEqual(sent, Object.keys(labels).sort());
+    const styled = [...sheet.matchAll(/\.line\.([\w-]+)/g)].map((rule) => rule[1]);
+    assert.deepEqual(styled.sort(), (Object.keys(labels) as (keyof typeof labels)[]).map(classOf).sort());
+  });
+
+  it("dashes the lines to code that runs in eager mode", () => {
+    const rule = new RegExp(`\\.line\\.${classOf("runs in eager")} \\{\\s*stroke-dasharray: \\d`);
+    assert.match(sheet, rule);
   });
 });

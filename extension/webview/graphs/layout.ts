@@ -77,6 +77,9 @@ export const labels: Readonly<Record<ArrowKind, string>> = {
   "because of": "because of",
 };
 
+/** The class of an arrow's line, which graphs.css styles. */
+export const classOf = (kind: ArrowKind): string => kind.replaceAll(" ", "-");
+
 export function layOut(
   blocks: readonly Block[],
   lines: readonly Line[],

@@ -6,7 +6,16 @@
 
 import type { GraphBox, GraphPicture, GraphPlace } from "../../src/graphs/messages";
 import { drawing, element } from "../dom";
-import { type Block, blocksOf, type DrawnLine, type Layout, labels, layOut, linesOf } from "./layout";
+import {
+  type Block,
+  blocksOf,
+  classOf,
+  type DrawnLine,
+  type Layout,
+  labels,
+  layOut,
+  linesOf,
+} from "./layout";
 import { type Step, spokenOf, step, tagOf } from "./words";
 
 const steps: Readonly<Record<string, Step>> = {
@@ -208,8 +217,8 @@ function linesIn(made: Layout): SVGSVGElement {
 }
 
 function lineIn(line: DrawnLine): SVGPathElement {
-  const kind = line.kind.replaceAll(" ", "-");
-  return drawing("path", { d: curveThrough(line), class: `line ${kind}`, "marker-end": "url(#tip)" });
+  const names = `line ${classOf(line.kind)}`;
+  return drawing("path", { d: curveThrough(line), class: names, "marker-end": "url(#tip)" });
 }
 
 function wordsOn(line: DrawnLine): SVGTextElement {

@@ -10,6 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.fixes.branches import branch_remedies
+from fuselight_server.fixes.configuration import break_settings, output_settings, recompilation_remedies
+from fuselight_server.fixes.masks import mask_remedies
+from fuselight_server.fixes.numbers import number_remedies, parameter_remedies, random_remedies
 from fuselight_server.fixes.output import output_remedies
 from fuselight_server.fixes.remedy import FixClass, Remedy
 from fuselight_server.fixes.site import Site
@@ -22,20 +25,35 @@ if TYPE_CHECKING:
 
 __all__ = ["FixClass", "Remedy", "remedies"]
 
+_DATA = frozenset({"GB0033", "GB0036", "GB0037", "GB0124"})
 _FAMILIES: tuple[tuple[Callable[[Site], Iterator[Remedy]], frozenset[str]], ...] = (
-    (branch_remedies, frozenset({"GB0170", "GB0034", "GB0033", "GB0124"})),
+    (branch_remedies, _DATA | {"GB0034", "GB0170"}),
+    (mask_remedies, _DATA),
+    (number_remedies, _DATA),
+    (random_remedies, frozenset()),
+    (parameter_remedies, frozenset({"GB0264"})),
+    (output_settings, frozenset()),
     (output_remedies, frozenset()),
 )
 """Rewrites and the ids of the breaks that they are for; without ids, those of any break."""
 _BREAKS = ("GB", "FL107", "FL404")
+_RECOMPILED = {"FL102", "FL201"}
 
 
 def remedies(finding: Finding, report: Report, read: Callable[[str], str | None]) -> tuple[Remedy, ...]:
     """Candidates for one finding, the best first, not verified. `read` gives the text of a file as the run had it."""
+    if finding.code in _RECOMPILED:
+        return tuple(recompilation_remedies(finding, report, read))
+    if not finding.code.startswith(_BREAKS):
+        return ()
     text = read(finding.span.path)
     site = Site.of(finding, report, text) if text is not None else None
-    if site is None or not finding.code.startswith(_BREAKS):
-        return ()
-    ids = {finding.code, *finding.gb_ids[:1]}
-    found = [remedy for family, wanted in _FAMILIES if not wanted or wanted & ids for remedy in family(site)]
-    return tuple(found)
+    found = tuple(_rewrites(site)) if site is not None else ()
+    return (*found, *break_settings(finding, report, read))
+
+
+def _rewrites(site: Site) -> Iterator[Remedy]:
+    ids = {site.finding.code, *site.finding.gb_ids[:1]}
+    for family, wanted in _FAMILIES:
+        if not wanted or wanted & ids:
+            yield from family(site)

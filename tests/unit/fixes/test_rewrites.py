@@ -28,10 +28,23 @@ def offered(text: str, mark: str, code: str = "GB0170", *, subject: str = "") ->
     return remedies(finding, report, {"m.py": text}.get)
 
 
+CONFIGURATION = {
+    "capture_scalar_outputs",
+    "capture_dynamic_output_shape_ops",
+    "reorderable_logging_functions",
+    "ignore_logging_functions",
+}
+"""Kinds that are settings of torch._dynamo: they do not rewrite the statement."""
+
+
 def first(body: str, mark: str, code: str = "GB0170") -> tuple[str, str]:
     """Kind of the first remedy for a function's body, and the new body."""
     head = "import torch\n\n\ndef f(x, y, m):\n"
-    found = offered(head + textwrap.indent(body, "    "), mark, code)
+    found = [
+        one
+        for one in offered(head + textwrap.indent(body, "    "), mark, code)
+        if one.kind not in CONFIGURATION
+    ]
     assert found, "no remedy"
     after = found[0].texts["m.py"]
     assert after.startswith(head)
@@ -104,6 +117,62 @@ return x + y
         ("assert x.sum() > 0, x.shape\nreturn x\n", "x.sum() > 0"),
         ("assert_async", "torch._assert_async(x.sum() > 0)\nreturn x\n"),
     ),
+    "masked_fill: a number": (
+        ("y = x.clone()\ny[x > 0] = -1.5  # low\nreturn y\n", "y[x > 0]", "GB0036"),
+        ("masked_fill", "y = x.clone()\ny.masked_fill_(x > 0, -1.5)  # low\nreturn y\n"),
+    ),
+    "where: a masked assignment": (
+        ("y[m] = x[m] * 2 + torch.exp(x[m])\nreturn y\n", "x[m]", "GB0036"),
+        ("where", "y.copy_(torch.where(m, x * 2 + torch.exp(x), y))\nreturn y\n"),
+    ),
+    "where: a sum of what a mask selects": (
+        ("return (x + 1)[x > 0].sum() * 2\n", "(x + 1)[x > 0]", "GB0036"),
+        ("where", "return torch.where(x > 0, x + 1, 0).sum() * 2\n"),
+    ),
+    "where: a mean of what a mask selects": (
+        ("return torch.mean(x[m])\n", "x[m]", "GB0036"),
+        ("where", "return (torch.where(m, x, 0).sum() / m.sum())\n"),
+    ),
+    "output_size: repeats that are written down": (
+        (
+            "return torch.repeat_interleave(x, torch.tensor([1, 2]), dim=0)\n",
+            "torch.repeat_interleave(x, torch.tensor([1, 2]), dim=0)",
+            "GB0036",
+        ),
+        ("output_size", "return torch.repeat_interleave(x, torch.tensor([1, 2]), dim=0, output_size=3)\n"),
+    ),
+    "keep_tensor: item": (
+        ("return x * (y + 1).max().item()\n", "(y + 1).max().item()", "GB0124"),
+        ("keep_tensor", "return x * (y + 1).max().detach()\n"),
+    ),
+    "keep_tensor: float": (
+        ("return x - float(y[0] + 1)\n", "float(y[0] + 1)", "GB0124"),
+        ("keep_tensor", "return x - (y[0] + 1).detach()\n"),
+    ),
+    "keep_tensor: int": (
+        ("return x - int(y.sum())  # less\n", "int(y.sum())", "GB0124"),
+        ("keep_tensor", "return x - y.sum().long()  # less\n"),
+    ),
+    "torch_random: NumPy": (
+        ("return x * np.random.rand()\n", "np.random.rand()", "GB0007"),
+        ("torch_random", "return x * torch.rand(())\n"),
+    ),
+    "torch_random: between two limits": (
+        ("return x * random.uniform(0.5, 2)\n", "random.uniform(0.5, 2)", "GB0007"),
+        ("torch_random", "return x * torch.empty(()).uniform_(0.5, 2)\n"),
+    ),
+    "plain_tensor: a new tensor": (
+        (
+            "p = torch.nn.Parameter(torch.zeros(4))\nreturn x + p\n",
+            "torch.nn.Parameter(torch.zeros(4))",
+            "GB0264",
+        ),
+        ("plain_tensor", "p = torch.zeros(4)\nreturn x + p\n"),
+    ),
+    "plain_tensor: a computed value": (
+        ("return torch.nn.Parameter(x * 2) + 1\n", "torch.nn.Parameter(x * 2)", "GB0264"),
+        ("plain_tensor", "return (x * 2).detach() + 1\n"),
+    ),
     "is_compiling: print over several lines": (
         (
             'y = x\nprint(\n    "a",  # one\n    x,\n)  # two\nreturn y\n',
@@ -137,6 +206,28 @@ def test_a_rewrite(case: str) -> None:
 
 
 REFUSED = {
+    "a mask and an index": ("y[m, 0] = 1\nreturn y\n", "y[m, 0]", "GB0036"),
+    "a value of other elements": ("y[m] = x[m].cumsum(0)\nreturn y\n", "x[m]", "GB0036"),
+    "two masks": ("y[m] = x[x > 0]\nreturn y\n", "x[x > 0]", "GB0036"),
+    "a masked sum along a dimension": ("return x[m].sum(0)\n", "x[m]", "GB0036"),
+    "repeats that are computed": (
+        ("return torch.repeat_interleave(x, y)\n"),
+        "torch.repeat_interleave(x, y)",
+        "GB0036",
+    ),
+    "a number as an index": ("return x[y.max().item()]\n", "y.max().item()", "GB0124"),
+    "a number in an f-string": ('return f"{y.max().item() * 2}"\n', "y.max().item()", "GB0124"),
+    "a number that decides": (
+        "if y.max().item() > 0:\n    return x\nreturn print(y)\n",
+        "y.max().item()",
+        "GB0124",
+    ),
+    "random numbers with a size": ("return x * np.random.rand(3)\n", "np.random.rand(3)", "GB0007"),
+    "a parameter of the module": (
+        "self.p = torch.nn.Parameter(x)\nreturn x\n",
+        "torch.nn.Parameter(x)",
+        "GB0264",
+    ),
     "a side effect": ("if x.sum() > 0:\n    y.append(x)\nreturn x\n", "x.sum() > 0"),
     "a change in place": ("if x.sum() > 0:\n    x = x.add_(1)\nreturn x\n", "x.sum() > 0"),
     "an augmented assignment": ("if x.sum() > 0:\n    x += 1\nreturn x\n", "x.sum() > 0"),
@@ -176,10 +267,6 @@ def test_no_remedy_for(case: str) -> None:
     assert [one for one in offered(text, mark, *(code or ["GB0170"])) if one.kind not in CONFIGURATION] == []
 
 
-CONFIGURATION: set[str] = set()
-"""Kinds that are settings of torch._dynamo: they do not rewrite the statement."""
-
-
 def test_a_module_of_torch_may_be_computed_on_both_sides() -> None:
     text = (
         "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self):\n"
@@ -213,7 +300,7 @@ def test_half_typed_code_has_no_remedy() -> None:
 
 def test_torch_is_imported_where_the_new_code_needs_it() -> None:
     text = "from math import pi\n\n\ndef f(x):\n    print(x)\n    return x * pi\n"
-    (remedy,) = offered(text, "print(x)", "GB0059")
+    _, remedy = offered(text, "print(x)", "GB0059")
     assert remedy.texts["m.py"] == (
         "from math import pi\nimport torch\n\n\ndef f(x):\n"
         "    if not torch.compiler.is_compiling():\n        print(x)\n    return x * pi\n"

@@ -1,0 +1,123 @@
+"""Remedies that are settings of torch._dynamo or arguments of torch.compile."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from fuselight.report import Environment, Report, TargetRef, Tier, Versions
+from fuselight_server.finding import Finding, Severity, Span
+from fuselight_server.fixes import FixClass, remedies
+
+HEAD = '"""Doc."""\nfrom __future__ import annotations\n\nimport torch  # why\nimport logging\n\n# about f\n'
+ITEM = f"{HEAD}def f(x):\n    return x[: x.max().item()]\n"
+
+
+def report(text: str = "", *, torch: str = "2.13.0+cpu", **config: str) -> Report:
+    line = text[: text.find("def f")].count("\n") + 1
+    return Report(
+        *(Versions("3.11", torch, None, "0", "linux", "python"), TargetRef("m.py", "f", line, "function")),
+        *(Tier.CAPTURE, 1),
+        environment=Environment(config=config),
+    )
+
+
+def finding(text: str, mark: str, code: str, *, title: str = "title", subject: str = "") -> Finding:
+    before = text[: text.index(mark)]
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n") - 1
+    span = Span("m.py", line, column, line, column + len(mark))
+    return Finding(
+        *(code, Severity.WARNING, title, "message", span, Tier.CAPTURE, "f", "", "2.13.0"), subject=subject
+    )
+
+
+def test_a_switch_follows_the_imports() -> None:
+    (remedy,) = remedies(finding(ITEM, "x.max().item()", "GB0124"), report(), {"m.py": ITEM}.get)
+    assert (remedy.kind, remedy.fix_class) == ("capture_scalar_outputs", FixClass.EXACT)
+    assert remedy.texts == {
+        "m.py": ITEM.replace(
+            "import logging\n",
+            "import logging\ntorch._dynamo.config.capture_scalar_outputs = True\n",
+        )
+    }
+
+
+def test_the_switch_goes_into_the_file_of_the_target() -> None:
+    other = dataclasses.replace(report(), target=TargetRef("main.py", "f", 1, "function"))
+    main = "from m import f\r\nprint(f)\r\n"
+    (remedy,) = remedies(
+        finding(ITEM, "x.max().item()", "GB0124"), other, {"m.py": ITEM, "main.py": main}.get
+    )
+    assert remedy.texts == {
+        "main.py": "from m import f\r\nimport torch\r\n"
+        "torch._dynamo.config.capture_scalar_outputs = True\r\nprint(f)\r\n"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "of_run"),
+    [
+        (ITEM, report(torch="2.10.0")),
+        (ITEM, report(capture_scalar_outputs="True")),
+        (ITEM.replace("# about", "torch._dynamo.config.capture_scalar_outputs = False\n# about"), report()),
+        (ITEM.replace("import", "inport"), report()),
+    ],
+)
+def test_no_switch_that_torch_lacks_or_the_run_had(text: str, of_run: Report) -> None:
+    assert remedies(finding(text, "x.max().item()", "GB0124"), of_run, {"m.py": text}.get) == ()
+
+
+def test_a_logger_is_ignored_after_it_was_made() -> None:
+    text = (
+        f"{HEAD}logger = logging.getLogger(__name__)\n\n\ndef f(x):\n    logger.warning('a')\n    return x\n"
+    )
+    found = remedies(finding(text, "logger.warning('a')", "GB0291"), report(), {"m.py": text}.get)
+    assert [one.kind for one in found] == ["ignore_logging_functions", "is_compiling"]
+    assert found[0].texts["m.py"] == text.replace(
+        "(__name__)\n",
+        "(__name__)\ntorch._dynamo.config.ignore_logging_functions.add(logger.warning)\n",
+    )
+    assert all(one.changes and one.fix_class is FixClass.CHANGES for one in found)
+
+
+COMPILED = {
+    "@torch.compile\ndef f(x): ...\n": "@torch.compile(dynamic=True)\ndef f(x): ...\n",
+    "@torch.compile()\ndef f(x): ...\n": "@torch.compile(dynamic=True)\ndef f(x): ...\n",
+    "def f(x): ...\ng = torch.compile(f)  # fast\n": "def f(x): ...\ng = torch.compile(f, dynamic=True)  # fast\n",
+    "def f(x): ...\ng = torch.compile('é' and f, mode='a')\n": (
+        "def f(x): ...\ng = torch.compile('é' and f, mode='a', dynamic=True)\n"
+    ),
+    "@torch.compile\ndef g(x): ...\n\n\n@torch.compile\ndef f(x): ...\n": (
+        "@torch.compile\ndef g(x): ...\n\n\n@torch.compile(dynamic=True)\ndef f(x): ...\n"
+    ),
+}
+NOT_COMPILED = [
+    "def f(x): ...\n",
+    "@torch.compile(dynamic=False)\ndef f(x): ...\n",
+    "@torch.compile(**options)\ndef f(x): ...\n",
+    "def f(x): ...\ng = torch.compile(f)\nh = torch.compile(f, mode='a')\n",
+    "def f(x): ...\ng = torch.compile(\n    f,\n)\n",
+]
+
+
+@pytest.mark.parametrize("body", [*COMPILED, *NOT_COMPILED])
+def test_sizes_that_vary_are_compiled_dynamically(body: str) -> None:
+    text = f"import torch\n\n\n{body}"
+    sizes = finding(
+        text, "def f", "FL201", title="recompiled: x.size(0) was 4, now 7", subject="dimension x.size(0)"
+    )
+    found = remedies(sizes, report(text), {"m.py": text}.get)
+    expected = [f"import torch\n\n\n{COMPILED[body]}"] if body in COMPILED else []
+    assert [one.texts["m.py"] for one in found] == expected
+
+
+def test_an_integer_of_a_module_is_not_guarded_by_value() -> None:
+    text = f"{HEAD}def f(x): ...\n"
+    counter = finding(
+        text, "def f", "FL201", title="recompiled: self.c was 1, now 2", subject="number self.c"
+    )
+    (remedy,) = remedies(counter, report(text), {"m.py": text}.get)
+    assert remedy.kind == "allow_unspec_int_on_nn_module"
+    fraction = dataclasses.replace(counter, title="recompiled: self.c was 0.5, now 2")
+    assert remedies(fraction, report(text), {"m.py": text}.get) == ()

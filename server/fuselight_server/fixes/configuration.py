@@ -16,9 +16,8 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 from fuselight_server.fixes.output import output_call
 from fuselight_server.fixes.purity import dotted
 from fuselight_server.fixes.remedy import FixClass, Remedy
-from fuselight_server.fixes.site import Site, insert_statements
+from fuselight_server.fixes.site import Site, chunks_of_text, insert_statements
 from fuselight_server.static.document import lines_of
-from fuselight_server.static.file_reader import ReadingCache, chunks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +46,7 @@ _INTEGER = re.compile(r"-?\d+")
 
 
 @dataclass(frozen=True)
-class CompileCall:
+class ArgumentPlace:
     """A call of torch.compile, or the plain decorator, with the place for a further argument."""
 
     start: int
@@ -141,7 +140,7 @@ def _torch_name(path: str, text: str) -> str:
 
 def _imports(path: str, text: str, module: str) -> str | None:
     """The name that a module has at top level of a file."""
-    chunks = chunks_of(path, lines_of(text), ReadingCache())
+    chunks = chunks_of_text(path, text)
     found = (one for chunk in chunks for one in chunk.facts.imports if one.full == module and one.scope == ())
     return next((one.name for one in found), None)
 
@@ -152,10 +151,9 @@ def _is_imported(site: Site, name: str) -> bool:
 
 def _with_dynamic(path: str, text: str, line: int) -> str | None:
     """The text with `dynamic=True` on the call of torch.compile, if the file has one call that it can be."""
-    lines = lines_of(text)
-    chunks = chunks_of(path, lines, ReadingCache())
+    lines, chunks = lines_of(text), chunks_of_text(path, text)
     name = _imports(path, text, "torch")
-    calls: list[CompileCall | None] = []
+    calls: list[ArgumentPlace | None] = []
     for chunk in chunks:
         if b"compile" not in chunk.data or name is None:
             continue
@@ -176,7 +174,7 @@ def _with_dynamic(path: str, text: str, line: int) -> str | None:
         return None
 
 
-def _compile_calls(data: bytes, torch: str, first: int) -> list[CompileCall | None]:
+def _compile_calls(data: bytes, torch: str, first: int) -> list[ArgumentPlace | None]:
     """The calls of torch.compile in a chunk at byte `first`; None for one that takes no further argument."""
     try:
         wrapper = MetadataWrapper(cst.parse_module(data.decode()), unsafe_skip_copy=True)
@@ -184,7 +182,7 @@ def _compile_calls(data: bytes, torch: str, first: int) -> list[CompileCall | No
         return []
     ranges = wrapper.resolve(PositionProvider)
     rows = data.decode().split("\n")
-    found: list[CompileCall | None] = []
+    found: list[ArgumentPlace | None] = []
     waiting: list[cst.CSTNode] = [wrapper.module]
     while waiting:
         node = waiting.pop()
@@ -200,15 +198,15 @@ def _compile_calls(data: bytes, torch: str, first: int) -> list[CompileCall | No
     return found
 
 
-def _argument(node: cst.CSTNode, end: int) -> CompileCall | None:
+def _argument(node: cst.CSTNode, end: int) -> ArgumentPlace | None:
     if not isinstance(node, cst.Call):
-        return CompileCall(end, "(dynamic=True)")
+        return ArgumentPlace(end, "(dynamic=True)")
     if any(one.star or (one.keyword is not None and one.keyword.value == "dynamic") for one in node.args):
         return None
     if not node.args:
-        return CompileCall(end - 1, "dynamic=True")
+        return ArgumentPlace(end - 1, "dynamic=True")
     blanks = node.args[-1].whitespace_after_arg
     is_spaced = not isinstance(blanks, cst.SimpleWhitespace) or blanks.value
     if isinstance(node.args[-1].comma, cst.Comma) or is_spaced:
         return None  # laid out over lines
-    return CompileCall(end - 1, ", dynamic=True")
+    return ArgumentPlace(end - 1, ", dynamic=True")

@@ -8,6 +8,7 @@ offsets in the characters of that chunk.
 from __future__ import annotations
 
 import collections
+import functools
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +35,8 @@ Replacement = tuple[int, int, str]
 
 _LONGEST = 400_000
 """Characters of a chunk that is parsed: LibCST takes a second for 100,000."""
+_KEPT = 4
+"""Files, and chunks, that stay parsed."""
 _UNCOMMON_ENDS = re.compile(r"\r(?!\n)|[\f\v\x1c-\x1e\x85\u2028\u2029]")
 """Line ends on which an editor, Python and LibCST do not agree."""
 _IMPORT = re.compile(rb"^(?:import|from)\s", re.MULTILINE)
@@ -68,7 +71,7 @@ class Site:
     def of(cls, finding: Finding, report: Report, text: str) -> Site | None:
         """Parse the chunk of the finding; None where it is half-typed, too large, or has uncommon line ends."""
         lines = lines_of(text)
-        chunks = tuple(chunks_of(finding.span.path, lines, ReadingCache()))
+        chunks = chunks_of_text(finding.span.path, text)
         chunk = next((one for one in reversed(chunks) if one.line <= finding.span.line), None)
         if chunk is None or chunk.facts.error is not None or len(chunk.data) > _LONGEST:
             return None
@@ -79,14 +82,10 @@ class Site:
             start = len(data[:first].decode())
             if _UNCOMMON_ENDS.search(source) or text[start : start + len(source)] != source:
                 return None
-            wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
-            ranges = wrapper.resolve(PositionProvider)
+            parsed = _parse(source)
         except (UnicodeError, cst.ParserSyntaxError, RecursionError):
             return None
-        parents: dict[cst.CSTNode, cst.CSTNode] = {}
-        _note_parents(wrapper.module, parents)
-        module, shift = wrapper.module, chunk.column
-        return cls(finding, report, text, start, source, chunk.line, shift, chunks, module, ranges, parents)
+        return cls(finding, report, text, start, source, chunk.line, chunk.column, chunks, *parsed)
 
     # Places.
 
@@ -313,8 +312,7 @@ def insert_statements(path: str, text: str, statements: Sequence[str], *, after:
     With a name in `after`, they follow the first statement that binds it at top level. None without such a place, and
     where a statement of the file is half-typed.
     """
-    lines = lines_of(text)
-    chunks = chunks_of(path, lines, ReadingCache())
+    lines, chunks = lines_of(text), chunks_of_text(path, text)
     if any(chunk.facts.error is not None for chunk in chunks) or _UNCOMMON_ENDS.search(text):
         return None
     if after:
@@ -363,13 +361,27 @@ def _all(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         waiting += one.children
 
 
-def _note_parents(module: cst.Module, parents: dict[cst.CSTNode, cst.CSTNode]) -> None:
-    waiting: list[cst.CSTNode] = [module]
+_Parsed = tuple[cst.Module, "Mapping[cst.CSTNode, CodeRange]", "Mapping[cst.CSTNode, cst.CSTNode]"]
+
+
+@functools.lru_cache(maxsize=_KEPT)  # a file has several findings, and each of their fixes is a new text
+def chunks_of_text(path: str, text: str) -> tuple[Chunk, ...]:
+    """The top-level chunks of a file."""
+    return tuple(chunks_of(path, lines_of(text), ReadingCache()))
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _parse(source: str) -> _Parsed:
+    """A chunk, the ranges of its nodes and the parent of each. Raises ParserSyntaxError or RecursionError."""
+    wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
+    parents: dict[cst.CSTNode, cst.CSTNode] = {}
+    waiting: list[cst.CSTNode] = [wrapper.module]
     while waiting:
         node = waiting.pop()
         for child in node.children:
             parents[child] = node
             waiting.append(child)
+    return wrapper.module, wrapper.resolve(PositionProvider), parents
 
 
 def _comments(module: cst.Module) -> collections.Counter[str]:

@@ -145,6 +145,10 @@ return x + y
         ("return x * (y + 1).max().item()\n", "(y + 1).max().item()", "GB0124"),
         ("keep_tensor", "return x * (y + 1).max().detach()\n"),
     ),
+    "keep_tensor: after text that is not ASCII": (
+        ('return x + len("größe 🙂") * x.sum().item()\n', "x.sum().item()", "GB0124"),
+        ("keep_tensor", 'return x + len("größe 🙂") * x.sum().detach()\n'),
+    ),
     "keep_tensor: float": (
         ("return x - float(y[0] + 1)\n", "float(y[0] + 1)", "GB0124"),
         ("keep_tensor", "return x - (y[0] + 1).detach()\n"),

@@ -1,0 +1,114 @@
+"""1,000 random remedies on the repository's own sources damage no file."""
+
+from __future__ import annotations
+
+import ast
+import collections
+import io
+import random
+import tokenize
+from pathlib import Path
+
+import pytest
+
+from fuselight.report import Report, TargetRef, Tier, Versions
+from fuselight_server.finding import Finding, Severity, Span
+from fuselight_server.fixes import remedies
+
+ROOT = Path(__file__).parents[3]
+SOURCES = sorted([*ROOT.glob("examples/*.py"), *ROOT.glob("tests/cases/**/*.py")])
+CODES = ("GB0170", "GB0124", "GB0036", "GB0033", "GB0059", "GB0264")
+APPLICATIONS = 1000
+VERSIONS = Versions("3.11", "2.13.0", None, "0", "linux", "python")
+INSERTED = ("import torch", "torch._dynamo.config.")
+
+
+class Places(ast.NodeVisitor):
+    """Expressions at which a break could be reported, each with the lines that its remedy may change."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[ast.expr, int, int]] = []
+
+    def generic_visit(self, node: ast.AST) -> None:
+        for _, value in ast.iter_fields(node):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                for at, statement in enumerate(value):
+                    after = value[min(at + 1, len(value) - 1)]
+                    self._note(statement, after)
+        super().generic_visit(node)
+
+    def _note(self, statement: ast.stmt, after: ast.stmt) -> None:
+        last = after if isinstance(statement, ast.If) and isinstance(after, ast.Return) else statement
+        end = last.end_lineno or 0
+        headers = [one for one in ast.iter_child_nodes(statement) if isinstance(one, ast.expr)]
+        self.found += [
+            (node, statement.lineno, end)
+            for header in headers
+            for node in ast.walk(header)
+            if isinstance(node, (ast.Call, ast.Subscript, ast.Compare))
+        ]
+
+
+def comments(text: str) -> collections.Counter[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(text.replace("\r\n", "\n").removeprefix("\ufeff")).readline)
+    return collections.Counter(token.string for token in tokens if token.type == tokenize.COMMENT)
+
+
+def variants(text: str) -> list[str]:
+    """The text, and the same with other line ends, with tabs and with a byte order mark."""
+    tabbed = "".join(
+        "\t" * ((len(line) - len(line.lstrip(" "))) // 4) + line.lstrip(" ")
+        for line in text.splitlines(keepends=True)
+    )
+    same = ast.dump(ast.parse(tabbed)) == ast.dump(ast.parse(text))
+    kinds = [text, *([tabbed] if same else [])]
+    kinds += [one.replace("\n", "\r\n") for one in kinds]
+    return [*kinds, *(f"\ufeff{one}" for one in kinds)]
+
+
+def finding_at(node: ast.expr, text: str, code: str) -> tuple[Finding, Report]:
+    """A break at an expression, and a report that says nothing else of it."""
+    shift = 3 if text.startswith("\ufeff") and node.lineno == 1 else 0
+    end = (node.end_col_offset or 0) + shift
+    span = Span("m.py", node.lineno, node.col_offset + shift, node.end_lineno, end)
+    finding = Finding(code, Severity.WARNING, "", "", span, Tier.CAPTURE, "f", "", "2.13.0")
+    return finding, Report(VERSIONS, TargetRef("m.py", "f", 1, "function"), Tier.CAPTURE, 1)
+
+
+def check_undamaged(text: str, after: str, first: int, last: int) -> None:
+    assert after != text
+    ast.parse(after.removeprefix("\ufeff"))
+    assert comments(after) == comments(text)
+    assert after.startswith("\ufeff") == text.startswith("\ufeff")
+    if "\r\n" in text:
+        assert after.count("\n") == after.count("\r\n")
+    else:
+        assert "\r" not in after
+    old, new = text.splitlines(keepends=True), after.splitlines(keepends=True)
+    at = 0
+    for line in old[: first - 1]:
+        while new[at] != line and new[at].startswith(INSERTED):
+            at += 1
+        assert new[at] == line
+        at += 1
+    assert new[len(new) - (len(old) - last) :] == old[last:]
+
+
+@pytest.mark.timeout(300)
+def test_no_file_is_damaged() -> None:
+    chance = random.Random(12)  # noqa: S311 - the same places each time
+    texts = [one for path in SOURCES for one in variants(path.read_text(encoding="utf-8"))]
+    chance.shuffle(texts)
+    applied: collections.Counter[str] = collections.Counter()
+    for text in texts:
+        visitor = Places()
+        visitor.visit(ast.parse(text.removeprefix("\ufeff")))
+        sample = chance.sample(visitor.found, min(len(visitor.found), 40))
+        for node, first, last in sorted(sample, key=lambda one: one[1]):  # a chunk stays parsed for a while
+            for remedy in remedies(*finding_at(node, text, chance.choice(CODES)), {"m.py": text}.get):
+                check_undamaged(text, remedy.texts["m.py"], first, last)
+                applied[remedy.kind] += 1
+        if applied.total() >= APPLICATIONS:
+            break
+    assert applied.total() >= APPLICATIONS, applied
+    assert applied.keys() >= {"where", "keep_tensor", "is_compiling", "assert_async"}, applied

@@ -159,6 +159,12 @@ def test_a_device_in_settings_needs_no_base() -> None:
         ("x", {"like": "h100", "multiprocessors": True}, "x.multiprocessors should be a number above 0"),
         ("x", {"like": "h100", "multiprocessors": 1.5}, "x.multiprocessors should be a whole number"),
         ("x", {"like": "h100", "arch": "hopper"}, "x.arch should be a compute capability"),
+        (
+            "x",
+            {"like": "h100", "arch": "gfx942"},
+            'x.arch should be a compute capability as "9.0" for backend cuda',
+        ),
+        ("x", {"like": "h100", "backend": "hip"}, "x.arch should be \"gfx942\" for backend hip, not '9.0'"),
         ("x", {"like": "h100", "backend": "metal"}, "x.backend should be one of cuda, hip, cpu"),
         ("x", {"like": "h100", "tflops": 3}, "x.tflops should be an object"),
         ("x", {"like": "h100", "tflops": {"fp8": 3}}, "x.tflops.fp8 is no dtype"),

@@ -128,9 +128,16 @@ def from_settings(key: str, data: Any) -> Device:
         if name != LIKE:
             field = re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
             values[field] = _fitting(f"{key}.{name}", name, value)
-    if base is not None:
-        return dataclasses.replace(base, **values)
-    return Device(**values)
+    device = Device(**values) if base is None else dataclasses.replace(base, **values)
+    _check_pair(key, device)
+    return device
+
+
+def _check_pair(key: str, device: Device) -> None:
+    """Check that the architecture is one of the backend's: each may come from another place. Raises UnfitDevice."""
+    if device.backend != "cpu" and device.arch.startswith("gfx") != (device.backend == "hip"):
+        wanted = '"gfx942"' if device.backend == "hip" else 'a compute capability as "9.0"'
+        raise UnfitDevice(f"{key}.arch should be {wanted} for backend {device.backend}, not {device.arch!r}")
 
 
 def _like(key: str, name: Any) -> Device | None:

@@ -168,7 +168,7 @@ def _with_dynamic(path: str, text: str, line: int) -> str | None:
     data, call = b"".join(lines), calls[0]
     new = data[: call.start] + call.text.encode() + data[call.start :]
     try:
-        cst.parse_module(new)
+        cst.parse_module(new.decode())  # as text: its bytes are UTF-8 whatever it declares
         return new.decode() if data.decode() == text else None
     except (cst.ParserSyntaxError, RecursionError, UnicodeError):
         return None

@@ -323,7 +323,7 @@ def insert_statements(path: str, text: str, statements: Sequence[str], *, after:
     if last is None:
         return None
     try:
-        wrapper = MetadataWrapper(cst.parse_module(last.data), unsafe_skip_copy=True)
+        wrapper = MetadataWrapper(cst.parse_module(last.data.decode()), unsafe_skip_copy=True)
         ranges = wrapper.resolve(PositionProvider)
         data = b"".join(lines)
         text_again = data.decode("utf-8", "surrogatepass")

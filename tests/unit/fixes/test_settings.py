@@ -121,3 +121,15 @@ def test_an_integer_of_a_module_is_not_guarded_by_value() -> None:
     assert remedy.kind == "allow_unspec_int_on_nn_module"
     fraction = dataclasses.replace(counter, title="recompiled: self.c was 0.5, now 2")
     assert remedies(fraction, report(text), {"m.py": text}.get) == ()
+
+
+def test_a_declared_encoding_is_not_applied_to_the_text() -> None:
+    text = "# -*- coding: no-such-encoding -*-\nimport torch\n\n\n"
+    text += "@torch.compile\ndef f(x):\n    return x.max().item()\n"
+    (switch,) = remedies(finding(text, "x.max().item()", "GB0124"), report(text), {"m.py": text}.get)
+    assert switch.texts["m.py"].startswith(
+        "# -*- coding: no-such-encoding -*-\nimport torch\ntorch._dynamo.config."
+    )
+    sizes = finding(text, "def f", "FL201", subject="dimension x.size(0)")
+    (dynamic,) = remedies(sizes, report(text), {"m.py": text}.get)
+    assert dynamic.texts["m.py"] == text.replace("@torch.compile", "@torch.compile(dynamic=True)")

@@ -53,7 +53,7 @@ RIDDLES = {
     r"\bgo(?:es)? along with\b|\btak(?:e|es|en) along\b": "moves with",
     r"\bnobody says\b|\bsays nothing of\b|\bhas it that\b": "is not set",
     r"\blearnt\b|\bspelt\b|\bburnt\b": "learned (American spelling)",
-    r"\b(?:behaviour|colour|licence|artefact|favour|neighbour|programme)s?\b": "American spelling",
+    r"\b(?:(?<!--allow-)behaviour|colour|licence|artefact|favour|neighbour|programme)s?\b": "American spelling",
     r"\b(?:optimis|recognis|initialis|specialis|organis|normalis|summaris|serialis|customis|minimis|maximis)"
     r"(?:e|es|ed|ing|ation|ations)\b": "American spelling (-ize)",
 }

@@ -33,6 +33,19 @@ import torch
 def step(x):
     return '\u00e9' and x * x.sum().item()
 """
+BRANCH = """\
+import torch
+
+# fuselight: f(f32[4])
+@torch.compile
+def f(x):
+    # the larger half
+    if x.sum() > 0:
+        y = x * 2
+    else:
+        y = x - 1
+    return y.relu()
+"""
 
 PROGRAM = """\
 import os, signal, sys
@@ -95,6 +108,17 @@ def test_json_has_the_findings_on_their_lines_in_characters_and_the_exit_code_sa
     assert "directive on line 5: step(f32[7])" in {one["inputs"] for one in data["findings"]}
     (target,) = data["targets"]
     assert (target["name"], target["rung"]) == ("step", "directive")
+
+
+def test_a_verified_fix_is_written_and_removes_the_finding(project: Path) -> None:
+    (project / "model.py").write_text(BRANCH)
+    done = fuselight("fix", "--python", sys.executable, "model.py", "--write", cwd=project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 -> 1 graph, same results" in done.stdout
+    assert "1 fix: 1 written." in done.stdout
+    branch = BRANCH[BRANCH.index("    if x.sum()") : BRANCH.index("    return")]
+    fixed = "    y = torch.where(x.sum() > 0, x * 2, x - 1)\n"
+    assert (project / "model.py").read_text() == BRANCH.replace(branch, fixed)
 
 
 def test_a_program_runs_as_under_python_its_findings_come_after_it_and_its_inputs_serve_a_check(

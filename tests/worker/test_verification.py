@@ -49,7 +49,7 @@ VALUES = ("recorded inputs", "other values 1", "other values 2", "NaN", "infinit
 
 @pytest.fixture
 def compared(live: LiveWorker, tmp_path: Path) -> Compared:
-    records = tmp_path / "records"
+    records = live.folder / tmp_path.name  # in the workspace, where the user's code cannot write
     records.mkdir()
     return Compared(live, records)
 
@@ -62,7 +62,7 @@ class Compared:
 
     def report(self, text: str, name: str, *, records: bool, seconds: float, non_finite: bool) -> Report:
         request = self.live.request(text, name, seconds=seconds).of_kind(
-            VerifyRequest, folder=str(self.records), records=records, non_finite=non_finite
+            VerifyRequest, folder=str(self.records), records=records, non_finite=non_finite, automatic=True
         )
         return self.live.report(request)
 

@@ -26,6 +26,7 @@ from fuselight.measure.measured_call import modules_of
 from fuselight.report import Aspect, Difference
 from fuselight.report.failure import first_line
 from fuselight.target.calls import Prepared
+from fuselight.worker.state import put
 
 _TOLERANCES = {
     "torch.bfloat16": 1.6e-2,
@@ -110,18 +111,19 @@ class CallRecord:
 
     def save(self, path: str) -> None:
         """Write the record to `path` and `path.json`. Raises OSError."""
-        self.results.save(path)
+        values = io.BytesIO()
+        self.results.save(values)
         plain = {
             name: getattr(self, name)
             for name in ("raised", "message", "random", "numbers", "stdout", "stderr")
         }
-        with open(f"{path}.json", "w", encoding="utf-8", errors="surrogatepass") as file:
-            json.dump(plain, file)
+        put(path, values.getvalue())
+        put(f"{path}.json", json.dumps(plain).encode())
 
 
 def load_record(path: str) -> CallRecord:
     """Read what `CallRecord.save` wrote. Raises OSError, ValueError, and what torch.load raises."""
-    with open(f"{path}.json", encoding="utf-8", errors="surrogatepass") as file:
+    with open(f"{path}.json", encoding="utf-8") as file:
         return CallRecord(results.load(path), **json.load(file))
 
 

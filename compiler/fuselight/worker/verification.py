@@ -39,7 +39,7 @@ from fuselight.worker.call_records import (
     record_call,
     without_printed,
 )
-from fuselight.worker.state import RunState, keep
+from fuselight.worker.state import RunState, keep, put
 from fuselight.worker.target_run import Climb
 
 _ABOUT = "about.json"
@@ -180,8 +180,7 @@ class _Calls:
         """Write what the run of the new text must know."""
         verification = self.state.verification or Verification()
         about = {"refused": verification.refused, "printed_varies": self.printed_varies}
-        with open(os.path.join(self.request.folder, _ABOUT), "w", encoding="utf-8") as file:
-            json.dump(about, file)
+        put(os.path.join(self.request.folder, _ABOUT), json.dumps(about).encode())
 
     # The new text
 

@@ -104,6 +104,12 @@ async def analyze(
         lambda target_run, _outcome: target_run.report(),
         default_sizes=default_sizes,
     )
+    shared_findings(outcome, thresholds)
+    return outcome
+
+
+def shared_findings(outcome: CheckOutcome, thresholds: Thresholds = _NO_THRESHOLDS) -> None:
+    """Make the findings of the outcome from its reports and readings."""
     readings = outcome.readings
     found = [
         finding
@@ -125,7 +131,6 @@ async def analyze(
         ]
     kept = apply_ignores(_without_repeats(found), readings)
     outcome.findings = sorted(fold(kept), key=lambda one: (one.span.path, one.span.start, one.code))
-    return outcome
 
 
 def _without_repeats(found: Iterable[Finding]) -> list[Finding]:

@@ -22,6 +22,7 @@ COMMANDS = {
     "bench": "Time the targets in PATH: eager and compiled, compared for accuracy, with the time of each line.",
     "check": "Show what torch.compile does to the targets in PATH, on the lines that cause it.",
     "doctor": "Check the environment: Python, torch, Triton, compilers, driver, and a compile on each device.",
+    "fix": "Remove findings of the targets in PATH: each change is compiled and compared before it is offered.",
     "kernels": "Show the kernels that each line of the targets in PATH becomes, on a GPU that may be absent.",
     "ops": "Show what the operators of the targets in PATH decompose into, and what a backend lacks.",
     "run": "Run SCRIPT as python would, then show what torch.compile did in it.",

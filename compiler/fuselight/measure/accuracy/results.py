@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -62,8 +62,8 @@ class CallResults:
     device: str = "cpu"
     """Type of the device that held most of the results."""
 
-    def save(self, path: str) -> None:
-        """Write the results to a file. Raises OSError."""
+    def save(self, path: str | BinaryIO) -> None:
+        """Write the results to a file, named or open. Raises OSError."""
         values = [(one.name, one.tensor, one.dtype, list(one.shape)) for one in self.values]
         torch.save({"values": values, "skipped": list(self.skipped), "device": self.device}, path)
 

@@ -23,10 +23,6 @@ SCHEMA = 1
 
 def as_json(outcome: CheckOutcome, *, with_facts: bool = False) -> str:
     """The outcome as JSON text. `with_facts`: each target with the values of its expressions."""
-    problems = [{**encode(problem), "target": None} for problem in outcome.problems]
-    for report in outcome.reports:
-        name = report.target.name or "__main__"
-        problems += [{**encode(problem), "target": name} for problem in report.problems]
     targets = [_target(report) for report in outcome.reports]
     if with_facts:
         from fuselight_server.cli.formats.facts import facts_as_json  # noqa: PLC0415 - only if asked for
@@ -37,9 +33,18 @@ def as_json(outcome: CheckOutcome, *, with_facts: bool = False) -> str:
         "schema": SCHEMA,
         "findings": [finding_as_json(finding, outcome.sources) for finding in outcome.findings],
         "targets": targets,
-        "problems": problems,
+        "problems": problems_as_json(outcome),
     }
     return json.dumps(data, indent=2)
+
+
+def problems_as_json(outcome: CheckOutcome) -> list[dict[str, Any]]:
+    """What could not be determined, of the command and of each target."""
+    problems = [{**encode(problem), "target": None} for problem in outcome.problems]
+    for report in outcome.reports:
+        name = report.target.name or "__main__"
+        problems += [{**encode(problem), "target": name} for problem in report.problems]
+    return problems
 
 
 def severity_word(finding: Finding) -> str:

@@ -1,0 +1,89 @@
+"""The fixes of `fuselight fix`, as a table and as JSON.
+
+Invariant: each remedy that was considered has one row, which says what became of it and why.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from fuselight_server.cli.fix import FixStatus
+from fuselight_server.cli.formats.json import SCHEMA, problems_as_json
+from fuselight_server.cli.sources import shown_path
+from fuselight_server.formatting import format_count, format_list
+
+if TYPE_CHECKING:
+    from fuselight_server.cli.fix import Attempt, FixOutcome
+    from fuselight_server.cli.terminal import Terminal
+
+_HEADER = ("place", "code", "fix", "result", "why")
+
+
+def print_fixes(outcome: FixOutcome, terminal: Terminal) -> None:
+    """Print a table of the attempts, and how many there are of each result."""
+    attempts = outcome.attempts
+    if attempts:
+        terminal.print_table([_HEADER, *map(_row, attempts)])
+    for note in dict.fromkeys(note for one in attempts for note in one.notes):
+        terminal.print(f"note: {note}")
+    totals = [
+        f"{number} {status.value}"
+        for status in FixStatus
+        if (number := sum(one.status is status for one in attempts))
+    ]
+    terminal.print(
+        (
+            f"{format_count(len(attempts), 'fix', 'fixes')}: {format_list(totals)}."
+            if attempts
+            else "No fix.",
+            "bold",
+        )
+    )
+    if outcome.unsolved:
+        terminal.print(f"{format_count(outcome.unsolved, 'finding')} without a known fix.")
+    if any(one.status is FixStatus.PASSED for one in attempts):
+        terminal.print("No file has changed: --diff shows the changes, --write makes them.")
+
+
+def _row(one: Attempt) -> tuple[str, ...]:
+    place = f"{shown_path(one.finding.span.path)}:{one.line}"
+    return (place, one.finding.code, one.remedy.title, one.status.value, _why(one))
+
+
+def _why(one: Attempt) -> str:
+    """`3 -> 1 graphs, same results`."""
+    if one.graphs is None or one.status not in {FixStatus.PASSED, FixStatus.WRITTEN}:
+        return one.why
+    return f"{one.graphs[0]} -> {format_count(one.graphs[1], 'graph')}, {one.why}"
+
+
+def fixes_as_json(outcome: FixOutcome) -> str:
+    """The outcome as JSON text (docs/fixes.md)."""
+    data = {
+        "schema": SCHEMA,
+        "fixes": [_fix(one) for one in outcome.attempts],
+        "unsolved": outcome.unsolved,
+        "diff": outcome.diff,
+        "problems": problems_as_json(outcome.checked),
+    }
+    return json.dumps(data, indent=2)
+
+
+def _fix(one: Attempt) -> dict[str, Any]:
+    return {
+        "path": one.finding.span.path,
+        "line": one.line,
+        "code": one.finding.code,
+        "target": one.finding.target,
+        "kind": one.remedy.kind,
+        "title": one.remedy.title,
+        "class": one.remedy.fix_class.value,
+        "changes": one.remedy.changes,
+        "files": sorted(one.remedy.texts),
+        "status": one.status.value,
+        "why": one.why,
+        "graphs_before": one.graphs[0] if one.graphs else None,
+        "graphs_after": one.graphs[1] if one.graphs else None,
+        "notes": list(one.notes),
+    }

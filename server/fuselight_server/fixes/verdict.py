@@ -1,0 +1,153 @@
+"""Whether a remedy may be offered: the findings of the old and the new text, and the comparison of their calls.
+
+Invariant: a remedy passes only if the finding is gone, no new one came, and each call that was compared differs in
+nothing but what the class of the remedy allows. Whatever is unknown refuses it, with the reason.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.report import Aspect
+from fuselight_server.files import split_text
+from fuselight_server.finding import Severity
+from fuselight_server.fixes.remedy import FixClass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fuselight.report import CallComparison, Difference, Report
+    from fuselight_server.finding import Finding
+    from fuselight_server.fixes.remedy import Remedy
+
+_VALUES = frozenset({Aspect.OUTPUT, Aspect.GRADIENT, Aspect.STATE, Aspect.RANDOM})
+_ALLOWED = (
+    ("random", _VALUES),
+    ("print", frozenset({Aspect.PRINTED})),
+    ("log", frozenset({Aspect.PRINTED})),
+    ("raise", frozenset({Aspect.EXCEPTION})),
+)
+"""A word of `Remedy.changes`, and what it allows to differ."""
+_SAME = {
+    FixClass.EXACT: "same results",
+    FixClass.EQUAL: "same results",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a verification."""
+
+    passed: bool
+    words: str
+    """`same results`, or why it is refused."""
+
+
+class DiffLines:
+    """Where the lines of an old text are in a new one; 1-based."""
+
+    def __init__(self, old: str, new: str) -> None:
+        matcher = difflib.SequenceMatcher(None, split_text(old), split_text(new), autojunk=False)
+        self._blocks = matcher.get_opcodes()
+
+    def lines(self, line: int) -> range:
+        """The lines that `line` may be at: one if it is unchanged, else those that replace its block."""
+        for kind, start, end, new_start, new_end in self._blocks:
+            if start < line <= end:
+                if kind == "equal":
+                    return range(new_start + line - start, new_start + line - start + 1)
+                return range(new_start + 1, max(new_end, new_start + 1) + 1)
+        return range(line, line + 1)
+
+
+def judge(
+    remedy: Remedy,
+    finding: Finding,
+    *,
+    before: Iterable[Finding],
+    after: Iterable[Finding],
+    report: Report,
+    lines: Mapping[str, DiffLines],
+) -> Verdict:
+    """Judge a remedy of `finding`.
+
+    `before`, `after`: findings of the old and the new text. `report`: that of the new text, with its verification.
+    `lines`: by path, for the files that the remedy changes.
+    """
+    why = (
+        _failure(report)
+        or _unverified(report)
+        or _findings(finding, list(before), list(after), lines)
+        or _difference(remedy, report)
+    )
+    if why:
+        return Verdict(passed=False, words=why)
+    return Verdict(passed=True, words=_SAME.get(remedy.fix_class) or f"changes behavior: {remedy.changes}")
+
+
+def judge_calls(remedy: Remedy, report: Report) -> Verdict:
+    """Judge the calls alone, for a further target that the remedy changes."""
+    why = _failure(report) or _unverified(report) or _difference(remedy, report)
+    return Verdict(passed=not why, words=why)
+
+
+def _failure(report: Report) -> str:
+    """Why the new text did not run to its end."""
+    if not report.failures:
+        return ""
+    failure = report.failures[0]
+    return f"the changed text fails: {failure.message}"
+
+
+def _findings(
+    finding: Finding, before: list[Finding], after: list[Finding], lines: Mapping[str, DiffLines]
+) -> str:
+    left = list(after)
+    for one in sorted(before, key=lambda old: old != finding):  # the finding itself has the first choice
+        match = next((new for new in left if _is_same(one, new, lines)), None)
+        if match is not None and one == finding:
+            return "the finding is still there"
+        if match is not None:
+            left.remove(match)
+    new = next((one for one in left if one.severity > Severity.HINT), None)
+    return f"it causes another finding: {new.code} on line {new.span.line}: {new.title}" if new else ""
+
+
+def _is_same(old: Finding, new: Finding, lines: Mapping[str, DiffLines]) -> bool:
+    if (old.code, old.span.path) != (new.code, new.span.path):
+        return False
+    mapped = lines.get(old.span.path)
+    return new.span.line in (mapped.lines(old.span.line) if mapped else (old.span.line,))
+
+
+def _unverified(report: Report) -> str:
+    verification = report.verification
+    if verification is None:
+        return "nothing was compared"
+    if verification.refused:
+        return f"it cannot be verified: {verification.refused}"
+    modes = {one.compiled for one in verification.comparisons}
+    return "" if len(modes) > 1 else "it cannot be verified: no call was compared"
+
+
+def _difference(remedy: Remedy, report: Report) -> str:
+    """The first difference that the class of the remedy does not allow."""
+    comparisons = report.verification.comparisons if report.verification else ()
+    for comparison in comparisons:
+        for one in comparison.differences:
+            if not _is_allowed(remedy, one, comparison):
+                mode = "compiled" if comparison.compiled else "eager"
+                return f"{one.text} ({mode}, {comparison.values})"
+    return ""
+
+
+def _is_allowed(remedy: Remedy, difference: Difference, comparison: CallComparison) -> bool:
+    if difference.rounding:  # compiled code may round in another order
+        return remedy.fix_class is not FixClass.EXACT or comparison.compiled
+    if remedy.fix_class is not FixClass.CHANGES:
+        return False
+    if difference.aspect is Aspect.PRINTED and not comparison.compiled:
+        return False  # remedies change the output of compiled calls alone
+    return any(word in remedy.changes and difference.aspect in allowed for word, allowed in _ALLOWED)

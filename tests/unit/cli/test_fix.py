@@ -1,0 +1,221 @@
+"""`fuselight fix` with a worker that answers from the text: what it offers, refuses, prints and writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fuselight.protocol import RunRequest, VerifyRequest
+from fuselight.report import (
+    Aspect,
+    Break,
+    CallComparison,
+    Culprit,
+    Difference,
+    Failure,
+    Location,
+    Report,
+    TargetRef,
+    Verification,
+)
+from fuselight_server.cli import fix
+from fuselight_server.finding import Finding
+from fuselight_server.fixes import FixClass, Remedy
+from tests.support.command import AnsweringWorker, Result, run_cli
+from tests.support.reports import broken, report
+
+MODEL = b"""\
+# coding: latin-1\r
+import torch\r
+# fuselight: f(f32[4])\r
+@torch.compile\r
+def f(x):\r
+    x = 'caf\xe9' and x\r
+    branch(x)\r
+    return branch(x)\r
+"""
+EXACT = Verification(tuple(CallComparison(0, "recorded inputs", compiled) for compiled in (False, True)))
+
+
+def differing(aspect: Aspect, *, rounding: bool = False, compiled: bool = False) -> Verification:
+    one = CallComparison(0, "recorded inputs", compiled, (Difference(aspect, "it differs", rounding),))
+    return Verification((one, *EXACT.comparisons))
+
+
+def replaced(title: str, fix_class: FixClass, new: str = "where", changes: str = "") -> Callable[..., object]:
+    """Remedies that replace the name on the finding's line."""
+
+    def found(finding: Finding, _report: Report, read: Callable[[str], str]) -> tuple[Remedy, ...]:
+        path = finding.span.path
+        lines = read(path).split("\n")
+        lines[finding.span.line - 1] = lines[finding.span.line - 1].replace("branch", new)
+        return (Remedy(new, title, fix_class, {path: "\n".join(lines)}, changes),)
+
+    return found
+
+
+class World:
+    """A file, the remedies of its findings, and how their verification ends."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "pyproject.toml").touch()
+        self.path = folder / "model.py"
+        self.path.write_bytes(MODEL)
+        self.verification = EXACT
+        self.failures: tuple[Failure, ...] = ()
+        self.worker = AnsweringWorker(self.answer)
+        self.worker.put_in_place(monkeypatch)
+        monkeypatch.chdir(folder)
+        self._patch = monkeypatch
+        self.offers(replaced("Use where", FixClass.EXACT))
+
+    def offers(self, remedies: Callable[..., object]) -> None:
+        self._patch.setattr(fix, "remedies", remedies)
+
+    def answer(self, request: RunRequest) -> Report:
+        path = str(self.path)
+        text = request.overlays.get(path) or MODEL.decode("latin-1")
+        breaks: list[Break] = [
+            broken(Location(path, number), compile_id=f"{number}/0")
+            for number, line in enumerate(text.split("\n"), 1)
+            if "branch" in line
+        ]
+        is_new = isinstance(request, VerifyRequest) and not request.records
+        return report(
+            target=TargetRef(path, "f", 5, "function"),
+            roots=(str(self.path.parent),),
+            files={path: ""},
+            breaks=tuple(breaks),
+            failures=self.failures if is_new else (),
+            verification=self.verification if is_new else Verification(),
+        )
+
+    def run(self, *options: str) -> Result:
+        return run_cli("fix", "model.py", *options)
+
+    def statuses(self, *options: str) -> list[tuple[str, str]]:
+        data = json.loads(self.run("--format", "json", *options).stdout)
+        return [(one["status"], one["why"]) for one in data["fixes"]]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(tmp_path, monkeypatch)
+
+
+def test_without_an_option_no_file_changes_and_the_findings_are_still_there(world: World) -> None:
+    result = world.run()
+    assert result.exit_code == 1
+    assert "2 fixes: 2 passed." in result.stdout
+    assert "0 -> 0 graphs, same results" in result.stdout
+    assert world.path.read_bytes() == MODEL
+
+
+def test_the_diff_has_the_lines_that_change(world: World) -> None:
+    changed = [line for line in world.run("--diff").stdout.splitlines() if line[:1] in {"+", "-"}]
+    assert changed == [
+        "--- a/model.py",
+        "+++ b/model.py",
+        *("-    branch(x)", "-    return branch(x)", "+    where(x)", "+    return where(x)"),
+    ]
+
+
+def test_fixes_are_written_one_on_top_of_the_other_in_the_encoding_and_with_the_line_ends(
+    world: World,
+) -> None:
+    world.path.chmod(0o640)
+    result = world.run("--write")
+    assert result.exit_code == 0
+    assert "2 fixes: 2 written." in result.stdout
+    assert world.path.read_bytes() == MODEL.replace(b"branch", b"where")
+    assert world.path.stat().st_mode & 0o777 == 0o640
+    new = [one for one in world.worker.requests if isinstance(one, VerifyRequest) and not one.records]
+    counts = [next(iter(one.overlays.values())).count("where") for one in new]
+    assert counts == [1, 2]
+    assert list(world.path.parent.glob(".*.new")) == []
+
+
+@pytest.mark.parametrize(
+    ("verification", "why"),
+    [
+        (differing(Aspect.OUTPUT), "it differs (eager, recorded inputs)"),
+        (differing(Aspect.OUTPUT, rounding=True), "it differs (eager, recorded inputs)"),
+        (differing(Aspect.PRINTED, compiled=True), "it differs (compiled, recorded inputs)"),
+        (Verification(refused="the results are random"), "it cannot be verified: the results are random"),
+        (Verification(), "it cannot be verified: no call was compared"),
+    ],
+)
+def test_an_exact_fix_with_any_difference_is_refused(
+    world: World, verification: Verification, why: str
+) -> None:
+    world.verification = verification
+    assert world.statuses("--write") == [("refused", why)] * 2
+    assert world.path.read_bytes() == MODEL
+
+
+def test_rounding_is_allowed_in_an_equal_fix_which_is_tried_with_nan(world: World) -> None:
+    world.offers(replaced("Use where", FixClass.EQUAL))
+    world.verification = differing(Aspect.OUTPUT, rounding=True)
+    assert world.statuses() == [("passed", "same results")] * 2
+    assert all(one.non_finite for one in world.worker.requests if isinstance(one, VerifyRequest))
+
+
+def test_a_change_of_behavior_is_tried_only_if_it_is_allowed(world: World) -> None:
+    world.offers(replaced("Use where", FixClass.CHANGES, changes="random numbers"))
+    world.verification = differing(Aspect.OUTPUT)
+    assert {status for status, _ in world.statuses()} == {"skipped"}
+    assert world.statuses("--allow-behaviour-changes") == [("passed", "changes behavior: random numbers")] * 2
+    world.verification = differing(Aspect.PRINTED)
+    assert {status for status, _ in world.statuses("--allow-behavior-changes")} == {"refused"}
+
+
+def test_a_fix_that_fails_leaves_the_finding_or_brings_another_is_refused(world: World) -> None:
+    world.failures = (Failure(Culprit.USER, "timeout", "killed after 3 s", "use smaller inputs"),)
+    assert world.statuses()[0] == ("refused", "the changed text fails: killed after 3 s")
+    world.failures = ()
+    world.offers(replaced("Rename", FixClass.EXACT, new="branching"))
+    assert world.statuses()[0] == ("refused", "the finding is still there")
+
+
+def test_a_fix_that_causes_another_finding_is_refused(world: World) -> None:
+    def moved_down(finding: Finding, _report: Report, read: Callable[[str], str]) -> tuple[Remedy, ...]:
+        path = finding.span.path
+        text = read(path).replace("branch(x)", "where(x)", 1) + "\r\n# branch"
+        return (Remedy("move", "Move", FixClass.EXACT, {path: text}),)
+
+    world.offers(moved_down)
+    why = "it causes another finding: GB0170 on line 10: "
+    assert [words.startswith(why) for _, words in world.statuses()] == [True, False]
+
+
+def test_a_file_that_changes_meanwhile_is_left_alone(world: World) -> None:
+    def answer(request: RunRequest) -> Report:
+        if len(world.worker.requests) == 5:  # the last verification
+            world.path.write_bytes(b"# edited\r\n" + MODEL)
+        return world.answer(request)
+
+    world.worker.answer = answer
+    result = world.run("--write")
+    assert result.exit_code == 2
+    assert "cannot fix model.py: the file has changed since it was read, so nothing was written" in (
+        result.stderr
+    )
+    assert "not written" in result.stdout
+    assert world.path.read_bytes() == b"# edited\r\n" + MODEL
+
+
+def test_a_file_that_is_read_only_or_lacks_the_characters_is_refused_before_a_run(world: World) -> None:
+    world.path.chmod(0o444)
+    assert world.statuses("--write")[0] == ("refused", "model.py: the file is read-only")
+    world.path.chmod(0o644)
+    world.offers(replaced("Use where", FixClass.EXACT, new="\u2192"))
+    assert "characters that the file's encoding" in world.statuses("--write")[0][1]
+    assert not [one for one in world.worker.requests if isinstance(one, VerifyRequest)]
+
+
+def test_select_takes_codes_and_their_beginnings(world: World) -> None:
+    assert world.statuses("--select", "FL2") == []
+    assert len(world.statuses("--select", "FL2", "--select", "GB01")) == 2

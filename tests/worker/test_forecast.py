@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import copy
 import importlib.util
-import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -18,6 +15,7 @@ import torch
 
 from fuselight.dynamo import Recorder, capture_only
 from fuselight.report import ChangeKind, Forecast, FrameForecast
+from tests.support.made_changes import applied
 from tests.support.recording import PRELUDE
 
 pytestmark = pytest.mark.torch
@@ -34,6 +32,12 @@ SOURCE = """
 
     def stacked(items, table):
         return sum(items) + table["a"]
+
+    def defaulted(x, items, **options):
+        if options.get("scale") is None:
+            options["scale"] = 2
+        items.append(x)
+        return items[0] * options["scale"]
 
     class Net(nn.Module):
         def __init__(self):
@@ -118,63 +122,6 @@ def reset() -> None:
     torch._dynamo.reset()
 
 
-def applied(function: Any, inputs: dict[str, Any], one: Forecast, module: Any) -> tuple[dict[str, Any], Any]:
-    """The inputs with the change, as the forecast describes it, and the modes to call in."""
-    inputs = {
-        name: copy.copy(value) if isinstance(value, (list, dict)) else value for name, value in inputs.items()
-    }
-    state = contextlib.ExitStack()
-    if one.kind is ChangeKind.TRAINING:
-        function.train(one.now == "training")
-        state.callback(function.train, one.was == "training")
-    elif one.kind is ChangeKind.GRAD_MODE:
-        state.enter_context(torch.set_grad_enabled(one.now == "on"))
-    elif one.kind is ChangeKind.AUTOCAST:
-        state.enter_context(torch.autocast("cpu", dtype=torch.bfloat16, enabled=one.now == "on"))
-    elif one.kind is ChangeKind.ATTRIBUTE:
-        owner, name = (
-            (function, one.subject[0].removeprefix("self."))
-            if one.subject[0].startswith("self.")
-            else (
-                module,
-                one.subject[0],
-            )
-        )
-        state.callback(setattr, owner, name, getattr(owner, name))
-        setattr(owner, name, ast.literal_eval(one.now))
-    for subject in one.subject if not state._exit_callbacks else ():  # type: ignore[attr-defined]
-        name, _, rest = subject.partition(".")
-        holder, key = place(inputs, name)
-        holder[key] = new_value(holder[key], one, rest)
-    return inputs, state
-
-
-def place(inputs: dict[str, Any], name: str) -> tuple[Any, Any]:
-    found = re.fullmatch(r"(\w+)(?:\[(.+)\])?", name)
-    assert found is not None
-    return (inputs, found[1]) if found[2] is None else (inputs[found[1]], ast.literal_eval(found[2]))
-
-
-def new_value(value: Any, one: Forecast, rest: str) -> Any:  # noqa: PLR0911 - one return a kind of change
-    if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE):
-        sizes = list(value.shape)
-        sizes[int(rest[len("size(") : -1])] = int(one.now)
-        return torch.ones(sizes, dtype=value.dtype)
-    if one.kind is ChangeKind.DTYPE:
-        names = {"bf16": torch.bfloat16, "f32": torch.float32, "i32": torch.int32, "i64": torch.int64}
-        return value.to(names[one.now])
-    if one.kind is ChangeKind.REQUIRES_GRAD:
-        return value.clone().requires_grad_(one.now == "True")
-    if one.kind is ChangeKind.STRIDES:
-        if one.now == "channels_last":
-            return value.to(memory_format=torch.channels_last)
-        made: torch.Tensor = value.t().contiguous().t() if value.dim() == 2 else value
-        return made
-    if one.kind is ChangeKind.LENGTH:
-        return type(value)((*value, value[-1]))
-    return ast.literal_eval(one.now)
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_a_forecast_agrees_with_a_real_call(module: Any, case: str) -> None:
     torch.manual_seed(0)
@@ -216,6 +163,15 @@ def test_a_size_that_the_code_specializes_recompiles_for_each_value(module: Any)
     size = next(one for one in frame.changes if one.kind is ChangeKind.SIZE)
     assert (size.recompiles, size.repeats, size.now) == (True, True, "7")
     assert "2" in size.guard
+    zero_one = next(one for one in frame.changes if one.kind is ChangeKind.SIZE_ONE)
+    assert zero_one.guard.startswith("2 <= ") or "%" in zero_one.guard
+
+
+def test_a_function_may_change_the_containers_that_it_is_given(module: Any) -> None:
+    (frame,) = forecasts(module, module.defaulted, {"x": torch.randn(6, 4), "items": [torch.randn(6, 4)]})
+    by_kind = {one.kind: one.recompiles for one in frame.changes}
+    assert by_kind[ChangeKind.SIZE]
+    assert by_kind[ChangeKind.LENGTH]
 
 
 def test_a_function_that_changes_what_it_reads_has_no_forecast(module: Any) -> None:
@@ -240,3 +196,26 @@ def test_marked_sizes_need_no_further_compile(module: Any) -> None:
     (frame,) = forecasts(module, module.scaled, {"x": x, "n": 2})
     size = next(one for one in frame.changes if one.subject == ("x.size(0)",) and one.kind is ChangeKind.SIZE)
     assert not size.recompiles
+
+
+def test_the_reason_is_the_guard_of_the_version_that_served_the_last_call(module: Any) -> None:
+    reset()
+    with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),), facts=True) as recorder:
+        compiled: Any = torch.compile(module.halves)
+        compiled(torch.randn(8))
+        compiled(torch.randn(10))
+        (frame,) = recorder.forecasts()
+    size = next(one for one in frame.changes if one.kind is ChangeKind.SIZE)
+    assert (frame.compiles, size.recompiles, size.was, size.now, size.repeats) == (2, True, "10", "9", True)
+    assert "%" in size.guard, "the even size, not the 8 of the first version"
+    assert "x.view(2, -1)" in Path(module.__file__).read_text().splitlines()[size.born[-1].line - 1]
+
+
+def test_a_function_of_a_library_has_a_forecast_if_it_is_the_target(module: Any) -> None:
+    reset()
+    with capture_only(), Recorder(roots=("/elsewhere",), facts=True) as recorder:
+        for name, inputs in (("scaled", (torch.randn(6, 4), 2)), ("halves", (torch.randn(8),))):
+            compiled: Any = torch.compile(getattr(module, name))
+            compiled(*inputs)
+        found = recorder.forecasts()
+    assert [one.function for one in found] == ["scaled"]

@@ -7,6 +7,7 @@ guards do not accept its own recorded call (it changes what it reads) has no for
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 
 from fuselight import torch_texts
-from fuselight.dynamo import graphs, stacks
+from fuselight.dynamo import graphs, recompiles, stacks
 from fuselight.dynamo.guards import Births
 from fuselight.dynamo.wrappers import Callee
 from fuselight.report import ChangeKind, Forecast, FrameForecast, Stack
@@ -45,6 +46,14 @@ class CompiledFrame:
     code: CodeType
     callee: Callee
     f_locals: dict[str, object]
+
+
+def copied_locals(f_locals: Mapping[str, object]) -> dict[str, object]:
+    """The locals of a call that begins: a dict or list in them may be changed by the call, such as `kwargs`."""
+    copies = {
+        id(value): copy.copy(value) for value in f_locals.values() if type(value) in (dict, list)
+    }  # by identity: two names of one list stay one
+    return {name: copies.get(id(value), value) for name, value in f_locals.items()}
 
 
 @dataclass(frozen=True)
@@ -83,35 +92,40 @@ def forecast(
             failure is not None,
             is_likely=change.is_likely,
         )
-        found.append(one if failure is None else _with_guard(one, failure, managers, births, frame.callee))
+        found.append(one if failure is None else _with_guard(one, *failure, births, frame.callee))
     found.sort(key=lambda one: (not one.recompiles, not one.is_likely))
     limit = settings.recompile_limit()
     return FrameForecast(frame.callee.function, frame.callee.location, len(managers), limit, tuple(found))
 
 
-def _first_failure(managers: Sequence[Any], f_locals: Mapping[str, object]) -> str | None:
-    """Return the guard of the newest entry that fails, None if an entry accepts the call."""
-    text = None
+def _first_failure(managers: Sequence[Any], f_locals: Mapping[str, object]) -> tuple[Any, str] | None:
+    """Return the newest entry and the text of its guard that fails, None if an entry accepts the call."""
+    found: tuple[Any, str] | None = None
     for manager in managers:
         verdict = manager.check_verbose(dict(f_locals))
         if verdict.result:
             return None
-        text = "; ".join(str(part) for part in verdict.verbose_code_parts)
-    return "no compiled version" if text is None else text
+        if found is None:
+            parts = [str(part) for part in verdict.verbose_code_parts]
+            found = manager, recompiles.failing_text(manager, f_locals, parts)
+    return (None, "no compiled version") if found is None else found
 
 
 def _with_guard(
-    one: Forecast, text: str, managers: Sequence[Any], births: Mapping[Any, Births], callee: Callee
+    one: Forecast, manager: Any, text: str, births: Mapping[Any, Births], callee: Callee
 ) -> Forecast:
     code = _COMMENT.sub("", text).strip()
     mismatch = _TENSOR_GUARD.search(code)
     compared = _COMPARED.search(code)
     source = mismatch["source"] if mismatch else compared["source"] if compared else ""
     born: Stack = ()
-    for manager in managers:
-        table = births.get(manager)
-        if table is not None:
-            born = table.by_code.get(code) or table.by_source.get(source) or born
+    table = None if manager is None else births.get(manager)
+    if table is not None:
+        born = (
+            table.by_code.get(code)
+            or table.by_source.get(source)
+            or recompiles.born_in_comment(text, table.paths)
+        )
     words = "" if torch_texts.is_global_state(source) else torch_texts.in_user_words(source)
     return replace(
         one,

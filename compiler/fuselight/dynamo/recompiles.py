@@ -143,9 +143,18 @@ def _leaf_failures(
             # a source's own stack goes down from the user's line; the comment has its innermost place alone
             born=table.by_code.get(part)
             or table.by_source.get(source.removesuffix(".__code__"))
-            or _born_in_comment(text, table.paths),
+            or born_in_comment(text, table.paths),
             cause=_cause(kind, found.cause),
         )
+
+
+def failing_text(manager: Any, f_locals: Mapping[str, object], texts: Sequence[str]) -> str:
+    """The first false text of a guard that failed, which may hold many (all symbolic shapes), with its comment."""
+    if len(texts) < 2:  # noqa: PLR2004 - nothing to choose from
+        return "".join(texts)
+    reader = _GuardReader(manager, f_locals)
+    false = (text for text in texts if reader.is_false(_COMMENT.sub("", text).strip()))
+    return next(false, "; ".join(texts))
 
 
 def _cause(kind: str, cause: GuardCause) -> GuardCause:
@@ -162,7 +171,7 @@ def _with_cause(difference: str, text: str) -> str:
     return difference
 
 
-def _born_in_comment(text: str, paths: set[str]) -> Stack:
+def born_in_comment(text: str, paths: set[str]) -> Stack:
     """Guards on symbolic shapes carry their line in a comment only: `# if n > 4:  # dels/net.py:12 in forward`.
 
     torch cuts the path at its start, so the file is the only one known that ends like it, or none.

@@ -20,7 +20,7 @@ import torch
 from fuselight import torch_texts
 from fuselight.dynamo import eager_frames, graphs, guards, recompiles, stacks
 from fuselight.dynamo.facts import FactLog
-from fuselight.dynamo.forecast import CompiledFrame, forecast
+from fuselight.dynamo.forecast import CompiledFrame, copied_locals, forecast
 from fuselight.dynamo.wrappers import Callee, callee_of
 from fuselight.report import (
     Break,
@@ -184,7 +184,7 @@ class Recorder:
     with the traced line, `on_call(code, f_locals)` with the inputs of each call that compiles, and `on_compiled()` when
     the compile of a frame ends. They run inside the user's compile; an exception of theirs becomes a Problem. With
     `facts`, what each expression of the user's files was is recorded too, and the locals of the last compiled call of
-    at most `FORECAST_FRAMES` functions are kept, for `forecasts`.
+    at most `FORECAST_FRAMES` functions are kept, for `forecasts`: the first one that compiles, and the user's.
     """
 
     def __init__(
@@ -306,9 +306,10 @@ class Recorder:
     def _keep_locals(self, code: CodeType, callee: Callee, f_locals: Mapping[str, object]) -> None:
         if self._facts is None or stacks.resumes_at(code) is not None:
             return
-        is_users = stacks.is_user_code(callee.location.path, self._roots)
-        if is_users and (code in self._asked or len(self._asked) < FORECAST_FRAMES):
-            self._asked[code] = CompiledFrame(code, callee, dict(f_locals))
+        # The first function is the target itself: a model of a library is forecast like the user's.
+        is_users = not self._asked or stacks.is_user_code(callee.location.path, self._roots)
+        if (is_users or code in self._asked) and (code in self._asked or len(self._asked) < FORECAST_FRAMES):
+            self._asked[code] = CompiledFrame(code, callee, copied_locals(f_locals))
 
     def _keep_compile(
         self, run: CompileUnderWay, result: object, error: BaseException | None, seconds: float

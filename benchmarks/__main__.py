@@ -18,10 +18,12 @@ NAMES = (
     "save_to_diagnostics",
     "check_process",
     "facts_bench",
+    "forecast_time",
     "run_overhead",
     "kernels_bench",
     "benchmark_bench",
     "accuracy",
+    "forecast_agreement",
 )
 
 

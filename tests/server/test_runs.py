@@ -43,7 +43,7 @@ def test_a_save_brings_findings_to_their_lines(client: Client, folder: Path) -> 
         "Benchmark",
         "Details",
         "2 graphs, 1 break, 0 recompilations",
-        "inputs from line 4",
+        "recompiles if the batch changes",
     ]
     hover = client.request(
         "textDocument/hover", {"textDocument": {"uri": uri}, "position": {"line": 5, "character": 5}}
@@ -56,6 +56,11 @@ def test_a_save_brings_findings_to_their_lines(client: Client, folder: Path) -> 
     (target,) = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
     groups = {node["label"] for node in target["children"]}
     assert {"Calls (1)", "Frames (2)", "Graph breaks (1)"} <= groups
+    expected = next(node for node in target["children"] if node["label"].startswith("Recompiles if ("))
+    batch = expected["children"][0]
+    assert batch["label"] == "the batch changes (x.size(0): 4 → 3)"
+    assert (batch["uri"], batch["range"]["start"]["line"]) == (uri, PRINT)
+    assert "`f` recompiles if:" in hover["contents"]["value"]
     (broken,) = next(node for node in target["children"] if node["label"] == "Graph breaks (1)")["children"]
     assert (broken["uri"], broken["range"]["start"]["line"]) == (uri, PRINT)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 
 from fuselight.report import (
     Call,
+    ChangeKind,
     Compile,
     Culprit,
     Failure,
+    Forecast,
     Frame,
+    FrameForecast,
     GeneratedGraph,
     Graph,
     Inputs,
@@ -29,7 +33,7 @@ from fuselight.report import (
 )
 from fuselight_server.features import convert
 from fuselight_server.features.code_lens import code_lens, inputs_words
-from fuselight_server.features.hover import targets
+from fuselight_server.features.hover import forecasts, targets
 from fuselight_server.results.benchmarks import measured_result_of
 from fuselight_server.results.captures import CaptureResult, capture_result_of
 from fuselight_server.results.kernels import kernel_result_of
@@ -139,6 +143,40 @@ async def test_a_state_is_on_the_target_once() -> None:
         "1 graph, 0 breaks, 0 recompilations (before your edit)",
         "3 kernels, ~30 µs on cpu",
     ]
+
+
+BATCH = Forecast(
+    ChangeKind.SIZE, ("x.size(0)",), "6", "5", recompiles=True, source="x", born=(at(11),),
+    guard="tensor 'L['x']' size mismatch at index 0. expected 6, actual 5",
+)  # fmt: skip
+EXPECTED = FrameForecast(
+    "step", at(11), 1, 8, (BATCH, replace(BATCH, subject=("x.size(1)",), recompiles=False))
+)
+
+
+@pytest.mark.asyncio
+async def test_a_forecast_is_shown_until_an_edit() -> None:
+    state = opened(captured("step", 11, forecasts=(EXPECTED,)))
+    assert (await lenses(state))[STEP][-2:] == [
+        "1 graph, 0 breaks, 0 recompilations",
+        "recompiles if the batch changes",
+    ]
+    snapshot = state.snapshot(URI, {})
+    assert snapshot is not None
+    (hover,) = forecasts(snapshot, STEP + 1)
+    head, _, change, advice = hover.split("\n")
+    assert head == "`step` recompiles if:"
+    assert change.startswith("- the batch changes \\(x.size\\(0\\): 6 → 5\\): one more compile")
+    assert "model.py:11" in change
+    assert "torch.\\_dynamo.mark\\_dynamic" in advice
+    assert forecasts(snapshot, STEP) == []
+    document = state.at(FILE)
+    assert document is not None
+    state.edit(FILE, document.source.edit((5, 0), (5, 0), "    # new\n"))
+    assert not any("recompiles if" in title for title in (await lenses(state))[STEP + 1])
+    edited = state.snapshot(URI, {})
+    assert edited is not None
+    assert forecasts(edited, STEP + 2) == []
 
 
 @pytest.mark.asyncio

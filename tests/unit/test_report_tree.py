@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from fuselight.report import (
+    ChangeKind,
     Culprit,
     Failure,
+    Forecast,
+    FrameForecast,
     FusedOperator,
     GeneratedGraph,
     Kernel,
@@ -108,3 +112,22 @@ def test_findings_with_a_known_cost_are_listed_the_costliest_first() -> None:
     made = target_node(result, VIEW, kernels)
     (group,) = (one for one in made["children"] if one["label"].startswith("Findings"))
     assert [one["description"] for one in group["children"]] == ["~90 µs, model.py:14", "~20 µs, model.py:12"]
+
+
+def test_a_forecast_lists_what_recompiles_with_its_line_and_then_what_does_not() -> None:
+    batch = Forecast(
+        ChangeKind.SIZE, ("x.size(0)",), "6", "5", recompiles=True, source="x", born=(at(21),),
+        guard="tensor 'L['x']' size mismatch at index 0. expected 6, actual 5",
+    )  # fmt: skip
+    width = replace(batch, subject=("x.size(1)",), recompiles=False, born=())
+    made = report(forecasts=(FrameForecast("Net.forward", at(20), 1, 8, (batch, width)),))
+    (group,) = [one for one in tree(made)["children"] if one["label"] == "Recompiles if (1)"]
+    change, others = group["children"]
+    assert change["label"] == "the batch changes (x.size(0): 6 → 5)"
+    assert change["description"] == "one more compile, then any size of 2 or more, model.py:21"
+    assert change["range"]["start"]["line"] == 20
+    assert "The compiled code holds while x.size(0) == 6." in change["tooltip"]
+    assert "What to do: Before the first call: torch._dynamo.mark_dynamic(x, 0)" in change["tooltip"]
+    assert (others["label"], others["children"][0]["range"]) == ("Needs no compile (1)", None)
+    alone = report(forecasts=(FrameForecast("Net.forward", at(20), 1, 8, (width,)),))
+    assert "Needs no compile (1)" in labels(alone)

@@ -44,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="accept all findings: write them to FILE and exit with 0",
     )
+    add_analysis_options(parser)
+
+
+def add_analysis_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that decide what `analyze` finds."""
     parser.add_argument(
         "--guard-count",
         metavar="N",
@@ -71,9 +76,7 @@ def execute(options: argparse.Namespace) -> int:
     """Check the targets and print the findings; returns the exit code. Raises CommandError."""
     if options.facts and options.format not in _FACT_FORMATS:
         raise CommandError(f"--facts needs --format {' or '.join(_FACT_FORMATS)}, not {options.format}")
-    thresholds = Thresholds(guard_count=options.guard_count, guard_us=options.guard_us)
-    sizes = dict(options.size or ())
-    outcome = complete(options, analyze, thresholds=thresholds, default_sizes=sizes)
+    outcome = analyzed(options)
     if options.write_baseline is not None or options.baseline is not None:
         from fuselight_server.cli import baseline  # noqa: PLC0415 - only with a baseline
 
@@ -88,6 +91,13 @@ def execute(options: argparse.Namespace) -> int:
         outcome.findings = new
     _print(outcome, options)
     return outcome.exit_code
+
+
+def analyzed(options: argparse.Namespace) -> CheckOutcome:
+    """Run the targets with the options of `add_analysis_options`."""
+    thresholds = Thresholds(guard_count=options.guard_count, guard_us=options.guard_us)
+    sizes = dict(options.size or ())
+    return complete(options, analyze, thresholds=thresholds, default_sizes=sizes)
 
 
 async def analyze(

@@ -23,6 +23,7 @@ COMMANDS = {
     "check": "Show what torch.compile does to the targets in PATH, on the lines that cause it.",
     "doctor": "Check the environment: Python, torch, Triton, compilers, driver, and a compile on each device.",
     "fix": "Remove findings of the targets in PATH: each change is compiled and compared before it is offered.",
+    "forecast": "Show which changes of its inputs, attributes or modes compile each target in PATH again.",
     "kernels": "Show the kernels that each line of the targets in PATH becomes, on a GPU that may be absent.",
     "ops": "Show what the operators of the targets in PATH decompose into, and what a backend lacks.",
     "run": "Run SCRIPT as python would, then show what torch.compile did in it.",

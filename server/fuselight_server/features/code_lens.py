@@ -34,6 +34,7 @@ from fuselight_server.features.protocol import Encoded
 from fuselight_server.features.status import describe
 from fuselight_server.features.sync import NEEDS_FILE
 from fuselight_server.findings.counts import counts
+from fuselight_server.findings.forecasts import lens_text
 from fuselight_server.formatting import format_lines
 from fuselight_server.results.changes import first_of
 from fuselight_server.results.positions import span
@@ -199,6 +200,8 @@ class TargetLenses:
         yield from tiers[:1]
         if result is not None and result.changes:
             yield Info(first_of(result.changes), "", DETAILS)
+        if result is not None and not result.stale and (expected := lens_text(result.expected_changes)):
+            yield Info(expected, age(result), DETAILS)
         if result is not None and result.report.inputs is not None:
             yield Info(inputs_words(result.report.inputs), "", DETAILS)
 

@@ -31,6 +31,7 @@ from fuselight_server.formatting import (
     format_estimate,
     format_flops,
     format_percent,
+    format_place,
     format_size,
     format_spread,
     format_time,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from fuselight.report import Compile, GeneratedGraph, Kernel, MeasuredLaunch
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Finding
+    from fuselight_server.findings.forecasts import ExpectedChange
     from fuselight_server.results.benchmarks import MeasuredRow
     from fuselight_server.results.kernels import KernelRow
     from fuselight_server.results.target_result import TargetResult
@@ -72,6 +74,7 @@ async def hover(server: Server, params: types.HoverParams) -> types.Hover | None
     values = values_at(snapshot.captures.values(), snapshot.document, line, column)
     parts += values.parts
     parts += targets(snapshot, line)
+    parts += forecasts(snapshot, line)
     parts += frames(snapshot, line)
     parts += measured_tables(snapshot, line)
     parts += kernel_tables(snapshot, line)
@@ -115,15 +118,19 @@ def _paragraphs(finding: Finding) -> tuple[str, ...]:
 
 def targets(snapshot: Snapshot, line: int) -> list[str]:
     """Say all that the last runs found of the targets whose lenses are on `line`."""
-    names = {target.name for target in snapshot.reading.targets if target.name_span.line == line}
-    if snapshot.reading.main_line == line:
-        names.add("")
+    names = _targets_on(snapshot, line)
     found = []
     for key, result in snapshot.results.items():
         if key.path == snapshot.path and key.name in names:
             tier, said = _result_words(result)
             found.append(f"{code_span(key.name or '__main__')} {tier}: {plain(said)}")
     return ["\n\n".join(sorted(found))] if found else []
+
+
+def _targets_on(snapshot: Snapshot, line: int) -> set[str]:
+    """Name the targets whose lenses are on `line`."""
+    names = {target.name for target in snapshot.reading.targets if target.name_span.line == line}
+    return names | {""} if snapshot.reading.main_line == line else names
 
 
 def _result_words(result: TargetResult) -> tuple[str, str]:
@@ -134,6 +141,38 @@ def _result_words(result: TargetResult) -> tuple[str, str]:
         return "benchmark", benchmark_summary(result)
     assert isinstance(result, CaptureResult)  # noqa: S101 - the last of the three tiers
     return "capture", summary(result)
+
+
+EXPECTED = 8
+"""Changes that a hover lists."""
+
+
+def forecasts(snapshot: Snapshot, line: int) -> list[str]:
+    """List what would compile the targets again whose lenses are on `line`."""
+    names = _targets_on(snapshot, line)
+    results = (
+        one for key, one in snapshot.captures.items() if key.path == snapshot.path and key.name in names
+    )
+    return [text for result in results if not result.stale and (text := _forecast(result))]
+
+
+def _forecast(result: CaptureResult) -> str:
+    expected = [one for one in result.expected_changes if one.recompiles]
+    if not expected:
+        return ""
+    lines = [_expected_line(result, one) for one in expected[:EXPECTED]]
+    if len(expected) > EXPECTED:
+        lines.append(f"- and {len(expected) - EXPECTED} more: **Details** lists all")
+    return "\n".join([f"{code_span(result.key.name or '__main__')} recompiles if:", "", *lines])
+
+
+def _expected_line(result: CaptureResult, one: ExpectedChange) -> str:
+    where = ""
+    if one.place is not None:
+        now = result.places.now(span(one.place))
+        where = f" ({format_place(now.path, now.line)})"
+    advice = f"  \n  {plain(one.remedies[0])}" if one.remedies and one.is_likely else ""
+    return f"- {plain(one.title)}: {plain(one.cost + where)}{advice}"
 
 
 def frames(snapshot: Snapshot, line: int) -> list[str]:

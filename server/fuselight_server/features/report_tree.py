@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fuselight.report import Compile, GeneratedGraph, Graph, Location, Recompile, Report
     from fuselight_server.features.protocol import ReportTreeParams
     from fuselight_server.features.server import Server
+    from fuselight_server.findings.forecasts import ExpectedChange
     from fuselight_server.kernels.shares import Folded
     from fuselight_server.results.captures import CaptureResult
     from fuselight_server.results.kernels import KernelResult
@@ -355,6 +356,7 @@ def target_node(result: CaptureResult, view: convert.Client, kernels: KernelResu
         *make.group("breaks", "Graph breaks", "debug-disconnect", _breaks(make, report)),
         *make.group("recompilations", "Recompilations", "sync", counted),
         *make.group("stopped", "Stopped by the recompile limit", "stop-circle", stopped),
+        *_forecast(make),
         *make.group("eager", "Not compiled", "circle-slash", _not_compiled(make, report)),
         *make.group("failures", "Failures", "error", _failures(make, report)),
         *make.group("notes", "Notes", "info", _notes(make, report)),
@@ -372,6 +374,32 @@ def target_node(result: CaptureResult, view: convert.Client, kernels: KernelResu
     )
     _identified(node, f"{key.path}::{key.name}")
     return {**node, "target": {"uri": view.uri_of(key.path), "target": key.name}}
+
+
+def _forecast(make: _ReportMaker) -> list[Node]:
+    """Make one node for each change that recompiles, and one over the changes that do not."""
+    changes = make.result.expected_changes
+    recompiling = [_expected(make, one) for one in changes if one.recompiles]
+    others = [_expected(make, one) for one in changes if not one.recompiles]
+    none = make.group("expected", "Needs no compile", "pass", others)
+    if not recompiling:
+        return none
+    (node,) = make.group("forecast", "Recompiles if", "watch", recompiling)
+    return [{**node, "children": [*node["children"], *none]}]
+
+
+def _expected(make: _ReportMaker, one: ExpectedChange) -> Node:
+    place = "" if one.place is None or not one.recompiles else make.words(one.place)
+    guard = f"The compiled code holds while {one.reason}." if one.reason else ""
+    advice = [f"What to do: {one.remedies[0]}", *one.remedies[1:]] if one.remedies else []
+    return make.node(
+        "expected",
+        one.title,
+        "sync" if one.recompiles else "pass",
+        description=", ".join(filter(None, [one.cost, place])),
+        tooltip="\n".join(filter(None, [one.title, guard, *advice])),
+        where=make.now(one.place) if one.recompiles else None,
+    )
 
 
 def _inputs(make: _ReportMaker, report: Report) -> list[Node]:

@@ -153,7 +153,7 @@ def _dimension_advice(
     sizes = varying_sizes(failure, *also)
     if not sizes:
         return ("Compile with torch.compile(..., dynamic=True), or pad to a few fixed sizes",)
-    marks = [_mark(name, dimension, ours=ours) for name, dimension in sizes]
+    marks = [mark_call(name, dimension, ours=ours) for name, dimension in sizes]
     if len(marks) > _MARKS:
         marks[_MARKS - 1 :] = [f"and {len(marks) - _MARKS + 1} more"]
     say = (
@@ -168,11 +168,12 @@ def _dimension_advice(
     )
 
 
-def _mark(name: str, dimension: int, *, ours: bool) -> str:
+def mark_call(name: str, dimension: int, *, ours: bool, mark: str = "mark_dynamic") -> str:
+    """The call that marks a size. `ours`: the name is the user's; `mark`: a function of `torch._dynamo`."""
     # What a library's function or a wrapper's *args take has another name at the user's call.
     if ours and not name.startswith(("args[", "kwargs[")):
-        return f"torch._dynamo.mark_dynamic({name}, {dimension})"
-    return f"torch._dynamo.mark_dynamic(x, {dimension}) for the x that is passed as `{name}`"
+        return f"torch._dynamo.{mark}({name}, {dimension})"
+    return f"torch._dynamo.{mark}(x, {dimension}) for the x that is passed as `{name}`"
 
 
 def _is_closure_variable(failure: GuardFailure) -> bool:

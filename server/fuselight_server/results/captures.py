@@ -7,11 +7,14 @@ of expressions move with edits as its findings do.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from fuselight.report import TracedFacts
 from fuselight_server.files import within
 from fuselight_server.findings import findings
+from fuselight_server.findings.context import Context
+from fuselight_server.findings.forecasts import expected_changes
 from fuselight_server.results.facts import MOST_FACTS, TrackedFacts
 from fuselight_server.results.positions import Places, locations, span, tracked
 from fuselight_server.results.target_result import TargetResult
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from fuselight.report import Report
     from fuselight_server.finding import Finding
     from fuselight_server.findings import Thresholds
+    from fuselight_server.findings.forecasts import ExpectedChange
     from fuselight_server.results.facts import TrackedFile
     from fuselight_server.runs.keys import Key
     from fuselight_server.static.text_changes import Change
@@ -44,6 +48,11 @@ class CaptureResult(TargetResult):
         """Whether the run got far enough to say anything about the code."""
         report = self.report
         return bool(report.frames or report.breaks or report.not_compiled or not report.failures)
+
+    @cached_property
+    def expected_changes(self) -> tuple[ExpectedChange, ...]:
+        """What would compile the target's functions again, the likely changes first."""
+        return expected_changes(Context.of(self.report))
 
     def uses(self, path: str) -> bool:
         """Whether a change of a file may change the outcome of a new run.

@@ -152,3 +152,5 @@ def locations(report: Report) -> Iterator[Location]:  # noqa: C901 - one loop a 
     for note in report.notes:
         if note.location is not None:
             yield note.location
+    for forecast in report.forecasts:
+        yield from (at for change in forecast.changes for at in change.born)

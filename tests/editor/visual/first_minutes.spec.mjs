@@ -14,7 +14,7 @@ def step(x):
     print("step")
     return torch.relu(x)
 `;
-const found = /1 graph, 1 break, 0 recompilations\s*\|\s*inputs from line 4/;
+const found = /1 graph, 1 break, 0 recompilations\s*\|\s*(?:inputs from line 4|recompiles if)/;
 const shownAgain = /1 graph, 1 break, 0 recompilations \(from \d{4}-\d\d-\d\d \d\d:\d\d\)/;
 const pages = [
   ["Provide example inputs", "Two lines are two calls of the same object", "walkthrough-inputs"],

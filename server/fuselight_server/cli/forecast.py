@@ -1,0 +1,44 @@
+"""`fuselight forecast`: which changes of a later call compile each target again.
+
+Invariant: the same run, findings and exit codes as `fuselight check`; only the printing is the command's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuselight_server.cli.check import add_analysis_options, analyzed
+from fuselight_server.cli.options import add_command_options
+from fuselight_server.cli.outcome import report_problems
+from fuselight_server.cli.terminal import print_error, standard_output
+from fuselight_server.finding import Severity
+from fuselight_server.formatting import format_count
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the command's options."""
+    add_command_options(parser, formats=("text", "json"), seconds=120.0, memory_mb=8192)
+    add_analysis_options(parser)
+    parser.add_argument(
+        "--all", action="store_true", dest="is_full", help="also list the changes that need no compile"
+    )
+
+
+def execute(options: Namespace) -> int:
+    """Run the targets and print their forecasts; returns the exit code of `fuselight check`."""
+    outcome = analyzed(options)
+    from fuselight_server.cli.formats.forecast import as_json, print_forecasts  # noqa: PLC0415 - not for --help
+
+    terminal = standard_output(options.color)
+    if options.format == "json":
+        terminal.write_data(as_json(outcome) + "\n")
+        return outcome.exit_code
+    print_forecasts(outcome, terminal, is_full=options.is_full)
+    report_problems(outcome, "analyze", is_empty=not outcome.reports)
+    warnings = sum(one.severity >= Severity.WARNING for one in outcome.findings)
+    if warnings:
+        print_error(f"`fuselight check` shows {format_count(warnings, 'finding')} in these targets")
+    return outcome.exit_code

@@ -1,0 +1,293 @@
+"""The forecasts of a report in words: which change compiles again, why, at what cost, and what to do about it.
+
+Invariant: each entry comes from forecasts of the report, and one entry stands for changes with the same reason. The
+remedies are advice: none of them was tried on the user's code.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fuselight.report import ChangeKind
+from fuselight_server.findings.context import is_machinery
+from fuselight_server.findings.forecast_remedies import remedies
+from fuselight_server.formatting import format_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from fuselight.report import Forecast, FrameForecast, Location, Report
+    from fuselight_server.findings.context import Context
+
+MODES = frozenset({ChangeKind.TRAINING, ChangeKind.GRAD_MODE, ChangeKind.AUTOCAST})
+"""Changes of the surroundings of a call. They compile nearly every function again."""
+_OF_DATA = frozenset({ChangeKind.SIZE, ChangeKind.NUMBER, ChangeKind.LENGTH, ChangeKind.ATTRIBUTE})
+"""Changes that a lens names: whether they compile again depends on the code."""
+_IN_LENS = 2
+_NAMED = 3
+"""Names that one entry spells out."""
+_LONGEST_REASON = 200
+_SIZE = re.compile(r"(?P<tensor>.+)\.size\((?P<dimension>\d+)\)$")
+_VARIABLE = re.compile(r"[LG]\['(\w+)'\]")
+_KEYWORD = re.compile(r"(?<![\w.])kwargs\[(['\"])(\w+)\1\]")
+_SUBMODULE = re.compile(r"(\.?)_modules\['([^\W\d]\w*)'\]")
+_ITEM = re.compile(r"\._modules\['(\d+)'\]")
+_DIMENSION = re.compile(r"\.size\(\)\[(\d+)\]")
+_BOOLS = frozenset({"True", "False"})
+
+
+@dataclass(frozen=True)
+class ExpectedChange:
+    """A change of a later call, or several with the same reason."""
+
+    kind: ChangeKind
+    subject: tuple[str, ...]
+    """What changes, in source terms; empty for a mode."""
+    functions: tuple[str, ...]
+    """The compiled functions that it concerns."""
+    noun: str
+    """`the batch`, `n`: what changes, for a lens."""
+    what: str
+    """`the batch changes`: without the names and values of `detail`."""
+    detail: str
+    """`x.size(0): 6 → 5`; empty if `what` has all."""
+    recompiles: bool
+    is_likely: bool
+    cost: str
+    """`one more compile, then any size`; empty if it does not recompile."""
+    further_compiles: int
+    """Compiles that such changes can cause until the recompile limit."""
+    reason: str
+    """The guard that fails, in source terms; empty if it does not recompile."""
+    guards: tuple[str, ...]
+    """The guards that fail, as torch prints them."""
+    place: Location | None
+    """The line that created the guard: the innermost one of the user's, else the innermost one."""
+    remedies: tuple[str, ...]
+    """What to do, the best first; advice that nothing has verified."""
+
+    @property
+    def title(self) -> str:
+        """`the batch changes (x.size(0): 6 → 5)`."""
+        return f"{self.what} ({self.detail})" if self.detail else self.what
+
+
+def expected_changes(context: Context) -> tuple[ExpectedChange, ...]:
+    """Return the changes that the report has forecasts of: those that recompile first, of these the likely ones.
+
+    For a function with a graph break, only those that recompile: the parts after the break have no forecast.
+    """
+    groups: dict[tuple[object, ...], list[tuple[FrameForecast, Forecast]]] = {}
+    partial = _broken_functions(context.report)
+    for frame in context.report.forecasts:
+        for one in frame.changes:
+            if not one.recompiles and (frame.location.path, frame.location.line) in partial:
+                continue
+            groups.setdefault(_reason_key(context, frame, one), []).append((frame, one))
+    found = [_expected(context, group) for group in groups.values()]
+    found.sort(key=lambda one: (not one.recompiles, not one.is_likely, _RANK[one.kind]))
+    return tuple(found)
+
+
+def has_unasked_parts(report: Report) -> bool:
+    """Whether a function with a forecast has parts after a graph break, which have none."""
+    partial = _broken_functions(report)
+    return any((one.location.path, one.location.line) in partial for one in report.forecasts)
+
+
+def _broken_functions(report: Report) -> set[tuple[str, int]]:
+    return {(one.location.path, one.location.line) for one in report.frames if one.resumes_at is not None}
+
+
+def lens_text(changes: Iterable[ExpectedChange]) -> str:
+    """Say what is likely to compile again: `recompiles if the batch or the sequence length changes`; empty if nothing.
+
+    A mode is not named: nearly every function is compiled again for each mode.
+    """
+    nouns = dict.fromkeys(
+        one.noun for one in changes if one.recompiles and one.is_likely and one.kind in _OF_DATA
+    )
+    shown = list(nouns)[:_IN_LENS]
+    return f"recompiles if {' or '.join(shown)} changes" if shown else ""
+
+
+_RANK = {kind: number for number, kind in enumerate(ChangeKind)}
+_RANK |= {ChangeKind.NUMBER: 1, ChangeKind.SIZE_ONE: 2, ChangeKind.DTYPE: len(_RANK)}
+
+
+def _reason_key(context: Context, frame: FrameForecast, one: Forecast) -> tuple[object, ...]:
+    if one.kind in MODES:
+        return (one.kind, one.was, one.now, one.recompiles)
+    place = _place(context, one)
+    line = None if place is None else (place.path, place.line)
+    function = (frame.function, frame.location.path, frame.location.line)
+    subject = one.subject if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE) else ()
+    values = (one.was, one.now) if one.kind in (ChangeKind.DTYPE, ChangeKind.STRIDES) else one.was in _BOOLS
+    return (function, one.kind, one.recompiles, one.is_likely, one.repeats, line, subject, values)
+
+
+def _place(context: Context, one: Forecast) -> Location | None:
+    home = context.innermost_user_frame(one.born)
+    return home or next((frame for frame in reversed(one.born) if not is_machinery(frame.path)), None)
+
+
+def _expected(context: Context, group: Sequence[tuple[FrameForecast, Forecast]]) -> ExpectedChange:
+    frame, one = group[0]
+    subject = tuple(dict.fromkeys(_words(name) for _, member in group for name in member.subject))
+    noun = _noun(frame, one, subject)
+    what, detail = _phrases(one, noun, subject, is_alone=len(group) == 1)
+    left = min(max(frame.limit - frame.compiles, 0) for frame, _ in group)
+    reasons = dict.fromkeys(_reason(member) for _, member in group if member.recompiles)
+    return ExpectedChange(
+        kind=one.kind,
+        subject=subject,
+        functions=tuple(dict.fromkeys(frame.function for frame, _ in group)),
+        noun=noun,
+        what=what,
+        detail=detail,
+        recompiles=one.recompiles,
+        is_likely=one.is_likely,
+        cost=_cost(one, frame.limit, left) if one.recompiles else "",
+        further_compiles=(left if _repeats(one) else min(left, 1)) if one.recompiles else 0,
+        reason="; ".join(filter(None, reasons)),
+        guards=tuple(dict.fromkeys(member.guard for _, member in group if member.guard)),
+        place=_place(context, one),
+        remedies=_remedies(context, frame, one, subject),
+    )
+
+
+def _remedies(
+    context: Context, frame: FrameForecast, one: Forecast, subject: tuple[str, ...]
+) -> tuple[str, ...]:
+    if not one.recompiles:
+        return ()
+    return remedies(
+        one,
+        subject,
+        is_users=context.is_user_file(frame.location.path),
+        ranks=_ranks(frame),
+        torch=context.report.versions.torch or "",
+    )
+
+
+def _words(text: str) -> str:
+    """An expression of torch's as the user would write it: `L['self']._modules['fc'].p` as `self.fc.p`."""
+    text = _ITEM.sub(r"[\1]", _VARIABLE.sub(r"\1", text))
+    return _KEYWORD.sub(r"\2", _DIMENSION.sub(r".size(\1)", _SUBMODULE.sub(r"\1\2", text)))
+
+
+def _ranks(frame: FrameForecast) -> dict[str, int]:
+    """The number of dimensions of each tensor: every size of a tensor has a forecast."""
+    found: dict[str, int] = {}
+    for one in frame.changes:
+        for name in one.subject if one.kind is ChangeKind.SIZE else ():
+            size = _SIZE.match(_words(name))
+            if size is not None:
+                tensor, count = size["tensor"], int(size["dimension"]) + 1
+                found[tensor] = max(found.get(tensor, 0), count)
+    return found
+
+
+def _noun(frame: FrameForecast, one: Forecast, subject: tuple[str, ...]) -> str:
+    """What changes, in one or two words: the usual meaning of a size, else the names."""
+    if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE):
+        ranks = _ranks(frame)
+        sizes = [found for name in subject if (found := _SIZE.match(name)) is not None]
+        meanings = {_MEANINGS.get((ranks.get(one["tensor"], 0), int(one["dimension"]))) for one in sizes}
+        meaning = meanings.pop() if len(meanings) == 1 else None
+        if meaning is not None and one.is_likely:
+            return meaning
+    if one.kind is ChangeKind.LENGTH:
+        return f"the length of {_names(subject)}"
+    return _names(subject)
+
+
+_MEANINGS = {
+    (2, 0): "the batch",
+    (3, 0): "the batch",
+    (4, 0): "the batch",
+    (2, 1): "the sequence length",
+    (3, 1): "the sequence length",
+    (4, 2): "the height",
+    (4, 3): "the width",
+}
+"""What programs usually use a dimension for, by the number of dimensions and its index."""
+
+
+def _names(subject: Sequence[str]) -> str:
+    """`x`, `x and y`, `x, y and 3 more`."""
+    more = len(subject) - _NAMED
+    return format_list(subject if more <= 0 else [*subject[: _NAMED - 1], f"{more + 1} more"])
+
+
+def _phrases(one: Forecast, noun: str, subject: tuple[str, ...], *, is_alone: bool) -> tuple[str, str]:
+    """What changes, and the names and values."""
+    values = f"{_values(one.was)} → {_values(one.now)}"
+    several = len(subject) > 1
+    if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE):
+        verb = "is 1" if one.kind is ChangeKind.SIZE_ONE else "changes"
+        names = _names(subject)
+        return f"{noun} {verb}", values if noun == names else f"{names}: {values}"
+    if one.kind in _PROPERTIES:
+        return f"{_PROPERTIES[one.kind]} of {noun} changes", values
+    if one.kind in MODES:
+        mode = "grad mode" if one.kind is ChangeKind.GRAD_MODE else "autocast"
+        is_training = one.kind is ChangeKind.TRAINING
+        return f"{one.was} to {one.now}" if is_training else f"{mode} is turned {one.now}", ""
+    if one.kind is ChangeKind.REQUIRES_GRAD:
+        gradient = "a gradient" if one.now == "True" else "no gradient"
+        return f"{noun} {'require' if several else 'requires'} {gradient}", ""
+    verb = "change" if several and one.kind is not ChangeKind.LENGTH else "changes"
+    return f"{noun} {verb}", values if is_alone else ""
+
+
+_PROPERTIES = {ChangeKind.DTYPE: "the dtype", ChangeKind.STRIDES: "the memory layout"}
+
+
+def _values(text: str) -> str:
+    return text if len(text) <= 30 else f"{text[:29]}\N{HORIZONTAL ELLIPSIS}"  # noqa: PLR2004 - one line
+
+
+def _repeats(one: Forecast) -> bool:
+    return one.repeats and one.was not in _BOOLS  # a bool has one other value only
+
+
+def _cost(one: Forecast, limit: int, left: int) -> str:
+    if left == 0:
+        return f"eager mode: the limit of {limit} compiles is reached"
+    if one.kind is ChangeKind.SIZE and one.repeats and "size mismatch" not in one.guard:
+        return f"other sizes may compile too: up to {left} more until the limit of {limit}, then eager mode"
+    if _repeats(one):
+        each = _EACH.get(one.kind, "value")
+        return f"each new {each} compiles: {left} more until the limit of {limit}, then eager mode"
+    then = _THEN.get(one.kind, "")
+    return f"one more compile{then}"
+
+
+_EACH = {
+    ChangeKind.SIZE: "size",
+    ChangeKind.DTYPE: "dtype",
+    ChangeKind.STRIDES: "layout",
+    ChangeKind.LENGTH: "length",
+}
+_THEN = {ChangeKind.SIZE: ", then any size of 2 or more", ChangeKind.NUMBER: ", then other numbers too"}
+
+
+def _reason(one: Forecast) -> str:
+    """The guard as a condition: `x.size(0) == 6`, `mode == 'sum'`."""
+    if one.kind in (ChangeKind.GRAD_MODE, ChangeKind.AUTOCAST):
+        return f"{'grad mode' if one.kind is ChangeKind.GRAD_MODE else 'autocast'} is {one.was}"
+    source = _words(one.source)
+    found = _MISMATCH.search(one.guard)
+    if found is not None and found["index"]:
+        return f"{source}.{found['what']}({found['index']}) == {found['expected'].strip()}"
+    if found is not None and one.kind in (ChangeKind.DTYPE, ChangeKind.REQUIRES_GRAD):
+        return f"{source}.{found['what']} == {one.was}"
+    return _words(one.guard)[:_LONGEST_REASON]
+
+
+_MISMATCH = re.compile(
+    r"tensor '.+' (?P<what>\w+) mismatch(?: at index (?P<index>\d+))?\. expected (?P<expected>[^,]+)"
+)

@@ -1,0 +1,208 @@
+"""Forecasts in words: what changes, why it compiles again, at what cost, and what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from fuselight.report import ChangeKind, Forecast, Frame, FrameForecast, Location, Report
+from fuselight_server.findings.context import Context
+from fuselight_server.findings.forecasts import ExpectedChange, expected_changes, has_unasked_parts, lens_text
+from tests.support.reports import LIBRARY, VERSIONS, at, report
+
+
+def frame(*changes: Forecast, function: str = "Net.forward", **parts: Any) -> FrameForecast:
+    base = FrameForecast(function, at(20), 1, 8, changes)
+    return dataclasses.replace(base, **parts)
+
+
+def size(subject: str, was: int = 6, now: int = 5, **parts: Any) -> Forecast:
+    tensor, _, dimension = subject.partition(".size(")
+    guard = f"tensor 'L['{tensor}']' size mismatch at index {dimension[:-1]}. expected {was}, actual {now}"
+    base = Forecast(
+        ChangeKind.SIZE, (subject,), str(was), str(now), recompiles=True, source=tensor, guard=guard
+    )
+    return dataclasses.replace(base, born=(at(21),), **parts)
+
+
+def value(kind: ChangeKind, name: str, was: str, now: str, **parts: Any) -> Forecast:
+    base = Forecast(
+        kind, (name,), was, now, recompiles=True, source=name, guard=f"L['{name}'] == {was}", born=(at(22),)
+    )
+    return dataclasses.replace(base, **parts)
+
+
+def mode(kind: ChangeKind, was: str, now: str, **parts: Any) -> Forecast:
+    return Forecast(kind, (), was, now, recompiles=True, **parts)
+
+
+def made(*frames: FrameForecast, torch: str = "2.13.0") -> Report:
+    return report(forecasts=frames, versions=dataclasses.replace(VERSIONS, torch=torch))
+
+
+def changes(*frames: FrameForecast, torch: str = "2.13.0") -> tuple[ExpectedChange, ...]:
+    return expected_changes(Context.of(made(*frames, torch=torch)))
+
+
+TOKENS = (size("tokens.size(0)", 4, 3), size("tokens.size(1)", 7, 6))
+
+
+def test_sizes_are_called_what_programs_use_them_for() -> None:
+    batch, length = changes(frame(*TOKENS))
+    assert batch.title == "the batch changes (tokens.size(0): 4 → 3)"
+    assert length.title == "the sequence length changes (tokens.size(1): 7 → 6)"
+    assert (batch.reason, batch.place) == ("tokens.size(0) == 4", at(21))
+    (alone,) = changes(frame(size("x.size(0)")))
+    assert alone.title == "x.size(0) changes (6 → 5)", "a vector has no batch"
+    image = tuple(size(f"x.size({dimension})", is_likely=dimension != 1) for dimension in range(4))
+    nouns = [one.noun for one in changes(frame(*image))]
+    assert nouns == ["the batch", "the height", "the width", "x.size(1)"], "the likely ones first"
+
+
+def test_a_size_of_several_tensors_is_one_change() -> None:
+    both = dataclasses.replace(TOKENS[0], subject=("tokens.size(0)", "mask.size(0)"))
+    others = (TOKENS[1], dataclasses.replace(TOKENS[1], subject=("mask.size(1)",), recompiles=False))
+    found = changes(frame(both, *others))
+    assert found[0].title == "the batch changes (tokens.size(0) and mask.size(0): 4 → 3)"
+    assert "mark_dynamic(tokens, 0), torch._dynamo.mark_dynamic(mask, 0)" in found[0].remedies[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "cost", "further"),
+    [
+        (size("x.size(0)"), "one more compile, then any size of 2 or more", 1),
+        (
+            value(ChangeKind.ATTRIBUTE, "self.rate", "2", "3", repeats=True),
+            "each new value compiles: 7 more until the limit of 8, then eager mode",
+            7,
+        ),
+        (value(ChangeKind.VALUE, "flag", "True", "False", repeats=True), "one more compile", 1),
+        (value(ChangeKind.NUMBER, "n", "2", "3"), "one more compile, then other numbers too", 1),
+        (
+            size("x.size(0)", guard="(L['x'].size()[0] % 2) == 0", repeats=True),
+            "other sizes may compile too: up to 7 more until the limit of 8, then eager mode",
+            7,
+        ),
+        (mode(ChangeKind.GRAD_MODE, "off", "on"), "one more compile", 1),
+    ],
+)
+def test_the_cost_says_how_many_compiles(change: Forecast, cost: str, further: int) -> None:
+    (one,) = changes(frame(change))
+    assert (one.cost, one.further_compiles) == (cost, further)
+
+
+def test_past_the_limit_a_change_runs_in_eager_mode() -> None:
+    (one,) = changes(frame(size("x.size(0)"), compiles=8))
+    assert (one.cost, one.further_compiles) == ("eager mode: the limit of 8 compiles is reached", 0)
+
+
+def test_what_does_not_recompile_comes_last_and_has_neither_cost_nor_remedy() -> None:
+    same = dataclasses.replace(TOKENS[0], recompiles=False, guard="", source="", born=())
+    found = changes(frame(same, mode(ChangeKind.AUTOCAST, "off", "on", is_likely=False)))
+    assert [one.kind for one in found] == [ChangeKind.AUTOCAST, ChangeKind.SIZE]
+    assert (found[-1].recompiles, found[-1].cost, found[-1].reason, found[-1].remedies) == (False, "", "", ())
+
+
+def test_a_function_with_a_break_lists_only_what_recompiles() -> None:
+    """The parts after the break have no forecast: nothing says that a change needs no compile there."""
+    same = dataclasses.replace(TOKENS[0], recompiles=False)
+    parts = (Frame("Net.forward", at(20)), Frame("Net.forward", at(20), resumes_at=24))
+    given = dataclasses.replace(made(frame(same, TOKENS[1])), frames=parts)
+    assert [one.noun for one in expected_changes(Context.of(given))] == ["the sequence length"]
+    assert has_unasked_parts(given)
+    assert not has_unasked_parts(made(frame(same)))
+
+
+def test_changes_with_the_same_reason_are_one_entry() -> None:
+    flags = [value(ChangeKind.VALUE, name, "True", "False", is_likely=False) for name in ("a", "b")]
+    (one,) = changes(frame(*flags))
+    assert (one.title, one.reason) == ("a and b change", "a == True; b == True")
+    elsewhere = dataclasses.replace(flags[1], born=(at(30),))
+    assert len(changes(frame(flags[0], elsewhere))) == 2
+
+
+def test_a_mode_is_one_entry_for_all_functions() -> None:
+    training = mode(ChangeKind.TRAINING, "training", "evaluation")
+    (one,) = changes(frame(training), frame(training, function="g", location=at(40), compiles=8))
+    assert (one.title, one.functions) == ("training to evaluation", ("Net.forward", "g"))
+    sizes = changes(frame(TOKENS[0]), frame(TOKENS[0], function="g", location=at(40)))
+    assert [one.functions for one in sizes] == [("Net.forward",), ("g",)]
+
+
+def test_the_place_is_the_innermost_line_of_the_users() -> None:
+    born = (at(21), at(25), Location(LIBRARY, 7))
+    (one,) = changes(frame(dataclasses.replace(size("x.size(0)"), born=born)))
+    assert one.place == at(25)
+    (other,) = changes(frame(dataclasses.replace(size("x.size(0)"), born=born[2:])))
+    assert other.place == born[2]
+
+
+def test_expressions_are_written_as_the_user_would() -> None:
+    guard = "L['self']._modules['layers']._modules['0'].p == 2 and G['SCALE'] == 3"
+    (one,) = changes(frame(value(ChangeKind.ATTRIBUTE, "self.layers[0].p", "2", "3", guard=guard)))
+    assert one.reason == "self.layers[0].p == 2 and SCALE == 3"
+    (given,) = changes(frame(dataclasses.replace(size("x.size(0)"), subject=("kwargs['ids'].size(0)",))))
+    assert given.subject == ("ids.size(0)",)
+
+
+def test_remedies_use_the_users_names() -> None:
+    batch, _ = changes(frame(*TOKENS))
+    mark, dynamic, spec = batch.remedies
+    assert mark == "Before the first call: torch._dynamo.mark_dynamic(tokens, 0)"
+    assert dynamic == "Or compile with torch.compile(..., dynamic=True)"
+    assert 'shapes_spec=ParamsSpec({"tokens": TensorSpec([ShapeVar("n"), None])})' in spec
+    library, _ = changes(frame(*TOKENS, location=Location(LIBRARY, 3)))
+    assert "(x, 0) for the x that is passed as `tokens`" in library.remedies[0]
+    assert len(library.remedies) == 2
+
+
+@pytest.mark.parametrize(
+    ("torch", "argument"), [("2.12.1", None), ("2.13.0+cpu", "shapes_spec"), ("2.14.1", "dynamic_shapes")]
+)
+def test_an_argument_of_compile_is_named_where_torch_has_it(torch: str, argument: str | None) -> None:
+    said = " ".join(changes(frame(*TOKENS), torch=torch)[0].remedies)
+    assert [name for name in ("shapes_spec", "dynamic_shapes") if name in said] == (
+        [argument] if argument else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (dataclasses.replace(size("x.size(0)", 6, 1), kind=ChangeKind.SIZE_ONE), "mark_unbacked(x, 0)"),
+        (value(ChangeKind.NUMBER, "n", "2", "3"), "`torch.tensor(n)`"),
+        (
+            value(ChangeKind.ATTRIBUTE, "self.rate", "2", "3"),
+            '`self.register_buffer("rate", torch.tensor(2))`',
+        ),
+        (value(ChangeKind.ATTRIBUTE, "SCALE", "2", "3"), "Pass `SCALE` as an argument"),
+        (value(ChangeKind.ATTRIBUTE, "self.on", "True", "False"), "choose between two functions"),
+        (value(ChangeKind.DTYPE, "x", "f32", "bf16"), "`x.to(torch.float32)`"),
+        (value(ChangeKind.STRIDES, "x", "contiguous", "transposed"), "`x.contiguous()`"),
+        (value(ChangeKind.LENGTH, "items", "2", "3"), "`torch.stack(items)`"),
+        (value(ChangeKind.REQUIRES_GRAD, "x", "False", "True"), "detach()"),
+        (mode(ChangeKind.TRAINING, "training", "evaluation"), "train() and eval()"),
+    ],
+)
+def test_each_change_has_a_remedy(change: Forecast, said: str) -> None:
+    (one,) = changes(frame(change))
+    assert said in one.remedies[0]
+
+
+def test_a_float_is_not_advised_to_be_dynamic() -> None:
+    (one,) = changes(frame(value(ChangeKind.NUMBER, "p", "0.5", "1.0")))
+    assert not any("dynamic=True" in remedy for remedy in one.remedies)
+
+
+def test_the_lens_names_two_likely_changes_and_no_mode() -> None:
+    number = value(ChangeKind.NUMBER, "n", "2", "3")
+    unlikely = value(ChangeKind.ATTRIBUTE, "self.eps", "0.1", "0.4", is_likely=False)
+    grad = mode(ChangeKind.GRAD_MODE, "off", "on")
+    text = lens_text(changes(frame(*TOKENS, number, unlikely, grad)))
+    assert text == "recompiles if the batch or the sequence length changes"
+    assert len(text) <= 60
+    assert lens_text(changes(frame(number, grad))) == "recompiles if n changes"
+    assert lens_text(changes(frame(unlikely, grad))) == ""
+    assert lens_text(()) == ""

@@ -101,7 +101,9 @@ def test_findings_of_a_terminal_run_appear_in_the_editor(connect: Start, tmp_pat
     client.edit(uri, (8, 0), (11, 0), "")
     client.save(uri)
     client.idle(1)
-    assert client.lenses(uri)[-1] == "inputs recorded by fuselight run"
+    assert client.lenses(uri)[-1] == "recompiles if the batch changes"
+    nodes = client.request("fuselight/reportTree", {"uri": uri})["nodes"]
+    assert "inputs recorded by fuselight run" in str(nodes), nodes
 
     client.command("fuselight.server.clearCaches")
     assert not store.exists()

@@ -57,6 +57,7 @@ VALUES = (
     TracedValue(FactKind.CONTAINER, "tuple of 2: f32[2, 8], f32[8, 2]"),
     TracedValue(FactKind.NUMBER, "s0"),
     TracedValue(FactKind.CONTAINER, "Size of 2: 2, 8"),
+    TracedValue(FactKind.CONSTANT, "1.8158535957336426"),
 )
 
 
@@ -257,6 +258,12 @@ def test_hints_are_on_assigned_tensors_and_sizes() -> None:
     ]
     assert editor.hints(5, 5) == ["y<: f32[2, 8] +1> = self.proj(x) * 2"]
     assert editor.hints(16, 17) == []
+
+
+def test_data_of_one_run_has_no_hint() -> None:
+    editor = Editor()
+    editor.accept(facts=(fact(4, "width", (8, 1), (6, 1), assigned=True),))
+    assert editor.hints() == []
 
 
 def test_all_hints_are_on_calls_too() -> None:

@@ -7,6 +7,7 @@ what was traced.
 from __future__ import annotations
 
 import ast
+import operator
 import re
 from typing import TYPE_CHECKING
 
@@ -104,12 +105,18 @@ class _Hints:
         return (text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…") + end
 
     def _is_shown(self, seen: list[tuple[CapturedFile, Fact]]) -> bool:
-        """Whether a name is worth a hint: a tensor, something with tensors, or a size."""
+        """Whether a name is worth a hint: a tensor, something with tensors, a size, or a number that a graph computes.
+
+        A number that was constant in some compile is the data of one run.
+        """
         values, fact = self._values(seen), seen[0][1]
-        if any(holds_tensor(one) or one.kind is FactKind.NUMBER for one in values):
+        if any(map(holds_tensor, values)):
             return True
-        is_size = all(one.text.startswith("Size of") or one.text.isdecimal() for one in values)
-        return is_size and bool(_FROM_A_SHAPE.search(self._after(fact).decode("utf-8", "replace")))
+        is_number = [one.kind is FactKind.NUMBER for one in values]
+        is_size = [one.text.startswith("Size of") or one.text.isdecimal() for one in values]
+        if not all(map(operator.or_, is_number, is_size)):
+            return False
+        return any(is_number) or bool(_FROM_A_SHAPE.search(self._after(fact).decode("utf-8", "replace")))
 
     def _after(self, fact: Fact) -> bytes:
         """Return what follows an expression on its last line."""

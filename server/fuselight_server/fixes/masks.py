@@ -115,9 +115,11 @@ def _without_mask(site: Site, value: cst.BaseExpression, condition: str) -> str 
     if not is_elementwise(value):
         return None
     start = site.range_of(value)[0]
-    text, found, waiting = site.code(value), [], [value]
+    text = site.code(value)
+    found: list[cst.Subscript] = []
+    waiting: list[cst.CSTNode] = [value]
     while waiting:
-        node: cst.CSTNode = waiting.pop()
+        node = waiting.pop()
         if isinstance(node, cst.Subscript):
             mask = _mask(node)
             if mask is None or site.code(mask) != condition or not _may_be_mask(site, node.value, mask):
@@ -126,10 +128,10 @@ def _without_mask(site: Site, value: cst.BaseExpression, condition: str) -> str 
         elif isinstance(node, (cst.Tuple, cst.List)):
             return None
         else:
-            waiting += node.children  # type: ignore[arg-type]  # nodes of every kind
-    for node in sorted(found, key=lambda one: -site.range_of(one)[0]):
-        first, last = site.range_of(node)
-        text = f"{text[: first - start]}{site.operand(node.value)}{text[last - start :]}"
+            waiting += node.children
+    for masked in sorted(found, key=lambda one: -site.range_of(one)[0]):
+        first, last = site.range_of(masked)
+        text = f"{text[: first - start]}{site.operand(masked.value)}{text[last - start :]}"
     return text if found else None
 
 

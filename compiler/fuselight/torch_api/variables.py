@@ -77,19 +77,15 @@ def _module(variable: Any, _depth: int) -> Seen | None:
 
 
 def _sequence(variable: Any, depth: int) -> Seen | None:
-    return _container(type_name(variable), variable.items, depth)
+    try:
+        kind = variable.python_type()
+    except NotImplementedError:  # its type is not known to Dynamo: there is no fact
+        return None
+    return _container(kind.__name__, variable.items, depth)
 
 
 def _mapping(variable: Any, depth: int) -> Seen | None:
     return _container("dict", list(variable.items.values()), depth)
-
-
-def type_name(variable: Any) -> str:
-    """Return the name of the Python type that a variable stands for."""
-    try:
-        return str(variable.python_type().__name__)
-    except Exception:  # noqa: BLE001 - NotImplementedError or an error of Dynamo's: the type is not known
-        return "object"
 
 
 def _container(name: str, items: Any, depth: int) -> Seen:

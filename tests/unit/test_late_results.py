@@ -11,7 +11,8 @@ import pytest
 
 from fuselight.report import CudagraphSkip, Refusal, Tier
 from fuselight_server.features import convert
-from fuselight_server.features.report_tree import kernel_node, shown_results
+from fuselight_server.features.kernel_nodes import kernel_node
+from fuselight_server.features.report_tree import shown_results
 from fuselight_server.results.positions import span
 from fuselight_server.session.state import State
 from fuselight_server.session.ui import Question

@@ -1,0 +1,229 @@
+"""Fixes of graph breaks: each cause once, with the text after."""
+
+import logging
+import warnings
+
+import numpy as np
+import torch
+from torch import nn
+
+logger = logging.getLogger(__name__)
+LINEAR = nn.Linear(4, 4)
+
+
+# fuselight: branch(f32[4])
+def branch(x):
+    if x.sum() > 0:  # positive
+    # fix: [GB0170] where "Use torch.where"
+    # = 2 -> 1 graphs, same results
+    # -|    if x.sum() > 0:  # positive
+    # -|        return x * 2
+    # -|    return x - 1
+    # +|    # positive
+    # +|    return torch.where(x.sum() > 0, x * 2, x - 1)
+        return x * 2
+    return x - 1
+
+
+# fuselight: Block(4)(f32[2, 4])
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.up = nn.Linear(width, width)
+        self.down = nn.Sequential(nn.Linear(width, width), nn.ReLU())
+
+    def forward(self, x):
+        if x.sum() > 0:
+        # fix: [GB0170] cond "Use torch.cond"
+        # = 2 -> 1 graphs, same results
+        # -|        if x.sum() > 0:
+        # -|            return self.down(x)
+        # -|        return self.up(x)
+        # +|        return torch.cond(x.sum() > 0, lambda: self.down(x), lambda: self.up(x))
+            return self.down(x)
+        return self.up(x)
+
+
+# fuselight: conditional_expression(f32[4])
+def conditional_expression(x):
+    return x + (x if x.max() > 1 else -x)
+    # fix: [GB0170] where "Use torch.where"
+    # = 2 -> 1 graphs, same results
+    # -|    return x + (x if x.max() > 1 else -x)
+    # +|    return x + torch.where(x.max() > 1, x, -x)
+
+
+# fuselight: number(f32[4])
+def number(x):
+    return x * x.max().item()
+    # fix: [GB0124] keep_tensor "Keep the tensor"
+    # = 2 -> 1 graphs, same results
+    # -|    return x * x.max().item()
+    # +|    return x * x.max()
+
+
+# fuselight: integer(f32[4])
+def integer(x):
+    return x - int(x.sum())
+    # fix: [GB0124] keep_tensor "Keep the tensor"
+    # = 2 -> 1 graphs, same results
+    # -|    return x - int(x.sum())
+    # +|    return x - x.sum().long()
+
+
+# fuselight: sizes(f32[4], i64[2] * 0 + 2)
+def sizes(x, parts):
+    first, second = torch.split(x, parts.tolist())
+    # fix: [GB0033] capture_scalar_outputs "Set capture_scalar_outputs"
+    # = 1 -> 1 graphs, same results
+    #  |from torch import nn
+    # +|torch._dynamo.config.capture_scalar_outputs = True
+    return first * second
+
+
+# fuselight: longest(f32[4], i64[3] % 4 + 1)
+def longest(x, lengths):
+    return torch.arange(lengths.max()) + x.sum()
+    # fix: [GB0033] capture_scalar_outputs "Set capture_scalar_outputs"
+    # = 2 -> 1 graphs, same results
+    #  |from torch import nn
+    # +|torch._dynamo.config.capture_scalar_outputs = True
+
+
+# fuselight: nonzero(f32[4])
+def nonzero(x):
+    return x.nonzero() + 1
+    # fix: [GB0036] capture_dynamic_output_shape_ops "Set capture_dynamic_output_shape_ops"
+    # = 1 -> 1 graphs, same results
+    #  |from torch import nn
+    # +|torch._dynamo.config.capture_dynamic_output_shape_ops = True
+
+
+# fuselight: masked_sum(f32[4, 4])
+def masked_sum(x):
+    return x[x > 0].sum()
+    # fix: [GB0036] where "Use torch.where before sum"
+    # = 2 -> 1 graphs, same results
+    # -|    return x[x > 0].sum()
+    # +|    return torch.where(x > 0, x, 0).sum()
+
+
+# fuselight: masked_values(f32[4])
+def masked_values(x):
+    y = x.clone()
+    y[x > 0] = x[x > 0] * 2
+    # fix: [GB0036] where "Use torch.where"
+    # = 2 -> 1 graphs, same results
+    # -|    y[x > 0] = x[x > 0] * 2
+    # +|    y.copy_(torch.where(x > 0, x * 2, y))
+    return y
+
+
+# fuselight: repeats(f32[3])
+def repeats(x):
+    return torch.repeat_interleave(x, torch.tensor([1, 2, 3]))
+    # fix: [GB0036] output_size "Pass output_size=6"
+    # = 1 -> 1 graphs, same results
+    # -|    return torch.repeat_interleave(x, torch.tensor([1, 2, 3]))
+    # +|    return torch.repeat_interleave(x, torch.tensor([1, 2, 3]), output_size=6)
+
+
+# fuselight: random_number(f32[4])
+def random_number(x):
+    return x * np.random.rand()
+    # fix: [GB0033] torch_random "Use torch's random numbers"
+    # = 1 -> 1 graphs, changes behavior: random numbers
+    # -|    return x * np.random.rand()
+    # +|    return x * torch.rand(())
+
+
+# fuselight: logged(f32[4])
+def logged(x):
+    logger.warning("shape %s", x.shape)
+    # fix: [GB0291] ignore_logging_functions "Ignore `logger.warning` in compiled code"
+    # = 1 -> 1 graphs, changes behavior: compiled calls do not log here
+    #  |logger = logging.getLogger(__name__)
+    # +|torch._dynamo.config.ignore_logging_functions.add(logger.warning)
+    # fix: [GB0291] is_compiling "Skip `logger.warning` in compiled code"
+    # = 1 -> 1 graphs, changes behavior: compiled calls do not print, log or warn here
+    # -|    logger.warning("shape %s", x.shape)
+    # +|    if not torch.compiler.is_compiling():
+    # +|        logger.warning("shape %s", x.shape)
+    return x + 1
+
+
+# fuselight: printed(f32[4])
+def printed(x):
+    print(x.shape)
+    # refused: [GB0059] reorderable_logging_functions "Print after the graph: `print`"
+    # = it causes another finding: GB0296 on line 96: graph break: attempted to reorder a
+    # = debugging function that can't actually be reordered
+    #  |from torch import nn
+    # +|torch._dynamo.config.reorderable_logging_functions.add(print)
+    # fix: [GB0059] is_compiling "Skip `print` in compiled code"
+    # = 1 -> 1 graphs, changes behavior: compiled calls do not print, log or warn here
+    # -|    print(x.shape)
+    # +|    if not torch.compiler.is_compiling():
+    # +|        print(x.shape)
+    return x + 1
+
+
+# fuselight: warned(f32[4])
+def warned(x):
+    warnings.warn("slow")
+    # fix: [GB0007] reorderable_logging_functions "Print after the graph: `warnings.warn`"
+    # = 1 -> 1 graphs, changes behavior: the order of what is printed
+    #  |from torch import nn
+    # +|torch._dynamo.config.reorderable_logging_functions.add(warnings.warn)
+    return x + 1
+
+
+# fuselight: gradient(f32[2, 4], no_grad=False)
+def gradient(x):
+    return torch.autograd.grad(LINEAR(x).sum(), LINEAR.weight)[0]
+    # fix: [GB9186] trace_autograd_ops "Set trace_autograd_ops"
+    # = 1 -> 1 graphs, same results
+    #  |from torch import nn
+    # +|torch._dynamo.config.trace_autograd_ops = True
+
+
+# fuselight: backward(f32[2, 4], no_grad=False)
+def backward(x):
+    LINEAR(x).sum().backward()
+    # fix: [GB0123] trace_autograd_ops "Set trace_autograd_ops"
+    # = 2 -> 1 graphs, same results
+    #  |from torch import nn
+    # +|torch._dynamo.config.trace_autograd_ops = True
+    return x * 2
+
+
+# fuselight: checked(f32[4].abs())
+def checked(x):
+    if (x < 0).any():
+    # fix: [GB0170] assert_async "Use torch._assert_async"
+    # = 2 -> 1 graphs, changes behavior: when it raises, and the type of the exception
+    # -|    if (x < 0).any():
+    # -|        raise ValueError("negative")
+    # +|    torch._assert_async(torch.logical_not((x < 0).any()), "negative")
+        raise ValueError("negative")
+    return x.sqrt()
+
+
+# fuselight: asserted(f32[4].abs())
+def asserted(x):
+    assert x.min() >= 0, x.shape
+    # fix: [GB0170] assert_async "Use torch._assert_async"
+    # = 2 -> 1 graphs, changes behavior: when it raises, and the type of the exception
+    # -|    assert x.min() >= 0, x.shape
+    # +|    torch._assert_async(x.min() >= 0)
+    return x.sqrt()
+
+
+# fuselight: parameter(f32[4])
+def parameter(x):
+    scale = nn.Parameter(torch.ones(4))
+    # fix: [GB0264] plain_tensor "Use a plain tensor"
+    # = 2 -> 1 graphs, same results
+    # -|    scale = nn.Parameter(torch.ones(4))
+    # +|    scale = torch.ones(4)
+    return x * scale

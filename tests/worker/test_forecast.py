@@ -58,6 +58,21 @@ SOURCE = """
         def forward(self, x):
             return self.norm(self.conv(x)).relu().mean((2, 3))
 
+    class Parts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+            self.rate, self.shift, self.unread = 2, 3, 4
+        def forward(self, x, n, m):
+            h = self.layer(x) * self.rate
+            count = int(h.numel())
+            torch._dynamo.graph_break()
+            h = h * n + self.shift
+            if self.training:
+                h = h + count
+            torch._dynamo.graph_break()
+            return h * 2 if h.size(0) > 4 else h * m
+
     class Counter(nn.Module):
         def __init__(self):
             super().__init__()
@@ -77,6 +92,10 @@ CASES: dict[str, Callable[[Any], tuple[Any, dict[str, Any]]]] = {
     "Net": lambda m: (m.Net(), {"tokens": torch.ones(4, 7, dtype=torch.int64), "mask": torch.ones(4, 7)}),
     "Image": lambda m: (m.Image(), {"x": torch.randn(4, 3, 8, 8)}),
 }
+
+
+OF_ONE_VARIABLE = frozenset({ChangeKind.NUMBER, ChangeKind.VALUE, ChangeKind.ATTRIBUTE, ChangeKind.STRIDES})
+"""Kinds of changes that concern one variable: of the others, all variables with the same value change together."""
 
 
 @pytest.fixture(name="module")
@@ -134,6 +153,35 @@ def test_a_forecast_agrees_with_a_real_call(module: Any, case: str) -> None:
         if recompiles(function, inputs, one, module) is not one.recompiles
     ]
     assert not wrong
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_the_parts_after_graph_breaks_have_forecasts_that_agree_with_a_real_call(module: Any) -> None:
+    """A change of the call recompiles where the function does, or one of its parts."""
+    torch.manual_seed(0)
+    net, x = module.Parts().eval(), torch.randn(6, 4)
+    torch._dynamo.mark_dynamic(x, 0)
+    inputs = {"x": x, "n": 2, "m": 3}
+    found = forecasts(module, net, inputs)
+    lines = Path(module.__file__).read_text().splitlines()
+    assert [one.resumes_at and lines[one.resumes_at - 1].strip() for one in found] == [
+        None, "torch._dynamo.graph_break()", "torch._dynamo.graph_break()",
+    ]  # fmt: skip
+    answers: dict[tuple[Any, ...], list[Forecast]] = {}
+    for one in (change for frame in found for change in frame.changes):
+        name = one.subject if one.kind in OF_ONE_VARIABLE else ()
+        answers.setdefault((one.kind, one.was, one.now, name), []).append(one)
+    wrong = []
+    for one, *others in answers.values():
+        if all(name[0] in "xnms" for name in one.subject):  # what the call has, not `h`
+            said = any(same.recompiles for same in (one, *others))
+            if recompiles(net, inputs, one, module) is not said:
+                wrong.append((one.kind.value, one.subject, one.now, said))
+    assert not wrong
+    only_parts = {one.subject for frame in found[1:] for one in frame.changes if one.recompiles}
+    assert {("n",), ("m",), ("self.shift",)} & only_parts == {("n",), ("self.shift",)}, (
+        "m is on a path not taken"
+    )
 
 
 def test_a_forecast_names_the_guard_and_its_line(module: Any) -> None:

@@ -95,7 +95,11 @@ def forecast(
         found.append(one if failure is None else _with_guard(one, *failure, births, frame.callee))
     found.sort(key=lambda one: (not one.recompiles, not one.is_likely))
     limit = settings.recompile_limit()
-    return FrameForecast(frame.callee.function, frame.callee.location, len(managers), limit, tuple(found))
+    callee = frame.callee
+    part = stacks.resumes_at(frame.code)
+    return FrameForecast(
+        callee.function, callee.location, len(managers), limit, tuple(found), resumes_at=part
+    )
 
 
 def _first_failure(managers: Sequence[Any], f_locals: Mapping[str, object]) -> tuple[Any, str] | None:
@@ -150,7 +154,8 @@ def _repeats(kind: ChangeKind, *, is_plain_size: bool) -> bool:
 def _changes(
     frame: CompiledFrame, managers: Sequence[Any], births: Mapping[Any, Births], roots: Sequence[str]
 ) -> Iterator[_Change]:
-    leaves = list(_leaves(frame.f_locals, ()))[:MOST_LEAVES]
+    f_locals = {name: value for name, value in frame.f_locals.items() if not name.startswith("__nested_")}
+    leaves = list(_leaves(f_locals, ()))[:MOST_LEAVES]  # without what torch resumes callers with
     tensors = [(path, value) for path, value in leaves if type(value) is torch.Tensor]
     yield from _size_changes(frame, tensors)
     yield from _mode_changes(frame, tensors)

@@ -40,8 +40,8 @@ from fuselight.report import (
 )
 from fuselight.torch_api import artifacts, errors, frames, hooks
 
-FORECAST_FRAMES = 8
-"""Functions of which the locals of a call are kept alive until the run ends."""
+FORECAST_FRAMES = 16
+"""Functions, and parts of functions after graph breaks, of which the locals of one call stay alive during the run."""
 
 
 @dataclass
@@ -304,11 +304,12 @@ class Recorder:
             self._on_compiled()
 
     def _keep_locals(self, code: CodeType, callee: Callee, f_locals: Mapping[str, object]) -> None:
-        if self._facts is None or stacks.resumes_at(code) is not None:
+        if self._facts is None:
             return
         # The first function is the target itself: a model of a library is forecast like the user's.
-        is_users = not self._asked or stacks.is_user_code(callee.location.path, self._roots)
-        if (is_users or code in self._asked) and (code in self._asked or len(self._asked) < FORECAST_FRAMES):
+        first = next(iter(self._asked.values())).callee if self._asked else callee
+        is_asked = callee.location == first.location or stacks.is_user_code(callee.location.path, self._roots)
+        if code in self._asked or (is_asked and len(self._asked) < FORECAST_FRAMES):
             self._asked[code] = CompiledFrame(code, callee, copied_locals(f_locals))
 
     def _keep_compile(

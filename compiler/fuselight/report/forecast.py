@@ -69,3 +69,5 @@ class FrameForecast:
     """The recompile limit: after so many versions it runs in eager mode."""
     changes: tuple[Forecast, ...] = ()
     """The likely ones first."""
+    resumes_at: int | None = None
+    """For the part of a function after a graph break: the line of the break. Its changes are of its own variables."""

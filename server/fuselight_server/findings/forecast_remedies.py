@@ -64,6 +64,11 @@ def remedies(
     return (_before_the_call(one, subject[0]),)
 
 
+def after_break(line: int) -> tuple[str, ...]:
+    """What to do about a variable that code after a graph break on `line` was compiled for."""
+    return (f"Remove the graph break on line {line}: the code after it is compiled for what crosses it",)
+
+
 def _before_the_call(one: Forecast, name: str) -> str:
     if one.kind is ChangeKind.STRIDES:
         return f"Pass one memory layout: `{name}.contiguous()` before the call"

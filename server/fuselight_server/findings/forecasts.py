@@ -10,9 +10,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.report import ChangeKind
+from fuselight.report import ChangeKind, Outcome
 from fuselight_server.findings.context import is_machinery
-from fuselight_server.findings.forecast_remedies import remedies
+from fuselight_server.findings.forecast_parts import MODES, AskedChange, linked_changes
+from fuselight_server.findings.forecast_remedies import after_break, remedies
+from fuselight_server.findings.resume_functions import carried_in_words
 from fuselight_server.formatting import format_list
 
 if TYPE_CHECKING:
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from fuselight.report import Forecast, FrameForecast, Location, Report
     from fuselight_server.findings.context import Context
 
-MODES = frozenset({ChangeKind.TRAINING, ChangeKind.GRAD_MODE, ChangeKind.AUTOCAST})
-"""Changes of the surroundings of a call. They compile nearly every function again."""
 _OF_DATA = frozenset({ChangeKind.SIZE, ChangeKind.NUMBER, ChangeKind.LENGTH, ChangeKind.ATTRIBUTE})
 """Changes that a lens names: whether they compile again depends on the code."""
 _IN_LENS = 2
@@ -77,28 +77,24 @@ class ExpectedChange:
 def expected_changes(context: Context) -> tuple[ExpectedChange, ...]:
     """Return the changes that the report has forecasts of: those that recompile first, of these the likely ones.
 
-    For a function with a graph break, only those that recompile: the parts after the break have no forecast.
+    Where some compiled code has no forecast, only those that recompile: the others may recompile that code.
     """
-    groups: dict[tuple[object, ...], list[tuple[FrameForecast, Forecast]]] = {}
-    partial = _broken_functions(context.report)
-    for frame in context.report.forecasts:
-        for one in frame.changes:
-            if not one.recompiles and (frame.location.path, frame.location.line) in partial:
-                continue
-            groups.setdefault(_reason_key(context, frame, one), []).append((frame, one))
+    is_partial = has_unasked_parts(context.report)
+    groups: dict[tuple[object, ...], list[AskedChange]] = {}
+    for asked in linked_changes(context):
+        if asked.change.recompiles or not is_partial:
+            groups.setdefault(_reason_key(context, asked), []).append(asked)
     found = [_expected(context, group) for group in groups.values()]
     found.sort(key=lambda one: (not one.recompiles, not one.is_likely, _RANK[one.kind]))
     return tuple(found)
 
 
 def has_unasked_parts(report: Report) -> bool:
-    """Whether a function with a forecast has parts after a graph break, which have none."""
-    partial = _broken_functions(report)
-    return any((one.location.path, one.location.line) in partial for one in report.forecasts)
-
-
-def _broken_functions(report: Report) -> set[tuple[str, int]]:
-    return {(one.location.path, one.location.line) for one in report.frames if one.resumes_at is not None}
+    """Whether some compiled code has no forecast: one that changes what its guards check, or one of a library."""
+    asked = {(one.location.path, one.location.line, one.resumes_at) for one in report.forecasts}
+    compiled = {one.frame for one in report.compiles if one.outcome is Outcome.COMPILED}
+    frames = (frame for index, frame in enumerate(report.frames) if index in compiled)
+    return any((one.location.path, one.location.line, one.resumes_at) not in asked for one in frames)
 
 
 def lens_text(changes: Iterable[ExpectedChange]) -> str:
@@ -117,12 +113,13 @@ _RANK = {kind: number for number, kind in enumerate(ChangeKind)}
 _RANK |= {ChangeKind.NUMBER: 1, ChangeKind.SIZE_ONE: 2, ChangeKind.DTYPE: len(_RANK)}
 
 
-def _reason_key(context: Context, frame: FrameForecast, one: Forecast) -> tuple[object, ...]:
+def _reason_key(context: Context, asked: AskedChange) -> tuple[object, ...]:
+    frame, one = asked.frame, asked.change
     if one.kind in MODES:
         return (one.kind, one.was, one.now, one.recompiles)
     place = _place(context, one)
     line = None if place is None else (place.path, place.line)
-    function = (frame.function, frame.location.path, frame.location.line)
+    function = (frame.function, frame.location.path, frame.location.line, frame.resumes_at, asked.parts)
     subject = one.subject if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE) else ()
     values = (one.was, one.now) if one.kind in (ChangeKind.DTYPE, ChangeKind.STRIDES) else one.was in _BOOLS
     return (function, one.kind, one.recompiles, one.is_likely, one.repeats, line, subject, values)
@@ -133,36 +130,55 @@ def _place(context: Context, one: Forecast) -> Location | None:
     return home or next((frame for frame in reversed(one.born) if not is_machinery(frame.path)), None)
 
 
-def _expected(context: Context, group: Sequence[tuple[FrameForecast, Forecast]]) -> ExpectedChange:
-    frame, one = group[0]
-    subject = tuple(dict.fromkeys(_words(name) for _, member in group for name in member.subject))
-    noun = _noun(frame, one, subject)
+def _expected(context: Context, group: Sequence[AskedChange]) -> ExpectedChange:
+    frame, one = group[0].frame, group[0].change
+    subject = tuple(dict.fromkeys(_words(name) for asked in group for name in asked.change.subject))
+    noun = _noun(group[0], subject)
     what, detail = _phrases(one, noun, subject, is_alone=len(group) == 1)
-    left = min(max(frame.limit - frame.compiles, 0) for frame, _ in group)
-    reasons = dict.fromkeys(_reason(member) for _, member in group if member.recompiles)
+    left = min(max(asked.frame.limit - asked.frame.compiles, 0) for asked in group)
+    reasons = dict.fromkeys(_reason(context, asked) for asked in group if asked.change.recompiles)
+    functions = (name for asked in group for name in (_function(asked.frame), *map(_function, asked.parts)))
+    cost = _cost(one, frame.limit, left) + _parts(group[0].parts) if one.recompiles else ""
     return ExpectedChange(
         kind=one.kind,
         subject=subject,
-        functions=tuple(dict.fromkeys(frame.function for frame, _ in group)),
+        functions=tuple(dict.fromkeys(functions)),
         noun=noun,
         what=what,
         detail=detail,
         recompiles=one.recompiles,
         is_likely=one.is_likely,
-        cost=_cost(one, frame.limit, left) if one.recompiles else "",
+        cost=cost,
         further_compiles=(left if _repeats(one) else min(left, 1)) if one.recompiles else 0,
         reason="; ".join(filter(None, reasons)),
-        guards=tuple(dict.fromkeys(member.guard for _, member in group if member.guard)),
+        guards=tuple(dict.fromkeys(asked.change.guard for asked in group if asked.change.guard)),
         place=_place(context, one),
-        remedies=_remedies(context, frame, one, subject),
+        remedies=_remedies(context, group[0], subject),
     )
 
 
-def _remedies(
-    context: Context, frame: FrameForecast, one: Forecast, subject: tuple[str, ...]
-) -> tuple[str, ...]:
+def _function(frame: FrameForecast) -> str:
+    """`Net.forward`, and `Net.forward from line 24 on` for a part after a graph break."""
+    return frame.function if frame.resumes_at is None else f"{frame.function} from line {frame.resumes_at} on"
+
+
+def _parts(parts: Sequence[FrameForecast]) -> str:
+    """What else is compiled again, at the end of a cost."""
+    lines = [str(one.resumes_at) for one in parts]
+    if not lines:
+        return ""
+    words = (
+        f"part from line {lines[0]} on compiles" if len(lines) == 1 else f"{len(lines)} later parts compile"
+    )
+    return f"; its {words} too"
+
+
+def _remedies(context: Context, asked: AskedChange, subject: tuple[str, ...]) -> tuple[str, ...]:
+    frame, one = asked.frame, asked.change
     if not one.recompiles:
         return ()
+    if frame.resumes_at is not None and one.kind not in (*MODES, ChangeKind.ATTRIBUTE):
+        return after_break(frame.resumes_at)
     return remedies(
         one,
         subject,
@@ -190,10 +206,12 @@ def _ranks(frame: FrameForecast) -> dict[str, int]:
     return found
 
 
-def _noun(frame: FrameForecast, one: Forecast, subject: tuple[str, ...]) -> str:
+def _noun(asked: AskedChange, subject: tuple[str, ...]) -> str:
     """What changes, in one or two words: the usual meaning of a size, else the names."""
-    if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE):
-        ranks = _ranks(frame)
+    one = asked.change
+    # A tensor that the code made may have sizes that mean anything.
+    if one.kind in (ChangeKind.SIZE, ChangeKind.SIZE_ONE) and asked.named.resumes_at is None:
+        ranks = _ranks(asked.named)
         sizes = [found for name in subject if (found := _SIZE.match(name)) is not None]
         meanings = {_MEANINGS.get((ranks.get(one["tensor"], 0), int(one["dimension"]))) for one in sizes}
         meaning = meanings.pop() if len(meanings) == 1 else None
@@ -275,8 +293,9 @@ _EACH = {
 _THEN = {ChangeKind.SIZE: ", then any size of 2 or more", ChangeKind.NUMBER: ", then other numbers too"}
 
 
-def _reason(one: Forecast) -> str:
+def _reason(context: Context, asked: AskedChange) -> str:
     """The guard as a condition: `x.size(0) == 6`, `mode == 'sum'`."""
+    one, line = asked.change, asked.frame.resumes_at
     if one.kind in (ChangeKind.GRAD_MODE, ChangeKind.AUTOCAST):
         return f"{'grad mode' if one.kind is ChangeKind.GRAD_MODE else 'autocast'} is {one.was}"
     source = _words(one.source)
@@ -285,7 +304,10 @@ def _reason(one: Forecast) -> str:
         return f"{source}.{found['what']}({found['index']}) == {found['expected'].strip()}"
     if found is not None and one.kind in (ChangeKind.DTYPE, ChangeKind.REQUIRES_GRAD):
         return f"{source}.{found['what']} == {one.was}"
-    return _words(one.guard)[:_LONGEST_REASON]
+    text = _words(one.guard)
+    if line is not None:
+        text = carried_in_words(context, asked.frame.location, line, text)
+    return text[:_LONGEST_REASON]
 
 
 _MISMATCH = re.compile(

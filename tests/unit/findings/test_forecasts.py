@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from fuselight.report import ChangeKind, Forecast, Frame, FrameForecast, Location, Report
+from fuselight.report import (
+    ChangeKind,
+    Compile,
+    Forecast,
+    Frame,
+    FrameForecast,
+    Location,
+    Outcome,
+    Report,
+)
 from fuselight_server.findings.context import Context
 from fuselight_server.findings.forecasts import ExpectedChange, expected_changes, has_unasked_parts, lens_text
 from tests.support.reports import LIBRARY, VERSIONS, at, report
@@ -105,14 +114,70 @@ def test_what_does_not_recompile_comes_last_and_has_neither_cost_nor_remedy() ->
     assert (found[-1].recompiles, found[-1].cost, found[-1].reason, found[-1].remedies) == (False, "", "", ())
 
 
-def test_a_function_with_a_break_lists_only_what_recompiles() -> None:
-    """The parts after the break have no forecast: nothing says that a change needs no compile there."""
+def compiled(given: Report, *frames: Frame) -> Report:
+    compiles = tuple(Compile(f"{index}/0", index, Outcome.COMPILED) for index in range(len(frames)))
+    return dataclasses.replace(given, frames=frames, compiles=compiles)
+
+
+PARTS = (Frame("Net.forward", at(20)), Frame("Net.forward", at(20), resumes_at=24))
+
+
+def test_code_without_a_forecast_is_not_said_to_need_no_compile() -> None:
     same = dataclasses.replace(TOKENS[0], recompiles=False)
-    parts = (Frame("Net.forward", at(20)), Frame("Net.forward", at(20), resumes_at=24))
-    given = dataclasses.replace(made(frame(same, TOKENS[1])), frames=parts)
+    given = compiled(made(frame(same, TOKENS[1])), *PARTS)
     assert [one.noun for one in expected_changes(Context.of(given))] == ["the sequence length"]
     assert has_unasked_parts(given)
-    assert not has_unasked_parts(made(frame(same)))
+    asked = compiled(made(frame(same, TOKENS[1]), frame(resumes_at=24)), *PARTS)
+    assert not has_unasked_parts(asked)
+    assert len(expected_changes(Context.of(asked))) == 2
+
+
+def test_the_parts_after_a_break_that_compile_too_are_in_the_entry_of_the_function() -> None:
+    whole, part = frame(*TOKENS), frame(size("h.size(0)", 4, 3), resumes_at=24)
+    one, _ = changes(whole, part)
+    assert one.title == "the batch changes (tokens.size(0): 4 → 3)"
+    assert one.functions == ("Net.forward", "Net.forward from line 24 on")
+    assert one.cost == "one more compile, then any size of 2 or more; its part from line 24 on compiles too"
+    other, _ = changes(whole, part, dataclasses.replace(part, resumes_at=26))
+    assert other.cost.endswith("; its 2 later parts compile too")
+
+
+def test_a_change_that_only_a_part_compiles_for_needs_a_compile() -> None:
+    same = dataclasses.replace(TOKENS[0], recompiles=False, guard="", source="", born=())
+    eval_same = dataclasses.replace(mode(ChangeKind.TRAINING, "training", "evaluation"), recompiles=False)
+    training = mode(ChangeKind.TRAINING, "training", "evaluation")
+    part = frame(size("h.size(0)", 4, 3), training, resumes_at=24)
+    batch, to_eval, _ = changes(
+        frame(same, dataclasses.replace(TOKENS[1], recompiles=False), eval_same), part
+    )
+    assert batch.title == "the batch changes (tokens.size(0): 4 → 3)"
+    assert (batch.recompiles, batch.functions) == (True, ("Net.forward from line 24 on",))
+    assert (batch.reason, batch.remedies[0]) == (
+        "h.size(0) == 4",
+        "Remove the graph break on line 24: the code after it is compiled for what crosses it",
+    )
+    assert (to_eval.recompiles, to_eval.functions) == (True, ("Net.forward from line 24 on",))
+
+
+def test_what_a_part_made_itself_is_an_entry_only_if_it_compiles_again() -> None:
+    count = value(ChangeKind.NUMBER, "k", "3", "4")
+    (one,) = changes(
+        frame(), frame(count, dataclasses.replace(count, subject=("m",), recompiles=False), resumes_at=24)
+    )
+    assert (one.title, one.functions) == ("k changes (3 → 4)", ("Net.forward from line 24 on",))
+    rows = frame(size("rows.size(0)", 5, 4), size("rows.size(1)", 8, 7), resumes_at=24)
+    assert [one.title for one in changes(frame(TOKENS[0]), rows)][1:] == [
+        "rows.size(0) changes (5 → 4)",
+        "rows.size(1) changes (8 → 7)",
+    ], "its meaning is not known"
+
+
+def test_a_value_that_a_break_carried_over_is_named_by_what_made_it() -> None:
+    item = value(ChangeKind.NUMBER, "___stack1", "2.5", "4.0", guard="L['___stack1'] == 2.5")
+    given = compiled(made(frame(item, resumes_at=24)), *PARTS)
+    (one,) = expected_changes(Context.of(given))
+    assert one.title == "a value carried over the graph break on line 24 changes (2.5 → 4.0)"
+    assert one.reason == "a value carried over the graph break on line 24 == 2.5"
 
 
 def test_changes_with_the_same_reason_are_one_entry() -> None:

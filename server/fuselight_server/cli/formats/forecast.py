@@ -46,6 +46,7 @@ def _target(report: Report) -> dict[str, Any]:
                 "name": frame.function,
                 "path": frame.location.path,
                 "line": frame.location.line,
+                "resumes_at": frame.resumes_at,
                 "compiles": frame.compiles,
                 "limit": frame.limit,
             }
@@ -123,7 +124,7 @@ def _print_rest(
             terminal.print("no forecast: nothing was compiled, or a function changes what its guards check")
         return
     if has_unasked_parts(report):
-        terminal.print("\nparts after a graph break have no forecast: other changes may recompile them")
+        terminal.print("\nsome compiled code has no forecast: other changes may recompile it")
     others = sum(not one.recompiles for one in changes)
     if others and not is_full:
         terminal.print(f"\n{format_count(others, 'other change')} would not recompile: --all lists them")

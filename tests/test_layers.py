@@ -159,7 +159,7 @@ LAYERS = (
     ),
     Layer(
         ("fuselight_server.fixes",),
-        (*SHARED, *BASE, "fuselight_server.findings", "fuselight_server.static"),
+        (*SHARED, *BASE, "fuselight_server.findings", "fuselight_server.runs", "fuselight_server.static"),
         ("libcst",),
     ),
     Layer(

@@ -27,8 +27,9 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fuselight_server.cli.fix import Attempt, Fixer, FixOptions, FixStatus
+from fuselight_server.cli.fix import FixedFiles
 from fuselight_server.cli.targets import report_each
+from fuselight_server.fixes.fixer import FixOptions, FixStatus
 from tests.support.cases import CaseError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from fuselight_server.cli.options import CommandOptions
     from fuselight_server.cli.outcome import CheckOutcome
     from fuselight_server.cli.targets import TargetRun
+    from fuselight_server.fixes.fixer import Attempt
 
 _HEADER = re.compile(r'\s*# ((?:fix|refused):(?: \[\w+\] \w+ "[^"]+")?)')
 _LOOKS_LIKE_ONE = re.compile(r"#\s*(?:fix|refused)\s*:")
@@ -169,16 +171,17 @@ async def attempts_of(options: CommandOptions, case: FixCase) -> list[Attempt]:
     attempts: list[Attempt] = []
     left = {line: case.expected_at(line) for line in range(1, len(case.lines) + 1)}
     with tempfile.TemporaryDirectory(prefix="fuselight-fix-cases-") as folder:
-        fixer = Fixer(FixOptions(changes_behavior=True), folder)
+        files = FixedFiles(FixOptions(), folder, writes=False)
+        fixer = files.fixer
 
         async def report_of(target_run: TargetRun, outcome: CheckOutcome) -> Report:
+            files.read(outcome)
             report = await target_run.report(target_run.request)
-            for finding in fixer._findings(report, outcome):
+            for finding in fixer.findings(report):
                 line = finding.span.line
-                for remedy in fixer._candidates(finding, report)[: left[line]]:
+                for remedy in fixer.candidates(finding, report)[: left[line]]:
                     left[line] -= 1
-                    attempt, _ = await fixer._try(target_run, finding, remedy, report, outcome)
-                    attempts.append(attempt)
+                    attempts.append(await fixer.attempt(target_run, finding, remedy, report))
             return report
 
         await report_each(options, lambda _text: None, report_of)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuselight_server.results.line_map import LineMap
 from fuselight_server.static.document import SourceDocument
+from fuselight_server.static.line_map import LineMap
 
 TEXT = "one\ntwo\nthree\nfour\nfive\n"
 
@@ -91,3 +91,11 @@ def test_lines_of_a_large_file_move() -> None:
     lines.change(change)
     assert lines.then(count // 2) == 0
     assert lines.then(count + 1) == count
+
+
+def test_the_map_between_two_texts_finds_lines_that_moved_and_those_in_place_of_a_line() -> None:
+    lines = LineMap.between("a\nb\nc\nd\ne", "import\na\nx\ny\nc\ne")
+    assert mapped(lines, 6) == [0, 1, 0, 0, 3, 5]
+    assert [lines.places(line) for line in (1, 3, 5)] == [range(2, 3), range(5, 6), range(6, 7)]
+    assert lines.places(2) == range(3, 5), "replaced by two lines"
+    assert lines.places(4) == range(6, 7), "deleted: the line after it"

@@ -6,12 +6,10 @@ nothing but what the class of the remedy allows. Whatever is unknown refuses it,
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fuselight.report import Aspect
-from fuselight_server.files import split_text
 from fuselight_server.finding import Severity
 from fuselight_server.fixes.remedy import FixClass
 
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from fuselight.report import CallComparison, Difference, Report
     from fuselight_server.finding import Finding
     from fuselight_server.fixes.remedy import Remedy
+    from fuselight_server.static.line_map import LineMap
 
 _VALUES = frozenset({Aspect.OUTPUT, Aspect.GRADIENT, Aspect.STATE, Aspect.RANDOM})
 _ALLOWED = (
@@ -45,23 +44,6 @@ class Verdict:
     """`same results`, or why it is refused."""
 
 
-class DiffLines:
-    """Where the lines of an old text are in a new one; 1-based."""
-
-    def __init__(self, old: str, new: str) -> None:
-        matcher = difflib.SequenceMatcher(None, split_text(old), split_text(new), autojunk=False)
-        self._blocks = matcher.get_opcodes()
-
-    def lines(self, line: int) -> range:
-        """The lines that `line` may be at: one if it is unchanged, else those that replace its block."""
-        for kind, start, end, new_start, new_end in self._blocks:
-            if start < line <= end:
-                if kind == "equal":
-                    return range(new_start + line - start, new_start + line - start + 1)
-                return range(new_start + 1, max(new_end, new_start + 1) + 1)
-        return range(line, line + 1)
-
-
 def judge(
     remedy: Remedy,
     finding: Finding,
@@ -69,7 +51,7 @@ def judge(
     before: Iterable[Finding],
     after: Iterable[Finding],
     report: Report,
-    lines: Mapping[str, DiffLines],
+    lines: Mapping[str, LineMap],
 ) -> Verdict:
     """Judge a remedy of `finding`.
 
@@ -102,7 +84,7 @@ def _failure(report: Report) -> str:
 
 
 def _findings(
-    finding: Finding, before: list[Finding], after: list[Finding], lines: Mapping[str, DiffLines]
+    finding: Finding, before: list[Finding], after: list[Finding], lines: Mapping[str, LineMap]
 ) -> str:
     left = list(after)
     for one in sorted(before, key=lambda old: old != finding):  # the finding itself has the first choice
@@ -115,11 +97,11 @@ def _findings(
     return f"it causes another finding: {new.code} on line {new.span.line}: {new.title}" if new else ""
 
 
-def _is_same(old: Finding, new: Finding, lines: Mapping[str, DiffLines]) -> bool:
+def _is_same(old: Finding, new: Finding, lines: Mapping[str, LineMap]) -> bool:
     if (old.code, old.span.path) != (new.code, new.span.path):
         return False
     mapped = lines.get(old.span.path)
-    return new.span.line in (mapped.lines(old.span.line) if mapped else (old.span.line,))
+    return new.span.line in (mapped.places(old.span.line) if mapped else (old.span.line,))
 
 
 def _unverified(report: Report) -> str:

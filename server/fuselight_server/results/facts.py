@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from fuselight.report import Branch, Fact, TracedFacts
-from fuselight_server.results.line_map import LineMap
+from fuselight_server.static.line_map import LineMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

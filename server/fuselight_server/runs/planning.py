@@ -15,6 +15,7 @@ from fuselight.protocol import CaptureRequest, InputsPlan, Limits, Target
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from fuselight.protocol import RunRequest
     from fuselight_server.static.reading import Reading, StaticTarget
 
 MAIN = "__main__"
@@ -142,6 +143,29 @@ def main_run(reading: Reading) -> PlannedRun:
         Target(path=reading.path, name="", kind="main", line=line, compiled=True),
         InputsPlan(main_line=line, dummy_inputs=False, annotations=False),
     )
+
+
+def with_texts(request: RunRequest, texts: Mapping[str, str]) -> RunRequest:
+    """The same run of changed files, with the lines and directives of its target as `texts` have them."""
+    from fuselight_server.static.document import read_source  # noqa: PLC0415 - the terminal needs it after its worker
+
+    path, target, inputs = request.target.path, request.target, request.inputs
+    changed = replace(request, overlays={**request.overlays, **texts})
+    if path not in texts:
+        return changed
+    options = RunOptions(
+        roots=request.roots,
+        default_sizes=inputs.default_sizes,
+        recorded={target.name: inputs.recorded} if inputs.recorded else {},
+    )
+    planned = named_runs(read_source(path, texts[path]), [target.name or MAIN], options)
+    same = next((one for one in planned if one.target.name == target.name), None)
+    if same is None:  # the run then says that the file has no such target
+        return changed
+    main_line = (
+        same.inputs.main_line if inputs.main_line is not None else None
+    )  # it stays as the user allowed it
+    return replace(changed, target=same.target, inputs=replace(same.inputs, main_line=main_line))
 
 
 def _run(reading: Reading, target: StaticTarget, options: RunOptions) -> PlannedRun:

@@ -21,9 +21,8 @@ from fuselight.report import (
     TargetRef,
     Verification,
 )
-from fuselight_server.cli import fix
 from fuselight_server.finding import Finding
-from fuselight_server.fixes import FixClass, Remedy
+from fuselight_server.fixes import FixClass, Remedy, fixer
 from tests.support.command import AnsweringWorker, Result, run_cli
 from tests.support.reports import broken, report
 
@@ -73,7 +72,7 @@ class World:
         self.offers(replaced("Use where", FixClass.EXACT))
 
     def offers(self, remedies: Callable[..., object]) -> None:
-        self._patch.setattr(fix, "remedies", remedies)
+        self._patch.setattr(fixer, "remedies", remedies)
 
     def answer(self, request: RunRequest) -> Report:
         path = str(self.path)

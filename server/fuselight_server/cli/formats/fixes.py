@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from fuselight_server.cli.fix import FixStatus
 from fuselight_server.cli.formats.json import SCHEMA, problems_as_json
 from fuselight_server.cli.sources import shown_path
+from fuselight_server.fixes.fixer import FixStatus
 from fuselight_server.formatting import format_count, format_list
 
 if TYPE_CHECKING:
-    from fuselight_server.cli.fix import Attempt, FixOutcome
+    from fuselight_server.cli.fix import FixOutcome
     from fuselight_server.cli.terminal import Terminal
+    from fuselight_server.fixes.fixer import Attempt
 
 _HEADER = ("place", "code", "fix", "result", "why")
 

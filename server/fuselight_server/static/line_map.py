@@ -6,7 +6,10 @@ replaces, however much is known of the file.
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING
+
+from fuselight_server.files import split_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +24,16 @@ class LineMap:
         """Start with the text that ran, of which the first `count` lines matter."""
         self._count = count
         self.reset()
+
+    @classmethod
+    def between(cls, old: str, new: str) -> LineMap:
+        """The lines of `new`, each with its line in `old`, which counts as the text that ran."""
+        before, after = split_text(old), split_text(new)
+        made = cls(len(before))
+        made._then = [0] * len(after)
+        for block in difflib.SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks():
+            made._then[block.b : block.b + block.size] = range(block.a + 1, block.a + block.size + 1)
+        return made
 
     def reset(self) -> None:
         """Take the text of the run again."""
@@ -39,6 +52,18 @@ class LineMap:
         if start < 1 or self._then[start - 1 : start + last - first] != list(range(first, last + 1)):
             return None
         return start
+
+    def places(self, then: int) -> range:
+        """Return where the run's line `then` may be now: one line if it is as it ran, else those in its place."""
+        first, last = 0, len(self._then) + 1
+        for line, known in self.lines():
+            if known == then:
+                return range(line, line + 1)
+            if known > then:
+                last = line
+                break
+            first = line
+        return range(first + 1, max(last, first + 2))
 
     def lines(self) -> Iterator[tuple[int, int]]:
         """Yield each line that is as it ran, and its line in the run."""

@@ -1,0 +1,322 @@
+"""Tries the remedies of findings: each is run and compared with the text before it, for the terminal and the editor.
+
+Invariant: a fix that passed was compiled and compared on top of those before it, for the target of its finding and for
+each other known target that runs a changed file. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import shutil
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from fuselight.protocol import VerifyRequest
+from fuselight.report import Verification
+from fuselight_server.files import split_text
+from fuselight_server.findings import apply_ignores, findings
+from fuselight_server.findings.counts import counts
+from fuselight_server.fixes import FixClass, remedies
+from fuselight_server.fixes.verdict import Verdict, judge, judge_calls
+from fuselight_server.formatting import format_count
+from fuselight_server.runs.planning import MAIN, with_texts
+from fuselight_server.static.document import read_source
+from fuselight_server.static.line_map import LineMap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from fuselight.protocol import RunRequest
+    from fuselight.report import Report
+    from fuselight_server.finding import Finding
+    from fuselight_server.findings.counts import Counts
+    from fuselight_server.fixes import Remedy
+    from fuselight_server.static.reading import Reading
+
+_MOST_FIXES = 200
+"""Most fixes of one target: a remedy that brings its own finding back must end."""
+_MOST_RECORDS = 16
+"""Results of old texts that are kept on the disk."""
+
+
+class FixStatus(enum.Enum):
+    """What became of a remedy."""
+
+    PASSED = "passed"
+    """Verified; without `--write` no file has changed."""
+    WRITTEN = "written"
+    REFUSED = "refused"
+    SKIPPED = "skipped"
+    """Not tried: it changes behavior."""
+    NOT_WRITTEN = "not written"
+
+
+@dataclass
+class Attempt:
+    """One remedy of one finding, and its result."""
+
+    finding: Finding
+    line: int
+    """Line of the finding in the file as it was read."""
+    remedy: Remedy
+    status: FixStatus
+    why: str
+    """Why it passed or not."""
+    graphs: tuple[int, int] | None = None
+    """Graphs of the target before and after it."""
+    notes: tuple[str, ...] = ()
+    """What was not compared, and why."""
+    report: Report | None = None
+    """Of the new text, if it passed."""
+    effect: str = ""
+    """What it changes of the target: `3 → 1 graphs`; empty if no count changes."""
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether it may be offered."""
+        return self.report is not None
+
+
+@dataclass(frozen=True)
+class FixOptions:
+    """What to fix."""
+
+    select: tuple[str, ...] = ()
+    """Codes, or the start of codes; empty for all."""
+    classes: frozenset[FixClass] = frozenset({FixClass.EXACT, FixClass.EQUAL})
+    """Classes of fixes that are tried."""
+
+    def takes(self, finding: Finding) -> bool:
+        """Whether a finding is selected."""
+        return not self.select or finding.code.startswith(self.select)
+
+
+class FixTarget(Protocol):
+    """A target, and the worker that runs it."""
+
+    @property
+    def request(self) -> RunRequest:
+        """The run of the text before any fix."""
+        ...
+
+    @property
+    def show(self) -> Callable[[str], None]:
+        """Shows progress."""
+        ...
+
+    async def report(self, request: RunRequest) -> Report:
+        """The report of a run, also of one that failed."""
+        ...
+
+
+class Fixer:
+    """The texts with the fixes that have passed so far, and what was tried."""
+
+    def __init__(
+        self,
+        *,
+        read: Callable[[str], str | None],
+        obstacle: Callable[[Remedy], str],
+        readings: Mapping[str, Reading],
+        folder: str,
+    ) -> None:
+        """`read` gives the text of a file before any fix, `obstacle` why a remedy cannot be applied to its files.
+
+        `readings`: the files whose ignore comments count. `folder`: an empty one for the results of runs.
+        """
+        self.attempts: list[Attempt] = []
+        self.texts: dict[str, str] = {}
+        """The texts with fixes, by path."""
+        self._read = read
+        self._obstacle = obstacle
+        self._base_readings = readings
+        self._runs: list[tuple[FixTarget, Report]] = []
+        """The targets so far, with their last reports."""
+        self._folder = folder
+        self._records: dict[object, tuple[str, Report]] = {}
+        """Results of the texts so far; none of older texts."""
+
+    def text(self, path: str) -> str | None:
+        """The text of a file with the fixes so far; None if it cannot be read."""
+        return self.texts[path] if path in self.texts else self._read(path)
+
+    def request(self, target: FixTarget) -> RunRequest:
+        """The run of the texts so far."""
+        return with_texts(target.request, self.texts)
+
+    def add(self, target: FixTarget, report: Report) -> None:
+        """Add a target whose calls must stay the same as well, with the report of the texts so far."""
+        self._runs.append((target, report))
+
+    def candidates(self, finding: Finding, report: Report) -> tuple[Remedy, ...]:
+        """The remedies of a finding, the best first, not verified."""
+        return remedies(finding, report, self.text)
+
+    def findings(self, report: Report) -> tuple[Finding, ...]:
+        """The findings of a report of the texts so far, without those that a comment silences."""
+        return apply_ignores(findings(report), self.readings(self.texts))
+
+    def readings(self, texts: Mapping[str, str]) -> dict[str, Reading]:
+        """What static reading knows of the files, with changed texts."""
+        return {**self._base_readings, **{path: read_source(path, text) for path, text in texts.items()}}
+
+    async def fix(self, target: FixTarget, report: Report, options: FixOptions) -> Report:
+        """Keep each remedy of the target's findings that passes; returns the report of the last text."""
+        tried: set[tuple[str, str, str, str]] = set()
+        last = report
+        for _ in range(_MOST_FIXES):
+            fixed = await self._next_fix(target, last, options, tried)
+            if fixed is None:
+                break
+            last = fixed
+        self.add(target, last)
+        return last
+
+    async def _next_fix(
+        self, target: FixTarget, report: Report, options: FixOptions, tried: set[tuple[str, str, str, str]]
+    ) -> Report | None:
+        """Try remedies until one passes, and keep its texts. Returns the report of the new text, None if none does."""
+        for finding in self.findings(report):
+            if not options.takes(finding):
+                continue
+            for remedy in self.candidates(finding, report):
+                key = (finding.code, finding.span.path, self._line(finding), remedy.kind)
+                if key in tried:
+                    continue
+                tried.add(key)
+                if remedy.fix_class not in options.classes:
+                    self.attempts.append(self._skipped(finding, remedy))
+                    continue
+                target.show(f"{remedy.title} on line {finding.span.line}")
+                attempt = await self.attempt(target, finding, remedy, report)
+                self.attempts.append(attempt)
+                if attempt.report is not None:
+                    self.texts.update(remedy.texts)
+                    self.forget_results()
+                    return attempt.report
+        return None
+
+    def _skipped(self, finding: Finding, remedy: Remedy) -> Attempt:
+        if remedy.fix_class is FixClass.CHANGES:
+            why = f"changes behavior ({remedy.changes}): allow it with --allow-behavior-changes"
+        else:
+            why = "only exact fixes are tried"
+        return Attempt(finding, self._line_read(finding), remedy, FixStatus.SKIPPED, why)
+
+    async def attempt(self, target: FixTarget, finding: Finding, remedy: Remedy, report: Report) -> Attempt:
+        """Verify a remedy for the target, and for other targets that run a file which the remedy changes.
+
+        `report`: that of the texts so far. They stay as they are.
+        """
+        line = self._line_read(finding)
+        obstacle = self._obstacle(remedy)
+        if obstacle:
+            return Attempt(finding, line, remedy, FixStatus.REFUSED, obstacle)
+        new = await self._verified(target, remedy)
+        lines = {path: LineMap.between(self.text(path) or "", text) for path, text in remedy.texts.items()}
+        verdict = judge(
+            remedy,
+            finding,
+            before=self.findings(report),
+            after=apply_ignores(findings(new), self.readings({**self.texts, **remedy.texts})),
+            report=new,
+            lines=lines,
+        )
+        others = [
+            one for one, known in self._runs if one is not target and remedy.texts.keys() & known.files.keys()
+        ]
+        for other in others if verdict.passed else ():
+            found = judge_calls(remedy, await self._verified(other, remedy))
+            if not found.passed:
+                name = other.request.target.name or MAIN
+                verdict = Verdict(passed=False, words=f"for the target {name}: {found.words}")
+                break
+        notes = new.verification.notes if new.verification is not None else ()
+        if not verdict.passed:
+            return Attempt(finding, line, remedy, FixStatus.REFUSED, verdict.words, notes=notes)
+        before, after = counts(report), counts(new)
+        return Attempt(
+            finding,
+            line,
+            remedy,
+            FixStatus.PASSED,
+            verdict.words,
+            (before.graphs, after.graphs),
+            notes,
+            report=new,
+            effect=effect(before, after),
+        )
+
+    async def _verified(self, target: FixTarget, remedy: Remedy) -> Report:
+        """The report of the new text, compared with the texts so far."""
+        is_special = remedy.fix_class is FixClass.EQUAL
+        changed = {path: self.text(path) or "" for path in remedy.texts}
+        folder, recorded = await self._recorded(target, {**self.texts, **changed}, is_special=is_special)
+        verification = recorded.verification
+        if verification is None:
+            why = recorded.failures[0].message if recorded.failures else "it gave no results"
+            refused = Verification(refused=f"the text without the fix fails: {why}")
+            return dataclasses.replace(recorded, failures=(), verification=refused)
+        if verification.refused:
+            return dataclasses.replace(recorded, failures=())
+        new = with_texts(target.request, {**self.texts, **remedy.texts})
+        asked = new.of_kind(VerifyRequest, folder=folder, non_finite=is_special, automatic=True)
+        report = await target.report(asked)
+        notes = report.verification.notes if report.verification is not None else ()
+        if report.verification is None or not verification.notes:
+            return report
+        both = tuple(dict.fromkeys((*verification.notes, *notes)))
+        return dataclasses.replace(report, verification=dataclasses.replace(report.verification, notes=both))
+
+    async def _recorded(
+        self, target: FixTarget, texts: Mapping[str, str], *, is_special: bool
+    ) -> tuple[str, Report]:
+        """The folder with the results of the texts so far, and the report of the run that wrote them."""
+        key = (target.request.target, tuple(sorted(texts.items())), is_special)
+        if key not in self._records:
+            folder = tempfile.mkdtemp(dir=self._folder)
+            asked = with_texts(target.request, texts).of_kind(
+                VerifyRequest, folder=folder, records=True, non_finite=is_special, automatic=True
+            )
+            self._records[key] = folder, await target.report(asked)
+            while len(self._records) > _MOST_RECORDS:
+                oldest, _ = self._records.pop(next(iter(self._records)))
+                shutil.rmtree(oldest, ignore_errors=True)
+        return self._records[key]
+
+    def forget_results(self) -> None:
+        """Delete the results of runs of the texts so far."""
+        for folder, _ in self._records.values():
+            shutil.rmtree(folder, ignore_errors=True)
+        self._records.clear()
+
+    def _line(self, finding: Finding) -> str:
+        """The source line of a finding, which moves with edits above it."""
+        lines = split_text(self.text(finding.span.path) or "")
+        number = finding.span.line
+        return lines[number - 1] if 0 < number <= len(lines) else str(number)
+
+    def _line_read(self, finding: Finding) -> int:
+        """The line of a finding in the file as it was read, before the fixes so far."""
+        path = finding.span.path
+        before = self._read(path)
+        if path not in self.texts or before is None:
+            return finding.span.line
+        return LineMap.between(self.texts[path], before).places(finding.span.line)[0]
+
+
+def effect(before: Counts, after: Counts) -> str:
+    """What changes of a target: `3 → 1 graphs`, else `2 → 0 recompilations` or `1 → 0 breaks`; empty if nothing."""
+    return next(_changed_counts(before, after), "")
+
+
+def _changed_counts(before: Counts, after: Counts) -> Iterator[str]:
+    for old, new, noun in (
+        (before.graphs, after.graphs, "graph"),
+        (before.recompilations, after.recompilations, "recompilation"),
+        (before.breaks, after.breaks, "break"),
+    ):
+        if old != new:
+            yield f"{old} → {format_count(new, noun)}"

@@ -211,8 +211,60 @@ class VerifyRequest(RunRequest):
 
 
 @dataclass(frozen=True)
+class LiveRequest(RunRequest):
+    """Import the file, make the calls once to record the arguments of the traced functions, then wait for `Retrace`s.
+
+    `overlays` has the texts that the last run had. `LiveReady` says when it waits; it is answered when it ends.
+    """
+
+    tier: ClassVar[Tier] = Tier.PREDICTED
+    idle_seconds: float = 900.0
+    """Seconds without a `Retrace` after which it ends by itself."""
+
+
+@dataclass(frozen=True)
+class Retrace:
+    """Trace functions of a file again with its edited text, on the arguments that a live run has recorded.
+
+    The answer is a Report of tier predicted, with the positions of `text`, or `Refused` with one of `RETRACE_REASONS`.
+    A function that cannot be traced alone is a Problem of stage `retrace` in the Report: `what` is its name, `why`
+    begins with the reason and a colon.
+    """
+
+    id: int
+    live: int
+    """Id of the `LiveRequest`."""
+    path: str
+    text: str
+    """The whole text of the file."""
+    functions: tuple[str, ...]
+    """Qualified names, as `Net.forward` and `outer.<locals>.inner`."""
+    seconds: float = 5.0
+    """Time limit."""
+
+
+RETRACE_REASONS = {
+    "no_live": "the run that it refers to has ended, or is not ready",
+    "syntax": "the text does not parse",
+    "not_traced": "the run has not traced the function, or has no arguments of it",
+    "missing": "the text has no function of this name, or another number of them",
+    "signature": "the parameters of the function changed",
+    "defaults": "a default of a parameter changed",
+    "decorators": "the decorators of the function changed",
+    "closure": "the function uses a variable of the function around it that it did not use before",
+    "module": "the function uses a name that the changed file defines outside of it",
+    "kind": "the function became, or is no longer, a generator or a coroutine",
+    "timeout": "the trace took longer than its time limit",
+    "crashed": "the process of the trace ended",
+    "cancelled": "it was cancelled, or a newer one has replaced it",
+    "failed": "Fuselight failed",
+}
+"""Reasons of `Refused` for a `Retrace`, with their meaning; those from `not_traced` to `kind` concern one function."""
+
+
+@dataclass(frozen=True)
 class Cancel:
-    """End the run with this id; its one answer is then `Refused(reason="cancelled")`."""
+    """End the run or the retrace with this id; its one answer is then `Refused(reason="cancelled")`."""
 
     id: int
 
@@ -308,12 +360,35 @@ class Partial:
 
 
 @dataclass(frozen=True)
+class LiveFunction:
+    """A function of a workspace file that a live run has seen."""
+
+    path: str
+    name: str
+    """Qualified name, as `Net.forward` and `outer.<locals>.inner`."""
+    line: int
+    """1-based line of its `def` in the text that ran."""
+    calls: int = 0
+    """Calls of which the arguments were kept."""
+    reason: str = ""
+    """Why there are none, in words; empty if there are."""
+
+
+@dataclass(frozen=True)
+class LiveReady:
+    """A live run waits for `Retrace`s."""
+
+    id: int
+    functions: tuple[LiveFunction, ...]
+
+
+@dataclass(frozen=True)
 class Refused:
     """The run produced no report."""
 
     id: int
     reason: str
-    """`cancelled`, `superseded`, `failed`, `bad_request`."""
+    """`cancelled`, `superseded`, `failed`, `bad_request`; for a `Retrace` one of `RETRACE_REASONS`."""
     failure: Failure | None = None
 
 
@@ -325,8 +400,8 @@ class Log:
     text: str
 
 
-ToWorker = RunRequest | Cancel | Locate | Shutdown
-ToServer = Hello | Started | Progress | Partial | Answer | Refused | Log
+ToWorker = RunRequest | Retrace | Cancel | Locate | Shutdown
+ToServer = Hello | Started | Progress | Partial | LiveReady | Answer | Refused | Log
 Message = ToWorker | ToServer
 
 _TYPES: dict[str, type[Any]] = {

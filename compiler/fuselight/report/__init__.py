@@ -100,6 +100,7 @@ class Tier(str, enum.Enum):
     """How far the compiler was run to obtain a fact (docs/internals.md, Tiers)."""
 
     STATIC = "static"
+    PREDICTED = "predicted"
     CAPTURE = "capture"
     KERNELS = "kernels"
     MEASURED = "measured"

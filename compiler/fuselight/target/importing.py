@@ -38,6 +38,9 @@ class Sources:
     notes: list[Note] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     """The workspace files that were run, each with the key of its text as it was then."""
+    texts: dict[str, bytes] = field(default_factory=dict)
+    """Those texts, if `keeps_texts`."""
+    keeps_texts: bool = False
 
     def is_users(self, path: str) -> bool:
         """Whether `path` is the user's: a file of the workspace, or one that the editor has open."""
@@ -63,6 +66,8 @@ class _Loader(importlib.machinery.SourceFileLoader):
 def compile_source(data: bytes, path: str, sources: Sources) -> types.CodeType:
     """Compile a workspace file, with its devices redirected if the run asks for that. Raises SyntaxError."""
     sources.files[path] = data_key(data)
+    if sources.keeps_texts:
+        sources.texts[path] = data
     source: Any = data
     if sources.redirect and b"cuda" in data:
         source = ast.parse(data, path)

@@ -6,6 +6,7 @@ be large. Only if a run did not end by itself, its last report is parsed to add 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import replace
@@ -28,6 +29,29 @@ def answer(running: RunningChild, status: int, versions: Versions) -> bytes:
     data = _json(report) or _json(running.read("partial.json")) or _empty(running, versions)
     data["failures"] = [*data.get("failures", []), encode(_failure(running, status))]
     return _splice(running, wire.dump(data))
+
+
+def retrace_answer(running: RunningChild, data: dict[str, Any]) -> bytes:
+    """Make the payload that answers a `Retrace`; `data` is what the live run says of it."""
+    number = data["id"]
+    report = running.read(f"retrace-{number}.report")
+    for name in ("request", "report"):
+        with contextlib.suppress(OSError):
+            os.unlink(running.path(f"retrace-{number}.{name}"))
+    reason = data.get("reason")
+    if reason is None and report is not None:
+        return wire.dump({"type": "Answer", "id": number})[:-1] + b',"report":' + report + b"}"
+    try:
+        failure = decode(Failure, data.get("failure"))
+    except DecodeError:
+        failure = None
+    return wire.dump(to_json(Refused(number, str(reason or "failed"), failure)))
+
+
+def lost_retrace(running: RunningChild, number: int, status: int) -> Refused:
+    """The answer to a `Retrace` whose live run has ended."""
+    reason = {"cancelled": "cancelled", "timeout": "timeout"}.get(running.ending or "", "crashed")
+    return Refused(number, reason, None if reason == "cancelled" else _failure(running, status))
 
 
 _NEEDS_VALUES = (MeasureRequest, VerifyRequest)

@@ -21,6 +21,7 @@ import torch
 
 from fuselight import dynamo
 from fuselight.codec import encode
+from fuselight.protocol import LiveRequest
 from fuselight.report import Culprit, Failure, is_user_file
 from fuselight.target import importing
 from fuselight.torch_api import devices, frames
@@ -98,7 +99,8 @@ def _prepare(job: ChildJob, *, forks: bool, timed: bool) -> RunState:
     if job.threads is not None:
         torch.set_num_threads(job.threads)
     redirect = not forks and not torch.cuda.is_available()
-    sources = importing.Sources(request.roots, request.overlays, redirect=redirect)
+    keeps_texts = isinstance(request, LiveRequest)
+    sources = importing.Sources(request.roots, request.overlays, redirect=redirect, keeps_texts=keeps_texts)
     state = RunState(job, sources, getpid(), progress_identity=identity(job.progress))
     # Disabled, or Dynamo would compile our handlers where they interrupt code of the user's.
     stop: Any = torch.compiler.disable(lambda _, frame: _stop(state, frame))  # type: ignore[no-untyped-call]

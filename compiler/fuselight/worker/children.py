@@ -41,6 +41,8 @@ _READY = 120.0
 """Seconds that a fresh process has to import torch, where there is no fork, before its time begins to count."""
 _GRACE = 1.0
 """Seconds that a run has to end by itself at a limit."""
+RETRACE_GRACE = 2.0
+"""Seconds past the time limit of a retrace after which the live run itself is held to be stuck."""
 _HARD_MEMORY = 1.25
 """Beyond this part of the memory limit a run is killed at once."""
 
@@ -153,6 +155,12 @@ class RunningChild:
     """The size of its stack dumps at the last check, in bytes."""
     measured: float = 0.0
     """When the memory of its whole tree was last measured."""
+    requests: int | None = None
+    """The host's end of the pipe on which a live run is asked."""
+    is_ready: bool = False
+    """Whether a live run waits for what it is asked; from then on it has no time limit of its own."""
+    retraces: dict[int, float] = field(default_factory=dict)
+    """Ids of the requests that a live run has not answered, and when each must be answered."""
 
     def __post_init__(self) -> None:
         limit = self.request.limits.output_kb * 1024
@@ -162,6 +170,17 @@ class RunningChild:
     def pipes(self) -> tuple[int, int, int]:
         """The host's ends of its pipes."""
         return self.progress, self.stdout, self.stderr
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether this is a live run that waits."""
+        return self.is_ready and not self.retraces
+
+    def ask(self, message: dict[str, Any]) -> None:
+        """Tell a live run what to do. Raises OSError, BlockingIOError where it has long not read anything."""
+        if self.requests is None:
+            raise BrokenPipeError("this run takes no requests")
+        os.write(self.requests, wire.frame(wire.dump(message)))
 
     def output(self) -> Output:
         """Return what it printed so far."""
@@ -212,22 +231,25 @@ class RunningChild:
         """Close the host's ends of its pipes and delete its folder."""
         for descriptor in self.pipes:
             os.close(descriptor)
+        if self.requests is not None:
+            os.close(self.requests)
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 @dataclass(frozen=True)
 class Pipes:
-    """Both ends of the three pipes of a run."""
+    """Both ends of the three pipes of a run, and of the one to a live run."""
 
     progress: tuple[int, int]
     stdout: tuple[int, int]
     stderr: tuple[int, int]
+    requests: tuple[int, int]
 
     @classmethod
     def make(cls) -> Pipes:
         """Open them; our ends do not block."""
-        pipes = cls(os.pipe(), os.pipe(), os.pipe())
-        for ours, _ in (pipes.progress, pipes.stdout, pipes.stderr):
+        pipes = cls(os.pipe(), os.pipe(), os.pipe(), os.pipe())
+        for ours in (*pipes.ours(), pipes.requests[1]):
             os.set_blocking(ours, False)
         return pipes
 
@@ -239,6 +261,7 @@ class Pipes:
         """Close the ends that the run writes."""
         for _, theirs in (self.progress, self.stdout, self.stderr):
             os.close(theirs)
+        os.close(self.requests[0])
 
 
 def fork_run(
@@ -247,9 +270,9 @@ def fork_run(
     folder: HostFolder,
     close: Iterable[int],
     fake: str | None,
-    work: Callable[[str, int], None],
+    work: Callable[[str, int, int], None],
 ) -> RunningChild:
-    """Fork the process of a run. `work` does it, given its folder and its progress descriptor."""
+    """Fork the process of a run. `work` does it, given its folder and its descriptors of progress and requests."""
     directory = folder.new_folder("run-")
     pipes = Pipes.make()
     host = os.getpid()
@@ -257,8 +280,8 @@ def fork_run(
     pid = fork_rules.fork()
     if pid == 0:
         try:
-            become_run(host, pipes, (*close, *pipes.ours()))
-            work(directory, pipes.progress[1])
+            become_run(host, pipes, (*close, *pipes.ours(), pipes.requests[1]))
+            work(directory, pipes.progress[1], pipes.requests[0])
         except BaseException:  # noqa: BLE001 - `work` ends the process itself: this is a failure of ours before it
             with open(
                 os.path.join(directory, "internal.txt"), "w", encoding="utf-8", errors="replace"
@@ -269,7 +292,7 @@ def fork_run(
     with contextlib.suppress(OSError):  # both sides do it: whichever comes first
         os.setpgid(pid, pid)
     pipes.close_theirs()
-    return RunningChild(request, pid, directory, *pipes.ours(), fake=fake)
+    return RunningChild(request, pid, directory, *pipes.ours(), fake=fake, requests=pipes.requests[1])
 
 
 def become_run(host: int, pipes: Pipes, close: Iterable[int]) -> None:
@@ -304,8 +327,8 @@ def spawn_process(
     directory = folder.new_folder("run-")
     pipes = Pipes.make()
     child = spawn(
-        ["--child", str(pipes.progress[1]), directory],
-        (pipes.progress[1],),
+        ["--child", str(pipes.progress[1]), directory, str(pipes.requests[0])],
+        (pipes.progress[1], pipes.requests[0]),
         stdout=pipes.stdout[1],
         stderr=pipes.stderr[1],
         env=dict(environment),
@@ -367,6 +390,12 @@ def enforce(running: RunningChild, *, forks: bool) -> None:
     if seconds and now - running.started >= seconds:
         running.end("timeout", grace=_GRACE)
         return
+    if running.is_ready:
+        if running.is_idle:
+            return
+        if now >= min(running.retraces.values()):
+            running.end("timeout", grace=0)
+            return
     limit = running.request.limits.memory_mb * 1024 * 1024
     used = _memory(running, limit, now) if limit else None
     if used is not None and used > limit:
@@ -375,6 +404,8 @@ def enforce(running: RunningChild, *, forks: bool) -> None:
 
 def _seconds(running: RunningChild, *, forks: bool) -> float:
     """How long the run may take from `running.started` on; 0 is for ever."""
+    if running.is_ready:
+        return 0
     seconds = running.request.limits.seconds
     importing_torch = not forks and running.last is None
     return seconds + _READY if seconds and importing_torch else seconds

@@ -23,10 +23,13 @@ from fuselight.protocol import (
     PROTOCOL,
     Cancel,
     Hello,
+    LiveReady,
+    LiveRequest,
     Locate,
     Log,
     Progress,
     Refused,
+    Retrace,
     RunRequest,
     Shutdown,
     Started,
@@ -104,7 +107,8 @@ class Host:
         if not self._forks:
             self._spare = children.spawn_process(self._folder, self._environment)
         while self._open:
-            timeout = _POLL if self._runs else self._preload.patience()
+            busy = any(not running.is_idle for running in self._runs.values())
+            timeout = _POLL if busy else self._preload.patience()
             for key, _ in self._selector.select(timeout):
                 handle: Callable[[], Any] = key.data
                 handle()
@@ -112,7 +116,7 @@ class Host:
             self._tell_places()
             for running in self._runs.values():
                 children.enforce(running, forks=self._forks)
-            if self._forks and not self._runs:
+            if self._forks and not busy:
                 for line in self._preload.go_on(self._warm.baseline, self._closing):
                     self._log("info", line)
 
@@ -145,8 +149,13 @@ class Host:
             return
         if isinstance(message, RunRequest):
             self._start(message, None)
+        elif isinstance(message, Retrace):
+            self._retrace(message, payload)
         elif isinstance(message, (Cancel, Locate)):
             running = self._runs.get(message.id)
+            if running is None and isinstance(message, Cancel):
+                self._cancel_retrace(message.id)
+                return
             if running is not None and isinstance(message, Cancel):
                 running.end("cancelled", grace=0)
             elif running is not None:
@@ -156,6 +165,43 @@ class Host:
         else:
             kind = data.get("type") if isinstance(data, dict) else None
             self._log("warning", f"skipped a message of the unknown type {kind!r}")
+
+    def _retrace(self, message: Retrace, payload: bytes) -> None:
+        """Hand a request to its live run, in a file: a pipe that is full would hold up the host."""
+        running = self._runs.get(message.live)
+        if running is None or not running.is_ready:
+            self._send(Refused(message.id, "no_live"))
+            return
+        try:
+            with open(running.path(f"retrace-{message.id}.request"), "wb") as file:
+                file.write(payload)
+            running.ask({"retrace": message.id})
+        except OSError as error:
+            failure = Failure(
+                Culprit.FUSELIGHT, "internal", f"the live run cannot be asked: {error}", "save the file"
+            )
+            self._send(Refused(message.id, "failed", failure))
+            return
+        before = max(running.retraces.values(), default=time.monotonic())  # one at a time
+        running.retraces[message.id] = (
+            max(before, time.monotonic()) + message.seconds + children.RETRACE_GRACE
+        )
+
+    def _cancel_retrace(self, number: int) -> None:
+        for running in self._runs.values():
+            if running.retraces.pop(number, None) is not None:
+                with contextlib.suppress(OSError):
+                    running.ask({"cancel": number})
+                self._send(Refused(number, "cancelled"))
+
+    def _pass_on_live(self, running: RunningChild, data: dict[str, Any]) -> None:
+        """Pass on what a live run says: that it is ready, or that it has done what it was asked."""
+        if data["type"] == LiveReady.__name__:
+            self._send(decode(LiveReady, data))
+            running.is_ready = True
+            self._tell_started(running)
+        elif running.retraces.pop(data.get("id", -1), None) is not None:
+            self._write(answers.retrace_answer(running, data))
 
     def _refuse_bad(self, data: Any, error: Exception) -> None:
         self._log("error", f"bad request: {error}")
@@ -197,17 +243,33 @@ class Host:
     def _fork(self, request: RunRequest, fake: str | None) -> RunningChild:
         for broken in fork_rules.violations(self._warm.baseline):
             self._log("error", f"fork rule broken: {broken}; the run may hang")
-        others = [descriptor for running in self._runs.values() for descriptor in running.pipes]
+        others = [
+            descriptor
+            for running in self._runs.values()
+            for descriptor in (*running.pipes, running.requests)
+            if descriptor is not None
+        ]
         close = (*self._closing, *others)
 
-        def work(directory: str, progress: int) -> None:
+        def work(directory: str, progress: int, requests: int) -> None:
             from fuselight.worker import jobs, state  # noqa: PLC0415 - load torch
 
             os.environ.clear()
             os.environ.update(self._environment)
-            threads = self._warm.threads
+            is_live = isinstance(request, LiveRequest)
+            if not is_live:
+                os.close(requests)
+            # A live run forks further processes, which a pool of threads would not survive.
             jobs.run(
-                state.ChildJob(request, directory, self._started_with, progress, threads=threads, fake=fake)
+                state.ChildJob(
+                    request,
+                    directory,
+                    self._started_with,
+                    progress,
+                    threads=1 if is_live else self._warm.threads,
+                    fake=fake,
+                    requests=requests if is_live else None,
+                )
             )
 
         return children.fork_run(request, folder=self._folder, close=close, fake=fake, work=work)
@@ -220,7 +282,9 @@ class Host:
         child, directory, pipes = spare or children.spawn_process(self._folder, self._environment)
         children.give_job(child, request, fake=fake)
         self._spare = children.spawn_process(self._folder, self._environment)
-        return RunningChild(request, child.pid, directory, *pipes.ours(), fake=fake)
+        return RunningChild(
+            request, child.pid, directory, *pipes.ours(), fake=fake, requests=pipes.requests[1]
+        )
 
     # Children
 
@@ -238,7 +302,11 @@ class Host:
 
     def _pass_on(self, running: RunningChild, payload: bytes) -> None:
         with contextlib.suppress(wire.WireError, DecodeError):
-            progress = decode(Progress, wire.load(payload))
+            data = wire.load(payload)
+            if isinstance(data, dict) and "type" in data:
+                self._pass_on_live(running, data)
+                return
+            progress = decode(Progress, data)
             ready, running.last = running.last is None and not self._forks, progress
             if ready:
                 running.started = time.monotonic()  # until then it was importing torch, not running anything
@@ -267,7 +335,7 @@ class Host:
                 if status is not None:
                     self._finish(running, status)
         self._preload.reap()
-        if not self._runs:
+        if all(running.is_idle for running in self._runs.values()):
             self._kill_orphans()
 
     def _finish(self, running: RunningChild, status: int) -> None:
@@ -279,6 +347,8 @@ class Host:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(descriptor)
         del self._runs[request.id]
+        for number in running.retraces:
+            self._send(answers.lost_retrace(running, number, status))
         try:
             if answers.wants_fake_tensors(running, status):
                 limit = request.limits.memory_mb
@@ -296,7 +366,7 @@ class Host:
 
     def _kill_orphans(self) -> None:
         """Kill processes that a run left outside of its process group, such as daemons."""
-        known = set(self._preload.pids())
+        known = {*self._preload.pids(), *(running.pid for running in self._runs.values())}
         if self._spare is not None:
             known.add(self._spare[0].pid)
         for pid in process.children_of(os.getpid()):

@@ -17,6 +17,7 @@ from fuselight.protocol import (
     CaptureRequest,
     DecomposeRequest,
     GenerateRequest,
+    LiveRequest,
     MeasureRequest,
     RunRequest,
     VerifyRequest,
@@ -95,6 +96,12 @@ def _verify(state: RunState) -> None:
     run_target(state, VerifyCalls())
 
 
+def _live(state: RunState) -> None:
+    from fuselight.worker.live import run_live  # noqa: PLC0415 - as this module says
+
+    run_live(state)
+
+
 RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {
     CaptureRequest: functools.partial(run_target, strategy=MakeCalls(lambda _: dynamo.capture_backend)),
     GenerateRequest: functools.partial(run_target, strategy=MakeCalls(_generation)),
@@ -102,6 +109,7 @@ RUNNERS: dict[type[RunRequest], Callable[[RunState], None]] = {
     AssembleRequest: lambda state: guarded(state, lambda: _compile_kernels(state)),
     MeasureRequest: _measure,
     VerifyRequest: _verify,
+    LiveRequest: _live,
 }
 
 

@@ -5,7 +5,7 @@ find the user's module), PYTHONPATH is unchanged, and the loaded `fuselight` is 
 whatever is installed.
 
 launch.py: the host, which speaks the protocol on descriptors 0 and 1
-launch.py --child FD DIRECTORY: one run, without fork
+launch.py --child FD DIRECTORY REQUESTS: one run, without fork
 launch.py --configuration FD DIRECTORY: one configuration of a benchmark, without fork
 launch.py doctor: what this interpreter can compile
 launch.py run --report FILE [--root DIR ...] -- SCRIPT ARGS...: a user's program under the recorder
@@ -59,7 +59,8 @@ def main():
     if sys.argv[1:2] in (["--child"], ["--configuration"]):
         from fuselight.worker.spawned_child import main as run_spawned
 
-        return run_spawned(sys.argv[1], int(sys.argv[2]), sys.argv[3], STARTED_WITH)
+        requests = int(sys.argv[4]) if len(sys.argv) > 4 else None  # noqa: PLR2004 - the last of them
+        return run_spawned(sys.argv[1], int(sys.argv[2]), sys.argv[3], STARTED_WITH, requests)
     from fuselight.worker.host import main as run_host
 
     status = run_host(STARTED_WITH)

@@ -13,13 +13,17 @@ from fuselight.protocol import RunRequest, from_json
 from fuselight.worker import warm, wire
 
 
-def main(kind: str, descriptor: int, directory: str, started_with: frozenset[str]) -> int:
+def main(
+    kind: str, descriptor: int, directory: str, started_with: frozenset[str], requests: int | None = None
+) -> int:
     """Get ready, wait for a job, do it. Ends the process itself unless no job comes.
 
-    `kind` is `--child`, with the pipe for progress as `descriptor`, or `--configuration`, one configuration of a
-    benchmark, with the channel of its coordinator. Raises Unusable, DecodeError.
+    `kind` is `--child`, with the pipe for progress as `descriptor` and the one that a live run reads as `requests`, or
+    `--configuration`, one configuration of a benchmark, with the channel of its coordinator. Raises Unusable,
+    DecodeError.
     """
-    os.set_inheritable(descriptor, False)  # noqa: FBT003 - the one form that os has
+    for inherited in (descriptor, *(() if requests is None else (requests,))):
+        os.set_inheritable(inherited, False)  # noqa: FBT003 - the one form that os has
     try:
         warm.warm_up(forks=False)
     finally:  # also where no run can work: the host must be able to hand the job over, and hears of the exit
@@ -34,7 +38,11 @@ def main(kind: str, descriptor: int, directory: str, started_with: frozenset[str
     if kind == "--child":
         from fuselight.worker import jobs  # noqa: PLC0415 - the same
 
-        jobs.run(ChildJob(request, directory, started_with, progress=descriptor, fake=data["fake"]))
+        jobs.run(
+            ChildJob(
+                request, directory, started_with, progress=descriptor, fake=data["fake"], requests=requests
+            )
+        )
     else:
         from multiprocessing.connection import Connection  # noqa: PLC0415 - for a benchmark alone
 

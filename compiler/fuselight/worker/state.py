@@ -121,6 +121,8 @@ class ChildJob:
     """Threads that torch would use by itself; the host runs with one."""
     fake: str | None = None
     """Why this run must use fake tensors, None if it may use real ones."""
+    requests: int | None = None
+    """Descriptor of the pipe from which a live run reads what it is asked; None for other runs."""
 
     @property
     def plan(self) -> MeasurePlan:
@@ -234,6 +236,12 @@ class RunState:
         detail = f"frame {self.frame_count}, {os.path.basename(path)}:{line}"
         self.tell("trace", detail, path, line, self.frame_count)
 
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message to the host, if the pipe is still ours."""
+        with contextlib.suppress(OSError):
+            if identity(self.job.progress) == self.progress_identity:
+                _write(self.job.progress, wire.frame(wire.dump(message)))
+
     def tell(
         self,
         phase: str,
@@ -250,10 +258,7 @@ class RunState:
             if self.label and phase in _DOING:
                 what = f"{os.path.basename(path)}:{line}" if phase == "trace" and path else detail
                 detail = f"{self.label}: {_DOING[phase]} {what}"
-            message = Progress(self.job.request.id, phase, detail[:200], path, line, count)
-            with contextlib.suppress(OSError):
-                if identity(self.job.progress) == self.progress_identity:
-                    _write(self.job.progress, wire.frame(wire.dump(encode(message))))
+            self.send(encode(Progress(self.job.request.id, phase, detail[:200], path, line, count)))
         finally:
             self.originals.put_back(replaced)
 

@@ -222,6 +222,14 @@ def _run_main(state: RunState) -> None:
         importing.run_as_main(state.job.request.target.path, state.sources, state.job.request.argv)
 
 
+def run_main_again(state: RunState) -> None:
+    """Run the `__main__` block once more, as the run has done."""
+    request = state.job.request
+    with _fake_tensors(state, state.job.fake), _guarded_writes(state), _main_step(state):
+        set_seeds()
+        importing.run_as_main(request.target.path, state.sources, request.argv)
+
+
 def _first_call_of_main(state: RunState) -> Answered:
     """Run the `__main__` block up to its first call of the target."""
     request = state.job.request

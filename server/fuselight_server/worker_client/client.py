@@ -20,18 +20,21 @@ from fuselight.protocol import (
     Answer,
     Cancel,
     Hello,
+    LiveReady,
+    LiveRequest,
     Locate,
     Log,
     Message,
     Partial,
     Progress,
     Refused,
+    Retrace,
     RunRequest,
     Shutdown,
     Started,
     ToWorker,
 )
-from fuselight.report import Report
+from fuselight.report import Failure, Report
 from fuselight.worker import wire
 from fuselight_server.settings import Interpreter
 from fuselight_server.worker_client.failures import (
@@ -42,7 +45,7 @@ from fuselight_server.worker_client.failures import (
     read_message,
     with_stack,
 )
-from fuselight_server.worker_client.pending import PendingRun, Watch, refuse_all
+from fuselight_server.worker_client.pending import PendingRetrace, PendingRun, Watch, refuse_all
 from fuselight_server.worker_client.process import (
     CLOSE_LIMIT,
     WorkerFailed,
@@ -53,6 +56,8 @@ from fuselight_server.worker_client.process import (
 
 _CANCEL_LIMIT = 5.0
 """Seconds from Cancel to its answer, before the whole worker is killed."""
+_RETRACE_OVERTIME = 15.0
+"""Seconds past its time limit after which a retrace is answered here."""
 _LARGE = 200_000
 """Bytes."""
 
@@ -93,6 +98,7 @@ class Worker:
         self._watch = Watch(sample_after, log)
         self._process: WorkerProcess | None = None
         self._runs: dict[int, PendingRun] = {}
+        self._retraces: dict[int, PendingRetrace] = {}
         self._numbers = itertools.count(1)
         self._starting = asyncio.Lock()
         self._greeting: asyncio.Future[Hello] | None = None
@@ -141,10 +147,63 @@ class Worker:
         A host that died before the run had a process (killed while idle, as by a system short of memory) is replaced
         without a word to the user, once.
         """
-        answer, lost = await self._run_once(request, on_progress, on_partial)
+        return await self._run(request, on_progress, on_partial, None)
+
+    async def run_live(
+        self,
+        request: LiveRequest,
+        on_progress: Callable[[Progress], None],
+        on_ready: Callable[[LiveReady], None],
+    ) -> Answer | Refused:
+        """Open a live run and wait until it ends: idle for long, at a limit, in a crash, or as the task is cancelled.
+
+        From the call of `on_ready` on, `retrace` asks it; `Retrace.live` is the request's own id, which no other live
+        run of this worker may have.
+        """
+        return await self._run(replace(request, automatic=True), on_progress, None, on_ready)
+
+    async def retrace(self, request: Retrace) -> Answer | Refused:
+        """Ask a live run, and return the one answer, with the request's own id. Cancelling the task ends the trace.
+
+        An earlier request to the same live run that has no answer yet is refused as cancelled.
+        """
+        live = next((number for number, run in self._runs.items() if _is_live(run, request.live)), None)
+        if live is None:
+            return Refused(request.id, "no_live")
+        await self._cancel_retraces(lambda one: one.request.live == request.live)
+        number = next(self._numbers)
+        pending = PendingRetrace(request, asyncio.get_running_loop().create_future())
+        self._retraces[number] = pending
+        try:
+            await self._send(replace(request, id=number, live=live))
+            limit = request.seconds + _RETRACE_OVERTIME
+            done, _ = await asyncio.wait({pending.answer}, timeout=limit)
+            if not done:
+                pending.refuse("timeout", failure_of_ours("the live run gives no answer", "save the file"))
+            return pending.answer.result()
+        except asyncio.CancelledError:
+            await self._cancel_retraces(lambda one: one is pending)
+            raise
+        finally:
+            self._retraces.pop(number, None)
+
+    async def _cancel_retraces(self, applies: Callable[[PendingRetrace], bool]) -> None:
+        for number, pending in list(self._retraces.items()):
+            if applies(pending) and not pending.answer.done():
+                pending.refuse("cancelled")
+                await self._send(Cancel(number))
+
+    async def _run(
+        self,
+        request: RunRequest,
+        on_progress: Callable[[Progress], None],
+        on_partial: Callable[[Report], None] | None,
+        on_ready: Callable[[LiveReady], None] | None,
+    ) -> Answer | Refused:
+        answer, lost = await self._run_once(request, on_progress, on_partial, on_ready)
         if lost and self.state is not WorkerState.CLOSED:
             self._log("worker: it had died before the run began; the run goes to a new one")
-            answer, _ = await self._run_once(request, on_progress, on_partial)
+            answer, _ = await self._run_once(request, on_progress, on_partial, on_ready)
         return answer
 
     async def _run_once(
@@ -152,6 +211,7 @@ class Worker:
         request: RunRequest,
         on_progress: Callable[[Progress], None],
         on_partial: Callable[[Report], None] | None,
+        on_ready: Callable[[LiveReady], None] | None,
     ) -> tuple[Answer | Refused, bool]:
         """Run a request in the host as it is. Returns the answer, and whether the host was lost before it began."""
         try:
@@ -161,6 +221,7 @@ class Worker:
             return Refused(request.id, "failed", failed.failure), False
         number = next(self._numbers)  # ours on the pipe: the caller's ids may repeat
         run = PendingRun(request, on_progress, asyncio.get_running_loop().create_future(), on_partial)
+        run.on_ready = on_ready
         self._runs[number] = run
         self._become(WorkerState.BUSY, f"{request.target.name}, generation {request.generation}")
         self._wait_idle()
@@ -177,17 +238,24 @@ class Worker:
         finally:
             watch.cancel()
             self._runs.pop(number, None)
-            if self.state is WorkerState.BUSY and not self._runs:
-                self._become(WorkerState.READY, "nothing left to run")
+            self._settle()
             self._wait_idle()
         return replace(with_stack(answer, run.sampled, request.roots), id=request.id), run.lost
+
+    def _is_busy(self) -> bool:
+        """Whether a run is active; a live one that waits is not."""
+        return any(not run.is_waiting for run in self._runs.values())
+
+    def _settle(self) -> None:
+        if self.state is WorkerState.BUSY and not self._is_busy():
+            self._become(WorkerState.READY, "nothing left to run")
 
     async def close(self) -> None:
         """End the worker and everything that it started."""
         if self._idle is not None:
             self._idle.cancel()
         why = failure_of_ours("the worker was closed during the run", "run it again")
-        refuse_all(self._runs.values(), why, "cancelled")
+        self._refuse(why, "cancelled")
         await self._stop()
         if self.state is not WorkerState.CLOSED:
             self._become(WorkerState.CLOSED, "asked to")
@@ -206,7 +274,7 @@ class Worker:
         """
         async with self._starting:
             wanted = {**self._base_env, **variables}
-            if self._runs or self.state is WorkerState.CLOSED:
+            if self._is_busy() or self.state is WorkerState.CLOSED:
                 return
             why = "the environment of its runs has changed" if wanted != self._env else ""
             if self._hello is not None and self.hello is None:
@@ -214,7 +282,16 @@ class Worker:
             self._env = wanted
             if why and self._process is not None:
                 self._become(WorkerState.STOPPED, why)
+                self._refuse(
+                    failure_of_ours(f"the worker was started again: {why}", "save the file"), "cancelled"
+                )
                 await self._stop()
+
+    def _refuse(self, failure: Failure, reason: str) -> None:
+        """Answer everything that waits."""
+        refuse_all(self._runs.values(), failure, reason)
+        for pending in self._retraces.values():
+            pending.refuse("no_live", failure)
 
     async def _launch(self) -> Hello:
         self._greeting = asyncio.get_running_loop().create_future()
@@ -266,6 +343,7 @@ class Worker:
             return
         # Whose end it is, is settled before anything is waited for: another process may be started in between.
         greeting, runs = self._greeting, list(self._runs.values())
+        retraces = list(self._retraces.values())
         self._let_go(process)
         if greeting is not None and greeting.done() and self.state is not WorkerState.CLOSED:
             self._become(WorkerState.STOPPED, why)
@@ -280,6 +358,8 @@ class Worker:
         for run in runs:
             run.lost = by_itself and run.pid is None and not run.answer.done()
         refuse_all(runs, replace(damaged(why), traceback=printed), "failed")
+        for pending in retraces:
+            pending.refuse("crashed", damaged(why))
 
     # Messages
 
@@ -314,11 +394,14 @@ class Worker:
                 self._greeting.set_result(message)
         elif isinstance(message, Log):
             self._log(f"worker {message.level}: {message.text}")
-        elif isinstance(message, (Started, Progress, Partial, Answer, Refused)):
-            run = self._runs.get(message.id)
+        elif isinstance(message, (Started, Progress, Partial, LiveReady, Answer, Refused)):
+            run, retrace = self._runs.get(message.id), self._retraces.get(message.id)
             if run is not None:
                 run.take(message)
-            elif isinstance(message, (Answer, Refused)):
+                self._settle()
+            elif retrace is not None and isinstance(message, (Answer, Refused)):
+                retrace.take(message)
+            elif isinstance(message, Answer):
                 self._log(f"worker: dropped a late answer to run {message.id}")
         else:
             self._log("worker: skipped a message of a type that this version does not know")
@@ -348,6 +431,10 @@ class Worker:
         if not done:
             self._log("worker: it does not answer to a cancel; killing it")
             await self._ended(process, "it did not answer to a cancel")
+
+
+def _is_live(run: PendingRun, number: int) -> bool:
+    return run.is_waiting and run.request.id == number and not run.answer.done()
 
 
 def _change_times(folders: Iterable[str]) -> tuple[int, ...]:

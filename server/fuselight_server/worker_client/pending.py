@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from fuselight.protocol import Answer, Partial, Progress, Refused, RunRequest, Started
+from fuselight.protocol import Answer, LiveReady, Partial, Progress, Refused, Retrace, RunRequest, Started
 from fuselight.report import Failure, Report, Stack, innermost_user_frame
 from fuselight_server.worker_client.sampling import sample
 
@@ -34,12 +34,15 @@ class PendingRun:
     sampled: Stack | None = None
     due: float | None = None
     """When its answer must be here, by `time.monotonic()`; None: there is no limit."""
+    on_ready: Callable[[LiveReady], None] | None = None
+    is_waiting: bool = False
+    """Whether it is a live run that waits for what it is asked."""
 
     def __post_init__(self) -> None:
         """Give the worker as long to begin with it as the request has."""
         self._allow(self.request.limits.seconds)
 
-    def take(self, message: Started | Progress | Partial | Answer | Refused) -> None:
+    def take(self, message: Started | Progress | Partial | LiveReady | Answer | Refused) -> None:
         """Take in what came for it."""
         if isinstance(message, Started):
             self.pid, self.moved = message.pid, time.monotonic()
@@ -51,12 +54,33 @@ class PendingRun:
             self.moved = time.monotonic()
             if self.on_partial is not None and not self.answer.done():
                 self.on_partial(message.report)
+        elif isinstance(message, LiveReady):
+            self.is_waiting = True
+            if self.on_ready is not None and not self.answer.done():
+                self.on_ready(replace(message, id=self.request.id))
         elif not self.answer.done():
             self.answer.set_result(message)
 
     def _allow(self, seconds: float | None) -> None:
         """Let it take `seconds` from now on; None or 0: for ever."""
         self.due = time.monotonic() + seconds + _OVERTIME if seconds else None
+
+
+@dataclass
+class PendingRetrace:
+    """A request to a live run that waits for its answer."""
+
+    request: Retrace
+    answer: asyncio.Future[Answer | Refused]
+
+    def take(self, message: Answer | Refused) -> None:
+        """Take its answer; the first one counts."""
+        if not self.answer.done():
+            self.answer.set_result(replace(message, id=self.request.id))
+
+    def refuse(self, reason: str, failure: Failure | None = None) -> None:
+        """Answer it here."""
+        self.take(Refused(self.request.id, reason, failure))
 
 
 def refuse_all(runs: Iterable[PendingRun], failure: Failure, reason: str) -> None:
@@ -88,7 +112,7 @@ class Watch:
             if run.due is not None and time.monotonic() > run.due:
                 await overdue()
                 return
-            if self._sample_after <= 0 or run.pid is None:
+            if self._sample_after <= 0 or run.pid is None or run.is_waiting:
                 continue
             if time.monotonic() - run.moved >= self._sample_after:
                 await self._sample(run, run.pid, ask)

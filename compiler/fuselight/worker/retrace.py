@@ -1,0 +1,332 @@
+"""Traces functions of an edited file by themselves, on the arguments that a live run recorded.
+
+A function that the run traced inlined is called by a function of ours that Dynamo inlines it into; any other is
+compiled itself. Invariant: no statement of the module runs again, and after `undo` each function has its old code.
+"""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+import torch
+
+from fuselight import dynamo
+from fuselight.inputs.records import arguments_of
+from fuselight.protocol import LiveFunction, Retrace
+from fuselight.report import Culprit, Failure, Location, Problem, Report, text_key
+from fuselight.report.failure import first_line
+from fuselight.torch_api import traces
+from fuselight.worker import child
+from fuselight.worker.edited_text import (
+    FunctionText,
+    NotApplicableError,
+    ParsedFile,
+    check_code,
+    check_replaceable,
+    moved,
+    unknown_globals,
+    uses_global,
+)
+from fuselight.worker.recorded_arguments import FunctionKey, RecordedCall, fresh_values, function_key
+from fuselight.worker.state import RunState, getpid
+
+_GENERATOR = 0x20
+"""`inspect.CO_GENERATOR`."""
+
+
+class RefusedError(Exception):
+    """Nothing of a request can be traced. `reason` is of `RETRACE_REASONS`."""
+
+    def __init__(self, reason: str, failure: Failure) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.failure = failure
+
+
+class TracedWholeError(BaseException):
+    """Raised where a graph would run that holds all that there is to trace."""
+
+
+@dataclass
+class TraceMode:
+    """How Dynamo traced one function in the run."""
+
+    is_inlined: bool
+    fullgraph: bool
+    config: dict[str, Any]
+    symbolic: dict[str, tuple[int, ...]]
+
+
+@dataclass
+class LiveRecording:
+    """Everything that a live run recorded for later traces."""
+
+    texts: dict[str, ParsedFile] = field(default_factory=dict)
+    """Files as they ran, by path."""
+    traced: dict[FunctionKey, TraceMode] = field(default_factory=dict)
+    calls: dict[FunctionKey, list[RecordedCall]] = field(default_factory=dict)
+    unkept: dict[FunctionKey, str] = field(default_factory=dict)
+    alive: dict[FunctionKey, list[FunctionType]] = field(default_factory=dict)
+    """All function objects of the workspace's files."""
+
+    def heard(self, found: traces.TracedFunction) -> None:
+        """Dynamo begins to trace a function."""
+        key = function_key(found.code)
+        known = self.traced.get(key)
+        if known is None:
+            self.traced[key] = TraceMode(
+                found.is_inlined, found.fullgraph, dict(found.config), dict(found.symbolic)
+            )
+        elif not found.is_inlined or found.symbolic:
+            known.symbolic.update(found.symbolic)
+
+    def find_functions(self) -> None:
+        """Find the function objects of the files in `texts`."""
+        for one in gc.get_objects():
+            if type(one) is FunctionType and one.__code__.co_filename in self.texts:
+                self.alive.setdefault(function_key(one.__code__), []).append(one)
+
+    def functions(self) -> Iterator[LiveFunction]:
+        """Each function of the workspace that Dynamo traced."""
+        for path, text in self.texts.items():
+            for name, functions in text.functions.items():
+                for one in functions:
+                    key = (path, one.node.name, one.first)
+                    if key in self.traced:
+                        calls = len(self.calls.get(key, ()))
+                        why = self.unkept.get(key, "it is not called without torch.compile")
+                        yield LiveFunction(path, name, one.node.lineno, calls, "" if calls else why)
+
+
+@dataclass
+class _Edit:
+    """The edited text of one file, put in the place of the text that ran."""
+
+    recording: LiveRecording
+    old: ParsedFile
+    new: ParsedFile
+    redirect: bool
+    codes: dict[FunctionKey, CodeType] = field(default_factory=dict)
+    """New code, by the key of the old."""
+    refused: dict[FunctionKey, NotApplicableError] = field(default_factory=dict)
+    _undo: list[tuple[FunctionType, CodeType]] = field(default_factory=list)
+
+    def apply(self) -> None:
+        """Give each function of the file its new code."""
+        edited: list[tuple[FunctionKey, FunctionText]] = []
+        for name, olds in self.old.functions.items():
+            news = self.new.functions.get(name, ())
+            for old, new in zip(olds, news, strict=False) if len(olds) == len(news) else ():
+                edited += self._compare(old, new)
+        compiled = self.new.compiled((new for _, new in edited), redirect=self.redirect)
+        for key, new in edited:
+            if id(new.node) in compiled:
+                self.codes[key] = compiled[id(new.node)]
+        for key, code in self.codes.items():
+            for function in self.recording.alive.get(key, ()):
+                if function.__code__.co_freevars == code.co_freevars:
+                    self._undo.append((function, function.__code__))
+                    function.__code__ = code
+
+    def _compare(self, old: FunctionText, new: FunctionText) -> Iterator[tuple[FunctionKey, FunctionText]]:
+        key = (self.old.path, old.node.name, old.first)
+        if self.old.source(old) != self.new.source(new):
+            try:
+                check_replaceable(old, new)
+            except NotApplicableError as why:
+                self.refused[key] = why
+            else:
+                yield key, new
+        elif old.first != new.first:
+            code = self._ran(key)
+            if code is not None:
+                self.codes[key] = moved(code, new.first - old.first)
+
+    def _ran(self, key: FunctionKey) -> CodeType | None:
+        calls, alive = self.recording.calls.get(key), self.recording.alive.get(key)
+        return calls[0].code if calls else alive[0].__code__ if alive else None
+
+    def undo(self) -> None:
+        for function, code in reversed(self._undo):
+            function.__code__ = code
+
+
+def retrace(request: Retrace, recording: LiveRecording, state: RunState) -> Report:
+    """Trace the functions of a request. Raises RefusedError."""
+    start = time.perf_counter()
+    ran = recording.texts.get(request.path)
+    if ran is None:
+        raise _refused("not_traced", f"no function of {request.path} was traced")
+    try:
+        new = ParsedFile(request.text, request.path)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise _syntax(error, request.path) from None
+    made = _state_of(state, request)
+    edit = _Edit(recording, ran, new, state.sources.redirect)
+    before = linecache.cache.get(request.path)
+    linecache.cache[request.path] = (
+        len(request.text), None, request.text.splitlines(keepends=True), request.path,
+    )  # fmt: skip
+    try:
+        edit.apply()
+        refusals = []
+        backend = _UntilWhole(made.recorder)
+        with dynamo.capture_only(backend) as made.asked, made.recorder:
+            for name in dict.fromkeys(request.functions):
+                try:
+                    _trace_function(made, edit, name, backend)
+                except NotApplicableError as why:
+                    refusals.append(why)
+                    made.problems.append(Problem("retrace", name, f"{why.reason}: {why}"))
+        if refusals and len(refusals) == len(set(request.functions)):
+            raise _refused(refusals[0].reason, str(refusals[0]))
+    finally:
+        edit.undo()
+        if before is not None:
+            linecache.cache[request.path] = before
+    return replace(made.report(), phases={"retrace": time.perf_counter() - start})
+
+
+def _trace_function(state: RunState, edit: _Edit, name: str, backend: _UntilWhole) -> None:
+    """Trace each function of this name. Raises NotApplicableError if there is none."""
+    olds = edit.old.functions.get(name, [])
+    keys = [(edit.old.path, one.node.name, one.first) for one in olds]
+    known = [key for key in keys if key in edit.recording.traced and key in edit.recording.calls]
+    if not known:
+        raise NotApplicableError("not_traced", "the last run did not trace it, or has no arguments of it")
+    if len(edit.new.functions.get(name, ())) != len(olds):
+        raise NotApplicableError("missing", "the text has no such function, or another number of them")
+    for key in known:
+        if key in edit.refused:
+            raise edit.refused[key]
+        for call in edit.recording.calls[key]:
+            backend.begin()
+            _trace_call(state, edit, key, call)
+
+
+def _trace_call(state: RunState, edit: _Edit, key: FunctionKey, call: RecordedCall) -> None:
+    traced = edit.recording.traced[key]
+    values = fresh_values(call)
+    code = edit.codes.get(key, call.code)
+    if "__class__" in code.co_freevars and "__class__" not in values:
+        values.update(_own_class(edit, key, call))
+    check_code(call.code, code, values)
+    for name in unknown_globals(code, call.names):
+        if edit.new.binds(name) and uses_global(code, name):
+            raise NotApplicableError(
+                "module", f"`{name}` is defined by a line of the file that did not run yet"
+            )
+    cells = tuple(CellType(values[name]) for name in code.co_freevars)
+    function = FunctionType(code, call.names, None, None, cells)
+    args, kwargs = arguments_of(code, values, bound=False)
+    for name, dimensions in traced.symbolic.items():
+        if isinstance(values.get(name), torch.Tensor):
+            traces.mark_dynamic(values[name], dimensions)
+    owner = args[0] if args else None
+    if call.training is not None and isinstance(owner, torch.nn.Module) and owner.training != call.training:
+        owner.train(call.training)
+    called = function if not traced.is_inlined and not code.co_flags & _GENERATOR else _caller(function)
+    try:
+        with (
+            traces.with_dynamo_config(traced.config),
+            call.modes.active(),
+            state.recorder.call(call.index or 0),
+        ):
+            torch.compile(called, fullgraph=traced.fullgraph)(*args, **kwargs)
+    except TracedWholeError:
+        pass
+    except child.StoppedError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - user code may raise anything
+        state.failures.append(child.failure_of(state, error))
+
+
+def _caller(function: FunctionType) -> Callable[..., Any]:
+    """A function that calls `function`, in the form that `dynamo.wrappers` takes for that function itself."""
+    if function.__code__.co_flags & _GENERATOR:
+
+        def exhaust(*args: Any, **kwargs: Any) -> Any:
+            return list(function(*args, **kwargs))
+
+        return exhaust
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _own_class(edit: _Edit, key: FunctionKey, call: RecordedCall) -> dict[str, Any]:
+    """The class whose body defines a method, which `super()` needs, if the method did not use it before."""
+    first = call.values.get(call.code.co_varnames[0]) if call.code.co_argcount else None
+    kind = first if isinstance(first, type) else type(first)
+    for base in kind.__mro__:
+        for function in edit.recording.alive.get(key, ()):
+            if vars(base).get(function.__name__) is function:
+                return {"__class__": base}
+    return {}
+
+
+@dataclass
+class _UntilWhole:
+    """A backend that captures, and ends a trace once one graph holds all of it: its result is not needed."""
+
+    recorder: dynamo.Recorder
+    _breaks: int = 0
+    _compiles: int = 0
+
+    def begin(self) -> None:
+        """A trace begins."""
+        parts = self.recorder.parts()
+        self._breaks, self._compiles = len(parts.breaks), len(parts.compiles)
+
+    def __call__(self, gm: Any, example_inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
+        forward = dynamo.capture_backend(gm, example_inputs, **asked)
+
+        def run(*args: Any) -> Any:
+            parts = self.recorder.parts()
+            if len(parts.breaks) == self._breaks and len(parts.compiles) == self._compiles + 1:
+                raise TracedWholeError
+            return forward(*args)
+
+        return run
+
+
+def _state_of(state: RunState, request: Retrace) -> RunState:
+    """The state for the report of one request."""
+    sources = replace(
+        state.sources, notes=[], files={**state.sources.files, request.path: text_key(request.text)}
+    )
+    made = RunState(state.job, sources, getpid(), originals=state.originals)
+    made.phase = "trace"
+    made.rung, made.inputs_line, made.calls = state.rung, state.inputs_line, state.calls
+    made.grad, made.training, made.fake = state.grad, state.training, state.fake
+    made.recorder = dynamo.Recorder(roots=state.job.request.roots)
+    return made
+
+
+def _refused(reason: str, why: str) -> RefusedError:
+    step = "Save the file: the next run has the whole text."
+    return RefusedError(reason, Failure(Culprit.USER, "retrace", why, step))
+
+
+def _syntax(error: Exception, path: str) -> RefusedError:
+    line = getattr(error, "lineno", None) or 1
+    message = getattr(error, "msg", None) or first_line(error)
+    place = Location(path, line)
+    return RefusedError(
+        "syntax",
+        Failure(
+            Culprit.USER,
+            "syntax",
+            f"the text does not parse: {message}",
+            "Complete the line.",
+            stack=(place,),
+        ),
+    )

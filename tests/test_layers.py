@@ -52,6 +52,7 @@ SERVER_CORE = (
 SERVER = (
     *SERVER_CORE,
     "fuselight_server.graphs",
+    "fuselight_server.predictions",
     "fuselight_server.results",
     "fuselight_server.session",
 )
@@ -181,6 +182,10 @@ LAYERS = (
             "fuselight_server.runs",
             "fuselight_server.static",
         ),
+    ),
+    Layer(
+        ("fuselight_server.predictions",),
+        (*SHARED, *BASE, "fuselight_server.findings", "fuselight_server.static"),
     ),
     Layer(
         ("fuselight_server.graphs",),

@@ -40,6 +40,12 @@ class CompileCalls:
     precompiled: list[Location] = field(default_factory=list)
     """The lines that call torch.compiler.precompile, which captures without TorchDynamo."""
 
+    @property
+    def fullgraph(self) -> bool | None:
+        """What all calls asked for; None where they differ, or there is none."""
+        asked = {call.fullgraph for call in self.calls}
+        return asked.pop() if len(asked) == 1 else None
+
 
 _WITH_AOT_AUTOGRAD = frozenset(
     {"inductor", "cudagraphs", "aot_eager", "aot_eager_decomp_partition", "aot_eager_default_partitioner"}

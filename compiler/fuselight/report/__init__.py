@@ -257,6 +257,8 @@ class Report:
     """Tier capture: what each expression of the user's files was while Dynamo traced it."""
     forecasts: tuple[FrameForecast, ...] = ()
     """Tier capture: what would compile each function again."""
+    fullgraph: bool | None = None
+    """Whether the calls of torch.compile asked for `fullgraph=True`; None where they differ, or none was made."""
     recorded: tuple[Recorded, ...] = ()
     """`fuselight run` only: inputs for later runs."""
     target_device: Device | None = None

@@ -302,6 +302,7 @@ class RunState:
             phases=dict(self.phases),
             roots=request.roots,
             files=dict(self.sources.files),
+            fullgraph=self.asked.fullgraph,
             recorded=tuple(self.recorded),
             texts={**parts.texts, **(generated.texts if generated else {})},
             measured=self.measured,

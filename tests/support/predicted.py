@@ -1,0 +1,73 @@
+"""Edits of a function, what the rules predict of them, and what a trace of the edited text finds."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fuselight.dynamo import Recorder, capture_only, environment, failure_of, versions
+from fuselight.report import Report, TargetRef, Tier
+from fuselight_server.findings import findings
+from fuselight_server.predictions import predict
+
+Place = tuple[int, str]
+"""Line and code of a finding."""
+
+
+def run(path: Path, text: str) -> Report:
+    """Import a text as the file at `path` and record each of its `CALLS`."""
+    path.write_text(text, encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "edited"}
+    torch._dynamo.reset()
+    failures = []
+    recorder = Recorder(roots=(str(path.parent),), facts=True)
+    with capture_only() as asked, recorder, contextlib.redirect_stdout(io.StringIO()), _no_warnings():
+        exec(compile(text, str(path), "exec"), names)  # noqa: S102 - the snippet of this test
+        for call in names["CALLS"]:
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 - a snippet may raise anything: that is a finding
+                failures.append(failure_of(error, roots=(str(path.parent),)))
+    parts = recorder.parts()
+    return Report(
+        versions=versions(),
+        target=TargetRef(str(path), "check", 1, "function"),
+        tier=Tier.CAPTURE,
+        generation=1,
+        frames=parts.frames,
+        compiles=parts.compiles,
+        breaks=parts.breaks,
+        recompiles=parts.recompiles,
+        not_compiled=parts.not_compiled,
+        failures=(*parts.failures, *failures),
+        environment=environment(),
+        facts=recorder.facts(),
+        fullgraph=asked.fullgraph,
+        roots=(str(path.parent),),
+    )
+
+
+@contextlib.contextmanager
+def _no_warnings() -> Iterator[None]:
+    """Torch warns of some breaks, and a warning that is an error would be another break."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def breaks_in(report: Report) -> set[Place]:
+    """Lines and codes of the breaks in a report."""
+    made = findings(report)
+    return {(one.span.line, one.code) for one in made if re.match("GB|FL404", one.code)}
+
+
+def predicted(report: Report, path: Path, ran: str, now: str) -> set[Place]:
+    """Lines and codes of the predicted findings."""
+    return {(one.span.line, one.code) for one in predict(report, str(path), ran, now)}

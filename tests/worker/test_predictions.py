@@ -1,0 +1,127 @@
+"""Each rule of `predictions` against a real trace: what it predicts of an edit, the trace of the edited text finds.
+
+All edits are made in one file, each in a function of its own, so that two runs serve for all of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fuselight.report import Report
+from tests.support.predicted import Place, breaks_in, predicted, run
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.skipif(sys.version_info < (3, 11), reason="code has no columns before Python 3.11"),
+]
+
+HEAD = """\
+import gc, logging, time, warnings
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+logger = logging.getLogger("cases")
+CALLS = []
+"""
+CASE = """
+@torch.compile(fullgraph=False)
+def case_{index}(x, ids, mask=None):
+    h = x + 1
+    if mask is not None:
+        h = h * mask
+    m, s, k = h > 0, h.sum(), ids + 1
+    {line}
+    return m, s, k
+
+@CALLS.append
+def call_{index}():
+    with torch.no_grad():
+        case_{index}(torch.randn(4, 8), torch.arange(3))
+"""
+BREAKS = (
+    "v = h.sum().item()", "v = float(s)", "v = int(k.sum())", "v = h.tolist()", "v = k.tolist()", "v = h.nonzero()",
+    "v = torch.nonzero(m)", "v = h[m]", "v = h[h > 0.5]", "v = torch.masked_select(h, m)", "v = k.unique()",
+    "v = torch.bincount(k)", "v = torch.where(m)", "v = torch.equal(h, h)", "v = 1 if s > 0 else 2", "v = s and 1",
+    "print(h.shape)", "warnings.warn('a')", "logger.warning('a')", "v = time.time()", "gc.collect()", "v = globals()",
+    "v = nn.Parameter(h)", "torch.manual_seed(1)", "torch._dynamo.graph_break()", "h.clone().resize_(2)",
+    "h.clone().random_()", "v = torch.get_num_threads()", "class Local: pass", "if s > 0: v = 1",
+    "if k.max() > 3: v = 1", "for i in range(int(k[0])): v = 1", "with torch.no_grad(): v = s.item()",
+    "h = h + 1; v = h.sum().item()",
+)  # fmt: skip
+CLEAN = (
+    "v = torch.where(m, h, 0.0)", "v = h[k[:1]]", "assert s > -100", "h[m] = 0", "v = s is None", "v = h.max(dim=-1)",
+    "v = eval('1')", "if h.shape[0] > 2: v = 1", "if mask is not None: print(mask)", "v = (lambda: print(1))",
+    "def inner(a): return a.item()", "v = F.one_hot(k, 10)", "logger.isEnabledFor(10) if mask is not None else 0",
+    "if mask is not None and s > 0: v = 1", "for e in []: print(e)", "v = max(s, 1)",
+)  # fmt: skip
+LINES = (*BREAKS, *CLEAN)
+
+
+def source(*lines: str) -> str:
+    return HEAD + "".join(CASE.format(index=index, line=line) for index, line in enumerate(lines))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What the rules predict of all edits, and what a trace finds."""
+
+    base: Report
+    predicted: set[Place]
+    found: set[Place]
+
+    def of(self, places: set[Place], index: int) -> set[Place]:
+        first = HEAD.count("\n") + CASE.count("\n") * index + 1
+        return {one for one in places if first <= one[0] < first + CASE.count("\n")}
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    path = tmp_path_factory.mktemp("edited") / "model.py"
+    ran, now = source(*("v = 1" for _ in LINES)), source(*LINES)
+    base = run(path, ran)
+    found = breaks_in(run(path, now))
+    # Each function is edited alone, for a text has a bounded number of predictions.
+    made: set[Place] = set()
+    for index, line in enumerate(LINES):
+        edit = source(*(line if at == index else "v = 1" for at in range(len(LINES))))
+        made |= predicted(base, path, ran, edit)
+    return Compared(base, made, found)
+
+
+def test_the_base_has_no_break(compared: Compared) -> None:
+    assert breaks_in(compared.base) == set()
+    assert compared.base.fullgraph is False
+
+
+@pytest.mark.parametrize("line", BREAKS)
+def test_a_predicted_break_is_found_by_a_trace(line: str, compared: Compared) -> None:
+    found = compared.of(compared.predicted, LINES.index(line))
+    assert found, "the rule is silent"
+    assert found <= compared.of(compared.found, LINES.index(line))
+
+
+@pytest.mark.parametrize("line", CLEAN)
+def test_what_does_not_break_is_not_predicted(line: str, compared: Compared) -> None:
+    assert compared.of(compared.predicted, LINES.index(line)) == set()
+    assert compared.of(compared.found, LINES.index(line)) == set()
+
+
+def test_fullgraph_captures_scalars_and_ends_at_the_first_break(tmp_path: Path) -> None:
+    def whole(line: str) -> str:
+        return source(line).replace("fullgraph=False", "fullgraph=True")
+
+    path = tmp_path / "model.py"
+    base = whole("v = 1")
+    report = run(path, base)
+    assert report.fullgraph is True
+    assert predicted(report, path, base, whole("v = s.item()")) == set()
+    assert breaks_in(run(path, whole("v = s.item()"))) == set()
+    line = "print(1); print(2)"
+    found = predicted(report, path, base, whole(line))
+    assert [code for _, code in found] == ["FL404"]
+    assert found == breaks_in(run(path, whole(line)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from fuselight.report import FactKind
 from fuselight_server.fixes.purity import dotted, is_pure
 from fuselight_server.fixes.remedy import FixClass, Remedy
 
@@ -61,27 +62,72 @@ def branch_remedies(site: Site) -> Iterator[Remedy]:
 
 def _condition(site: Site, node: cst.BaseExpression) -> str | None:
     """The condition as a tensor of bools, None where Python's operators decide without a tensor."""
+    torch, text = site.torch, None
     if isinstance(node, cst.Comparison):
-        plain = len(node.comparisons) == 1 and isinstance(node.comparisons[0].operator, _COMPARISONS)
-        return site.code(node) if plain else None
-    torch = site.torch
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+        if len(node.comparisons) == 1 and isinstance(node.comparisons[0].operator, _COMPARISONS):
+            text = f"{torch}.as_tensor({site.code(node)})" if _is_python(site, node) else site.code(node)
+    elif isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
         inner = _condition(site, node.expression)
-        return f"{torch}.logical_not({inner})" if inner else None
-    if isinstance(node, cst.BooleanOperation):
+        text = f"{torch}.logical_not({inner})" if inner else None
+    elif isinstance(node, cst.BooleanOperation):
         left, right = _condition(site, node.left), _condition(site, node.right)
         name = "logical_and" if isinstance(node.operator, cst.And) else "logical_or"
-        return f"{torch}.{name}({left}, {right})" if left and right else None
-    if isinstance(node, cst.Call):
+        text = f"{torch}.{name}({left}, {right})" if left and right else None
+    elif isinstance(node, cst.Call):
         name = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
-        return site.code(node) if name in _BOOLEAN else f"{site.code(node)}.bool()"
-    if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
-        return f"{site.code(node)}.bool()"
-    return None
+        text = site.code(node) if name in _BOOLEAN else f"{site.code(node)}.bool()"
+    elif isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+        is_bool = _is_python(site, node) or _is_flag(site, node)
+        text = f"{torch}.as_tensor({site.code(node)})" if is_bool else f"{site.code(node)}.bool()"
+    return text
+
+
+def _is_python(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether Dynamo saw that an expression is True or False without a tensor."""
+    values = site.values(node) if node in site.ranges else ()
+    return bool(values) and all(value.text in {"True", "False"} for value in values)
+
+
+def _is_flag(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether the function assigns True or False to the name, so that it is not always a tensor."""
+    function = site.function(node)
+    if not isinstance(node, cst.Name) or function is None:
+        return False
+    return any(
+        isinstance(value, cst.Name) and value.value in {"True", "False"}
+        for value in site.assigned(function, node.value)
+    )
+
+
+def _parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The operands of `a and b and c`."""
+    if isinstance(node, cst.BooleanOperation) and isinstance(node.operator, cst.And):
+        return [*_parts(node.left), *_parts(node.right)]
+    return [node]
+
+
+def _decides_early(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an operand of `and` needs no tensor: `x is not None`, `isinstance(x, y)`, `self.training`."""
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+        return _decides_early(site, node.expression)
+    if isinstance(node, cst.Comparison):
+        operators = (cst.Is, cst.IsNot, cst.In, cst.NotIn)
+        if all(isinstance(one.operator, operators) for one in node.comparisons):
+            return True
+    return dotted(node) == "self.training" or _is_python(site, node)
 
 
 def _owner(site: Site, node: cst.CSTNode) -> cst.ClassDef | None:
     return next((one for one in site.ancestors(node) if isinstance(one, cst.ClassDef)), None)
+
+
+def _is_pure_test(site: Site, test: cst.BaseExpression) -> bool:
+    """Whether a condition can be computed as a whole: `a and b` without stopping at a."""
+    if isinstance(test, cst.BooleanOperation):
+        return _is_pure_test(site, test.left) and _is_pure_test(site, test.right)
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return _is_pure_test(site, test.expression)
+    return is_pure(test, _owner(site, test))
 
 
 def _is_value(node: cst.BaseExpression) -> bool:
@@ -93,7 +139,7 @@ def _is_value(node: cst.BaseExpression) -> bool:
 
 def _conditional_expression(site: Site, node: cst.IfExp) -> Iterator[Remedy]:
     condition, owner, torch = _condition(site, node.test), _owner(site, node), site.torch
-    if condition is None or not is_pure(node.test, owner):
+    if condition is None or not _is_pure_test(site, node.test):
         return
     start, end = site.outer_range(node)
     sides = (node.body, node.orelse)
@@ -134,15 +180,26 @@ def _is_simple(site: Site, node: cst.BaseExpression) -> bool:
     waiting: list[cst.CSTNode] = [node]
     while waiting:
         one = waiting.pop()
-        if isinstance(one, _NOT_SIMPLE) or (isinstance(one, cst.Arg) and one.star):
+        if isinstance(one, _NOT_SIMPLE) or (isinstance(one, cst.Arg) and one.star == "*"):
             return False
         if isinstance(one, cst.Call):
             function = one.func
-            name = function.attr.value if isinstance(function, cst.Attribute) else ""
+            name = (
+                function.attr.value if isinstance(function, cst.Attribute) else _module_name(site, function)
+            )
             if not name or name.endswith("_") or name in {"item", "tolist", "append"}:
                 return False
         waiting += one.children
     return True
+
+
+def _module_name(site: Site, function: cst.BaseExpression) -> str:
+    """The name of a function that Dynamo saw to be a module, or that a loop binds to one; else empty."""
+    if not isinstance(function, cst.Name):
+        return ""
+    values = site.values(function)
+    is_module = bool(values) and all(value.kind is FactKind.MODULE for value in values)
+    return function.value if is_module else ""
 
 
 def _statement(site: Site, node: cst.If) -> Iterator[Remedy]:
@@ -150,27 +207,47 @@ def _statement(site: Site, node: cst.If) -> Iterator[Remedy]:
     is_elif = isinstance(site.parents[node], cst.If)
     if indent is None or is_elif:
         return
-    raised = _raised(site, node, indent)
+    known = [one for one in _parts(node.test) if _decides_early(site, one)]
+    tests = [one for one in _parts(node.test) if one not in known]
+    if not tests or (known and not all(is_pure(one, _owner(site, node)) for one in known)):
+        return
+    test = tests[0]
+    for one in tests[1:]:
+        test = cst.BooleanOperation(test, cst.And(), one)
+    raised = _raised(site, node, test, known, indent)
     if raised is not None:
         yield raised
         return
     start, end = site.range_of(node)
-    sides = _sides(site, node)
-    if sides is None:
+    sides = _sides(site, node, test)
+    if sides is None or (known and node.orelse is not None):
         return
     following = sides.following
-    if following is not None:
+    if following is not None and (not known or sides.skips):
         end = site.range_of(following)[1]
     end = site.end_of_line(end)
     comments = site.comments(start, end)
-    if comments is None:
+    if comments is None or (known and sides.skips):
         return
     for kind in ("where", "cond"):
         lines = _selection_lines(site, node, sides, kind)
         if lines is not None:
-            text = f"{site.newline}{indent}".join((*comments, *lines))
+            lines = [*comments, *_under(site, node, known, lines)]
+            text = f"{site.newline}{indent}".join(lines)
             yield from (_where if kind == "where" else _cond)(site, (start, end, text))
             return
+
+
+def _under(site: Site, node: cst.If, known: Sequence[cst.BaseExpression], lines: list[str]) -> list[str]:
+    """Lines under the conditions that need no tensor."""
+    if not known:
+        return lines
+    head = " and ".join(_operand_of_and(site, one) for one in known)
+    return [f"if {head}:", *(f"{site.step(node)}{line}" for line in lines)]
+
+
+def _operand_of_and(site: Site, node: cst.BaseExpression) -> str:
+    return site.source[slice(*site.outer_range(node))]
 
 
 @dataclass(frozen=True)
@@ -179,18 +256,32 @@ class Sides:
 
     parts: tuple[tuple[cst.BaseExpression | None, Alternative], ...]
     following: cst.SimpleStatementLine | None
-    """The `return` after the statement, which is the last side."""
+    """The `return` after the statement, or what its `continue` skips: the last side."""
+    skips: bool = False
+    """Whether the first side is `continue`."""
 
 
-def _sides(site: Site, node: cst.If) -> Sides | None:
+def _sides(site: Site, node: cst.If, test: cst.BaseExpression) -> Sides | None:
+    """The sides of a statement whose first condition is `test`; None where it does not select values."""
     parts: list[tuple[cst.BaseExpression | None, Alternative]] = []
-    following = None
+    following = _skipped(site, node)
+    if following is not None:
+        last = _alternative(cst.IndentedBlock([following]))
+        if (
+            last is None
+            or "return" in last.values
+            or not all(_is_bound(site, node, one) for one in last.values)
+        ):
+            return None
+        first = Alternative({name: cst.Name(name) for name in last.values})
+        return Sides(((test, first), (None, last)), following, skips=True)
     branch: cst.If | cst.Else | None = node
     while branch is not None:
         side = _alternative(branch.body)
         if side is None:
             return None
-        parts.append((branch.test if isinstance(branch, cst.If) else None, side))
+        condition = test if branch is node else branch.test if isinstance(branch, cst.If) else None
+        parts.append((condition, side))
         branch = branch.orelse if isinstance(branch, cst.If) else None
     names = list(parts[0][1].values)
     if parts[-1][0] is not None:
@@ -231,13 +322,18 @@ def _alternative(body: cst.BaseSuite) -> Alternative | None:
     return Alternative(values) if values else None
 
 
-def _return_after(site: Site, node: cst.If) -> cst.SimpleStatementLine | None:
-    """The `return` that follows a statement in its block."""
+def _after(site: Site, node: cst.CSTNode) -> Sequence[cst.BaseStatement]:
+    """The statements that follow a statement in its block."""
     block = site.parents[node]
     if not isinstance(block, cst.IndentedBlock):
-        return None
+        return ()
     index = next(at for at, one in enumerate(block.body) if one is node)
-    after = block.body[index + 1] if index + 1 < len(block.body) else None
+    return block.body[index + 1 :]
+
+
+def _return_after(site: Site, node: cst.If) -> cst.SimpleStatementLine | None:
+    """The `return` that follows a statement in its block."""
+    after = next(iter(_after(site, node)), None)
     if (
         isinstance(after, cst.SimpleStatementLine)
         and len(after.body) == 1
@@ -245,6 +341,20 @@ def _return_after(site: Site, node: cst.If) -> cst.SimpleStatementLine | None:
     ):
         return after
     return None
+
+
+def _skipped(site: Site, node: cst.If) -> cst.SimpleStatementLine | None:
+    """The only statement that `if condition: continue` skips, in the body of a loop."""
+    line = node.body.body[0] if len(node.body.body) == 1 and node.orelse is None else None
+    block = site.parents[node]
+    is_loop = isinstance(site.parents.get(block), (cst.For, cst.While))
+    after = _after(site, node) if is_loop else ()
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1 or len(after) != 1:
+        return None
+    only = after[0]
+    if not isinstance(only, cst.SimpleStatementLine) or not isinstance(line.body[0], cst.Continue):
+        return None
+    return only if len(only.body) == 1 else None
 
 
 def _is_bound(site: Site, node: cst.If, name: str) -> bool:
@@ -283,7 +393,7 @@ def _binds(statement: cst.BaseSmallStatement, name: str) -> bool:
 
 def _selection_lines(site: Site, node: cst.If, sides: Sides, kind: str) -> list[str] | None:
     """The statements that replace an `if`, None where the sides do not allow it."""
-    conditions, columns = _conditions(site, node, sides), _columns(sides)
+    conditions, columns = _conditions(site, sides), _columns(sides)
     if not conditions or columns is None or _is_entangled(columns):
         return None
     if min(len(columns), len(conditions)) > 1 or (kind == "cond" and len(columns) * len(conditions) > 1):
@@ -301,11 +411,12 @@ def _selection_lines(site: Site, node: cst.If, sides: Sides, kind: str) -> list[
     return [*lines, *(f"{name} = {text}" for (name, _), text in zip(columns, texts, strict=True))]
 
 
-def _conditions(site: Site, node: cst.If, sides: Sides) -> list[str] | None:
+def _conditions(site: Site, sides: Sides) -> list[str] | None:
     """The conditions of all sides but the last, None where one is not a tensor of bools or has a side effect."""
-    owner = _owner(site, node)
     tests = [test for test, _ in sides.parts if test is not None]
-    found = [condition for test in tests if is_pure(test, owner) and (condition := _condition(site, test))]
+    found = [
+        condition for test in tests if _is_pure_test(site, test) and (condition := _condition(site, test))
+    ]
     return found if len(found) == len(tests) else None
 
 
@@ -371,8 +482,10 @@ def _reads(node: cst.CSTNode, names: set[str]) -> bool:
 _RAISES = "when it raises, and the type of the exception"
 
 
-def _raised(site: Site, node: cst.If, indent: str) -> Remedy | None:
-    """`if condition: raise ...` as an assert of the graph."""
+def _raised(
+    site: Site, node: cst.If, test: cst.BaseExpression, known: Sequence[cst.BaseExpression], indent: str
+) -> Remedy | None:
+    """`if known and test: raise ...` as an assert of the graph."""
     body = node.body.body if isinstance(node.body, cst.IndentedBlock) and node.orelse is None else ()
     line = body[0] if len(body) == 1 else None
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
@@ -380,7 +493,7 @@ def _raised(site: Site, node: cst.If, indent: str) -> Remedy | None:
     statement = line.body[0]
     if not isinstance(statement, cst.Raise) or statement.cause is not None or statement.exc is None:
         return None
-    condition, torch = _condition(site, node.test), site.torch
+    condition, torch = _condition(site, test), site.torch
     start, end = site.range_of(node)
     end = site.end_of_line(end)
     comments = site.comments(start, end)
@@ -390,7 +503,8 @@ def _raised(site: Site, node: cst.If, indent: str) -> Remedy | None:
         return None
     message = _message(site, statement.exc)
     text = f"{torch}._assert_async({torch}.logical_not({condition}){message})"
-    new = site.rewritten((start, end, f"{site.newline}{indent}".join((*comments, text))))
+    lines = (*comments, *_under(site, node, known, [text]))
+    new = site.rewritten((start, end, f"{site.newline}{indent}".join(lines)))
     return _assertion(site, new)
 
 

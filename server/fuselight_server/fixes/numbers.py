@@ -1,7 +1,8 @@
 """Python numbers taken from tensors, and random numbers of Python and NumPy: a tensor in their place.
 
 Invariant: a number carries no gradient, so the tensor that replaces it is detached. It replaces an operand of
-arithmetic or of a comparison only, where a tensor of no dimensions computes the same.
+arithmetic, of a comparison, or an argument of a function that takes a tensor there too. A number with a name is kept as
+a tensor only if each use of the name is one of these; a branch on it becomes torch.where or torch.cond.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from fuselight_server.fixes.branches import branch_remedies
 from fuselight_server.fixes.purity import dotted
 from fuselight_server.fixes.remedy import FixClass, Remedy
+from fuselight_server.fixes.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fuselight_server.fixes.site import Site
+    from fuselight_server.fixes.site import Replacement
 
 _CREATORS = {"zeros", "ones", "empty", "full", "rand", "randn", "eye", "arange", "tensor", "linspace"}
 _RANDOM = {
@@ -32,31 +35,123 @@ _RANDOM = {
 _UNIFORM = {"np.random.uniform", "numpy.random.uniform", "random.uniform"}
 
 
+_TAKES_TENSORS = {
+    *("add", "sub", "mul", "div", "pow", "add_", "sub_", "mul_", "div_", "pow_", "clamp", "clamp_", "where"),
+    *("masked_fill", "masked_fill_", "fill_", "lerp", "abs"),
+}
+"""Functions and methods that compute the same with a tensor of no dimensions as with a number."""
+_TESTS = (cst.If, cst.IfExp, cst.Assert)
+
+
 def number_remedies(site: Site) -> Iterator[Remedy]:
-    """`.item()`, `float(t)` and `int(t)` as a factor or summand, kept as a tensor."""
+    """`.item()`, `float(t)` and `int(t)`, kept as a tensor where it is used or where its name is."""
     for call in site.nodes(cst.Call)[:3]:
-        text = _as_tensor(site, call)
-        if text is not None and _is_operand(site, call):
-            new = site.rewritten((*site.range_of(call), text))
-            if new is not None and site.comments(*site.range_of(call)) == []:
+        number, text = _as_tensor(site, call)
+        if number is None or site.comments(*site.range_of(number)) != []:
+            continue
+        uses = _uses(site, number)
+        found = [_test_of(site, use) for use in uses or ()]
+        if uses is None or not all(
+            _takes_tensor(site, use) or test for use, test in zip(uses, found, strict=True)
+        ):
+            continue
+        tests = list(dict.fromkeys(test for test in found if test is not None))
+        replaced = (*site.range_of(number), text)
+        if not tests:
+            new = site.rewritten(replaced)
+            if new is not None:
                 yield Remedy("keep_tensor", "Keep the tensor", FixClass.EQUAL, {site.finding.span.path: new})
-                return
+        elif len(tests) == 1:
+            yield from _with_branch(site, replaced, tests[0])
+        return
 
 
-def _as_tensor(site: Site, call: cst.Call) -> str | None:
+def _with_branch(site: Site, replaced: Replacement, test: cst.BaseExpression) -> Iterator[Remedy]:
+    """The remedies of the branch on a number, in the text in which it is a tensor."""
+    start, end, text = replaced
+    text = (
+        text.removesuffix(".detach()") if site.contains(test, start) else text
+    )  # a condition has no gradient
+    new = site.rewritten((start, end, text))
+    if new is None or len(new) - len(site.text) != len(text) - (end - start):
+        return
+    first, last = (one if one <= start else one + len(text) - (end - start) for one in site.outer_range(test))
+    moved = Site.at(site, new, first, last)
+    yield from branch_remedies(moved) if moved is not None else ()
+
+
+def _uses(site: Site, number: cst.Call) -> list[cst.BaseExpression] | None:
+    """The places where a number is used: its own, or those of the name that it is assigned to; None if unknown."""
+    statement, function = site.parents[number], site.function(number)
+    if not isinstance(statement, cst.Assign):
+        return [number]
+    target = statement.targets[0].target if len(statement.targets) == 1 else None
+    if (
+        not isinstance(target, cst.Name)
+        or function is None
+        or len(site.assigned(function, target.value)) != 1
+    ):
+        return None
+    uses = site.loads(function, target.value)
+    return (
+        uses if uses and all(site.is_plain(use) and site.function(use) is function for use in uses) else None
+    )
+
+
+def _test_of(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The condition of the branch that a number decides, by a comparison or by its truth."""
+    inner: cst.CSTNode = node
+    for parent in site.ancestors(node):
+        if isinstance(parent, _TESTS):
+            return parent.test if parent.test is inner else None
+        if not isinstance(
+            parent, (cst.Comparison, cst.ComparisonTarget, cst.BooleanOperation, cst.UnaryOperation)
+        ):
+            return None
+        inner = parent
+    return None
+
+
+def _as_tensor(site: Site, call: cst.Call) -> tuple[cst.Call | None, str]:
+    """The call that makes a number of a tensor, with the conversions around it, and the tensor in its place."""
+    tensor = _converted(site, call)
+    if tensor is None:
+        return None, ""
+    text, detached = site.operand(tensor), _detached(site, tensor)
+    is_integer = dotted(call.func) == "int"
+    around = _conversion_of(site, call)
+    while around is not None:
+        is_integer |= dotted(around.func) == "int"
+        call, around = around, _conversion_of(site, around)
+    return call, f"{text}.long()" if is_integer else f"{text}{detached}"
+
+
+def _conversion_of(site: Site, call: cst.Call) -> cst.Call | None:
+    """The `int(...)` or `float(...)` whose only argument the call is."""
+    argument = site.parents[call]
+    outer = site.parents[argument] if isinstance(argument, cst.Arg) else None
+    is_one = isinstance(outer, cst.Call) and _only_argument(outer) is call
+    return (
+        outer if is_one and isinstance(outer, cst.Call) and dotted(outer.func) in {"int", "float"} else None
+    )
+
+
+def _converted(site: Site, call: cst.Call) -> cst.BaseExpression | None:
+    """The tensor of `t.item()`, `float(t)` and `int(t)`."""
     function = call.func
     if isinstance(function, cst.Attribute) and function.attr.value == "item" and not call.args:
-        return f"{site.operand(function.value)}{_detached(site, function.value)}"
-    name = dotted(function)
-    plain = len(call.args) == 1 and not call.args[0].star and call.args[0].keyword is None
-    if name not in {"float", "int"} or not plain:
+        return function.value
+    value = _only_argument(call)
+    if dotted(function) not in {"float", "int"} or value is None:
         return None
-    value = call.args[0].value
-    if isinstance(value, (cst.SimpleString, cst.Integer, cst.Float)):
-        return None
-    if name == "int":
-        return f"{site.operand(value)}.long()"
-    return f"{site.operand(value)}{_detached(site, value)}"
+    inner = _converted(site, value) if isinstance(value, cst.Call) else None
+    return inner or (None if isinstance(value, (cst.SimpleString, cst.Integer, cst.Float)) else value)
+
+
+def _only_argument(call: cst.Call) -> cst.BaseExpression | None:
+    argument = call.args[0] if len(call.args) == 1 else None
+    plain = argument is not None and not argument.star and argument.keyword is None
+    return argument.value if argument is not None and plain else None
 
 
 def _detached(site: Site, node: cst.BaseExpression) -> str:
@@ -65,14 +160,24 @@ def _detached(site: Site, node: cst.BaseExpression) -> str:
     return "" if values and all(value.requires_grad is False for value in values) else ".detach()"
 
 
-def _is_operand(site: Site, node: cst.BaseExpression) -> bool:
+def _takes_tensor(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether a number may be a tensor there."""
     parent = site.parents[node]
     if isinstance(parent, cst.ComparisonTarget):
         parent = site.parents[parent]
     if isinstance(parent, cst.Comparison):
-        tests = (cst.If, cst.IfExp, cst.While, cst.Assert, cst.BooleanOperation, cst.UnaryOperation)
-        return not isinstance(site.parents[parent], tests)  # would be a branch on a tensor
-    return isinstance(parent, cst.BinaryOperation)
+        return not isinstance(
+            site.parents[parent], (*_TESTS, cst.While, cst.BooleanOperation, cst.UnaryOperation)
+        )
+    if isinstance(parent, cst.BinaryOperation):
+        return not isinstance(parent.left, (cst.BaseString, cst.BaseList, cst.Tuple))
+    if isinstance(parent, cst.UnaryOperation):
+        return isinstance(parent.operator, cst.Minus) and _takes_tensor(site, parent)
+    if isinstance(parent, cst.Arg):
+        call = site.parents[parent]
+        name = dotted(call.func).rpartition(".")[2] if isinstance(call, cst.Call) else ""
+        return not parent.star and name in _TAKES_TENSORS
+    return isinstance(parent, cst.AugAssign) and parent.value is node
 
 
 def random_remedies(site: Site) -> Iterator[Remedy]:

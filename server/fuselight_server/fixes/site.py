@@ -10,13 +10,14 @@ from __future__ import annotations
 import collections
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
+from fuselight.report import TracedFacts
 from fuselight_server.static.document import lines_of
 from fuselight_server.static.file_reader import ReadingCache, chunks_of
 
@@ -86,6 +87,19 @@ class Site:
         except (UnicodeError, cst.ParserSyntaxError, RecursionError):
             return None
         return cls(finding, report, text, start, source, chunk.line, chunk.column, chunks, *parsed)
+
+    @classmethod
+    def at(cls, site: Site, text: str, start: int, end: int) -> Site | None:
+        """The same finding at other offsets of its chunk, in another text of its file, where no facts hold."""
+        before, there = text[: site.start + start], text[: site.start + end]
+        span = replace(
+            site.finding.span,
+            line=before.count("\n") + 1,
+            column=len(before[before.rfind("\n") + 1 :].encode()),
+            end_line=there.count("\n") + 1,
+            end_column=len(there[there.rfind("\n") + 1 :].encode()),
+        )
+        return cls.of(replace(site.finding, span=span), replace(site.report, facts=TracedFacts()), text)
 
     # Places.
 
@@ -203,6 +217,46 @@ class Site:
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The function around a node."""
         return next((one for one in self.ancestors(node) if isinstance(one, cst.FunctionDef)), None)
+
+    def assigned(self, function: cst.FunctionDef, name: str) -> list[cst.BaseExpression | None]:
+        """What a function assigns to a name, None where it binds it in another way than `name = value`."""
+        found: list[cst.BaseExpression | None] = []
+        for one in _all(function.body):
+            if isinstance(one, cst.Name) and one.value == name and self._is_bound_at(one):
+                statement = self.parents[self.parents[one]]
+                found.append(statement.value if isinstance(statement, cst.Assign) else None)
+        return found
+
+    def loads(self, function: cst.FunctionDef, name: str) -> list[cst.BaseExpression]:
+        """Where a function reads a name, nested functions included."""
+        return [
+            one
+            for one in _all(function.body)
+            if isinstance(one, cst.Name)
+            and one.value == name
+            and not self._is_bound_at(one)
+            and not (isinstance(parent := self.parents[one], cst.Attribute) and parent.attr is one)
+            and not (isinstance(parent, cst.Arg) and parent.keyword is one)
+        ]
+
+    def contains(self, node: cst.CSTNode, offset: int) -> bool:
+        """Whether an offset is in a node."""
+        start, end = self.range_of(node)
+        return start <= offset < end
+
+    def _is_bound_at(self, name: cst.Name) -> bool:
+        """Whether a name is the target of a binding there."""
+        inner: cst.CSTNode = name
+        for parent in self.ancestors(name):
+            if isinstance(parent, (cst.Element, cst.StarredElement, cst.Tuple, cst.List)):
+                inner = parent
+                continue
+            if isinstance(parent, (cst.Attribute, cst.Subscript, cst.Arg)):
+                return False
+            if isinstance(parent, (cst.AugAssign, cst.AnnAssign, cst.NamedExpr, cst.For, cst.CompFor)):
+                return parent.target is inner
+            return isinstance(parent, (cst.AssignTarget, cst.AsName, cst.Del, cst.NameItem, cst.Param))
+        return False
 
     def line_of(self, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
         """The line of a simple statement that has the line to itself, None where it shares it."""

@@ -39,7 +39,7 @@ CONFIGURATION = {
 
 def first(body: str, mark: str, code: str = "GB0170") -> tuple[str, str]:
     """Kind of the first remedy for a function's body, and the new body."""
-    head = "import torch\n\n\ndef f(x, y, m):\n"
+    head = "import torch\n\n\ndef f(self, x, y, m):\n"
     found = [
         one
         for one in offered(head + textwrap.indent(body, "    "), mark, code)
@@ -157,6 +157,68 @@ return x + y
         ("return x - int(y.sum())  # less\n", "int(y.sum())", "GB0124"),
         ("keep_tensor", "return x - y.sum().long()  # less\n"),
     ),
+    "keep_tensor: a name": (
+        ("n = y.max().item()  # most\nreturn x * n + x.clamp(max=n)\n", "y.max().item()", "GB0124"),
+        ("keep_tensor", "n = y.max().detach()  # most\nreturn x * n + x.clamp(max=n)\n"),
+    ),
+    "keep_tensor: two conversions": (
+        ("n = int(y.max().item())\nx -= n\nreturn x\n", "y.max().item()", "GB0124"),
+        ("keep_tensor", "n = y.max().long()\nx -= n\nreturn x\n"),
+    ),
+    "where: a number that decides": (
+        ("if y.max().item() > 0:\n    return x\nreturn -x\n", "y.max().item()", "GB0124"),
+        ("where", "return torch.where(y.max() > 0, x, -x)\n"),
+    ),
+    "where: the name of a number that decides": (
+        (
+            "n = float(y.max())\nif not n > 0:\n    x = x * n\nreturn x + n\n",
+            "float(y.max())",
+            "GB0124",
+        ),
+        (
+            "where",
+            "n = y.max().detach()\nx = torch.where(torch.logical_not(n > 0), x * n, x)\nreturn x + n\n",
+        ),
+    ),
+    "where: after a test without a tensor": (
+        ("if y is not None and x.sum() > 0:  # why\n    x = x * y\nreturn x\n", "x.sum() > 0"),
+        ("where", "# why\nif y is not None:\n    x = torch.where(x.sum() > 0, x * y, x)\nreturn x\n"),
+    ),
+    "where: a return after a test without a tensor": (
+        ("if x.sum() > 0 and self.training:\n    return x * y\nreturn x\n", "x.sum() > 0"),
+        ("where", "if self.training:\n    return torch.where(x.sum() > 0, x * y, x)\nreturn x\n"),
+    ),
+    "where: continue": (
+        (
+            "for a in y:\n    p = a.sum()\n    if p < 0:\n        continue  # skip\n    x = x * a\nreturn x\n",
+            "p < 0",
+        ),
+        (
+            "where",
+            "for a in y:\n    p = a.sum()\n    # skip\n    x = torch.where(p < 0, x, x * a)\nreturn x\n",
+        ),
+    ),
+    "cond: a flag that may be no tensor": (
+        (
+            "skip = False\nif y:\n    skip = x.sum() > 0\nif not skip:\n    x = self.a(x, **y)\nreturn x\n",
+            "not skip",
+        ),
+        (
+            "cond",
+            (
+                "skip = False\nif y:\n    skip = x.sum() > 0\n"
+                "x = torch.cond(torch.logical_not(torch.as_tensor(skip)), "
+                "lambda: self.a(x, **y), lambda: x.clone())\nreturn x\n"
+            ),
+        ),
+    ),
+    "assert_async: after a test without a tensor": (
+        ("if y is not None and x.sum() < 0:\n    raise ValueError(y)\nreturn x\n", "x.sum() < 0"),
+        (
+            "assert_async",
+            "if y is not None:\n    torch._assert_async(torch.logical_not(x.sum() < 0))\nreturn x\n",
+        ),
+    ),
     "torch_random: NumPy": (
         ("return x * np.random.rand()\n", "np.random.rand()", "GB0007"),
         ("torch_random", "return x * torch.rand(())\n"),
@@ -225,6 +287,40 @@ REFUSED = {
         "if y.max().item() > 0:\n    return x\nreturn print(y)\n",
         "y.max().item()",
         "GB0124",
+    ),
+    "a number whose name is an index": (
+        "n = y.max().item()\nreturn x[:n] + n\n",
+        "y.max().item()",
+        "GB0124",
+    ),
+    "a number whose name has other values": (
+        "n = y.max().item()\nif m:\n    n = 2\nreturn x + n\n",
+        "y.max().item()",
+        "GB0124",
+    ),
+    "a number whose name a function reads": (
+        "n = y.max().item()\nreturn lambda: x + n\n",
+        "y.max().item()",
+        "GB0124",
+    ),
+    "a number that is returned": ("n = y.max().item()\nreturn x + n, n\n", "y.max().item()", "GB0124"),
+    "a number in text": ("return '%s' % y.max().item()\n", "y.max().item()", "GB0124"),
+    "a number in a loop": (
+        "while y.max().item() > 0:\n    y = y - 1\nreturn y\n",
+        "y.max().item()",
+        "GB0124",
+    ),
+    "continue before two statements": (
+        "for a in y:\n    if x.sum() > 0:\n        continue\n    x = x + 1\n    x = x + a\nreturn x\n",
+        "x.sum() > 0",
+    ),
+    "continue after a name without a value": (
+        "for a in y:\n    if x.sum() > 0:\n        continue\n    z = a\nreturn x\n",
+        "x.sum() > 0",
+    ),
+    "an else after a test without a tensor": (
+        "if y is None and x.sum() > 0:\n    x = x + 1\nelse:\n    x = x * 2\nreturn x\n",
+        "x.sum() > 0",
     ),
     "random numbers with a size": ("return x * np.random.rand(3)\n", "np.random.rand(3)", "GB0007"),
     "a parameter of the module": (

@@ -62,3 +62,14 @@ MODELS: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "ctrl": ("CTRLConfig", "CTRLModel", {"n_embd": 32, "dff": 64, "n_layer": 2, "n_head": 4, "vocab_size": 101}, "text"),
 }  # fmt: skip
 """Configuration class, model class, sizes, kind of inputs."""
+MORE: dict[str, tuple[str, str, dict[str, Any], str]] = {
+    "whisper": ("WhisperConfig", "WhisperModel", {**BART, "num_mel_bins": 16, "max_source_positions": 32, "max_target_positions": 32, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}, "features"),
+    "resnet": ("ResNetConfig", "ResNetModel", {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1]}, "image"),
+    "beit": ("BeitConfig", "BeitModel", VISION, "image"),
+    "dinov2": ("Dinov2Config", "Dinov2Model", VISION, "image"),
+    "qwen2": ("Qwen2Config", "Qwen2Model", {**SMALL, "num_key_value_heads": 2}, "text"),
+    "mistral": ("MistralConfig", "MistralModel", {**SMALL, "num_key_value_heads": 2}, "text"),
+    "roberta": ("RobertaConfig", "RobertaModel", SMALL, "text"),
+    "electra": ("ElectraConfig", "ElectraModel", {**SMALL, "embedding_size": 16}, "text"),
+}  # fmt: skip
+"""Architectures that only forecasts are compared on."""

@@ -1,22 +1,26 @@
 """Compare forecasts with what real calls do: each change is made, and torch says whether it compiles again.
 
-    python benchmarks/forecast_agreement.py [--models bert,gpt2] [--fresh]
+    python benchmarks/forecast_agreement.py [--models vit,whisper] [--fresh]
 
-Each model of `benchmarks/architectures.py` runs in a process of its own: in eval mode without gradients, in train mode
-with them, and in eval mode compiled with `dynamic=True`. After one compiled call, the forecasts are asked for; then
-each change is made for real and the model is called under torch's `error_on_recompile`, which raises before anything
-is compiled, so that the next change meets the same compiled code. With --fresh, each change follows a reset
-and a compile of its own. The recorded call itself must not compile again, before the first change and after the last.
-Prints each forecast that is wrong and the share that agrees; exits with 1 below 99%.
+The models of `benchmarks/architectures.py` and `benchmarks/forecast_models.py` run in a process each: in eval mode
+without gradients, in train mode with a backward, and in eval mode compiled with `dynamic=True`. After one compiled
+call, the forecasts are asked for; then each change is made for real and the model is called under torch's
+`error_on_recompile`, which raises before anything is compiled, so that the next change meets the same compiled code.
+With --fresh, each change is made in a process of its own, forked after the recorded call: nothing that a changed call
+did can matter to another. The recorded call itself must not compile again, before the first change and after the last.
+An answer is that of the model as a whole: its function and the parts after graph breaks. Prints each forecast that is
+wrong and the share that agrees; exits with 1 below 99%.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
 import sys
+import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,65 +31,131 @@ for _part in (".", "compiler", "server"):
     sys.path.insert(0, str(ROOT / _part))
 
 from benchmarks.accuracy import _inputs  # noqa: E402 - the path is set above
-from benchmarks.architectures import MODELS  # noqa: E402
+from benchmarks.architectures import MODELS, MORE  # noqa: E402
 from benchmarks.table import Row  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from fuselight.report import Forecast
+    from fuselight.dynamo import Parts
+    from fuselight.report import FrameForecast
+    from fuselight.target.calls import Prepared
 
+ARCHITECTURES = {**MODELS, **MORE}
+OWN = ("scheduled", "bucketed", "routed", "broken", "recurrent", "pooled")
+"""The names in `benchmarks/forecast_models.py`, which needs torch."""
+NAMES = (*ARCHITECTURES, *OWN)
 MODES = ("eval", "train", "dynamic")
 GOAL = 0.99
+
+
+def _made(name: str) -> tuple[Any, dict[str, Any], str, dict[str, Any]]:
+    """A model, the arguments of its call, the folder of its code, and the global variables that it reads."""
+    import torch  # noqa: PLC0415 - the parent needs none
+
+    from benchmarks import forecast_models  # noqa: PLC0415
+
+    if name in OWN:
+        model, inputs = forecast_models.OWN[name]()
+        return model, inputs, str(ROOT / "benchmarks"), vars(forecast_models)
+    import transformers  # noqa: PLC0415
+
+    config_name, model_name, sizes, kind = ARCHITECTURES[name]
+    model = getattr(transformers, model_name)(getattr(transformers, config_name)(**sizes))
+    if kind == "features":
+        inputs = {
+            "input_features": torch.randn(4, 16, 64),
+            "decoder_input_ids": torch.randint(3, 100, (4, 8)),
+        }
+    else:
+        inputs = {key: value.clone() for key, value in _inputs(kind, 4).items()}
+    return model, inputs, str(Path(transformers.__file__).parent), {}
 
 
 def run_model(name: str, mode: str, *, is_fresh: bool) -> dict[str, Any]:
     """In the child: forecast one model in one mode, and make every change."""
     import torch  # noqa: PLC0415 - the parent needs none
-    import transformers  # noqa: PLC0415
 
     from fuselight.dynamo import Recorder, capture_only  # noqa: PLC0415
-    from tests.support.made_changes import applied  # noqa: PLC0415
+    from fuselight.report import CallChange  # noqa: PLC0415
+    from fuselight.target.calls import Prepared  # noqa: PLC0415
+    from fuselight.target.changed_calls import changed_call  # noqa: PLC0415
 
     torch.manual_seed(0)
-    config_name, model_name, sizes, kind = MODELS[name]
-    model = getattr(transformers, model_name)(getattr(transformers, config_name)(**sizes))
+    torch.set_num_threads(1)  # a fork has no other threads
+    torch.compiler.reset()
+    model, inputs, root, names = _made(name)
     is_training = mode == "train"
     model.train(is_training)
-    inputs = {key: value.clone() for key, value in _inputs(kind, 4).items()}
-    roots = (str(Path(transformers.__file__).parent),)
-    answers = []
+    prepared, answers = Prepared(model, (), inputs), []
     with capture_only(), torch.enable_grad() if is_training else torch.no_grad():
-
-        def compiled_once() -> Any:
-            torch.compiler.reset()
+        with Recorder(roots=(root,), facts=True) as recorder:
             compiled: Any = torch.compile(model, dynamic=True if mode == "dynamic" else None)
-            compiled(**inputs)
-            return compiled
-
-        with Recorder(roots=roots, facts=True) as recorder:
-            compiled = compiled_once()
+            output = compiled(**inputs)
+            if is_training:
+                _backward(output)
             frames = recorder.forecasts()
-        if recompiles(compiled, inputs):
+        if recompiles(compiled, prepared):
             return {"error": "the recorded call compiles again", "answers": []}
-        for one in (change for frame in frames for change in frame.changes):
-            compiled = compiled_once() if is_fresh else compiled
-            changed, state = applied(model, inputs, one)
-            with state:
-                answers.append({**_described(one), "is": recompiles(compiled, changed)})
-        if recompiles(compiled, inputs):
+        asked, is_partial = _asked(recorder.parts(), frames)
+        for one in asked:
+            if is_partial and not one["said"]:
+                continue  # nothing is said of code without a forecast
+            change = CallChange(one["kind"], tuple(one["subject"]), one["now"])
+            ask = functools.partial(recompiles, compiled, changed_call(prepared, change, names))
+            real = _in_fork(ask) if is_fresh else ask()
+            answers.append({**one, "kind": one["kind"].value, "is": real})
+        if recompiles(compiled, prepared):
             return {"error": "a change was not undone", "answers": answers}
     error = "" if frames else "no forecast: it changes what its guards check"
-    return {"error": error, "answers": answers}
+    return {"error": error or ("only changes that recompile" if is_partial else ""), "answers": answers}
 
 
-def recompiles(compiled: Any, inputs: dict[str, Any]) -> bool:
+def _backward(output: Any) -> None:
+    values = output.values() if isinstance(output, dict) else (output,)
+    next(one for one in values if getattr(one, "requires_grad", False)).float().mean().backward()
+
+
+def _asked(parts: Parts, frames: tuple[FrameForecast, ...]) -> tuple[list[dict[str, Any]], bool]:
+    """The changes of the call, in words, and whether some compiled code has no forecast.
+
+    Variables of a part after a graph break, or of another function, are not the call's to change.
+    """
+    from fuselight.dynamo import versions  # noqa: PLC0415
+    from fuselight.report import Report, TargetRef, Tier  # noqa: PLC0415
+    from fuselight_server.findings.context import Context  # noqa: PLC0415
+    from fuselight_server.findings.forecast_parts import is_of_call, linked_changes  # noqa: PLC0415
+    from fuselight_server.findings.forecasts import has_unasked_parts  # noqa: PLC0415
+
+    report = Report(
+        versions=versions(),
+        target=TargetRef(__file__, "model", 1, "module"),
+        tier=Tier.CAPTURE,
+        generation=1,
+        frames=parts.frames,
+        compiles=parts.compiles,
+        forecasts=frames,
+    )
+    made: dict[tuple[Any, ...], dict[str, Any]] = {}
+    context = Context.of(report)
+    for asked in linked_changes(context):
+        one = asked.change
+        if is_of_call(context, asked):
+            words = {"kind": one.kind, "subject": list(one.subject), "was": one.was, "now": one.now}
+            same = made.setdefault(
+                tuple(map(str, words.values())), {**words, "said": False, "guard": one.guard}
+            )
+            same["said"] = same["said"] or one.recompiles  # a mode is of several functions
+    return list(made.values()), has_unasked_parts(report)
+
+
+def recompiles(compiled: Any, prepared: Prepared) -> bool:
     """Whether a call compiles a function again; nothing is compiled."""
     from torch import _dynamo  # noqa: PLC0415 - in the child only
 
-    with _dynamo.config.patch(error_on_recompile=True):
+    with _dynamo.config.patch(error_on_recompile=True), prepared.during():
         try:
-            compiled(**inputs)
+            compiled(*prepared.args, **prepared.kwargs)
         except _dynamo.exc.RecompileError:
             return True
         except Exception:  # noqa: BLE001 - code that was compiled for other inputs may raise when it runs
@@ -93,15 +163,23 @@ def recompiles(compiled: Any, inputs: dict[str, Any]) -> bool:
     return False
 
 
-def _described(one: Forecast) -> dict[str, Any]:
-    return {
-        "kind": one.kind.value,
-        "subject": list(one.subject),
-        "was": one.was,
-        "now": one.now,
-        "said": one.recompiles,
-        "guard": one.guard,
-    }
+def _in_fork(question: Callable[[], bool]) -> bool:
+    """The answer of a forked process, which ends after it."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, b"1" if question() else b"0")
+        except BaseException:  # noqa: BLE001 - the process ends here
+            traceback.print_exc()
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        answer = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if answer not in {b"0", b"1"}:
+        raise RuntimeError(f"a changed call ended its process ({status})")
+    return answer == b"1"
 
 
 def measure(name: str, *, is_fresh: bool) -> dict[str, dict[str, Any]]:
@@ -138,9 +216,9 @@ def _print_row(name: str, mode: str, row: dict[str, Any]) -> None:
 
 def rows() -> Iterator[Row]:
     """The promise about forecasts."""
-    answers = list(compared(tuple(MODELS)))
+    answers = list(compared(NAMES))
     agree = sum(one["said"] is one["is"] for one in answers)
-    detail = f"{agree} of {len(answers)} changes over {len(MODELS)} architectures"
+    detail = f"{agree} of {len(answers)} changes over {len(NAMES)} models"
     yield Row(
         "forecasts that agree with a real call", agree / len(answers), GOAL, "", at_least=True, detail=detail
     )
@@ -149,9 +227,9 @@ def rows() -> Iterator[Row]:
 def main() -> int:
     """Compare, print the result, and answer with the exit code."""
     parser = argparse.ArgumentParser(description="Compare forecasts with what real calls do.")
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--fresh", action="store_true", help="reset and compile before each change")
-    parser.add_argument("--child", choices=MODELS)
+    parser.add_argument("--models", default=",".join(NAMES))
+    parser.add_argument("--fresh", action="store_true", help="make each change in a process of its own")
+    parser.add_argument("--child", choices=NAMES)
     options = parser.parse_args()
     if options.child:
         found = {mode: run_model(options.child, mode, is_fresh=options.fresh) for mode in MODES}

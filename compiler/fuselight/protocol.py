@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar, get_args
 
 from fuselight.codec import DecodeError, decode, encode
-from fuselight.report import Device, Failure, Location, Report, Tier, Versions, Work
+from fuselight.report import CallChange, Device, Failure, Location, Report, Tier, Versions, Work
 
 PROTOCOL = 2
 
@@ -134,6 +134,8 @@ class RunRequest:
     automatic: bool = False
     """Whether a save started this run, not the user: the program then writes no file of the workspace, and its
     `__main__` block ends once its calls compile nothing new."""
+    changes: tuple[CallChange, ...] = ()
+    """Further calls: the last one again with each change, of which it then has no forecast."""
     preload: bool = True
     """Whether the host may import third-party modules that the file imports, for later runs."""
 

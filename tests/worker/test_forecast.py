@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from fuselight.dynamo import Recorder, capture_only
-from fuselight.report import ChangeKind, Forecast, FrameForecast
-from tests.support.made_changes import applied
+from fuselight.report import CallChange, ChangeKind, Forecast, FrameForecast
+from fuselight.target.calls import Prepared
+from fuselight.target.changed_calls import changed_call
 from tests.support.recording import PRELUDE
 
 pytestmark = pytest.mark.torch
@@ -128,12 +129,13 @@ def recompiles(function: Any, inputs: dict[str, Any], one: Forecast, module: Any
     with capture_only(), Recorder(roots=(str(Path(module.__file__).parent),)) as recorder:
         compiled: Any = torch.compile(function)
         compiled(**inputs)
-        changed, state = applied(function, inputs, one, module)
+        made = Prepared(function, (), inputs)
+        changed = changed_call(made, CallChange(one.kind, one.subject, one.now), vars(module))
         with (
-            state,
+            changed.during(),
             contextlib.suppress(Exception),
         ):  # wrong sizes raise while they are traced: they compile too
-            compiled(**changed)
+            compiled(**changed.kwargs)
     return bool(recorder.parts().recompiles)
 
 

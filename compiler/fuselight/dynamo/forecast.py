@@ -19,6 +19,7 @@ import torch
 
 from fuselight import torch_texts
 from fuselight.dynamo import graphs, recompiles, stacks
+from fuselight.dynamo.changed_tensors import CHANNELS_LAST, TRANSPOSED, like, relaid, resized
 from fuselight.dynamo.guards import Births
 from fuselight.dynamo.wrappers import Callee
 from fuselight.report import ChangeKind, Forecast, FrameForecast, Stack
@@ -221,7 +222,7 @@ def _size_changes(frame: CompiledFrame, tensors: Sequence[tuple[Path, torch.Tens
         other = size - 1 if size > 2 else size + 1 if size == 2 else 3  # noqa: PLR2004 - 0 and 1 are special
         for kind, now in ((ChangeKind.SIZE, other), (ChangeKind.SIZE_ONE, 1)):
             if now != size and (kind is ChangeKind.SIZE or is_likely):
-                changes = {path: _resized(tensor, dimension, now) for path, tensor in members}
+                changes = {path: resized(tensor, dimension, now) for path, tensor in members}
                 yield _change(frame, kind, changes, subject, was=str(size), now=str(now), is_likely=is_likely)
 
 
@@ -234,34 +235,6 @@ def _is_varied(tensor: torch.Tensor, dimension: int) -> bool:
     return (tensor.dim(), dimension) in ((3, 1), (4, 2), (4, 3))
 
 
-def _resized(tensor: torch.Tensor, dimension: int, size: int) -> torch.Tensor:
-    sizes = [size if number == dimension else int(old) for number, old in enumerate(tensor.shape)]
-    order = sorted(range(tensor.dim()), key=lambda number: (tensor.stride(number), -number))
-    return _like(tensor, sizes=sizes, order=order)
-
-
-def _like(
-    tensor: torch.Tensor,
-    *,
-    sizes: Sequence[int] | None = None,
-    order: Sequence[int] | None = None,
-    dtype: torch.dtype | None = None,
-    requires_grad: bool | None = None,
-) -> torch.Tensor:
-    """Return an uninitialized tensor like another one; `order` lists its dimensions, the fastest one first."""
-    sizes = list(tensor.shape) if sizes is None else sizes
-    strides = list(tensor.stride())
-    if order is not None:
-        step = 1
-        for number in order:
-            strides[number] = step
-            step *= max(sizes[number], 1)
-    made = torch.empty_strided(sizes, strides, dtype=dtype or tensor.dtype, device=tensor.device)
-    made.requires_grad_(tensor.requires_grad if requires_grad is None else requires_grad)
-    made.__dict__.update(tensor.__dict__)  # the marks of mark_dynamic
-    return made
-
-
 def _tensor_changes(frame: CompiledFrame, tensors: Sequence[tuple[Path, torch.Tensor]]) -> Iterator[_Change]:
     """Yield changes of dtype and of requires_grad, of all tensors of a dtype together, and of strides, one by one."""
     by_dtype: dict[torch.dtype, list[tuple[Path, torch.Tensor]]] = {}
@@ -272,7 +245,7 @@ def _tensor_changes(frame: CompiledFrame, tensors: Sequence[tuple[Path, torch.Te
         other = _OTHER_DTYPE.get(dtype)
         if other is not None:
             changes = {
-                path: _like(tensor, dtype=other, requires_grad=tensor.requires_grad)
+                path: like(tensor, dtype=other, requires_grad=tensor.requires_grad)
                 for path, tensor in members
             }
             was, now = graphs.dtype_name(dtype), graphs.dtype_name(other)
@@ -281,15 +254,15 @@ def _tensor_changes(frame: CompiledFrame, tensors: Sequence[tuple[Path, torch.Te
             flags = {tensor.requires_grad for _, tensor in members}
             if len(flags) == 1:
                 now_grad = not flags.pop()
-                changes = {path: _like(tensor, requires_grad=now_grad) for path, tensor in members}
+                changes = {path: like(tensor, requires_grad=now_grad) for path, tensor in members}
                 words = {"was": str(not now_grad), "now": str(now_grad)}
                 yield _change(frame, ChangeKind.REQUIRES_GRAD, changes, subject, is_likely=False, **words)
     for path, tensor in tensors:
         if tensor.dim() > 1 and tensor.is_contiguous() and tensor.numel() > 1:
             is_image = tensor.dim() == 4  # noqa: PLR2004 - batch, channels, height, width
-            order = (1, 3, 2, 0) if is_image else tuple(range(tensor.dim()))
-            changes = {path: _like(tensor, order=order)}
-            words = {"was": "contiguous", "now": "channels_last" if is_image else "transposed"}
+            now_layout = CHANNELS_LAST if is_image else TRANSPOSED
+            changes = {path: relaid(tensor, now_layout)}
+            words = {"was": "contiguous", "now": now_layout}
             yield _change(
                 frame, ChangeKind.STRIDES, changes, (_name(frame, path),), is_likely=is_image, **words
             )

@@ -36,6 +36,7 @@ from fuselight.report.facts import TracedFacts as TracedFacts
 from fuselight.report.facts import TracedValue as TracedValue
 from fuselight.report.failure import Culprit as Culprit
 from fuselight.report.failure import Failure as Failure
+from fuselight.report.forecast import CallChange as CallChange
 from fuselight.report.forecast import ChangeKind as ChangeKind
 from fuselight.report.forecast import Forecast as Forecast
 from fuselight.report.forecast import FrameForecast as FrameForecast

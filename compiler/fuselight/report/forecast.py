@@ -35,6 +35,21 @@ class ChangeKind(str, enum.Enum):
 
 
 @dataclass(frozen=True)
+class CallChange:
+    """One change of a call, which can be made."""
+
+    kind: ChangeKind
+    subject: tuple[str, ...]
+    """As in Forecast: `x.size(0)`."""
+    now: str
+
+    @property
+    def text(self) -> str:
+        """`x.size(0) = 5`."""
+        return f"{', '.join(self.subject) or self.kind.value} = {self.now}"
+
+
+@dataclass(frozen=True)
 class Forecast:
     """One change, and whether the function is compiled again for it."""
 

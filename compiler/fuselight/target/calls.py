@@ -32,6 +32,8 @@ class Prepared:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     options: Options = Options()  # noqa: RUF009 - frozen
+    during: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
+    """What is in force during the call: a changed attribute or mode."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def call_mode(prepared: Prepared) -> Iterator[None]:
     if module is not None:
         module.train(options.train)
     grad = options.train if options.no_grad is None else not options.no_grad
-    with torch.set_grad_enabled(grad):
+    with torch.set_grad_enabled(grad), prepared.during():
         yield
 
 

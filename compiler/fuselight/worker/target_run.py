@@ -25,6 +25,7 @@ from fuselight.inputs.records import ConstructorCalls
 from fuselight.report import Call, Location, Note, Problem, Rung
 from fuselight.target import importing, main_calls, rungs
 from fuselight.target.calls import PlannedCall, call_mode, call_outputs, module_of
+from fuselight.target.changed_calls import with_changes
 from fuselight.target.random_fill import quick_random
 from fuselight.target.rungs import Answered
 from fuselight.target.tensors import set_seeds
@@ -185,7 +186,8 @@ def _steps(state: RunState, strategy: RunStrategy) -> None:
                 reasons.append(str(why))
         if answered is not None:
             state.rung, state.inputs_line = answered.rung, answered.line
-            strategy.use(state, answered, climb, names)
+            changed = functools.partial(with_changes, changes=request.changes, names=names)
+            strategy.use(state, changed(answered), lambda: changed(climb()), names)
         else:
             state.failures.append(
                 run_failures.no_inputs(request.target, reasons, rungs.example_call(request.target, names))
@@ -277,7 +279,7 @@ def _one_call(state: RunState, index: int, planned: PlannedCall, *, is_last: boo
             try:
                 with state.recorder.call(index):
                     state.notes.extend(call_outputs(prepared, function)[1])
-                if is_last:
+                if is_last and not request.changes:
                     _forecast(state)
             except Exception as error:  # noqa: BLE001 - user code may raise anything; the next call may work
                 if state.stopped:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from fuselight_server.cli.options import CommandError, CommandOptions, add_command_options, at_least
 from fuselight_server.cli.outcome import CheckOutcome, report_problems
@@ -17,14 +17,21 @@ from fuselight_server.findings import Thresholds, apply_ignores, findings, fold,
 from fuselight_server.formatting import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
+    from fuselight.report import Report
+    from fuselight_server.cli.targets import TargetRun
     from fuselight_server.finding import Finding
 
 
+ReportOf: TypeAlias = "Callable[[TargetRun, CheckOutcome], Awaitable[Report]]"
 _NO_THRESHOLDS = Thresholds()
 _FACT_FORMATS = ("text", "json")
 """Formats that can carry the values of expressions."""
+
+
+async def _report_of(target_run: TargetRun, _outcome: CheckOutcome) -> Report:
+    return await target_run.report()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,11 +100,11 @@ def execute(options: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
-def analyzed(options: argparse.Namespace) -> CheckOutcome:
-    """Run the targets with the options of `add_analysis_options`."""
+def analyzed(options: argparse.Namespace, report_of: ReportOf = _report_of) -> CheckOutcome:
+    """Run the targets with the options of `add_analysis_options`; `report_of` makes the report of each."""
     thresholds = Thresholds(guard_count=options.guard_count, guard_us=options.guard_us)
     sizes = dict(options.size or ())
-    return complete(options, analyze, thresholds=thresholds, default_sizes=sizes)
+    return complete(options, analyze, thresholds=thresholds, default_sizes=sizes, report_of=report_of)
 
 
 async def analyze(
@@ -106,14 +113,10 @@ async def analyze(
     *,
     thresholds: Thresholds = _NO_THRESHOLDS,
     default_sizes: dict[str, int] | None = None,
+    report_of: ReportOf = _report_of,
 ) -> CheckOutcome:
     """Read the files, run their targets one after the other in one worker, and make the findings."""
-    outcome = await report_each(
-        options,
-        show,
-        lambda target_run, _outcome: target_run.report(),
-        default_sizes=default_sizes,
-    )
+    outcome = await report_each(options, show, report_of, default_sizes=default_sizes)
     shared_findings(outcome, thresholds)
     return outcome
 

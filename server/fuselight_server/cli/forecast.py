@@ -5,17 +5,28 @@ Invariant: the same run, findings and exit codes as `fuselight check`; only the 
 
 from __future__ import annotations
 
+import functools
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuselight_server.cli.check import add_analysis_options, analyzed
 from fuselight_server.cli.options import add_command_options
 from fuselight_server.cli.outcome import report_problems
+from fuselight_server.cli.sources import read_text
 from fuselight_server.cli.terminal import print_error, standard_output
 from fuselight_server.finding import Severity
+from fuselight_server.findings.context import Context
+from fuselight_server.findings.forecasts import expected_changes
 from fuselight_server.formatting import format_count
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+
+    from fuselight.report import Report
+    from fuselight_server.cli.formats.forecast import Trials
+    from fuselight_server.cli.outcome import CheckOutcome
+    from fuselight_server.cli.targets import TargetRun
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -25,20 +36,49 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--all", action="store_true", dest="is_full", help="also list the changes that need no compile"
     )
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="make each likely change, and try the remedies that change your code: takes some calls of the target each",
+    )
 
 
 def execute(options: Namespace) -> int:
     """Run the targets and print their forecasts; returns the exit code of `fuselight check`."""
-    outcome = analyzed(options)
+    trials: Trials = {}
+    if options.verify:
+        with tempfile.TemporaryDirectory(prefix="fuselight-forecast-", ignore_cleanup_errors=True) as folder:
+            outcome = analyzed(options, functools.partial(_tried, trials, folder))
+    else:
+        outcome = analyzed(options)
     from fuselight_server.cli.formats.forecast import as_json, print_forecasts  # noqa: PLC0415 - not for --help
 
     terminal = standard_output(options.color)
     if options.format == "json":
-        terminal.write_data(as_json(outcome) + "\n")
+        terminal.write_data(as_json(outcome, trials) + "\n")
         return outcome.exit_code
-    print_forecasts(outcome, terminal, is_full=options.is_full)
+    print_forecasts(outcome, terminal, trials if options.verify else None, is_full=options.is_full)
     report_problems(outcome, "analyze", is_empty=not outcome.reports)
     warnings = sum(one.severity >= Severity.WARNING for one in outcome.findings)
     if warnings:
         print_error(f"`fuselight check` shows {format_count(warnings, 'finding')} in these targets")
     return outcome.exit_code
+
+
+async def _tried(trials: Trials, folder: str, target_run: TargetRun, outcome: CheckOutcome) -> Report:
+    """Report one target, and try remedies for the likely changes of its forecast."""
+    from fuselight_server.fixes.fixer import Fixer  # noqa: PLC0415 - not for --help
+    from fuselight_server.fixes.forecast_trials import tried_changes, try_remedies  # noqa: PLC0415
+
+    report = await target_run.report()
+    fixer = Fixer(read=_text, obstacle=lambda _remedy: "", readings=outcome.readings, folder=folder)
+    tried = trials.setdefault((report.target.path, report.target.name), {})
+    for one in tried_changes(expected_changes(Context.of(report))):
+        tried[one] = await try_remedies(fixer, target_run, report, one)
+    fixer.forget_results()
+    return report
+
+
+def _text(path: str) -> str | None:
+    found = read_text(Path(path))
+    return found if isinstance(found, str) else None

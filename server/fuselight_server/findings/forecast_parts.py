@@ -53,6 +53,15 @@ def linked_changes(context: Context) -> Iterator[AskedChange]:
         yield from _answers(group)
 
 
+def is_of_call(context: Context, asked: AskedChange) -> bool:
+    """Whether the change is one of the target's call: of its inputs, of its `self`, of a global, or of a mode."""
+    if asked.change.kind in MODES:
+        return True
+    first = next((one.location for one in context.report.frames), None)
+    is_targets = asked.named.location == first
+    return is_targets and (asked.named.resumes_at is None or asked.change.kind is ChangeKind.ATTRIBUTE)
+
+
 def _in_words(context: Context, frame: FrameForecast, one: Forecast) -> Forecast:
     """Name what a break carried over by what made it, instead of torch's `___stack0`."""
     line = frame.resumes_at or 0

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuselight.report import ChangeKind, Outcome
+from fuselight.report import CallChange, ChangeKind, Outcome
 from fuselight_server.findings.context import is_machinery
-from fuselight_server.findings.forecast_parts import MODES, AskedChange, linked_changes
+from fuselight_server.findings.forecast_parts import MODES, AskedChange, is_of_call, linked_changes
 from fuselight_server.findings.forecast_remedies import after_break, remedies
 from fuselight_server.findings.resume_functions import carried_in_words
 from fuselight_server.formatting import format_list
@@ -67,6 +67,8 @@ class ExpectedChange:
     """The line that created the guard: the innermost one of the user's, else the innermost one."""
     remedies: tuple[str, ...]
     """What to do, the best first; advice that nothing has verified."""
+    made: tuple[CallChange, ...] = ()
+    """Changed calls that make it happen; none for what a call cannot change, and for modes, which have no remedy."""
 
     @property
     def title(self) -> str:
@@ -154,7 +156,28 @@ def _expected(context: Context, group: Sequence[AskedChange]) -> ExpectedChange:
         guards=tuple(dict.fromkeys(asked.change.guard for asked in group if asked.change.guard)),
         place=_place(context, one),
         remedies=_remedies(context, group[0], subject),
+        made=_made(context, group[0]) if one.recompiles else (),
     )
+
+
+def _made(context: Context, asked: AskedChange) -> tuple[CallChange, ...]:
+    """Calls with the change; two, with two values, where each new value compiles."""
+    one = asked.change
+    if one.kind in MODES or not is_of_call(context, asked):
+        return ()
+    subject = tuple(map(_words, one.subject))
+    first = CallChange(one.kind, subject, one.now)
+    if one.kind not in _OF_DATA or not _repeats(one) or not (_is_int(one.was) and _is_int(one.now)):
+        return (first,)
+    further = 2 * int(one.now) - int(one.was)
+    is_size = one.kind is ChangeKind.SIZE
+    if one.kind is ChangeKind.LENGTH or (is_size and further < 2):  # noqa: PLR2004 - 0 and 1 are special
+        return (first,)
+    return first, CallChange(one.kind, subject, str(further))
+
+
+def _is_int(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()
 
 
 def _function(frame: FrameForecast) -> str:

@@ -214,7 +214,7 @@ class Fixer:
         obstacle = self._obstacle(remedy)
         if obstacle:
             return Attempt(finding, line, remedy, FixStatus.REFUSED, obstacle)
-        new = await self._verified(target, remedy)
+        new = await self.verified(target, remedy)
         lines = {path: LineMap.between(self.text(path) or "", text) for path, text in remedy.texts.items()}
         verdict = judge(
             remedy,
@@ -228,7 +228,7 @@ class Fixer:
             one for one, known in self._runs if one is not target and remedy.texts.keys() & known.files.keys()
         ]
         for other in others if verdict.passed else ():
-            found = judge_calls(remedy, await self._verified(other, remedy))
+            found = judge_calls(remedy, await self.verified(other, remedy))
             if not found.passed:
                 name = other.request.target.name or MAIN
                 verdict = Verdict(passed=False, words=f"for the target {name}: {found.words}")
@@ -249,7 +249,7 @@ class Fixer:
             effect=effect(before, after),
         )
 
-    async def _verified(self, target: FixTarget, remedy: Remedy) -> Report:
+    async def verified(self, target: FixTarget, remedy: Remedy) -> Report:
         """The report of the new text, compared with the texts so far."""
         is_special = remedy.fix_class is FixClass.EQUAL
         changed = {path: self.text(path) or "" for path in remedy.texts}
@@ -270,11 +270,16 @@ class Fixer:
         both = tuple(dict.fromkeys((*verification.notes, *notes)))
         return dataclasses.replace(report, verification=dataclasses.replace(report.verification, notes=both))
 
+    async def recorded_report(self, target: FixTarget) -> Report:
+        """The report of the texts so far, with the calls that a remedy is compared on."""
+        return (await self._recorded(target, self.texts, is_special=False))[1]
+
     async def _recorded(
         self, target: FixTarget, texts: Mapping[str, str], *, is_special: bool
     ) -> tuple[str, Report]:
         """The folder with the results of the texts so far, and the report of the run that wrote them."""
-        key = (target.request.target, tuple(sorted(texts.items())), is_special)
+        request = target.request
+        key = (request.target, request.changes, tuple(sorted(texts.items())), is_special)
         if key not in self._records:
             folder = tempfile.mkdtemp(dir=self._folder)
             asked = with_texts(target.request, texts).of_kind(

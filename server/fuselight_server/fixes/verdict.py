@@ -75,6 +75,25 @@ def judge_calls(remedy: Remedy, report: Report) -> Verdict:
     return Verdict(passed=not why, words=why)
 
 
+def changed_compiles(report: Report, first: int) -> int:
+    """How often the calls from number `first` on compiled code again."""
+    again = (one for one in report.recompiles if one.compile_id is not None)
+    return sum(one.call is not None and one.call >= first for one in again)
+
+
+def judge_changes(remedy: Remedy, old: Report, new: Report, first: int) -> Verdict:
+    """Judge a remedy for changed calls, from number `first` on: they must compile less often, and give the same."""
+    why = _failure(new) or _unverified(new) or _difference(remedy, new)
+    before, after = changed_compiles(old, first), changed_compiles(new, first)
+    if not why and after >= before:
+        why = f"the changed call still compiles ({before} -> {after})"
+    if not why and len(new.breaks) > len(old.breaks):
+        why = "it causes a graph break"
+    if why:
+        return Verdict(passed=False, words=why)
+    return Verdict(passed=True, words=f"{before} -> {after} compiles, same results")
+
+
 def _failure(report: Report) -> str:
     """Why the new text did not run to its end."""
     if not report.failures:

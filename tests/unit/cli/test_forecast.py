@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from pathlib import Path
 
 from fuselight.report import ChangeKind, Culprit, Failure, Forecast, FrameForecast, Report
-from fuselight_server.cli.formats.forecast import as_json, print_forecasts
+from fuselight_server.cli.formats.forecast import Trials, as_json, print_forecasts
 from fuselight_server.cli.outcome import CheckOutcome
 from fuselight_server.cli.terminal import Terminal
+from fuselight_server.findings.context import Context
+from fuselight_server.findings.forecasts import expected_changes
+from fuselight_server.fixes import FixClass, Remedy
+from fuselight_server.fixes.forecast_trials import ChangeTrial, RemedyTrial
+from fuselight_server.fixes.verdict import Verdict
 from tests.support.reports import at, report
 
 BATCH = Forecast(
@@ -22,10 +28,24 @@ MADE = report(
 )
 
 
-def text_of(given: Report, *, is_full: bool = False) -> str:
+def text_of(given: Report, trials: Trials | None = None, *, is_full: bool = False) -> str:
     out = io.StringIO()
-    print_forecasts(CheckOutcome(reports=[given]), Terminal(out, width=60), is_full=is_full)
+    print_forecasts(CheckOutcome(reports=[given]), Terminal(out, width=60), trials, is_full=is_full)
     return out.getvalue()
+
+
+def tried() -> Trials:
+    """What `--verify` found for the batch of MADE: one remedy that passed, and one that did not."""
+    (batch, *_) = expected_changes(Context.of(MADE))
+    dynamic = Remedy("dynamic", "Compile with dynamic=True", FixClass.EXACT, {"/project/model.py": ""})
+    passed = RemedyTrial(
+        dynamic, Verdict(passed=True, words="1 -> 0 compiles, same results"), ("-@compile", "+@compile()")
+    )
+    other = dataclasses.replace(dynamic, kind="other", title="Pad it")
+    refused = RemedyTrial(
+        other, Verdict(passed=False, words="the changed call still compiles (1 -> 1)"), ("+pad",)
+    )
+    return {(MADE.target.path, MADE.target.name): {batch: ChangeTrial([passed, refused])}}
 
 
 def test_the_table_has_the_change_its_compiles_its_line_and_its_guard() -> None:
@@ -35,6 +55,27 @@ def test_the_table_has_the_change_its_compiles_its_line_and_its_guard() -> None:
     assert row.split()[-6:] == ["yes", "1", "/project/model.py:21", "x.size(0)", "==", "6"]
     assert "      Before the first call: torch._dynamo.mark_dynamic(x, 0)" in rest
     assert "1 other change would not recompile: --all lists them" in rest
+
+
+def test_remedies_that_were_tried_say_what_came_of_it_and_the_rest_is_advice() -> None:
+    lines = [line.strip() for line in text_of(MADE, tried()).splitlines()]
+    assert "what to do (verified: it ran)" in lines
+    at = lines.index("verified: Compile with dynamic=True (1 -> 0 compiles, same results)")
+    assert lines[at + 1 : at + 3] == ["-@compile", "+@compile()"]
+    assert lines[at + 3] == "refused: Pad it (the changed call still compiles (1 -> 1))"
+    assert lines[at + 4] == "advice: Before the first call: torch._dynamo.mark_dynamic(x, 0)"
+    assert "+pad" not in lines
+    data = json.loads(as_json(CheckOutcome(reports=[MADE]), tried()))
+    first, second = data["targets"][0]["changes"]
+    assert [(one["kind"], one["verified"]) for one in first["tried"]] == [("dynamic", True), ("other", False)]
+    assert (second["tried"], second["not_tried"]) == ([], "")
+
+
+def test_what_cannot_be_tried_says_why() -> None:
+    trials = tried()
+    (batch,) = next(iter(trials.values()))
+    trials[MADE.target.path, MADE.target.name] = {batch: ChangeTrial(why_not="the call raises ValueError")}
+    assert "nothing was tried: the call raises ValueError" in text_of(MADE, trials)
 
 
 def test_all_lists_what_needs_no_compile() -> None:
@@ -67,5 +108,6 @@ def test_the_page_names_every_key_of_the_json() -> None:
     page = (Path(__file__).parents[3] / "docs" / "forecast.md").read_text(encoding="utf-8")
     data = json.loads(as_json(CheckOutcome(reports=[MADE])))
     target = data["targets"][0]
-    keys = {*data, *target, *target["functions"][0], *target["changes"][0]}
+    verified = json.loads(as_json(CheckOutcome(reports=[MADE]), tried()))["targets"][0]["changes"][0]
+    keys = {*data, *target, *target["functions"][0], *target["changes"][0], *verified["tried"][0]}
     assert sorted(key for key in keys if f"`{key}`" not in page) == []

@@ -6,7 +6,7 @@ Invariant: nothing is shown by color alone, and a function without a forecast is
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fuselight.codec import encode
 from fuselight_server.cli.formats.text_parts import print_heading, print_problems, shown_line
@@ -16,25 +16,39 @@ from fuselight_server.findings.forecasts import expected_changes, has_unasked_pa
 from fuselight_server.formatting import format_count
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fuselight.report import Report
     from fuselight_server.cli.outcome import CheckOutcome
     from fuselight_server.cli.terminal import Terminal
     from fuselight_server.findings.forecasts import ExpectedChange
+    from fuselight_server.fixes.forecast_trials import ChangeTrial, RemedyTrial
 
+
+Tried: TypeAlias = "Mapping[ExpectedChange, ChangeTrial]"
+Trials: TypeAlias = "dict[tuple[str, str], dict[ExpectedChange, ChangeTrial]]"
+"""What was tried, by path and name of the target."""
 _MOST_REMEDIES = 8
 """Remedies that are printed of one target."""
+_MOST_LINES = 12
+"""Changed lines of one remedy."""
 _LONGEST = 60
 """Characters of a cell."""
 _HEADER = ("change", "recompiles", "likely", "further compiles", "line", "compiled for")
 
 
-def as_json(outcome: CheckOutcome) -> str:
-    """The forecasts of every target."""
-    targets = [_target(report) for report in outcome.reports]
+def as_json(outcome: CheckOutcome, trials: Trials | None = None) -> str:
+    """The forecasts of every target; `trials`: the remedies that were tried."""
+    targets = [_target(report, _of(report, trials or {})) for report in outcome.reports]
     return json.dumps({"schema": 1, "targets": targets, "problems": encode(outcome.problems)}, indent=2)
 
 
-def _target(report: Report) -> dict[str, Any]:
+def _of(report: Report, trials: Trials) -> Tried:
+    """What was tried for the report's target."""
+    return trials.get((report.target.path, report.target.name), {})
+
+
+def _target(report: Report, tried: Tried) -> dict[str, Any]:
     return {
         "path": report.target.path,
         "name": report.target.name or "__main__",
@@ -52,13 +66,13 @@ def _target(report: Report) -> dict[str, Any]:
             }
             for frame in report.forecasts
         ],
-        "changes": [_change(one) for one in expected_changes(Context.of(report))],
+        "changes": [_change(one, tried.get(one)) for one in expected_changes(Context.of(report))],
         "failures": encode(report.failures),
         "problems": encode(report.problems),
     }
 
 
-def _change(one: ExpectedChange) -> dict[str, Any]:
+def _change(one: ExpectedChange, trial: ChangeTrial | None) -> dict[str, Any]:
     place = None if one.place is None else [one.place.path, one.place.line]
     return {
         "kind": one.kind.value,
@@ -74,11 +88,26 @@ def _change(one: ExpectedChange) -> dict[str, Any]:
         "guards": list(one.guards),
         "place": place,
         "remedies": list(one.remedies),
+        "tried": [] if trial is None else [_remedy(item) for item in trial.remedies],
+        "not_tried": "" if trial is None else trial.why_not,
     }
 
 
-def print_forecasts(outcome: CheckOutcome, terminal: Terminal, *, is_full: bool) -> None:
-    """Print every target."""
+def _remedy(one: RemedyTrial) -> dict[str, Any]:
+    return {
+        "kind": one.remedy.kind,
+        "title": one.remedy.title,
+        "class": one.remedy.fix_class.value,
+        "verified": one.verdict.passed,
+        "why": one.verdict.words,
+        "diff": list(one.diff),
+    }
+
+
+def print_forecasts(
+    outcome: CheckOutcome, terminal: Terminal, trials: Trials | None = None, *, is_full: bool
+) -> None:
+    """Print every target; `trials`: the remedies that were tried."""
     for report in outcome.reports:
         print_heading(report, "what would compile it again", terminal)
         print_problems(report, terminal)
@@ -87,7 +116,7 @@ def print_forecasts(outcome: CheckOutcome, terminal: Terminal, *, is_full: bool)
         if shown:
             rows = [_HEADER, *(_row(one) for one in shown)]
             terminal.print_table(rows if is_full else [(change, *rest) for change, _, *rest in rows])
-            _print_remedies(shown, terminal)
+            _print_remedies(shown, terminal, None if trials is None else _of(report, trials))
         _print_rest(report, changes, terminal, is_full=is_full)
         terminal.print()
 
@@ -104,16 +133,36 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def _print_remedies(shown: list[ExpectedChange], terminal: Terminal) -> None:
+def _print_remedies(shown: list[ExpectedChange], terminal: Terminal, tried: Tried | None) -> None:
     likely = [one for one in shown if one.recompiles and one.is_likely and one.remedies]
     if not likely:
         return
-    terminal.print(("\nwhat to do (advice: not tried on this code)", "bold"))
+    hint = (
+        "advice: not tried on this code, --verify tries changes of it"
+        if tried is None
+        else "verified: it ran"
+    )
+    terminal.print((f"\nwhat to do ({hint})", "bold"))
     for one in likely[:_MOST_REMEDIES]:
         terminal.print(f"  {one.what}: {one.cost}")
+        trial = (tried or {}).get(one)
+        for item in trial.remedies if trial else ():
+            _print_trial(item, terminal)
         for remedy in one.remedies:
-            terminal.print((f"      {remedy}", "dim"))
+            terminal.print((f"      {'' if tried is None else 'advice: '}{remedy}", "dim"))
+        if trial is not None and trial.why_not:
+            terminal.print((f"      nothing was tried: {trial.why_not}", "dim"))
     terminal.print_more(len(likely) - _MOST_REMEDIES, "change", indent=2)
+
+
+def _print_trial(one: RemedyTrial, terminal: Terminal) -> None:
+    terminal.print(
+        f"      {'verified' if one.verdict.passed else 'refused'}: {one.remedy.title} ({one.verdict.words})"
+    )
+    for line in one.diff[:_MOST_LINES] if one.verdict.passed else ():
+        terminal.print((f"          {line}", "dim"))
+    if one.verdict.passed:
+        terminal.print_more(len(one.diff) - _MOST_LINES, "changed line", indent=10)
 
 
 def _print_rest(

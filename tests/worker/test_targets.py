@@ -253,6 +253,23 @@ def test_a_class_without_compiled_parts_is_compiled_entirely(live: LiveWorker, s
     assert len(report.breaks) >= 1
 
 
+@pytest.mark.parametrize(
+    "compiled",
+    [
+        "@torch.compile\ndef inner(x):\n    return x * 2\n",
+        "inner = torch.compile(torch.nn.Identity())\n",
+        "inner = torch.nn.Identity()\ninner.compile()\n",
+    ],
+)
+def test_a_function_that_calls_compiled_code_runs_unchanged(live: LiveWorker, compiled: str) -> None:
+    calls = "\n\n# fuselight: f(f32[4])\ndef f(x):\n    print('eager')\n    return inner(x) + 1\n"
+    report = live.analyse(f"import torch\n\n\n{compiled}{calls}", "f")
+    assert (report.failures, report.breaks) == ((), ())
+    assert [note.text for note in report.notes] == [
+        "f runs as compiled in the source: inner, not the whole of it"
+    ]
+
+
 def test_a_class_compiled_entirely_and_in_parts_is_compiled_entirely(live: LiveWorker) -> None:
     source = DECORATED.replace("class Deep", "# fuselight: Deep()(f32[2, 4])\nclass Deep")
     request = live.request(source, "Deep")

@@ -68,7 +68,8 @@ def compiled_form(
 
     `by_source` says that the source compiles the target itself: then only a module that is not compiled as a whole
     (the class is what the user pointed at) may still be wrapped. Without it, a module of which the source compiles
-    parts stays as it is: a break outside of them costs nothing, and what they recompile for would be hidden.
+    parts stays as it is, and so does a function that calls what the source compiles: a break outside of them costs
+    nothing, and what they recompile for would be hidden.
     """
     if targets.is_compiled(function):
         return function, ()
@@ -79,15 +80,23 @@ def compiled_form(
     elif targets.disabled_reason(function) is not None:
         # torch.compile would take the disabling off, and what then runs is not the user's.
         return function, ()
-    elif isinstance(function, torch.nn.Module):
-        parts = targets.compiled_parts(function, lambda path: is_user_file(path, roots))
+    else:
+        parts = _compiled_in_source(function, lambda path: is_user_file(path, roots))
         if parts:
             shown = ", ".join(parts[:_PARTS_SHOWN])
             more = f" and {len(parts) - _PARTS_SHOWN} more" if len(parts) > _PARTS_SHOWN else ""
             text = f"runs as compiled in the source: {shown}{more}, not the whole of it"
-            return function, (Note("as_compiled", f"{type(function).__name__} {text}"),)
+            name = getattr(function, "__name__", type(function).__name__)
+            return function, (Note("as_compiled", f"{name} {text}"),)
     compiled: Callable[..., Any] = torch.compile(function, dynamic=dynamic)
     return compiled, ()
+
+
+def _compiled_in_source(function: Callable[..., Any], is_users: Callable[[str], bool]) -> tuple[str, ...]:
+    """Name what of a module, or of what a function calls, the source compiles."""
+    if isinstance(function, torch.nn.Module):
+        return targets.compiled_parts(function, is_users)
+    return targets.compiled_callees(function, is_users)
 
 
 def asked_notes(asked: CompileCalls, roots: Sequence[str]) -> tuple[Note, ...]:

@@ -95,6 +95,26 @@ def compiled_parts(module: torch.nn.Module, is_user_file: Callable[[str], bool])
     return tuple(found)
 
 
+def compiled_callees(function: object, is_user_file: Callable[[str], bool]) -> tuple[str, ...]:
+    """Name the globals that a plain function uses and that go through torch.compile: functions, modules.
+
+    A function counts only where `is_user_file`, as in `compiled_parts`.
+    """
+    plain = getattr(function, "__func__", function)
+    if not isinstance(plain, FunctionType):
+        return ()
+    found = []
+    for name in plain.__code__.co_names:
+        value = plain.__globals__.get(name)
+        is_module = isinstance(value, torch.nn.Module)
+        if not (is_module or _is_compiled_function(value)) or not is_compiled(value):
+            continue
+        code = None if is_module else code_of(value)
+        if is_module or (code is not None and is_user_file(code.co_filename)):
+            found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
 def _class_attributes(kind: type) -> Iterable[tuple[str, object]]:
     """What the bodies of a module's class and of its bases hold, each name once: as Python finds it."""
     seen: dict[str, object] = {}

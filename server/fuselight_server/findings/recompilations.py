@@ -110,7 +110,7 @@ def _finding(context: Context, group: list[Root]) -> Finding:
         hints=hints,
         call=one.call,
         related=tuple(_related(context, one, home)),
-        subject=_subject(failure) if failure is not None else "",
+        subject=subject_of(failure) if failure is not None else "",
         cause=_shared_cause(context, one, failure, hints),
         count=len(group),
         fixes=fixes,
@@ -133,7 +133,7 @@ def _shared_cause(
     return "\0".join(map(str, (context.report.target.path, *parts, *guard, *hints)))
 
 
-def _subject(failure: GuardFailure) -> str:
+def subject_of(failure: GuardFailure) -> str:
     """The guarded value and what differed; a value that a break carried over has no name that stays."""
     if CARRIED in failure.code:
         return failure.cause.value

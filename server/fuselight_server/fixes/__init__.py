@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuselight_server.fixes.branches import branch_remedies
-from fuselight_server.fixes.configuration import break_settings, output_settings, recompilation_remedies
+from fuselight_server.fixes.configuration import break_settings, output_settings
 from fuselight_server.fixes.masks import mask_remedies
 from fuselight_server.fixes.numbers import number_remedies, parameter_remedies, random_remedies
 from fuselight_server.fixes.output import output_remedies
+from fuselight_server.fixes.recompilations import recompilation_remedies
 from fuselight_server.fixes.remedy import FixClass, Remedy
 from fuselight_server.fixes.site import Site
 

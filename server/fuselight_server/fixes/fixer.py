@@ -225,7 +225,9 @@ class Fixer:
             lines=lines,
         )
         others = [
-            one for one, known in self._runs if one is not target and remedy.texts.keys() & known.files.keys()
+            one
+            for one, known in self._runs
+            if one is not target and known.inputs is not None and remedy.texts.keys() & known.files.keys()
         ]
         for other in others if verdict.passed else ():
             found = judge_calls(remedy, await self.verified(other, remedy))

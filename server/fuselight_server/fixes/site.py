@@ -160,6 +160,14 @@ class Site:
             return self.code(node)
         return f"({self.code(node)})"
 
+    def operand_of(self, node: cst.BaseExpression) -> str:
+        """The text of an expression as the operand of an operator."""
+        return self.code(node) if isinstance(node, (cst.Integer, cst.Float)) else self.operand(node)
+
+    def line_number(self, node: cst.CSTNode) -> int:
+        """The line of a node in the file, 1-based."""
+        return self.ranges[node].start.line + self.line - 1
+
     # Nodes.
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -392,6 +400,12 @@ def insert_statements(path: str, text: str, statements: Sequence[str], *, after:
     newline = b"\r\n" if rows[-1].endswith(b"\r\n") else b"\n"
     inserted = b"".join(statement.encode() + newline for statement in statements)
     return (data[:end] + inserted + data[end:]).decode("utf-8", "surrogatepass")
+
+
+def imported_name(path: str, text: str, module: str) -> str | None:
+    """The name that a module has at top level of a file; None where it is not imported there."""
+    imports = (one for chunk in chunks_of_text(path, text) for one in chunk.facts.imports)
+    return next((one.name for one in imports if one.full == module and one.scope == ()), None)
 
 
 def _is_import(chunk: Chunk) -> bool:

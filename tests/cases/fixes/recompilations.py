@@ -1,0 +1,271 @@
+"""Fixes of recompilations: each kind once, with the text after."""
+
+import torch
+from torch import nn
+
+SCALE = 1.5
+
+
+def scaled(value):
+    global SCALE
+    SCALE = value
+    return torch.ones(4)
+
+
+# fuselight: size(f32[4])
+# fuselight: size(f32[7])
+@torch.compile
+def size(x):
+    return x + 1
+    # fix: [FL201] dynamic "Compile with dynamic=True"
+    # = 1 -> 1 graphs, same results
+    # -|@torch.compile
+    # +|@torch.compile(dynamic=True)
+
+
+# fuselight: size_of_one(f32[1, 4])
+# fuselight: size_of_one(f32[5, 4])
+@torch.compile
+def size_of_one(x):
+    return x + 1
+    # fix: [FL201] shapes_spec "Compile for any size of dimension 0 of x"
+    # = 1 -> 1 graphs, same results
+    #  |from torch import nn
+    # +|from torch.fx.experimental.dynamic_spec import ParamsSpec, ShapeVar, TensorSpec
+    # -|@torch.compile
+    # +|@torch.compile(shapes_spec=ParamsSpec({"x": TensorSpec([ShapeVar("x_0"), None])}))
+
+
+# fuselight: whole_number(f32[4], 2)
+# fuselight: whole_number(f32[4], 3)
+@torch.compile
+def whole_number(x, n):
+    return x * n
+    # fix: [FL201] dynamic "Compile with dynamic=True"
+    # = 1 -> 1 graphs, same results
+    # -|@torch.compile
+    # +|@torch.compile(dynamic=True)
+
+
+# fuselight: fraction(f32[4], 0.5)
+# fuselight: fraction(f32[4], 0.25)
+@torch.compile
+def fraction(x, scale):
+    return x * scale
+    # fix: [FL201] tensor_argument "Pass `scale` as a tensor"
+    # = 1 -> 1 graphs, same results
+    #  |# fuselight: fraction(f32[4], 0.25)
+    # +|def fraction(x, scale):
+    # +|    return _compiled_fraction(x, torch.as_tensor(scale, dtype=torch.float64))
+    # +|
+    # +|
+    # -|def fraction(x, scale):
+    # +|def _compiled_fraction(x, scale):
+
+
+# fuselight: global_number(scaled(1.5))
+# fuselight: global_number(scaled(2.5))
+@torch.compile
+def global_number(x):
+    return x * SCALE
+    # fix: [FL201] tensor_argument "Pass `SCALE` to the compiled code as a tensor"
+    # = 1 -> 1 graphs, same results
+    #  |# fuselight: global_number(scaled(2.5))
+    # +|def global_number(x):
+    # +|    return _compiled_global_number(x, torch.as_tensor(SCALE, dtype=torch.float64))
+    # +|
+    # +|
+    # -|def global_number(x):
+    # +|def _compiled_global_number(x, SCALE):
+
+
+# fuselight: Counter()(f32[4])
+# fuselight: Counter()(f32[4])
+# fuselight: Counter()(f32[4])
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        # fix: [FL201] buffer "Make `self.calls` a buffer"
+        # = 1 -> 1 graphs, same results
+        # -|        self.calls = 0
+        # +|        self.register_buffer("calls", torch.tensor(0), persistent=False)
+        # -|        self.calls += 1
+        # +|        self.calls = self.calls + 1
+        return x + self.calls
+
+
+# fuselight: Warmup()(f32[4], 0.5)
+# fuselight: Warmup()(f32[4], 0.25)
+class Warmup(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rate = 1.0
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x, rate):
+        y = self.layer(x) * self.rate
+        # fix: [FL201] buffer "Make `self.rate` a buffer"
+        # = 1 -> 1 graphs, same results
+        # -|        self.rate = 1.0
+        # +|        self.register_buffer("rate", torch.tensor(1.0, dtype=torch.float64), persistent=False)
+        # -|        self.rate = 0.125
+        # +|        self.rate = torch.full_like(self.rate, 0.125)
+        self.rate = 0.125
+        return y
+
+
+class Layer(nn.Module):
+    def __init__(self, index):
+        super().__init__()
+        self.index = index
+        self.linear = nn.Linear(4, 4)
+
+    @torch.compile
+    def forward(self, x):
+        return self.linear(x) * self.index
+        # fix: [FL201] buffer "Make `self.index` a buffer"
+        # = 1 -> 1 graphs, same results
+        # -|        self.index = index
+        # +|        self.register_buffer("index", torch.tensor(index), persistent=False)
+        # fix: [FL201] allow_unspec_int_on_nn_module "Set allow_unspec_int_on_nn_module"
+        # = 1 -> 1 graphs, same results
+        #  |from torch import nn
+        # +|torch._dynamo.config.allow_unspec_int_on_nn_module = True
+
+
+# fuselight: Stack()(f32[2, 4])
+class Stack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(index) for index in range(4))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+# fuselight: length(f32[4], [f32[4]])
+# fuselight: length(f32[4], [f32[4], f32[4]])
+@torch.compile
+def length(x, xs):
+    return x + sum(xs)
+    # fix: [FL201] stack "Pass `xs` as one tensor"
+    # = 1 -> 1 graphs, changes behavior: raises an exception for an empty list, and for tensors of
+    # = different shapes
+    #  |# fuselight: length(f32[4], [f32[4], f32[4]])
+    # +|def length(x, xs):
+    # +|    xs = torch.stack(xs)
+    # +|    if not torch.compiler.is_compiling():
+    # +|        torch._dynamo.decorators.mark_unbacked(xs, 0)
+    # +|    return _compiled_length(x, xs)
+    # +|
+    # +|
+    # -|def length(x, xs):
+    # -|    return x + sum(xs)
+    # +|def _compiled_length(x, xs):
+    # +|    return x + xs.sum(0)
+
+
+# fuselight: dtype(f32[4])
+# fuselight: dtype(f16[4])
+@torch.compile
+def dtype(x):
+    return x + 1
+    # fix: [FL201] cast "Compute in float32 for each dtype of `x`"
+    # = 1 -> 1 graphs, same results
+    #  |# fuselight: dtype(f16[4])
+    # +|def dtype(x):
+    # +|    return _compiled_dtype(x.to(torch.float32)).to(x.dtype)
+    # +|
+    # +|
+    # -|def dtype(x):
+    # +|def _compiled_dtype(x):
+
+
+# fuselight: layout(f32[4, 6])
+# fuselight: layout(f32[6, 4].t())
+@torch.compile
+def layout(x):
+    """Add one."""
+    return x + 1
+    # fix: [FL201] contiguous "Make `x` contiguous before the compiled code"
+    # = 1 -> 1 graphs, same results
+    # -|@torch.compile
+    #  |    """Add one."""
+    # +|    return _compiled_layout(x.contiguous())
+    # +|
+    # +|
+    # +|@torch.compile
+    # +|def _compiled_layout(x):
+
+
+# fuselight: growing_cache(f32[1, 4], f32[2, 4])
+# fuselight: growing_cache(f32[1, 4], f32[3, 4])
+# fuselight: growing_cache(f32[1, 4], f32[4, 4])
+@torch.compile
+def growing_cache(x, cache):
+    return torch.cat([cache, x]).sum(0)
+    # refused: [FL201] dynamic "Compile with dynamic=True"
+    # = it causes another finding: FL301 on line 126: `x.size(0)` is fixed to 1 although it was
+    # = marked dynamic
+    # -|@torch.compile
+    # +|@torch.compile(dynamic=True)
+    # fix: [FL201] shapes_spec "Compile for any size of dimension 0 of cache"
+    # = 1 -> 1 graphs, same results
+    #  |from torch import nn
+    # +|from torch.fx.experimental.dynamic_spec import ParamsSpec, ShapeVar, TensorSpec
+    # -|@torch.compile
+    # +|@torch.compile(shapes_spec=ParamsSpec({"cache": TensorSpec([ShapeVar("cache_0"), None])}))
+
+
+# fuselight: tuple_for_a_list([f32[4]])
+# fuselight: tuple_for_a_list((f32[4],))
+@torch.compile
+def tuple_for_a_list(xs):
+    return sum(xs)
+    # fix: [FL201] list_argument "Pass `xs` as a list"
+    # = 1 -> 1 graphs, same results
+    #  |# fuselight: tuple_for_a_list((f32[4],))
+    # +|def tuple_for_a_list(xs):
+    # +|    return _compiled_tuple_for_a_list(list(xs))
+    # +|
+    # +|
+    # -|def tuple_for_a_list(xs):
+    # +|def _compiled_tuple_for_a_list(xs):
+
+
+# fuselight: order_of_keys({"a": f32[4], "b": f32[4]})
+# fuselight: order_of_keys({"b": f32[4], "a": f32[4]})
+@torch.compile
+def order_of_keys(parts):
+    return sum(parts.values())
+    # fix: [FL201] sorted_keys "Sort the keys of `parts` before the compiled code"
+    # = 1 -> 1 graphs, same results
+    #  |# fuselight: order_of_keys({"b": f32[4], "a": f32[4]})
+    # +|def order_of_keys(parts):
+    # +|    return _compiled_order_of_keys(dict(sorted(parts.items())))
+    # +|
+    # +|
+    # -|def order_of_keys(parts):
+    # +|def _compiled_order_of_keys(parts):
+
+
+# fuselight: conjugate(c64[4])
+# fuselight: conjugate(torch.conj(c64[4]))
+@torch.compile
+def conjugate(x):
+    return x + 1
+    # fix: [FL201] resolve_conj "Resolve lazy conjugation of `x`"
+    # = 1 -> 1 graphs, same results
+    #  |# fuselight: conjugate(torch.conj(c64[4]))
+    # +|def conjugate(x):
+    # +|    return _compiled_conjugate(x.resolve_conj())
+    # +|
+    # +|
+    # -|def conjugate(x):
+    # +|def _compiled_conjugate(x):

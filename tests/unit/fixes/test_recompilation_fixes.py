@@ -1,0 +1,259 @@
+"""Remedies for recompilations: the text before, the guard that failed, and the text after."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuselight.report import (
+    GuardCause,
+    GuardFailure,
+    Location,
+    Mismatch,
+    Recompile,
+    Report,
+    SizeChange,
+    TargetRef,
+    Tier,
+    Versions,
+)
+from fuselight_server.finding import Finding, Severity, Span
+from fuselight_server.findings.recompilations import subject_of
+from fuselight_server.fixes import FixClass, Remedy, remedies
+
+HEAD = "import torch\nfrom torch import nn\n\n\n"
+
+
+def offered(
+    text: str,
+    failure: GuardFailure,
+    function: str,
+    *,
+    torch: str = "2.13.0",
+    others: dict[str, str] | None = None,
+) -> dict[str, Remedy]:
+    """The remedies by kind, where the guard failed on the `def` line of a function."""
+    name = function.rpartition(".")[2]
+    line = text[: text.index(f"def {name}(")].count("\n") + 1
+    at = Location("m.py", line)
+    again = Recompile(function, at, (Mismatch("0/0", (failure,)),), compile_id="0/1")
+    report = Report(
+        *(Versions("3.11", torch, None, "0", "linux", "python"), TargetRef("m.py", name, line, "function")),
+        *(Tier.CAPTURE, 1),
+        recompiles=(again,),
+        files=dict.fromkeys(("m.py", *(others or {})), ""),
+    )
+    finding = Finding(
+        *("FL201", Severity.WARNING, f"recompiled: {failure.difference}", "message", Span("m.py", line)),
+        *(Tier.CAPTURE, name, "", torch),
+        subject=subject_of(failure),
+    )
+    texts = {"m.py": text, **(others or {})}
+    return {one.kind: one for one in remedies(finding, report, texts.get)}
+
+
+def size(*changes: tuple[int, int, int], rank: int = 2) -> GuardFailure:
+    written = ", ".join("4" for _ in range(rank))
+    return GuardFailure(
+        *("TENSOR_MATCH", "x", f"check_tensor(L['x'], Tensor, size=[{written}], stride=[4, 1])", "x.size(0)"),
+        *(str(changes[0][1]), str(changes[0][2])),
+        cause=GuardCause.DIMENSION,
+        sizes=tuple(SizeChange("x", *one) for one in changes),
+    )
+
+
+def number(source: str, was: str, now: str, code: str = "") -> GuardFailure:
+    code = code or f"L['{source}'] == {was}"
+    return GuardFailure(
+        *("EQUALS_MATCH", source, code, f"{source} was {was}, now {now}", was, now), cause=GuardCause.NUMBER
+    )
+
+
+COMPILED = f"{HEAD}@torch.compile\ndef f(x, n):\n    return x * n\n"
+
+
+def test_a_size_that_varies_is_a_variable_of_the_call_that_compiles() -> None:
+    found = offered(COMPILED, size((1, 4, 7)), "f")
+    assert list(found) == ["dynamic", "shapes_spec"]
+    assert found["shapes_spec"].texts["m.py"] == COMPILED.replace(
+        "import nn\n",
+        "import nn\nfrom torch.fx.experimental.dynamic_spec import ParamsSpec, ShapeVar, TensorSpec\n",
+    ).replace(
+        "@torch.compile",
+        '@torch.compile(shapes_spec=ParamsSpec({"x": TensorSpec([None, ShapeVar("x_1")])}))',
+    )
+    assert list(offered(COMPILED, size((1, 4, 7)), "f", torch="2.14.1")) == ["dynamic", "dynamic_shapes"]
+    assert list(offered(COMPILED, size((1, 1, 7)), "f")) == ["shapes_spec"]
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "call"),
+    [
+        ((0, 4, 7), "mark_dynamic", "mark_dynamic(x, 0)"),
+        ((0, 1, 7), "mark_unbacked", "decorators.mark_unbacked(x, 0)"),
+    ],
+)
+def test_before_2_13_a_size_is_marked_outside_of_what_is_traced(
+    change: tuple[int, int, int], kind: str, call: str
+) -> None:
+    after = offered(COMPILED, size(change), "f", torch="2.12.0")[kind].texts["m.py"]
+    assert after == (
+        f"{HEAD}def f(x, n):\n    if not torch.compiler.is_compiling():\n        torch._dynamo.{call}\n"
+        "    return _compiled_f(x, n)\n\n\n@torch.compile\ndef _compiled_f(x, n):\n    return x * n\n"
+    )
+
+
+def test_the_call_that_compiles_is_found_by_name() -> None:
+    text = (
+        f"{HEAD}class A(nn.Module):\n    def forward(self, x):\n        return x\n\n\n"
+        "class B(nn.Module): ...\n\n\na = torch.compile(A())\nb = torch.compile(B())\n"
+    )
+    after = offered(text, size((0, 4, 7)), "A.forward")["dynamic"].texts["m.py"]
+    assert after == text.replace("torch.compile(A())", "torch.compile(A(), dynamic=True)")
+    called = text.replace("a = torch.compile(A())", "a = A()\na.compile()")
+    after = offered(called, size((0, 4, 7)), "A.forward")["dynamic"].texts["m.py"]
+    assert after == called.replace("a.compile()", "a.compile(dynamic=True)")
+    twice = text.replace("B())", "A())")
+    assert offered(twice, size((0, 4, 7)), "A.forward") == {}
+
+
+def test_a_number_is_converted_before_the_compiled_function() -> None:
+    text = (
+        f"{HEAD}class Net(nn.Module):\n"
+        "    @torch.compile(fullgraph=True)  # all of it\n"
+        "    def forward(self, x, /, n: float = 1.0, *rest, k=2, **more) -> torch.Tensor:\n"
+        '        """Scale.\n\n        By n.\n        """\n\n'
+        "        return x * n\n"
+    )
+    found = offered(text, number("n", "0.5", "2"), "Net.forward")
+    assert [(one.kind, one.fix_class) for one in found.values()] == [("tensor_argument", FixClass.EQUAL)]
+    assert found["tensor_argument"].texts["m.py"] == (
+        f"{HEAD}class Net(nn.Module):\n"
+        "    def forward(self, x, /, n: float = 1.0, *rest, k=2, **more) -> torch.Tensor:\n"
+        '        """Scale.\n\n        By n.\n        """\n'
+        "        return self._compiled_forward(x, torch.as_tensor(n, dtype=torch.float64), *rest, k=k, **more)\n\n"
+        "    @torch.compile(fullgraph=True)  # all of it\n"
+        "    def _compiled_forward(self, x, /, n: float = 1.0, *rest, k=2, **more) -> torch.Tensor:\n"
+        "        return x * n\n"
+    )
+
+
+NOT_SPLIT = {
+    "another decorator": "@torch.compile\n@other\ndef f(x, n):\n    return x * n\n",
+    "a generator": "@torch.compile\ndef f(x, n):\n    yield x * n\n",
+    "a recursion": "@torch.compile\ndef f(x, n):\n    return f(x, n)\n",
+    "a global that it assigns": "@torch.compile\ndef f(x, n):\n    global N\n    N = n\n    return x\n",
+    "compiled elsewhere": "def f(x, n):\n    return x * n\n\n\ng = torch.compile(f)\n",
+    "in a function": "def h():\n    @torch.compile\n    def f(x, n):\n        return x * n\n\n    return f\n",
+    "a coroutine": "@torch.compile\nasync def f(x, n):\n    return x * n\n",
+    "comments among the parameters": "@torch.compile\ndef f(\n    x,  # why\n    n,\n):\n    return x * n\n",
+}
+
+
+@pytest.mark.parametrize("body", NOT_SPLIT.values(), ids=NOT_SPLIT)
+def test_a_function_that_does_not_fit_is_not_split(body: str) -> None:
+    assert offered(f"{HEAD}{body}", number("n", "0.5", "0.25"), "f") == {}
+
+
+def test_the_name_of_the_compiled_function_is_free() -> None:
+    text = f"{COMPILED}\n\ndef _compiled_f(): ...\n"
+    other = {"other.py": "from m import *\n\n\ndef _compiled_f_1(): ...\n"}
+    after = offered(text, number("n", "0.5", "0.25"), "f", others=other)["tensor_argument"].texts["m.py"]
+    assert "def _compiled_f_2(x, n):" in after
+
+
+def test_a_global_number_becomes_a_parameter() -> None:
+    text = f"{HEAD}N = 1\n\n\n@torch.compile\ndef f(x):\n    return x * N\n"
+    found = offered(text, number("N", "1", "2", "G['N'] == 1"), "f")
+    assert found["tensor_argument"].texts["m.py"] == (
+        f"{HEAD}N = 1\n\n\ndef f(x):\n    return _compiled_f(x, torch.as_tensor(N))\n\n\n"
+        "@torch.compile\ndef _compiled_f(x, N):\n    return x * N\n"
+    )
+
+
+CLASS = """\
+class Net(nn.Module):
+    def __init__(self, start: int) -> None:
+        super().__init__()
+        self.calls: int = start  # so far
+
+    def reset(self):
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 2 - 1
+        return x[self.calls - 1]
+"""
+
+
+def calls(was: str = "0", now: str = "1") -> GuardFailure:
+    return number("self.calls", was, now, f"L['self'].calls == {was}")
+
+
+def test_a_number_of_a_module_becomes_a_buffer_with_all_its_assignments() -> None:
+    found = offered(HEAD + CLASS, calls(), "Net.forward")
+    assert list(found) == ["buffer", "allow_unspec_int_on_nn_module"]
+    assert found["buffer"].fix_class is FixClass.EXACT
+    assert found["buffer"].texts["m.py"] == HEAD + CLASS.replace(
+        "self.calls: int = start", 'self.register_buffer("calls", torch.tensor(start), persistent=False)'
+    ).replace("self.calls = 0", "self.calls = torch.full_like(self.calls, 0)").replace(
+        "self.calls += 2 - 1", "self.calls = self.calls + (2 - 1)"
+    )
+    fraction = offered(HEAD + CLASS, calls("0", "0.5"), "Net.forward")
+    assert list(fraction) == ["buffer"]
+    assert "torch.tensor(start, dtype=torch.float64)" in fraction["buffer"].texts["m.py"]
+
+
+ELSEWHERE = {
+    "another function": CLASS + "\n\ndef f(net):\n    net.calls = 1\n",
+    "another object": CLASS.replace("return x[", "other.calls = 2\n        return x["),
+    "two names": CLASS.replace("self.calls = 0", "self.calls = self.other = 0"),
+    "a tuple": CLASS.replace("self.calls = 0", "self.calls, y = 0, 1"),
+    "a loop": CLASS.replace("self.calls = 0", "for self.calls in range(3):\n            pass"),
+    "del": CLASS.replace("self.calls = 0", "del self.calls"),
+    "an operator that changes the type": CLASS.replace("+= 2 - 1", "/= 2"),
+    "created twice": CLASS.replace("so far\n", "so far\n        self.calls = 1\n"),
+    "never created": CLASS.replace("self.calls: int = start", "pass"),
+    "by name": CLASS + '\n\nsetattr(net, "calls", 3)\n',
+}
+
+
+@pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_a_number_that_is_also_assigned_otherwise_stays(text: str) -> None:
+    assert "buffer" not in offered(HEAD + text, calls(), "Net.forward")
+
+
+def test_a_number_that_another_file_assigns_stays() -> None:
+    other = {"train.py": "def train(net):\n    net.calls = 0\n"}
+    assert "buffer" not in offered(HEAD + CLASS, calls(), "Net.forward", others=other)
+
+
+def length() -> GuardFailure:
+    return GuardFailure(
+        "LENGTH", "xs", "len(L['xs']) == 1", "len(xs) was 1, now 2", "1", "2", cause=GuardCause.LENGTH
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("sum(xs)", "xs.sum(0)"),
+        ("torch.stack(xs)", "xs"),
+        ("torch.stack(xs, dim=-1)", "xs.movedim(0, -1)"),
+        ("torch.cat(xs) / len(xs)", "xs.flatten(0, 1) / xs.size(0)"),
+        ("torch.cat(xs, 1)", ""),
+        ("xs[0]", ""),
+        ("sum(x * 2 for x in xs)", ""),
+        ("sum(xs) + g(xs)", ""),
+    ],
+)
+def test_a_list_becomes_one_tensor_only_if_all_its_uses_are_known(before: str, after: str) -> None:
+    text = f"{HEAD}@torch.compile\ndef f(xs):\n    return {before}\n"
+    found = offered(text, length(), "f")
+    assert list(found) == (["stack"] if after else [])
+    if after:
+        assert found["stack"].fix_class is FixClass.CHANGES
+        assert (
+            found["stack"]
+            .texts["m.py"]
+            .endswith(f"@torch.compile\ndef _compiled_f(xs):\n    return {after}\n")
+        )

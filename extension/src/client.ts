@@ -31,6 +31,8 @@ const runningCommands: ReadonlySet<string> = new Set([
   serverCommand.run,
   serverCommand.kernels,
   serverCommand.bench,
+  serverCommand.applyFix,
+  serverCommand.applyAllFixes,
 ]);
 
 export interface ClientParts {

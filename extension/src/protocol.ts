@@ -193,6 +193,8 @@ export const serverCommand = {
   bench: "fuselight.server.bench",
   cancelBench: "fuselight.server.cancelBench",
   forgetBench: "fuselight.server.forgetBench",
+  applyFix: "fuselight.server.applyFix",
+  applyAllFixes: "fuselight.server.applyAllFixes",
 } as const;
 
 /** Commands of the extension that the server may use in code lenses and quick fixes. */

@@ -25,6 +25,7 @@ from fuselight_server.features import (
     configuration,
     doctor,
     files,
+    fix_actions,
     graphs,
     hover,
     inlay_hints,
@@ -105,6 +106,8 @@ def make_server(
     server.state.on_log = lambda line: server.window_log_message(
         types.LogMessageParams(type=types.MessageType.Log, message=line)
     )
+    server.verifications = fix_actions.VerificationProgress(server)
+    server.analysis.fixes.on_change = server.verifications.update
     _register(server)
     return server
 
@@ -145,12 +148,15 @@ def _register(server: Server) -> None:
         server,
         types.TEXT_DOCUMENT_CODE_ACTION,
         code_action.code_action,
-        types.CodeActionOptions(code_action_kinds=[types.CodeActionKind.QuickFix]),
+        types.CodeActionOptions(
+            code_action_kinds=[types.CodeActionKind.QuickFix, fix_actions.FIX_ALL], resolve_provider=True
+        ),
     )
+    register(server, types.CODE_ACTION_RESOLVE, fix_actions.resolve)
     register(server, types.TEXT_DOCUMENT_INLAY_HINT, inlay_hints.inlay_hints, types.InlayHintOptions())
     register(server, types.WORKSPACE_DID_RENAME_FILES, files.renamed, files.PYTHON_FILES)
     register(server, types.WORKSPACE_DID_DELETE_FILES, files.deleted, files.PYTHON_FILES)
-    for name, command in {**commands.COMMANDS, **bench.COMMANDS}.items():
+    for name, command in {**commands.COMMANDS, **bench.COMMANDS, **fix_actions.COMMANDS}.items():
         register_command(server, name, command)
 
 

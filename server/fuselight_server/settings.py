@@ -40,6 +40,16 @@ class HintSettings:
 
 
 @dataclass(frozen=True)
+class FixSettings:
+    """When fixes are verified, and which are shown before they are applied."""
+
+    verify: Literal["cursor", "menu", "choice"] = "cursor"
+    """As soon as the cursor is on the line of a finding, when the menu opens, or when a fix is chosen."""
+    preview: Literal["behavior", "always", "never"] = "behavior"
+    """`behavior`: a preview of fixes that change behavior."""
+
+
+@dataclass(frozen=True)
 class InputSettings:
     """How inputs are made from annotations: the size of each named dimension, `*` for any other."""
 
@@ -119,6 +129,7 @@ class Settings:
     code_lens: Literal["all", "compiled", "off"] = "all"
     """`compiled`: lenses only on targets that are compiled or have inputs."""
     hints: HintSettings = HintSettings()
+    fixes: FixSettings = FixSettings()
     inlay_hints: Literal["off", "assignments", "all"] = "assignments"
     """Where the shapes of the last run stand in the text; `all`: after calls, too."""
     fade_untraced: bool = False

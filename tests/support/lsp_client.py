@@ -27,6 +27,7 @@ CAPABILITIES: Json = {
     "textDocument": {
         "publishDiagnostics": {"relatedInformation": True},
         "synchronization": {"willSave": True},
+        "codeAction": {"resolveSupport": {"properties": ["edit", "command"]}},
     },
     "window": {"workDoneProgress": True},
     "workspace": {
@@ -35,6 +36,7 @@ CAPABILITIES: Json = {
         "codeLens": {"refreshSupport": True},
         "didChangeWatchedFiles": {"dynamicRegistration": True},
         "fileOperations": {"didRename": True, "didDelete": True},
+        "workspaceEdit": {"documentChanges": True, "changeAnnotationSupport": {}},
     },
 }
 
@@ -64,6 +66,8 @@ class Client:
         self.settings: Json = settings or {}
         self.settings_by_folder: dict[str, Json] = {}
         self.confirm = confirm
+        self.applies = True
+        """Whether edits that the server asks for are applied."""
         self.messages: list[Json] = []
         self.stderr = bytearray()
         self.capabilities: Json = {}
@@ -261,7 +265,8 @@ class Client:
 
     def apply(self, edit: Json) -> None:
         """Apply a workspace edit to the open documents, as an editor does: last edit first."""
-        for uri, edits in edit["changes"].items():
+        versioned = {one["textDocument"]["uri"]: one["edits"] for one in edit.get("documentChanges") or ()}
+        for uri, edits in (edit.get("changes") or versioned).items():
             places = sorted(
                 edits, key=lambda one: (one["range"]["start"]["line"], one["range"]["start"]["character"])
             )
@@ -269,13 +274,13 @@ class Client:
             document = {"uri": uri, "version": 3}
             self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
 
-    def actions(self, uri: str, line: int) -> list[Json]:
+    def actions(self, uri: str, line: int, **context: Any) -> list[Json]:
         """The quick fixes at a 0-based line."""
         at = {"line": line, "character": 0}
         params = {
             "textDocument": {"uri": uri},
             "range": {"start": at, "end": at},
-            "context": {"diagnostics": []},
+            "context": {"diagnostics": [], **context},
         }
         found: list[Json] = self.request("textDocument/codeAction", params) or []
         return found
@@ -340,6 +345,10 @@ class Client:
                 self.settings_by_folder.get(item.get("scopeUri") or "", self.settings)
                 for item in message["params"]["items"]
             ]
+        elif message["method"] == "workspace/applyEdit":
+            result = {"applied": self.applies}
+            if self.applies:
+                self.apply(message["params"]["edit"])
         elif message["method"] == "fuselight/confirmRun":
             result = {"answer": self.confirm}
         elif message["method"] == "window/showMessageRequest":

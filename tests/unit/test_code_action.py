@@ -13,10 +13,13 @@ from fuselight_server.features import convert
 from fuselight_server.features.code_action import OPEN, code_action
 from fuselight_server.results.captures import capture_result_of
 from fuselight_server.runs.keys import Key
+from fuselight_server.session.fix_session import FixSession
+from fuselight_server.session.intake import ResultIntake
 from fuselight_server.session.state import Document, State
 from fuselight_server.static.document import SourceDocument
 from tests.support.reports import FILE, report
 
+_NO_UI: Any = None
 URI = f"file://{FILE}"
 TEXT = """\
 import torch
@@ -47,7 +50,11 @@ def opened(text: str = TEXT) -> State:
 
 async def actions(state: State, line: int) -> list[types.CodeAction]:
     view = convert.Client("utf-8", state.read_line, convert.uri)
-    server: Any = SimpleNamespace(state=state, view=view, uri_of=convert.uri)
+    fixes = FixSession(
+        state, ResultIntake(state, _NO_UI, generation=lambda: 1), prepare=lambda _key, _automatic: None
+    )
+    analysis = SimpleNamespace(fixes=fixes)
+    server: Any = SimpleNamespace(state=state, view=view, uri_of=convert.uri, analysis=analysis)
     at = types.Position(line, 0)
     params = types.CodeActionParams(
         types.TextDocumentIdentifier(URI), types.Range(at, at), types.CodeActionContext([])

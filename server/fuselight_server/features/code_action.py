@@ -1,4 +1,4 @@
-"""Quick fixes: insert inputs, write captured calls as directives, mark a dimension dynamic, ignore, open a page.
+"""Quick fixes: verified fixes, inputs to insert, captured calls as directives, dynamic dimensions, ignores, pages.
 
 Invariant: an action is offered only with an edit that applies to the current text. The libraries that make edits are
 imported at the first request, not at the start.
@@ -12,12 +12,13 @@ from lsprotocol import types
 
 from fuselight_server.features import convert
 from fuselight_server.features.diagnostics import findings_of
+from fuselight_server.features.fix_actions import FIX_ALL, fix_actions, fix_all_action
 from fuselight_server.formatting import format_count
 from fuselight_server.static.document import read_source
 from fuselight_server.store import recorded_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from fuselight_server.features.server import Server
     from fuselight_server.finding import Finding
@@ -33,20 +34,30 @@ _CALLS = 3
 
 async def code_action(server: Server, params: types.CodeActionParams) -> list[types.CodeAction] | None:
     """Answer `textDocument/codeAction`."""
-    only = params.context.only
-    if only and not any(types.CodeActionKind.QuickFix.value.startswith(kind) for kind in only):
-        return None
     document = server.state.documents.get(params.text_document.uri)
     if document is None:
         return None
     await document.source.read()
+    only = params.context.only or ()
+    # Without `only` a client asks for everything on the lines, and the fix of a whole file belongs to none of them.
+    all_fixes = await fix_all_action(server, document, params) if _wants(FIX_ALL, only) else []
+    if only and not _wants(types.CodeActionKind.QuickFix.value, only):
+        return all_fixes or None
     first, last = params.range.start.line + 1, params.range.end.line + 1
     actions: list[types.CodeAction] = []
+    diagnostics: list[types.Diagnostic] = []
     for finding, edited in findings_of(server, document.path):
         if finding.span.line <= last and first <= (finding.span.end_line or finding.span.line):
             shown = convert.diagnostic(finding, server.view, edited=edited)
             actions += _actions(server, document, finding, shown)
-    return [*actions, *_captured(server, document, first, last)]
+            diagnostics.append(shown)
+    verified = await fix_actions(server, document, params, diagnostics)
+    return [*all_fixes, *verified, *actions, *_captured(server, document, first, last)]
+
+
+def _wants(kind: str, only: Sequence[str]) -> bool:
+    """Whether a request for kinds is for `kind`: `source` is for `source.fixAll.fuselight`, too."""
+    return any(f"{kind}.".startswith(f"{one}.") for one in only)
 
 
 def _actions(

@@ -44,6 +44,7 @@ LONGEST = 60
 """Characters of a lens. The hover of the same line has the rest."""
 
 STALE = "before your edit"
+VERIFIED = "verified"
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,9 @@ def shorten(text: str, longest: int = LONGEST) -> str:
 
 
 def age(result: TargetResult) -> str:
-    """Say that a result is of the text before an edit, or when an earlier session made it."""
+    """Say that a result is of the text before an edit, of a verified fix, or when an earlier session made it."""
+    if result.verified and not result.stale:
+        return VERIFIED
     if result.stale or not result.restored:
         return STALE if result.stale else ""
     return f"from {format_moment(result.restored)}"

@@ -61,6 +61,18 @@ class ClientUi(Ui, Protocol):
         ...
 
 
+class CancellableProgress(Protocol):
+    """Progress that is no run's; `fix_actions` implements it."""
+
+    def update(self) -> None:
+        """Show what is in progress."""
+        ...
+
+    def cancel(self, token: str | int) -> bool:
+        """Cancel what a progress token belongs to; False where it is none of ours."""
+        ...
+
+
 class Server(LanguageServer):
     """pygls' server with our state."""
 
@@ -82,6 +94,7 @@ class Server(LanguageServer):
         self.state = State()
         self.analysis: Analysis
         self.ui: ClientUi
+        self.verifications: CancellableProgress
         self.automatic_saves: set[str] = set()
         """URIs of documents that the editor, not the user, is about to save."""
         self.stop_event = threading.Event()

@@ -166,6 +166,8 @@ class ProgressBars:
 
 def cancelled(server: Server, params: types.WorkDoneProgressCancelParams) -> None:
     """Answer `window/workDoneProgress/cancel`."""
+    if server.verifications.cancel(params.token):
+        return
     key = server.ui.run_of(params.token)
     if key is not None:
         server.analysis.runs.cancel([key])

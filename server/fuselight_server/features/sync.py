@@ -70,6 +70,7 @@ def _change(
         server.analysis.outcomes.edited(document.path, moved)
     document.version = version
     server.state.compare_with_text(document.path, source)
+    server.analysis.fixes.edited(document.path)
     server.state.mark_findings([document.path])
 
 

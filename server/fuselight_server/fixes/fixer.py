@@ -20,7 +20,6 @@ from fuselight_server.findings import apply_ignores, findings
 from fuselight_server.findings.counts import counts
 from fuselight_server.fixes import FixClass, remedies
 from fuselight_server.fixes.verdict import Verdict, judge, judge_calls
-from fuselight_server.formatting import format_count
 from fuselight_server.runs.planning import MAIN, with_texts
 from fuselight_server.static.document import read_source
 from fuselight_server.static.line_map import LineMap
@@ -321,9 +320,9 @@ def effect(before: Counts, after: Counts) -> str:
 
 def _changed_counts(before: Counts, after: Counts) -> Iterator[str]:
     for old, new, noun in (
-        (before.graphs, after.graphs, "graph"),
-        (before.recompilations, after.recompilations, "recompilation"),
-        (before.breaks, after.breaks, "break"),
+        (before.graphs, after.graphs, "graphs"),
+        (before.recompilations, after.recompilations, "recompilations"),
+        (before.breaks, after.breaks, "breaks"),
     ):
         if old != new:
-            yield f"{old} → {format_count(new, noun)}"
+            yield f"{old} → {new} {noun}"

@@ -62,6 +62,8 @@ class TargetResult(abc.ABC):
     """Files whose text differs from the text that ran."""
     restored: str = ""
     """When the run was made, in ISO 8601, if an earlier session made it. Empty for a run of this session."""
+    verified: bool = False
+    """Whether it comes from the verification of a fix: no run has followed since the fix was applied."""
     moves: int = 0
     """How many edits have moved lines."""
 

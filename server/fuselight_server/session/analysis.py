@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from fuselight.protocol import Answer, Refused, RunRequest
-from fuselight.report import Tier
+from fuselight.report import Culprit, Tier
 from fuselight.version import untested_torch
 from fuselight_server.files import disk_text, within
 from fuselight_server.findings.failures import failure_report
@@ -26,14 +26,15 @@ from fuselight_server.runs.keys import Key, WorkerKey
 from fuselight_server.runs.planning import MAIN, default_runs, named_runs
 from fuselight_server.runs.queue import Job, OwnedWorker, Run, Runs
 from fuselight_server.session.benchmarks import BenchmarkSession, run_serialized
-from fuselight_server.session.consent import Consent, folder_question, program_question
+from fuselight_server.session.consent import RUN, Consent, folder_question, program_question
+from fuselight_server.session.fix_session import FixSession, InterruptedVerificationError, PreparedRun
 from fuselight_server.session.intake import PROGRAM, ResultIntake
 from fuselight_server.session.stored_results import StoredResults
 from fuselight_server.session.throttle import PendingUntilConfigured, RunThrottle
 from fuselight_server.static.document import read_source
 
 if TYPE_CHECKING:
-    from fuselight.protocol import MeasurePlan
+    from fuselight.protocol import MeasurePlan, Progress
     from fuselight.report import Report
     from fuselight_server.runs.planning import PlannedRun, RunOptions
     from fuselight_server.session.state import Document, Folder, State
@@ -95,6 +96,7 @@ class Analysis:
         self.outcomes = ResultIntake(state, ui, generation=lambda: self.runs.generation)
         self.benches = BenchmarkSession(state, self.outcomes)
         self.stored = StoredResults(state)
+        self.fixes = FixSession(state, self.outcomes, prepare=self._prepare_verification)
         self.runs = Runs(
             worker=self._worker,
             deliver=self._deliver,
@@ -185,6 +187,7 @@ class Analysis:
     def cancel(self, path: str | None) -> None:
         """Cancel the runs of a file, but for benchmarks, which have a button of their own (None: all runs)."""
         mine = [key for key in self._keys() if key.path == path and key.tier is not Tier.MEASURED]
+        self.fixes.cancel(path=path)
         self.runs.cancel(None if path is None else mine)
 
     async def restart(self, folder: str | None) -> None:
@@ -193,6 +196,7 @@ class Analysis:
         queue = self.runs.queue
         jobs = (*queue.waiting.values(), *queue.running.values())
         self.runs.cancel([job.key for job in jobs if folder is None or job.lane.folder == folder])
+        self.fixes.cancel()
         for lane in lanes:
             worker = self._workers.pop(lane)
             self._state.log(f"worker of {lane.folder} is stopped")
@@ -221,6 +225,7 @@ class Analysis:
     async def close(self) -> None:
         """Cancel every run and end every worker."""
         self._throttle.close()
+        await self.fixes.close()
         await self.runs.close()
         await asyncio.gather(*(worker.close() for worker in self._workers.values()), return_exceptions=True)
         self._workers.clear()
@@ -343,13 +348,7 @@ class Analysis:
         allowed = self._allowed(folder, keys, trigger, interpreter.executable, plan)
         if not allowed:
             return
-        lane = WorkerKey(
-            executable=interpreter.executable,
-            args=interpreter.args,
-            folder=folder.path,
-            environment=tuple(sorted(folder.settings.environment.items())),
-            for_benchmarks=plan is not None,
-        )
+        lane = _lane(folder, interpreter, for_benchmarks=plan is not None)
         generation = self.runs.next_generation()
         for key in allowed:
             if key.tier is Tier.CAPTURE:
@@ -410,25 +409,71 @@ class Analysis:
     ) -> Callable[[], RunRequest | None]:
         def make() -> RunRequest | None:
             # The folder that was asked for: it has the interpreter, even if another one holds the file by now.
-            found = self._run_of(key, folder, with_buffers=True) if self._state.trusted else None
-            if found is None:
+            request = self._current_request(key, folder, generation, automatic=automatic)
+            if request is None:
                 return None
-            planned, options = found
-            self._identity += 1
             self.outcomes.begin(key)
-            request = planned.request(self._identity, generation, options)
-            request = dataclasses.replace(request, automatic=automatic)
-            if not self.consent.for_program(key.path, automatic=automatic):
-                # The worker must not fall back to the `__main__` block where the better inputs give nothing.
-                request = dataclasses.replace(
-                    request, inputs=dataclasses.replace(request.inputs, main_line=None)
-                )
             if plan is not None:
                 self.benches.begin(key)
                 return measure_request(request, plan)
             return self.outcomes.request_for(key, request)
 
         return make
+
+    def _current_request(
+        self, key: Key, folder: Folder, generation: int, *, automatic: bool
+    ) -> RunRequest | None:
+        """The run of a target as the editor has its files; None where its file no longer has it."""
+        found = self._run_of(key, folder, with_buffers=True) if self._state.trusted else None
+        if found is None:
+            return None
+        planned, options = found
+        self._identity += 1
+        request = planned.request(self._identity, generation, options)
+        request = dataclasses.replace(request, automatic=automatic)
+        if not self.consent.for_program(key.path, automatic=automatic):
+            # The worker must not fall back to the `__main__` block where the better inputs give nothing.
+            request = dataclasses.replace(request, inputs=dataclasses.replace(request.inputs, main_line=None))
+        return request
+
+    def _prepare_verification(self, key: Key, automatic: bool) -> PreparedRun | None:  # noqa: FBT001 - a callback
+        """Prepare runs that verify a fix: they start no sooner than the user has agreed to runs of the target."""
+        folder = self._state.folder_of(key.path)
+        interpreter = self.interpreter(folder)
+        if not self._state.trusted or folder.consent != RUN or interpreter is None:
+            return None
+        if self._runs_program(key) and not self.consent.for_program(key.path, automatic=automatic):
+            return None
+        request = self._current_request(key, folder, self.runs.generation, automatic=True)
+        lane = _lane(folder, interpreter)
+        return PreparedRun(request, functools.partial(self._execute, lane), repr(lane)) if request else None
+
+    async def _execute(
+        self, lane: WorkerKey, request: RunRequest, on_progress: Callable[[Progress], None]
+    ) -> Report:
+        """Run a request beside the queue. Raises InterruptedVerificationError."""
+        outcome = await self._worker(lane)(request, on_progress, lambda _report: None)
+        if isinstance(outcome, Answer):
+            return outcome.report
+        failure = outcome.failure
+        if failure is None or failure.culprit in {Culprit.ENVIRONMENT, Culprit.FUSELIGHT}:
+            raise InterruptedVerificationError(failure.message if failure is not None else outcome.reason)
+        worker = self._workers.get(lane)
+        versions = worker.hello.versions if worker and worker.hello else None
+        return failure_report(request, failure, versions, executable=lane.executable)
+
+    def agrees_to_verification(self, key: Key) -> bool:
+        """Whether runs of a target that the user asks for are allowed; where that is unknown, the user is asked.
+
+        A run of the target follows the user's consent.
+        """
+        folder = self._state.folder_of(key.path)
+        interpreter = self.interpreter(folder)
+        if not self._state.trusted or interpreter is None:
+            return False
+        self.consent.reopen(folder, key.path)
+        trigger = Trigger("a fix was chosen", explicit=True)
+        return bool(self._allowed(folder, (key,), trigger, interpreter.executable, None))
 
     def reading(self, path: str) -> Reading | None:
         """Read a file as the editor has it, else as it is on disk; None where it cannot be read."""
@@ -534,3 +579,13 @@ class Analysis:
             self.runs.queue.drop(same)
             self._unrunnable.update({job.key, *same})
         self._state.log(f"run {job.generation}: {len(report.frames)} frames, {len(report.breaks)} breaks")
+
+
+def _lane(folder: Folder, interpreter: Interpreter, *, for_benchmarks: bool = False) -> WorkerKey:
+    return WorkerKey(
+        executable=interpreter.executable,
+        args=interpreter.args,
+        folder=folder.path,
+        environment=tuple(sorted(folder.settings.environment.items())),
+        for_benchmarks=for_benchmarks,
+    )

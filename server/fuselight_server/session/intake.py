@@ -159,6 +159,12 @@ class ResultIntake:
         )
         return capture_result_of(job.key, job.generation, report, made)
 
+    def show_again(self, result: CaptureResult) -> None:
+        """Show a result that was made for the texts that the files have now."""
+        if result.verified:
+            self._compare(result)
+        self._state.accept(result)
+
     def _compare(self, result: TargetResult) -> None:
         """Say what differs from the last complete result of the target."""
         older = self._state.results.get(result.key)

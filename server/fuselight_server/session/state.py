@@ -83,6 +83,12 @@ class ClientFeatures:
     watch: bool = False
     diagnostic_refresh: bool = False
     confirm_run: bool = False
+    resolves_actions: bool = False
+    """Whether it asks for the edit of a code action when that is chosen."""
+    document_changes: bool = False
+    """Whether an edit may say of which version of a file it is."""
+    change_annotations: bool = False
+    """Whether an edit may ask for a preview."""
     commands: frozenset[str] = frozenset()
 
 

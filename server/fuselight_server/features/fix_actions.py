@@ -1,0 +1,325 @@
+"""Verified fixes as code actions: offered with what came of their verification, resolved to an edit, or applied later.
+
+Invariant: an edit leaves this module only for a fix that passed for just the texts that the client has; each file of it
+carries its version. A fix that was refused is not listed. A title claims nothing that was not verified.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from fuselight_server.features import convert
+from fuselight_server.finding import Span
+from fuselight_server.fixes import FixClass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from fuselight_server.features.server import Server
+    from fuselight_server.fixes.fixer import Attempt
+    from fuselight_server.session.fix_session import FixOffer
+    from fuselight_server.session.state import Document
+    from fuselight_server.settings import FixSettings
+
+APPLY = "fuselight.server.applyFix"
+APPLY_ALL = "fuselight.server.applyAllFixes"
+FIX_ALL = "source.fixAll.fuselight"
+"""Kind of the action that applies all exact fixes of a file."""
+
+_MENU_SECONDS = 0.4
+"""How long an open menu waits for verifications: the editor shows no entry of anybody before our answer."""
+_RESOLVE_SECONDS = 5.0
+"""How long a chosen fix may take before its verification goes on as a command."""
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
+_CHANGED = "The file has changed since the fix was offered. Open the menu again."
+
+
+async def fix_actions(
+    server: Server, document: Document, params: types.CodeActionParams, shown: Iterable[types.Diagnostic]
+) -> list[types.CodeAction]:
+    """Offer the fixes of the lines, those that passed with their results first. Starts the verification of the rest."""
+    fixes, settings = server.analysis.fixes, server.state.folder_of(document.path).settings
+    offers = await fixes.offers(document.path, params.range.start.line + 1, params.range.end.line + 1)
+    if not offers:
+        return []
+    is_menu = params.context.trigger_kind is not types.CodeActionTriggerKind.Automatic
+    when = settings.fixes.verify
+    if (is_menu and when != "choice") or (when == "cursor" and settings.run == "save"):
+        fixes.verify_in_background(offers)
+    if is_menu:
+        await fixes.wait(offers, _MENU_SECONDS)
+    diagnostics = list(shown)
+    resolves = server.state.client.resolves_actions
+    passed, unknown = [], []
+    for offer in offers:
+        attempt = fixes.known(offer)
+        if attempt is None:
+            title = f"Verify and apply: {offer.remedy.title}"
+            is_resolved = resolves and when != "choice"
+            unknown.append(_action(server, offer, title, diagnostics, resolves=is_resolved))
+        elif attempt.has_passed:
+            passed.append(_action(server, offer, title_of(attempt), diagnostics, resolves=resolves))
+            changes = offer.remedy.fix_class is FixClass.CHANGES
+            passed[-1].is_preferred = (len(passed) == 1 and not changes) or None
+    return [*passed, *unknown]
+
+
+def title_of(attempt: Attempt) -> str:
+    """`Use torch.where: 3 → 1 graphs, same results`."""
+    parts = (attempt.effect, attempt.why)
+    return f"{attempt.remedy.title}: {', '.join(part for part in parts if part)}"
+
+
+def _action(
+    server: Server, offer: FixOffer, title: str, diagnostics: list[types.Diagnostic], *, resolves: bool
+) -> types.CodeAction:
+    """An action that is resolved to an edit, or else a command that verifies and applies."""
+    line = offer.finding.span.line - 1
+    same = [one for one in diagnostics if one.code == offer.finding.code and one.range.start.line == line]
+    action = types.CodeAction(title=title, kind=types.CodeActionKind.QuickFix, diagnostics=same or None)
+    if resolves:
+        action.data = {"uri": server.uri_of(offer.key.path), "fix": offer.id}
+    else:
+        action.command = _command(server, offer)
+    return action
+
+
+def _command(server: Server, offer: FixOffer) -> types.Command:
+    given = {"uri": server.uri_of(offer.key.path), "fix": offer.id}
+    return types.Command(title="Verify and apply", command=APPLY, arguments=[given])
+
+
+async def resolve(server: Server, action: types.CodeAction) -> types.CodeAction:
+    """Answer `codeAction/resolve`: the edit of a fix that passes within the budget, else a command that goes on."""
+    data = action.data if isinstance(action.data, dict) else {}
+    if data.get("all") is not None:
+        return await _resolve_all(server, action, data)
+    fixes = server.analysis.fixes
+    offer = fixes.offer(str(data.get("fix")))
+    if offer is None:
+        action.command = types.Command(title="Verify and apply", command=APPLY, arguments=[data])
+        return action
+    attempt = fixes.known(offer)
+    if attempt is None and fixes.may_verify(
+        offer, automatic=True
+    ):  # an editor asks as soon as an entry has the focus
+        attempt = await fixes.verify(offer, _RESOLVE_SECONDS, automatic=True)
+    if attempt is not None and attempt.has_passed and fixes.offer(offer.id) is not None:
+        action.edit = _edit_of(server, offer, attempt)
+    else:
+        action.command = _command(server, offer)
+    return action
+
+
+async def apply_fix(server: Server, options: dict[str, Any]) -> None:
+    """Verify a fix, for as long as that takes, and apply it if it passes. Says why it is not applied."""
+    fixes = server.analysis.fixes
+    offer = fixes.offer(str(options.get("fix")))
+    if offer is None:
+        server.ui.say(_CHANGED, error=False)
+        return
+    attempt = fixes.known(offer)
+    if attempt is None:
+        if not fixes.may_verify(offer, automatic=False):
+            server.analysis.agrees_to_verification(offer.key)
+            return
+        attempt = await fixes.verify(offer)
+    if attempt is None:
+        server.ui.say(f"`{offer.remedy.title}` was not applied: its verification was canceled.", error=False)
+    elif not attempt.has_passed:
+        server.ui.say(f"`{offer.remedy.title}` was not applied: {attempt.why}.", error=False)
+    elif fixes.offer(offer.id) is None:
+        server.ui.say(_CHANGED, error=False)
+    else:
+        await _apply(server, title_of(attempt), _edit_of(server, offer, attempt))
+
+
+async def _apply(server: Server, label: str, edit: types.WorkspaceEdit) -> None:
+    params = types.ApplyWorkspaceEditParams(edit=edit, label=label)
+    answer = await server.workspace_apply_edit_async(params)
+    if not answer.applied:
+        server.ui.say(
+            f"`{label}` was not applied: {answer.failure_reason or 'the file has changed'}.", error=False
+        )
+
+
+# All fixes of a file
+
+
+async def fix_all_action(
+    server: Server, document: Document, params: types.CodeActionParams
+) -> list[types.CodeAction]:
+    """Offer to apply all exact fixes of a file, where there may be one."""
+    fixes = server.analysis.fixes
+    offers = await fixes.offers(document.path, 1, document.source.line_count)
+    known = [fixes.known(one) for one in offers if one.remedy.fix_class is FixClass.EXACT]
+    if all(attempt is not None and not attempt.has_passed for attempt in known):
+        return []
+    action = types.CodeAction(title="Apply all exact fixes that pass verification", kind=FIX_ALL)
+    is_automatic = params.context.trigger_kind is types.CodeActionTriggerKind.Automatic
+    data = {"uri": document.uri, "all": "on save" if is_automatic else "asked"}
+    if server.state.client.resolves_actions:
+        action.data = data
+    else:
+        action.command = types.Command(title=action.title, command=APPLY_ALL, arguments=[data])
+    return [action]
+
+
+async def _resolve_all(server: Server, action: types.CodeAction, data: dict[str, Any]) -> types.CodeAction:
+    """Fill in the edit. A save that has waited for the whole budget gets none: the next one may."""
+    document = server.state.documents.get(str(data.get("uri")))
+    is_automatic = data["all"] == "on save"
+    fixes = server.analysis.fixes
+    found = (
+        await fixes.verify_all(document.path, _RESOLVE_SECONDS, automatic=is_automatic)
+        if document is not None
+        else None
+    )
+    if found is not None and found.attempts and fixes.is_current(found.before):
+        action.edit = workspace_edit(server, found.before, found.after)
+    elif not is_automatic:
+        action.command = types.Command(title=action.title, command=APPLY_ALL, arguments=[data])
+    return action
+
+
+async def apply_all(server: Server, options: dict[str, Any]) -> None:
+    """Verify all exact fixes of a file, one on top of the other, and apply those that pass as one edit."""
+    document = server.state.documents.get(str(options.get("uri")))
+    if document is None:
+        return
+    found = await server.analysis.fixes.verify_all(document.path)
+    if found is None:
+        server.ui.say("No fix was applied: the verification was canceled.", error=False)
+    elif not found.attempts:
+        server.ui.say("No exact fix passed verification.", error=False)
+    elif not server.analysis.fixes.is_current(found.before):
+        server.ui.say(_CHANGED, error=False)
+    else:
+        titles = ", ".join(dict.fromkeys(one.remedy.title for one in found.attempts))
+        await _apply(server, titles, workspace_edit(server, found.before, found.after))
+
+
+# Edits
+
+
+def _edit_of(server: Server, offer: FixOffer, attempt: Attempt) -> types.WorkspaceEdit:
+    settings = server.state.folder_of(offer.key.path).settings.fixes
+    confirms = _needs_preview(settings, attempt)
+    return workspace_edit(
+        server, offer.before, offer.remedy.texts, label=title_of(attempt), confirms=confirms
+    )
+
+
+def _needs_preview(settings: FixSettings, attempt: Attempt) -> bool:
+    if settings.preview == "behavior":
+        return attempt.remedy.fix_class is FixClass.CHANGES
+    return settings.preview == "always"
+
+
+def workspace_edit(
+    server: Server,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    *,
+    label: str = "",
+    confirms: bool = False,
+) -> types.WorkspaceEdit:
+    """Make the edit from the texts `before` to the texts `after`, by path: the lines that differ and no others.
+
+    With `confirms`, a client that can shows the changes and waits for the user.
+    """
+    client = server.state.client
+    changes = {path: list(_line_edits(server, path, before[path], after[path])) for path in sorted(after)}
+    if not client.document_changes:
+        return types.WorkspaceEdit(changes={server.uri_of(path): edits for path, edits in changes.items()})
+    annotates = bool(label) and client.change_annotations
+    documents = []
+    for path, edits in changes.items():
+        document = server.state.at(path)
+        identity = types.OptionalVersionedTextDocumentIdentifier(
+            uri=server.uri_of(path), version=document.version if document is not None else None
+        )
+        annotated = [
+            types.AnnotatedTextEdit(annotation_id="fix", range=one.range, new_text=one.new_text)
+            for one in edits
+        ]
+        documents.append(
+            types.TextDocumentEdit(text_document=identity, edits=annotated if annotates else edits)
+        )
+    annotation = types.ChangeAnnotation(label=label, needs_confirmation=confirms)
+    return types.WorkspaceEdit(
+        document_changes=documents, change_annotations={"fix": annotation} if annotates else None
+    )
+
+
+def _line_edits(server: Server, path: str, old: str, new: str) -> Iterator[types.TextEdit]:
+    """The edits from `old` to `new`, as whole lines."""
+    before, after = _LINE.findall(old), _LINE.findall(new)
+    rows = [line.rstrip("\r\n") for line in before]
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+
+    def read_line(_path: str, line: int) -> str | None:
+        return rows[line - 1] if 0 < line <= len(rows) else None
+
+    view = convert.Client(server.encoding, read_line, server.uri_of)
+    for kind, start, end, new_start, new_end in matcher.get_opcodes():
+        if kind != "equal":
+            last = end + 1 if end < len(rows) else len(rows)
+            column = 0 if end < len(rows) else len(rows[-1].encode("utf-8", "surrogatepass"))
+            span = Span(path, start + 1, 0, last, column)
+            yield types.TextEdit(range=convert.range_(span, view), new_text="".join(after[new_start:new_end]))
+
+
+class VerificationProgress:
+    """Shows the verifications in progress, and cancels the one that the user cancels."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._shown: dict[str, tuple[str, str]] = {}
+        """The token and the words of each, by the id of its offer."""
+
+    def update(self) -> None:
+        """Begin, move on and end what the client shows."""
+        server, active = self._server, self._server.analysis.fixes.active
+        if not server.state.client.progress:
+            return
+        for identity in self._shown.keys() - active.keys():
+            token, _ = self._shown.pop(identity)
+            server.progress(types.ProgressParams(token, types.WorkDoneProgressEnd()))
+        for identity, one in active.items():
+            words = f"verifying {one.title}{f': {one.words}' if one.words else ''}"
+            token, before = self._shown.get(identity, ("", ""))
+            if not token:
+                self._shown[identity] = (str(uuid.uuid4()), words)
+                server.spawn(self._begin(identity), "progress")
+            elif before != words:
+                self._shown[identity] = (token, words)
+                report = types.WorkDoneProgressReport(message=words, cancellable=True)
+                server.progress(types.ProgressParams(token, report))
+
+    async def _begin(self, identity: str) -> None:
+        # The answer is not awaited before `begin`, as in status.ProgressBars.
+        if identity not in self._shown:
+            return
+        token, words = self._shown[identity]
+        asked = self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token))
+        begin = types.WorkDoneProgressBegin(title="Fuselight", message=words, cancellable=True)
+        self._server.progress(types.ProgressParams(token, begin))
+        await asked
+
+    def cancel(self, token: str | int) -> bool:
+        """Cancel the verification that a token belongs to; False where it is none."""
+        for identity, (shown, _) in self._shown.items():
+            if shown == token:
+                self._server.analysis.fixes.cancel(identity)
+                return True
+        return False
+
+
+COMMANDS: dict[str, Callable[[Server, dict[str, Any]], Any]] = {APPLY: apply_fix, APPLY_ALL: apply_all}

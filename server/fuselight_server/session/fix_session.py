@@ -1,0 +1,490 @@
+"""Fixes in the editor: which ones a line has, what their verification found, and what came of one that was applied.
+
+Invariant: user code runs only where the user has agreed to runs of the folder, in the worker's child, one verification
+at a time. Everything known of a fix belongs to exact texts: a fix is offered and applied only while the files have the
+texts that it was made for, and a result is shown only while each of its files has the text that ran.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fuselight.codec import encode
+from fuselight_server.files import disk_text
+from fuselight_server.findings import findings
+from fuselight_server.fixes import FixClass
+from fuselight_server.fixes.fixer import Fixer, FixOptions
+from fuselight_server.results.captures import capture_result_of
+from fuselight_server.results.target_result import keys_of, keys_on_disk
+from fuselight_server.session.intake import PROGRAM, line_reader, thresholds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fuselight.protocol import Progress, RunRequest
+    from fuselight.report import Report
+    from fuselight_server.finding import Finding
+    from fuselight_server.fixes import Remedy
+    from fuselight_server.fixes.fixer import Attempt
+    from fuselight_server.results.captures import CaptureResult
+    from fuselight_server.runs.keys import Key
+    from fuselight_server.session.intake import ResultIntake
+    from fuselight_server.session.state import State
+
+_MOST_OFFERS = 100
+_MOST_ATTEMPTS = 40
+"""Verified fixes that are remembered, each with the report of its text."""
+_MOST_RESULTS = 16
+"""Results that are shown again when a file has their text again."""
+_MOST_OTHERS = 4
+"""Further targets of a changed file that a fix is verified for."""
+
+
+_EXACT = FixOptions(classes=frozenset({FixClass.EXACT}))
+
+
+class InterruptedVerificationError(Exception):
+    """A run did not reach its end, for a reason outside the user's code. Nothing is known of the fix."""
+
+
+Execute = Callable[["RunRequest", Callable[["Progress"], None]], Awaitable["Report"]]
+"""Runs a request outside the queue. Raises InterruptedVerificationError; canceling it cancels the run."""
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run that the user has agreed to."""
+
+    request: RunRequest
+    execute: Execute
+    worker: str
+    """What identifies the worker: its interpreter and environment."""
+
+
+Prepare = Callable[["Key", bool], "PreparedRun | None"]
+"""Prepares the run of a target, automatic or because the user asked for it; None where it must not run."""
+
+
+@dataclass(frozen=True)
+class SessionTarget:
+    """A target that fixes are verified for (fixer.FixTarget)."""
+
+    request: RunRequest
+    execute: Execute
+    show: Callable[[str], None]
+
+    async def report(self, request: RunRequest) -> Report:
+        """The report of a run. Raises InterruptedVerificationError."""
+        return await self.execute(request, lambda progress: self.show(progress.detail or progress.phase))
+
+
+@dataclass(frozen=True, eq=False)
+class FixOffer:
+    """A remedy of a finding of a target, for exact texts. Nothing is verified yet."""
+
+    id: str
+    """Hash of everything that its verification depends on."""
+    key: Key
+    result: CaptureResult
+    """What the last run of the target found."""
+    finding: Finding
+    remedy: Remedy
+    before: dict[str, str]
+    """The texts of the files that it changes."""
+
+
+@dataclass(frozen=True, eq=False)
+class VerifiedFixes:
+    """The exact fixes of a file that passed one on top of the other, perhaps none: the new text of each file."""
+
+    attempts: tuple[Attempt, ...]
+    before: dict[str, str]
+    after: dict[str, str]
+    ran: tuple[CaptureResult, ...]
+    """What the last runs found of the text before."""
+
+
+@dataclass
+class VerificationTask:
+    """One in progress, or waiting for its turn."""
+
+    title: str
+    """What is verified, as `Use torch.where`."""
+    path: str
+    task: asyncio.Task[Any]
+    is_automatic: bool
+    words: str = ""
+    """Its progress."""
+
+
+class FixSession:
+    """Offers fixes and verifies them."""
+
+    def __init__(
+        self,
+        state: State,
+        outcomes: ResultIntake,
+        *,
+        prepare: Prepare,
+    ) -> None:
+        """Start without offers; the folder of results is made with the first verification."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a verification begins, moves on or ends."""
+        self.active: dict[str, VerificationTask] = {}
+        self._state = state
+        self._outcomes = outcomes
+        self._prepare = prepare
+        self._offers: collections.OrderedDict[str, FixOffer] = collections.OrderedDict()
+        self._attempts: collections.OrderedDict[str, Attempt] = collections.OrderedDict()
+        self._results: collections.deque[CaptureResult] = collections.deque(maxlen=_MOST_RESULTS)
+        self._findings: dict[Key, tuple[Report, tuple[Finding, ...]]] = {}
+        """Those of the reports that were asked about last."""
+        self._turn = asyncio.Lock()
+        self._folder: str | None = None
+        self._all: dict[str, VerifiedFixes] = {}
+        """The exact fixes of whole files, by path."""
+        self._fixer: tuple[object, Fixer] | None = None
+        """That of the texts of the last verification: other fixes of the same texts need no new run of these."""
+
+    # What is offered
+
+    async def offers(self, path: str, first: int, last: int) -> list[FixOffer]:
+        """Return the fixes of the findings on the lines `first` to `last` of a file, the best of each finding first.
+
+        Empty while a file differs from the text that ran: where its findings are now is not known well enough.
+        """
+        found: dict[tuple[object, ...], FixOffer] = {}
+        for result in self._current_results(path):
+            here = [one for one in await self._findings_of(result) if _is_on(one, path, first, last)]
+            for finding in here:
+                for offer in await asyncio.to_thread(_offers_for, self._new_fixer(result), result, finding):
+                    same = (finding.code, finding.span, *sorted(offer.remedy.texts.items()))
+                    if not self._obstacle(offer.remedy):
+                        found.setdefault(same, offer)
+        for offer in found.values():
+            self._offers[offer.id] = offer
+            self._offers.move_to_end(offer.id)
+        while len(self._offers) > _MOST_OFFERS:
+            self._offers.popitem(last=False)
+        return list(found.values())
+
+    def offer(self, identity: str) -> FixOffer | None:
+        """Return an offer that was made, if the files have its texts still."""
+        offer = self._offers.get(identity)
+        is_current = offer is not None and self.is_current(offer.before) and self._has_its_texts(offer.result)
+        return offer if is_current else None
+
+    def is_current(self, texts: dict[str, str]) -> bool:
+        """Whether each file has this text now."""
+        return all(self._text(path) == text for path, text in texts.items())
+
+    def _current_results(self, path: str) -> list[CaptureResult]:
+        return [
+            result
+            for key, result in self._state.captures.items()
+            if path in result.depends
+            and key.name not in {"", PROGRAM}
+            and result.has_data
+            and not result.stale
+            and not result.unfinished
+        ]
+
+    async def _findings_of(self, result: CaptureResult) -> tuple[Finding, ...]:
+        """The findings as a verification sees them: by the report alone, so that it finds the same ones again."""
+        report, found = self._findings.pop(result.key, (None, ()))
+        if report is not result.report:
+            found = await asyncio.to_thread(self._new_fixer(result).findings, result.report)
+        self._findings[result.key] = result.report, found
+        while len(self._findings) > _MOST_RESULTS:
+            del self._findings[next(iter(self._findings))]
+        return found
+
+    def _text(self, path: str) -> str | None:
+        document = self._state.at(path)
+        return document.source.text if document is not None else disk_text(path)
+
+    def _obstacle(self, remedy: Remedy) -> str:
+        """Why the files of a remedy cannot be edited."""
+        read_only = next((path for path in remedy.texts if not os.access(path, os.W_OK)), None)
+        return f"{read_only} is read-only" if read_only is not None else ""
+
+    def _new_fixer(self, result: CaptureResult, folder: str = "") -> Fixer:
+        """A fixer of the texts as they are now, which another thread may use."""
+        depends = [self._state.at(path) for path in result.depends]
+        documents = [one for one in depends if one is not None]
+        texts = {one.path: one.source.text for one in documents}
+        return Fixer(
+            read=lambda path: texts[path] if path in texts else disk_text(path),
+            obstacle=self._obstacle,
+            readings={one.path: one.reading() for one in documents},
+            folder=folder,
+        )
+
+    # Verification
+
+    def known(self, offer: FixOffer) -> Attempt | None:
+        """Return what the verification of an offer found; None where it has not ended."""
+        return self._attempts.get(offer.id)
+
+    def may_verify(self, offer: FixOffer, *, automatic: bool) -> bool:
+        """Whether the user has agreed to the runs of a verification."""
+        return self._prepare(offer.key, automatic) is not None
+
+    def verify_in_background(self, offers: Iterable[FixOffer]) -> None:
+        """Verify these, and none of those before that nobody waits for."""
+        wanted = {one.id: one for one in offers if self.known(one) is None}
+        for identity, one in list(self.active.items()):
+            if one.is_automatic and identity not in wanted:
+                one.task.cancel()
+        allowed = {key: self._prepare(key, True) is not None for key in {one.key for one in wanted.values()}}  # noqa: FBT003 - as the type says
+        for offer in wanted.values():
+            if allowed[offer.key]:
+                verify = functools.partial(self._verify, offer)
+                self._start(offer.id, offer.remedy.title, offer.key.path, verify)
+
+    async def verify(
+        self, offer: FixOffer, seconds: float | None = None, *, automatic: bool = False
+    ) -> Attempt | None:
+        """Return what the verification of an offer finds; None if that takes longer or was canceled.
+
+        It goes on for whoever else waits, and is canceled by `cancel` or an edit of its files.
+        """
+        known = self.known(offer)
+        if known is not None:
+            return known
+        one = self._start(offer.id, offer.remedy.title, offer.key.path, lambda: self._verify(offer))
+        one.is_automatic &= automatic
+        found: Attempt | None = await _result_of(one.task, seconds)
+        return found
+
+    async def wait(self, offers: Iterable[FixOffer], seconds: float) -> None:
+        """Wait for verifications that are in progress, so long at most."""
+        tasks = {self.active[one.id].task for one in offers if one.id in self.active}
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+
+    def cancel(self, identity: str | None = None, *, path: str | None = None) -> None:
+        """Cancel one verification, those of a file, or all."""
+        for known, one in list(self.active.items()):
+            if identity in {None, known} and path in {None, one.path}:
+                one.task.cancel()
+
+    def _start(
+        self, identity: str, title: str, path: str, verify: Callable[[], Coroutine[Any, Any, object]]
+    ) -> VerificationTask:
+        """Begin a verification, or return the one in progress; automatic until somebody waits for it."""
+        active = self.active.get(identity)
+        if active is None:
+            task = asyncio.get_running_loop().create_task(verify())
+            active = self.active[identity] = VerificationTask(title, path, task, is_automatic=True)
+            task.add_done_callback(functools.partial(self._ended, identity, title))
+            self.on_change()
+        return active
+
+    def _ended(self, identity: str, title: str, task: asyncio.Task[Any]) -> None:
+        self.active.pop(identity, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._state.log(f"`{title}` was not verified: {error!r}")
+        self.on_change()
+
+    def _show(self, identity: str) -> Callable[[str], None]:
+        def show(words: str) -> None:
+            active = self.active.get(identity)
+            if active is not None and active.words != words:
+                active.words = words
+                self.on_change()
+
+        return show
+
+    def _allowed_run(self, key: Key, identity: str) -> PreparedRun:
+        active = self.active.get(identity)
+        prepared = self._prepare(key, active is None or active.is_automatic)
+        if prepared is None:
+            raise InterruptedVerificationError("runs of this folder are not allowed")
+        return prepared
+
+    async def _verify(self, offer: FixOffer) -> Attempt:
+        async with self._turn:
+            prepared = self._allowed_run(offer.key, offer.id)
+            if self.offer(offer.id) is None:
+                raise InterruptedVerificationError("the files have changed")
+            target = SessionTarget(prepared.request, prepared.execute, self._show(offer.id))
+            fixer = self._fixer_for(offer.result, prepared)
+            self._state.log(f"verifying `{offer.remedy.title}` for {offer.key.words} in {offer.key.path}")
+            attempt = await fixer.attempt(target, offer.finding, offer.remedy, offer.result.report)
+        self._state.log(f"`{offer.remedy.title}`: {attempt.status.value}, {attempt.why}")
+        self._attempts[offer.id] = attempt
+        while len(self._attempts) > _MOST_ATTEMPTS:
+            self._attempts.popitem(last=False)
+        if attempt.report is not None:
+            await self._keep(offer.result, attempt.report, offer.remedy.texts)
+        return attempt
+
+    def _target(self, prepared: PreparedRun, offer: FixOffer) -> SessionTarget:
+        def show(words: str) -> None:
+            active = self.active.get(offer.id)
+            if active is not None and active.words != words:
+                active.words = words
+                self.on_change()
+
+        return SessionTarget(prepared.request, prepared.execute, show)
+
+    def _fixer_for(self, result: CaptureResult, prepared: PreparedRun) -> Fixer:
+        """The fixer of a target as it is: its runs of the text before serve all fixes of this text."""
+        request = dataclasses.replace(prepared.request, id=0, generation=0, automatic=False)
+        identity = (result.key, tuple(sorted(result.report.files.items())), prepared.worker, str(request))
+        if self._fixer is not None and self._fixer[0] == identity:
+            return self._fixer[1]
+        if self._fixer is not None:
+            self._fixer[1].forget_results()
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="fuselight-fix-")
+        fixer = self._new_fixer(result, self._folder)
+        for other in self._others(result):
+            run = self._prepare(other.key, True)  # noqa: FBT003 - as the type says
+            if run is not None:
+                fixer.add(SessionTarget(run.request, run.execute, lambda _words: None), other.report)
+        self._fixer = identity, fixer
+        return fixer
+
+    def _others(self, result: CaptureResult) -> list[CaptureResult]:
+        """Other targets that run files of this one: a fix must leave their calls as they are, too."""
+        shared = [one for one in self._current_results(result.key.path) if one.key != result.key]
+        return shared[:_MOST_OTHERS]
+
+    async def verify_all(
+        self, path: str, seconds: float | None = None, *, automatic: bool = False
+    ) -> VerifiedFixes | None:
+        """Verify all exact fixes of a file's targets, one on top of the other.
+
+        Returns None if that takes longer, was canceled, or the user has not agreed to runs.
+        """
+        known = self._all.get(path)
+        if known is not None and self.is_current(known.before) and all(map(self._has_its_texts, known.ran)):
+            return known
+        one = self._start(f"all {path}", "all exact fixes", path, lambda: self._verify_all(path))
+        one.is_automatic &= automatic
+        found: VerifiedFixes | None = await _result_of(one.task, seconds)
+        return found
+
+    async def _verify_all(self, path: str) -> VerifiedFixes:
+        async with self._turn:
+            results = [one for one in self._current_results(path) if one.key.path == path]
+            identity = f"all {path}"
+            runs = [self._allowed_run(one.key, identity) for one in results]
+            texts = {path: self._text(path) or ""}
+            with tempfile.TemporaryDirectory(prefix="fuselight-fix-", ignore_cleanup_errors=True) as folder:
+                fixer = self._new_fixer(results[0], folder) if results else None
+                for result, run in zip(results, runs, strict=True):
+                    if fixer is None:
+                        break
+                    target = SessionTarget(run.request, run.execute, self._show(identity))
+                    report = result.report if not fixer.texts else await target.report(fixer.request(target))
+                    last = await fixer.fix(target, report, _EXACT)
+                    if fixer.texts:
+                        await self._keep(result, last, fixer.texts)
+        passed = tuple(one for one in fixer.attempts if one.has_passed) if fixer is not None else ()
+        after = dict(fixer.texts) if fixer is not None else {}
+        texts.update({path: text for path in after if (text := self._text(path)) is not None})
+        found = VerifiedFixes(passed, texts, after, tuple(results))
+        self._all[path] = found
+        while len(self._all) > _MOST_RESULTS:
+            del self._all[next(iter(self._all))]
+        return found
+
+    # What came of it
+
+    async def _keep(self, before: CaptureResult, report: Report, texts: dict[str, str]) -> None:
+        """Keep the results of the texts before and after a fix, to show them when the files have these texts."""
+        settings = self._state.folder_of(before.key.path).settings
+        made = await asyncio.to_thread(
+            findings, report, thresholds=thresholds_of(settings), read_line=line_reader(texts)
+        )
+        after = capture_result_of(before.key, before.generation, report, made)
+        after.verified = True
+        for result in (before, after):
+            if all(one is not result for one in self._results):
+                self._results.append(result)
+
+    def edited(self, path: str) -> None:
+        """Show the kept results of the text that a file has now, and cancel verifications of another one."""
+        for one in list(self.active.values()):
+            if path == one.path:
+                one.task.cancel()
+        for result in [one for one in self._results if path in one.depends]:
+            shown = self._state.captures.get(result.key)
+            is_replaced = shown is None or (shown is not result and shown.stale)
+            if is_replaced and self._has_its_texts(result):
+                for file in list(result.changed_files):
+                    result.mark_current(file)
+                result.generation = max(result.generation, shown.generation if shown is not None else 0)
+                self._outcomes.show_again(result)
+
+    def _has_its_texts(self, result: CaptureResult) -> bool:
+        for path, key in result.report.files.items():
+            document = self._state.at(path)
+            if key not in (keys_on_disk(path) if document is None else keys_of(document.source.text)):
+                return False
+        return True
+
+    async def close(self) -> None:
+        """Cancel every verification and delete the results of runs."""
+        tasks = [one.task for one in self.active.values()]
+        self.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                shutil.rmtree(self._folder)
+
+
+async def _result_of(task: asyncio.Task[Any], seconds: float | None) -> Any:
+    """What a task returns; None if that takes longer, or it was canceled or interrupted. The task goes on."""
+    await asyncio.wait({task}, timeout=seconds)
+    if not task.done() or task.cancelled() or isinstance(task.exception(), InterruptedVerificationError):
+        return None
+    return task.result()
+
+
+def _offers_for(fixer: Fixer, result: CaptureResult, finding: Finding) -> list[FixOffer]:
+    """Make the offers for one finding: tens of milliseconds, off the event loop."""
+    made = []
+    for remedy in fixer.candidates(finding, result.report):
+        before = {path: text for path in remedy.texts if (text := fixer.text(path)) is not None}
+        if before.keys() == remedy.texts.keys():
+            identity = _identity(result, finding, remedy)
+            made.append(FixOffer(identity, result.key, result, finding, remedy, before))
+    return made
+
+
+def _is_on(finding: Finding, path: str, first: int, last: int) -> bool:
+    span = finding.span
+    return span.path == path and span.line <= last and first <= (span.end_line or span.line)
+
+
+def _identity(result: CaptureResult, finding: Finding, remedy: Remedy) -> str:
+    """Hash of the texts that ran, the inputs, the versions, the finding and the remedy."""
+    report = result.report
+    parts = (
+        encode(result.key),
+        sorted(report.files.items()),
+        encode(report.versions),
+        encode(report.inputs),
+        encode(finding.span),
+        finding.code,
+        remedy.kind,
+        sorted(remedy.texts.items()),
+    )
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,96 @@
+"""Verified fixes in a real server with a real worker: offered, resolved, applied, undone, refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.server.programs import breaks, run_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.lsp_client import Client, Json
+
+pytestmark = pytest.mark.torch
+
+BRANCH = """\
+import torch
+
+
+# fuselight: f(f32[4, 8])
+@torch.compile
+def f(x):
+    if x.sum() > 0:
+        y = x * 2
+    else:
+        y = x - 1
+    return y
+"""
+IF = 6
+"""0-based line of the branch."""
+FIXED = BRANCH[: BRANCH.index("    if")] + "    y = torch.where(x.sum() > 0, x * 2, x - 1)\n    return y\n"
+
+AUTOMATIC = 2
+"""`CodeActionTriggerKind` of a light bulb."""
+
+
+def fixes(client: Client, uri: str, line: int = IF, **context: object) -> list[Json]:
+    return [one for one in client.actions(uri, line, **context) if "torch." in one["title"]]
+
+
+def verified(client: Client, uri: str, line: int = IF) -> list[Json]:
+    """The fixes of a line when each was verified."""
+    found: list[Json] = []
+
+    def has_ended() -> bool:
+        found[:] = fixes(client, uri, line)
+        return not any(one["title"].startswith("Verify and apply") for one in found)
+
+    client.until(has_ended, "the verification of each fix")
+    return found
+
+
+def text_of(text: str, edit: Json) -> str:
+    """`text` after the only document's edits."""
+    (document,) = edit["documentChanges"]
+    lines = text.splitlines(keepends=True)
+    for one in reversed(document["edits"]):
+        start, end = one["range"]["start"], one["range"]["end"]
+        assert (start["character"], end["character"]) == (0, 0)
+        lines[start["line"] : end["line"]] = [one["newText"]]
+    return "".join(lines)
+
+
+def test_a_fix_is_verified_for_the_light_bulb_and_its_lens_follows_apply_and_undo(
+    client: Client, folder: Path
+) -> None:
+    uri = run_in(client, folder, BRANCH)
+    client.idle(1)
+    before = client.lenses(uri)
+    assert any(title.startswith("2 graphs, 1 break") for title in before), before
+
+    offered = fixes(client, uri, triggerKind=AUTOMATIC)
+    assert offered[0]["title"] == "Verify and apply: Use torch.where", "nothing is claimed yet"
+    first = verified(client, uri)[0]
+    assert first["title"] == "Use torch.where: 2 → 1 graphs, same results"
+    assert first["isPreferred"]
+    assert "edit" not in first
+    assert first["diagnostics"][0]["code"] == breaks(client, uri)[0]["code"]
+
+    edit = client.request("codeAction/resolve", first)["edit"]
+    assert text_of(BRANCH, edit) == FIXED
+    assert edit["documentChanges"][0]["textDocument"]["version"] == 1
+    client.apply(edit)
+    lenses = client.lenses(uri)
+    assert "1 graph, 0 breaks, 0 recompilations (verified)" in lenses, lenses
+    assert "line 7: break gone" in lenses, lenses
+    assert breaks(client, uri) == []
+    assert fixes(client, uri) == []
+
+    undo = BRANCH[BRANCH.index("    if") : BRANCH.index("    return")]
+    client.edit(uri, (IF, 0), (IF + 1, 0), undo)
+    assert client.lenses(uri) == before
+    assert len(breaks(client, uri)) == 1
+    assert fixes(client, uri)[0]["title"] == first["title"], "known by content"

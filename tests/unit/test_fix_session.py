@@ -1,0 +1,414 @@
+"""Verified fixes in a session whose worker answers from the text: what is offered, applied, refused and undone."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from lsprotocol import types
+
+from fuselight.protocol import Progress, RunRequest, VerifyRequest
+from fuselight.report import (
+    Aspect,
+    CallComparison,
+    Difference,
+    Location,
+    Report,
+    TargetRef,
+    Verification,
+    data_key,
+)
+from fuselight_server.features import convert, fix_actions
+from fuselight_server.features.code_action import code_action
+from fuselight_server.finding import Finding
+from fuselight_server.findings import findings
+from fuselight_server.fixes import FixClass, Remedy, fixer
+from fuselight_server.results.captures import capture_result_of
+from fuselight_server.runs.keys import Key
+from fuselight_server.runs.planning import RunOptions, named_runs
+from fuselight_server.session.fix_session import FixSession, InterruptedVerificationError, PreparedRun
+from fuselight_server.session.intake import ResultIntake
+from fuselight_server.session.state import Document, Folder, State
+from fuselight_server.settings import FixSettings, Settings
+from fuselight_server.static.document import SourceDocument
+from tests.support.reports import broken, report
+
+TEXT = """\
+import torch
+# fuselight: f(f32[4])
+@torch.compile
+def f(x):
+    branch(x)
+    return branch(x)
+"""
+FIRST = 4
+"""0-based line of the first finding."""
+EXACT = Verification(tuple(CallComparison(0, "recorded inputs", compiled) for compiled in (False, True)))
+DIFFERENT = CallComparison(0, "recorded inputs", False, (Difference(Aspect.OUTPUT, "it differs", False),))  # noqa: FBT003
+
+
+def replaced(
+    new: str, title: str, fix_class: FixClass, changes: str = ""
+) -> Callable[..., tuple[Remedy, ...]]:
+    def found(finding: Finding, _report: Report, read: Callable[[str], str]) -> tuple[Remedy, ...]:
+        path = finding.span.path
+        lines = read(path).split("\n")
+        lines[finding.span.line - 1] = lines[finding.span.line - 1].replace("branch", new)
+        return (Remedy(new, title, fix_class, {path: "\n".join(lines)}, changes),)
+
+    return found
+
+
+class _ShownUi:
+    """Keeps what it is to say."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str, *, error: bool) -> None:
+        assert not error
+        self.said.append(text)
+
+    def findings_changed(self, paths: object) -> None: ...
+
+    def results_changed(self, paths: object) -> None: ...
+
+
+class World:
+    """An open file with two findings, the session of its fixes, and the server that the features see."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.path = str(folder / "model.py")
+        Path(self.path).write_text(TEXT)
+        self.state = State()
+        self.settings(FixSettings(verify="cursor"))
+        self.state.client = dataclasses.replace(
+            self.state.client, resolves_actions=True, document_changes=True, change_annotations=True
+        )
+        self.uri = Path(self.path).as_uri()
+        self.state.open(Document(self.uri, self.path, 1, SourceDocument(self.path, TEXT), runnable=True))
+        ui: Any = _ShownUi()
+        self.ui: _ShownUi = ui
+        self.requests: list[RunRequest] = []
+        self.verification = EXACT
+        self.gate = asyncio.Event()
+        """Closed while verifications are to wait."""
+        self.gate.set()
+        self.allowed = True
+        outcomes = ResultIntake(self.state, ui, generation=lambda: 1)
+        self.session = FixSession(self.state, outcomes, prepare=self._prepare)
+        self.edits: list[types.WorkspaceEdit] = []
+        self.asked: list[Key] = []
+        self.server: Any = SimpleNamespace(
+            state=self.state,
+            ui=self.ui,
+            view=convert.Client("utf-8", self.state.read_line, convert.uri),
+            encoding="utf-8",
+            uri_of=convert.uri,
+            analysis=SimpleNamespace(fixes=self.session, agrees_to_verification=self.asked.append),
+            workspace_apply_edit_async=self._apply,
+        )
+        self._patch = monkeypatch
+        self.offers(replaced("where", "Use where", FixClass.EXACT))
+        self.ran(TEXT)
+
+    def offers(self, remedies: Callable[..., object]) -> None:
+        self._patch.setattr(fixer, "remedies", remedies)
+
+    def settings(self, fixes: FixSettings, **others: Any) -> None:
+        folder = str(Path(self.path).parent)
+        self.state.folders[folder] = Folder(
+            folder, "file:///w", Settings(fixes=fixes, **others), consent="run"
+        )
+
+    @property
+    def document(self) -> Document:
+        document = self.state.at(self.path)
+        assert document is not None
+        return document
+
+    def report_of(self, text: str, verification: Verification | None = None) -> Report:
+        breaks = [
+            broken(Location(self.path, number), compile_id=f"{number}/0")
+            for number, line in enumerate(text.split("\n"), 1)
+            if "branch" in line
+        ]
+        return report(
+            target=TargetRef(self.path, "f", 4, "function"),
+            roots=(str(Path(self.path).parent),),
+            files={self.path: data_key(text.encode())},
+            breaks=tuple(breaks),
+            verification=verification,
+        )
+
+    def ran(self, text: str) -> None:
+        """Take in a run of the text."""
+        made = self.report_of(text)
+        self.state.accept(capture_result_of(Key(self.path, "f"), 1, made, findings(made)))
+
+    def _prepare(self, key: Key, _automatic: bool) -> PreparedRun | None:  # noqa: FBT001 - a callback
+        options = RunOptions(roots=(str(Path(self.path).parent),))
+        (planned,) = named_runs(self.document.reading(), [key.name], options)
+        return PreparedRun(planned.request(1, 1, options), self._execute, "python") if self.allowed else None
+
+    async def _execute(self, request: RunRequest, _show: Callable[[Progress], None]) -> Report:
+        self.requests.append(request)
+        await self.gate.wait()
+        is_new = isinstance(request, VerifyRequest) and not request.records
+        text = request.overlays.get(self.path, TEXT)
+        return self.report_of(text, self.verification if is_new else Verification())
+
+    async def _apply(self, params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
+        self.edits.append(params.edit)
+        return types.ApplyWorkspaceEditResult(applied=True)
+
+    def edit(self, text: str) -> None:
+        """What a client does that sends the whole text."""
+        document, source = self.document, self.document.source
+        moved = source.become(text)
+        assert moved is not None
+        self.state.edit(self.path, moved)
+        document.version += 1
+        self.state.compare_with_text(self.path, source)
+        self.session.edited(self.path)
+
+    async def actions(
+        self, *, automatic: bool = False, only: list[str] | None = None
+    ) -> list[types.CodeAction]:
+        kind = types.CodeActionTriggerKind.Automatic if automatic else types.CodeActionTriggerKind.Invoked
+        at = types.Position(FIRST, 0)
+        context = types.CodeActionContext([], only=only, trigger_kind=kind)
+        params = types.CodeActionParams(types.TextDocumentIdentifier(self.uri), types.Range(at, at), context)
+        made = await code_action(self.server, params) or []
+        return [one for one in made if not one.title.startswith(("Ignore", "Open"))]
+
+    async def titles(self, *, automatic: bool = False) -> list[str]:
+        return [one.title for one in await self.actions(automatic=automatic)]
+
+    async def resolve(self, action: types.CodeAction) -> types.CodeAction:
+        return await fix_actions.resolve(self.server, action)
+
+    async def apply(self, action: types.CodeAction) -> None:
+        """What a client does with a chosen action that has a command."""
+        given = (action.command.arguments or ())[0] if action.command is not None else action.data
+        assert isinstance(given, dict)
+        await fix_actions.apply_fix(self.server, given)
+
+    def lens(self) -> tuple[str, bool]:
+        result = self.state.captures[Key(self.path, "f")]
+        return f"{len(result.findings)} findings", result.verified
+
+    def text_after(self, edit: types.WorkspaceEdit | None) -> str:
+        assert edit is not None
+        assert edit.document_changes is not None
+        lines = self.document.source.text.splitlines(keepends=True)
+        for document in edit.document_changes:
+            assert isinstance(document, types.TextDocumentEdit)
+            assert document.text_document.version == self.document.version
+            for one in reversed(document.edits):
+                assert isinstance(one, (types.TextEdit, types.AnnotatedTextEdit))
+                lines[one.range.start.line : one.range.end.line] = [one.new_text]
+        return "".join(lines)
+
+
+@pytest_asyncio.fixture
+async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    made = World(tmp_path, monkeypatch)
+    yield made
+    await made.session.close()
+
+
+ONE_FIXED = TEXT.replace("branch", "where", 1)
+UNVERIFIED = "Verify and apply: Use where"
+VERIFIED = "Use where: 2 → 1 breaks, same results"
+
+
+@pytest.mark.asyncio
+async def test_a_fix_is_listed_with_its_verdict_after_the_light_bulb_asked(world: World) -> None:
+    world.gate.clear()
+    assert await world.titles(automatic=True) == [UNVERIFIED]
+    world.gate.set()
+    assert await world.titles() == [VERIFIED], "an open menu waits a moment"
+    assert world.session.active == {}
+    count = len(world.requests)
+    (action,) = await world.actions()
+    assert len(world.requests) == count == 2, "one run of each text; the second menu needs none"
+    resolved = await world.resolve(action)
+    assert world.text_after(resolved.edit) == ONE_FIXED
+    assert resolved.command is None
+
+
+@pytest.mark.asyncio
+async def test_a_fix_that_is_refused_is_not_listed_and_a_command_says_why(world: World) -> None:
+    world.verification = Verification((DIFFERENT, *EXACT.comparisons))
+    world.settings(FixSettings(verify="choice"))
+    (action,) = await world.actions()
+    assert action.command is not None
+    assert action.data is None, "an editor that resolves an entry with the focus must not start a run"
+    assert world.requests == []
+    await world.apply(action)
+    assert world.ui.said == ["`Use where` was not applied: it differs (eager, recorded inputs)."]
+    assert world.edits == []
+    assert await world.titles() == []
+
+
+@pytest.mark.asyncio
+async def test_a_verification_beyond_the_budget_goes_on_as_a_command(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fix_actions, "_RESOLVE_SECONDS", 0.01)
+    monkeypatch.setattr(fix_actions, "_MENU_SECONDS", 0.01)
+    world.gate.clear()
+    (action,) = await world.actions()
+    resolved = await world.resolve(action)
+    assert resolved.edit is None
+    assert resolved.command is not None
+    applying = asyncio.create_task(world.apply(resolved))
+    await asyncio.sleep(0)
+    world.gate.set()
+    await applying
+    (edit,) = world.edits
+    assert world.text_after(edit) == ONE_FIXED
+    assert world.ui.said == []
+
+
+@pytest.mark.asyncio
+async def test_the_result_of_a_fix_is_shown_when_it_is_applied_and_the_former_one_after_undo_and_redo(
+    world: World,
+) -> None:
+    await world.titles()
+    assert world.lens() == ("2 findings", False)
+    for _ in range(2):
+        world.edit(ONE_FIXED)
+        assert world.lens() == ("1 findings", True)
+        assert not world.state.captures[Key(world.path, "f")].stale
+        world.edit(TEXT)
+        assert world.lens() == ("2 findings", False)
+        assert not world.state.captures[Key(world.path, "f")].stale
+    world.edit(ONE_FIXED + "# more\n")
+    assert world.state.captures[Key(world.path, "f")].stale, "this text was never verified"
+
+
+@pytest.mark.asyncio
+async def test_an_edit_cancels_the_verification_and_an_old_fix_is_not_applied(world: World) -> None:
+    world.gate.clear()
+    (action,) = await world.actions(automatic=True)
+    await asyncio.sleep(0)
+    (running,) = world.session.active.values()
+    world.edit(f"# new\n{TEXT}")
+    await asyncio.wait({running.task})
+    assert running.task.cancelled()
+    assert await world.titles() == [], "where the finding is now is not known well enough"
+    resolved = await world.resolve(action)
+    assert resolved.edit is None
+    assert resolved.command is not None
+    await world.apply(resolved)
+    assert world.ui.said == ["The file has changed since the fix was offered. Open the menu again."]
+
+
+@pytest.mark.asyncio
+async def test_nothing_runs_without_consent_and_the_command_asks(world: World) -> None:
+    world.allowed = False
+    (action,) = await world.actions()
+    assert action.title == UNVERIFIED
+    resolved = await world.resolve(action)
+    assert resolved.command is not None
+    await world.apply(resolved)
+    assert world.asked == [Key(world.path, "f")]
+    assert (world.requests, world.edits) == ([], [])
+
+
+@pytest.mark.asyncio
+async def test_settings_say_when_a_verification_starts(world: World) -> None:
+    for settings, run, counts in (
+        (FixSettings(verify="choice"), "save", (0, 0)),
+        (FixSettings(verify="menu"), "save", (0, 2)),
+        (FixSettings(verify="cursor"), "manual", (0, 2)),
+        (FixSettings(verify="cursor"), "save", (2, 2)),
+    ):
+        world.settings(settings, run=run)
+        world.session._attempts.clear()
+        world.session._fixer = None
+        world.requests.clear()
+        await world.titles(automatic=True)
+        await asyncio.gather(*(one.task for one in world.session.active.values()))
+        automatic = len(world.requests)
+        await world.titles()
+        assert (automatic, len(world.requests)) == counts, (settings, run)
+
+
+@pytest.mark.asyncio
+async def test_an_interrupted_run_says_nothing_of_the_fix(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ends(_request: RunRequest, _show: object) -> Report:
+        raise InterruptedVerificationError("the worker was closed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world, "_execute", ends)
+        (action,) = await world.actions()
+        assert action.title == UNVERIFIED
+        await world.apply(action)
+    assert world.ui.said == ["`Use where` was not applied: its verification was canceled."]
+    assert await world.titles() == [VERIFIED]
+
+
+@pytest.mark.asyncio
+async def test_a_change_of_behavior_is_said_and_previewed_and_never_preferred(world: World) -> None:
+    world.offers(replaced("where", "Use rand", FixClass.CHANGES, "random numbers"))
+    (action,) = await world.actions()
+    assert action.title == "Use rand: 2 → 1 breaks, changes behavior: random numbers"
+    assert action.is_preferred is None
+    for preview, confirms in (("behavior", True), ("never", False), ("always", True)):
+        world.settings(FixSettings(preview=preview))  # type: ignore[arg-type]  # the words of the setting
+        resolved = await world.resolve(types.CodeAction(title=action.title, data=action.data))
+        assert resolved.edit is not None
+        assert resolved.edit.change_annotations is not None
+        assert resolved.edit.change_annotations["fix"].needs_confirmation is confirms
+
+
+@pytest.mark.asyncio
+async def test_all_exact_fixes_are_one_edit_each_verified_on_top_of_the_others(world: World) -> None:
+    (action,) = await world.actions(only=["source.fixAll"])
+    assert (action.kind, action.edit) == ("source.fixAll.fuselight", None)
+    resolved = await world.resolve(action)
+    assert world.text_after(resolved.edit) == TEXT.replace("branch", "where")
+    new = [one for one in world.requests if isinstance(one, VerifyRequest) and not one.records]
+    assert [one.overlays[world.path].count("where") for one in new] == [1, 2]
+    world.edit(TEXT.replace("branch", "where"))
+    assert world.lens() == ("0 findings", True)
+
+
+@pytest.mark.asyncio
+async def test_a_fix_of_another_class_is_not_among_all_fixes(world: World) -> None:
+    world.offers(replaced("where", "Use where", FixClass.EQUAL))
+    assert await world.actions(only=["source.fixAll.fuselight"]) == []
+    assert world.requests == []
+    assert await world.titles() == [VERIFIED]
+
+
+@pytest.mark.asyncio
+async def test_a_save_gets_no_command_that_would_change_the_file_after_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fix_actions, "_RESOLVE_SECONDS", 0.01)
+    world.gate.clear()
+    (action,) = await world.actions(automatic=True, only=["source.fixAll"])
+    resolved = await world.resolve(action)
+    assert (resolved.edit, resolved.command) == (None, None)
+    (asked,) = await world.actions(only=["source.fixAll"])
+    assert (await world.resolve(asked)).command is not None
+    world.gate.set()
+
+
+@pytest.mark.asyncio
+async def test_a_read_only_file_has_no_fix(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    assert await world.titles() == []

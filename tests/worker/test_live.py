@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,12 +18,15 @@ from tests.support.live_worker import LiveWorker
 pytestmark = pytest.mark.torch
 
 
+_IDS = itertools.count(100)
+
+
 class LiveRun:
     """A live run of a source, and its edits."""
 
     def __init__(self, live: LiveWorker, source: str, name: str = "f", **options: Any) -> None:
         self.live, self.source = live, source
-        request = live.request(source, name, **options).of_kind(LiveRequest)
+        request = replace(live.request(source, name, **options).of_kind(LiveRequest), id=next(_IDS))
         self.path = request.target.path
         self.ready: LiveReady | None = None
         self._task = live.loop.create_task(live.worker.run_live(request, lambda _: None, self._set_ready))
@@ -154,3 +160,374 @@ def test_a_name_that_only_a_run_defines_is_no_error_of_the_function(net: LiveRun
     misspelled = net.ask(new, "Net.attend")
     assert isinstance(misspelled, Answer)
     assert "helper" in misspelled.report.failures[0].message
+
+
+VARIETY = """\
+from __future__ import annotations
+import dataclasses, functools, threading
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+SCALE = 2.0
+
+def deco(fn):
+    @functools.wraps(fn)
+    def wrapped(*args, **kwargs):
+        return fn(*args, **kwargs)
+    return wrapped
+
+@dataclasses.dataclass
+class Batch:
+    x: torch.Tensor
+    flags: dict
+    sizes: list
+
+class Cache:
+    def __init__(self):
+        self.items = []
+    def push(self, y):
+        self.items.append(y)
+        return torch.stack(self.items).sum(0)
+
+def pieces(x):
+    for part in x.chunk(2, dim=-1):
+        yield part * SCALE
+
+def make(k):
+    factor = k + 1
+    def inner(y):
+        return y * factor
+    return inner
+
+INNER = make(3)
+
+def length(n):
+    return n * 2
+
+def in_place(x):
+    x.add_(1)
+    return x
+
+def inside(x):
+    return torch.relu(x) + 1
+
+def default(x, a=1, *rest, b=2, **named):
+    return x * a + b + sum(rest) + named.get("c", 0)
+
+class Base(nn.Module):
+    def forward(self, x):
+        return x + 1
+
+class Block(Base):
+    def __init__(self, i):
+        super().__init__()
+        self.i = i
+        self.l = nn.Linear(8, 8)
+    @property
+    def twice(self):
+        return self.i * 2
+    @staticmethod
+    def st(x):
+        return x.cos()
+    @classmethod
+    def cl(cls, x):
+        return x.sin()
+    def forward(self, x):
+        x = super().forward(x)
+        if self.training:
+            x = x * 3
+        return self.st(self.cl(self.l(x))) * self.twice
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(i) for i in range(3))
+        self.conv = nn.ModuleList([nn.Linear(8, 4), nn.Linear(4, 8)])
+        self.blocks[0].register_forward_hook(self.hook)
+
+    def hook(self, module, args, output):
+        return output * 1.5
+
+    @deco
+    def decorated(self, x):
+        return x - 1
+
+    @torch.no_grad()
+    def nograd(self, x):
+        return x.detach() * 2
+
+    def low(self, x):
+        return x @ x.T
+
+    def take(self, batch):
+        return batch.x * batch.sizes[0] + batch.flags["k"]
+
+    # fuselight: Net()(f32[4, 8])
+    def forward(self, x):
+        cache = Cache()
+        for b in self.blocks:
+            x = b(x)
+            x = cache.push(x)
+        x = torch.cat(list(pieces(x)), -1)
+        x = INNER(x)
+        x = make(1)(x)
+        x = x * length(3)
+        x = in_place(x)
+        x = checkpoint(inside, x, use_reentrant=False)
+        x = default(x, 2, 3, b=4, c=5)
+        x = self.decorated(x)
+        x = self.nograd(x)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            z = self.low(x)
+        x = self.take(Batch(x, {"k": 1}, [2]))
+        f = lambda t: t + 1
+        return f(x).sum() + z.sum()
+"""
+NESTED = ("deco.<locals>.wrapped", "make.<locals>.inner")
+PLAIN = ("pieces", "make", "length", "in_place", "inside", "default", "Cache.push", "Base.forward")
+METHODS = (
+    "Block.twice",
+    "Block.st",
+    "Block.cl",
+    "Block.forward",
+    "Net.hook",
+    "Net.decorated",
+    "Net.nograd",
+    "Net.take",
+)
+
+
+@pytest.fixture(scope="module")
+def variety(live: LiveWorker) -> Iterator[LiveRun]:
+    made = LiveRun(live, VARIETY, "Net", file="variety.py")
+    yield made
+    made.close()
+
+
+def _def_line(source: str, name: str) -> int:
+    """1-based line of a function's `def`."""
+    head = source
+    for part in name.replace("<locals>.", "").split(".")[:-1]:
+        head = head[re.search(rf"(?:class|def) {part}\b", head).start() :]  # type: ignore[union-attr]
+    at = len(source) - len(head) + head.index(f"def {name.rpartition('.')[2]}(")
+    return source[:at].count("\n") + 1
+
+
+def _with_first_statement(source: str, statement: str, *names: str) -> tuple[str, list[int]]:
+    """The source with a statement at the start of each function, and the lines of the statements."""
+    lines = source.split("\n")
+    places = sorted(_def_line(source, name) for name in names)
+    for place in reversed(places):
+        indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
+        lines.insert(place, indent + statement)
+    return "\n".join(lines), [place + 1 + index for index, place in enumerate(places)]
+
+
+@pytest.mark.parametrize("names", [NESTED, PLAIN, METHODS])
+def test_functions_of_each_kind_are_traced(variety: LiveRun, names: tuple[str, ...]) -> None:
+    assert all(variety.functions[name] for name in names)
+    text, places = _with_first_statement(VARIETY, "print(0)", *names)
+    answer = variety.ask(text, *names)
+    assert isinstance(answer, Answer), answer
+    assert [line for line, _ in breaks(answer.report)] == places
+    assert answer.report.failures == ()
+
+
+def test_unchanged_functions_have_nothing_to_report(variety: LiveRun) -> None:
+    answer = variety.ask(VARIETY, *(name for name, calls in variety.functions.items() if calls))
+    assert isinstance(answer, Answer), answer
+    report = answer.report
+    assert breaks(report) == []
+    assert (report.failures, report.not_compiled, report.recompiles) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("old", "condition", "name"),
+    [
+        ("return x.detach() * 2", "not torch.is_grad_enabled()", "Net.nograd"),
+        ("return x @ x.T", "torch.is_autocast_enabled('cpu')", "Net.low"),
+        ("return batch.x", "batch.flags == {'k': 1} and batch.sizes == [2]", "Net.take"),
+        ("self.items.append(y)", "not self.items", "Cache.push"),
+        ("return x * a", "(a, rest, b, named) == (2, (3,), 4, {'c': 5})", "default"),
+        ("return y * factor", "factor == 4 or factor == 2", "make.<locals>.inner"),
+        ("x = super()", "not self.training and self.i == 0", "Block.forward"),
+        ("x.add_(1)", "x.shape == (4, 8)", "in_place"),
+    ],
+)
+def test_a_trace_has_the_arguments_and_modes_of_the_call(
+    variety: LiveRun, old: str, condition: str, name: str
+) -> None:
+    report = variety.edit(old, f"print(0) if {condition} else None; {old}", name)
+    assert len({line for line, _ in breaks(report)}) == 1
+
+
+def test_unchanged_functions_after_the_edit_have_their_new_lines(variety: LiveRun) -> None:
+    text = VARIETY.replace("SCALE = 2.0", "SCALE = 2.0\n# one more\n# and more")
+    text, (place,) = _with_first_statement(text, "print(0)", "inside")
+    answer = variety.ask(text, "Net.forward")
+    assert isinstance(answer, Answer), answer
+    assert {line for line, _ in breaks(answer.report)} == {place}
+
+
+HOSTILE = """\
+import os, time, threading, ctypes
+import torch
+
+# fuselight: f(f32[4])
+# fuselight: f(f32[7])
+def f(x):
+    return x.sin()
+"""
+
+
+@pytest.fixture(scope="module")
+def hostile(live: LiveWorker) -> Iterator[LiveRun]:
+    made = LiveRun(live, HOSTILE, file="hostile.py")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("time.sleep(100)", "timeout"),
+        ("torch._dynamo.graph_break(); os._exit(3)", "crashed"),
+        ("torch._dynamo.graph_break(); os.abort()", "crashed"),
+        ("torch._dynamo.graph_break(); ctypes.string_at(0)", "crashed"),
+    ],
+)
+def test_a_trace_that_ends_badly_costs_itself_alone(hostile: LiveRun, line: str, reason: str) -> None:
+    text = HOSTILE.replace("    return", f"    {line}\n    return")
+    answer = hostile.ask(text, "f", seconds=2.0)
+    assert isinstance(answer, Refused), answer
+    assert answer.reason == reason
+    assert answer.failure is not None
+    assert answer.failure.next_step
+    assert breaks(hostile.edit("x.sin()", "x.cos()", "f")) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch._dynamo.graph_break(); os.fork()",
+        "print('x' * 1_000_000)",
+        "threading.Thread(target=time.sleep, args=(100,)).start()",
+        "os.close(1); os.close(2)",
+    ],
+)
+def test_side_effects_of_a_trace_do_not_reach_the_live_run(hostile: LiveRun, line: str) -> None:
+    report = hostile.edit("    return", f"    {line}\n    return", "f")
+    assert {place.line for one in report.breaks for place in one.stack if place.path == hostile.path} == {7}
+    assert breaks(hostile.edit("x.sin()", "x.cos()", "f")) == []
+
+
+def test_a_later_call_with_other_shapes_is_traced_too(hostile: LiveRun) -> None:
+    assert hostile.functions == {"f": 2}
+    report = hostile.edit("    return", "    if x.shape[0] == 7:\n        print(0)\n    return", "f")
+    assert {place for place, _ in breaks(report)} == {8}
+
+
+def test_a_newer_request_replaces_one_that_is_on_the_way(hostile: LiveRun) -> None:
+    slow = HOSTILE.replace("    return", "    time.sleep(100)\n    return")
+
+    async def both() -> list[Answer | Refused]:
+        worker = hostile.live.worker
+        first = asyncio.create_task(worker.retrace(Retrace(1, hostile.id, hostile.path, slow, ("f",), 60.0)))
+        await asyncio.sleep(0.5)
+        return [await worker.retrace(Retrace(2, hostile.id, hostile.path, HOSTILE, ("f",))), await first]
+
+    newer, older = hostile.live.do(both())
+    assert isinstance(newer, Answer)
+    assert older == Refused(1, "cancelled")
+
+
+def test_a_cancelled_request_ends_its_trace(hostile: LiveRun) -> None:
+    slow = HOSTILE.replace("    return", "    time.sleep(100)\n    return")
+
+    async def cancel() -> Answer | Refused:
+        worker = hostile.live.worker
+        task = asyncio.create_task(worker.retrace(Retrace(1, hostile.id, hostile.path, slow, ("f",), 60.0)))
+        await asyncio.sleep(0.5)
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+        return await worker.retrace(Retrace(2, hostile.id, hostile.path, HOSTILE, ("f",)))
+
+    assert isinstance(hostile.live.do(cancel()), Answer)
+
+
+def test_a_live_run_that_has_ended_is_refused(live: LiveWorker) -> None:
+    made = LiveRun(live, HOSTILE, file="ended.py")
+    made.close()
+    assert made.ask(HOSTILE, "f") == Refused(11, "no_live")
+
+
+TRAINED = """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def inner(self, x):
+        return x * 2
+
+    # fuselight: Net()(f32[4, 8], train=True)
+    @torch.compile(fullgraph=True, dynamic=True)
+    def forward(self, x):
+        return self.inner(self.linear(x))
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(live: LiveWorker) -> Iterator[LiveRun]:
+    made = LiveRun(live, TRAINED, "Net", file="trained.py")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("line", ["x.sum().item()", "x.nonzero()", "x.add_(1)"])
+def test_a_trace_obeys_the_compile_call(trained: LiveRun, line: str) -> None:
+    report = trained.edit("return x * 2", f"{line}\n        return x * 2", "Net.inner")
+    assert (breaks(report), report.failures) == ([], ())
+
+
+def test_what_fullgraph_forbids_is_a_failure_on_its_line(trained: LiveRun) -> None:
+    report = trained.edit("return x * 2", "print(0)\n        return x * 2", "Net.inner")
+    (failure,) = report.failures
+    assert (failure.kind, failure.stack[-1].line) == ("fullgraph", 10)
+    report = trained.edit("return x * 2", "return x * 2 if x.is_leaf else print(0)", "Net.inner")
+    assert [one.kind for one in report.failures] == ["fullgraph"]
+
+
+def test_an_edit_that_fixes_a_size_is_seen(trained: LiveRun) -> None:
+    report = trained.edit("return x * 2", "return x * 2 if x.shape[0] == 4 else x", "Net.inner")
+    fixed = {one.source: one.specialized_to for done in report.compiles for one in done.symbols}
+    assert fixed["x.size(0)"] == "4"
+
+
+MAIN = """\
+import torch
+
+def scale(x):
+    return x * 2
+
+@torch.compile
+def step(x):
+    return scale(x).sin()
+
+if __name__ == "__main__":
+    x = torch.ones(4)
+    for number in range(1000):
+        x = step(x)
+"""
+
+
+def test_a_program_is_run_until_its_functions_were_called(live: LiveWorker) -> None:
+    made = LiveRun(live, MAIN, "", file="main.py")
+    assert made.functions == {"scale": 1, "step": 1}
+    assert {line for line, _ in breaks(made.edit("return x * 2", "print(0); return x * 2", "scale"))} == {4}
+    made.close()

@@ -85,6 +85,11 @@ def forget_compiled() -> None:
     torch._dynamo.reset()
 
 
+def is_marked_dynamic(tensor: torch.Tensor) -> bool:
+    """Whether the user promised with `mark_dynamic` that a size varies."""
+    return bool(getattr(tensor, "_dynamo_dynamic_indices", None))
+
+
 def mark_dynamic(tensor: torch.Tensor, dimensions: tuple[int, ...]) -> None:
     """Have these dimensions be symbolic when Dynamo next sees the tensor as an input; an observed size may fix them."""
     for dimension in dimensions:

@@ -1,7 +1,8 @@
 """Traces functions of an edited file by themselves, on the arguments that a live run recorded.
 
-A function that the run traced inlined is called by a function of ours that Dynamo inlines it into; any other is
-compiled itself. Invariant: no statement of the module runs again, and after `undo` each function has its old code.
+A function is compiled by itself, except for one that Dynamo only traces inlined: a function of ours calls that, in the
+form in which a library's wrapper would. Invariant: no statement of the module runs again, and afterwards each function
+has its old code.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import gc
 import linecache
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -19,9 +20,19 @@ import torch
 from fuselight import dynamo
 from fuselight.inputs.records import arguments_of
 from fuselight.protocol import LiveFunction, Retrace
-from fuselight.report import Culprit, Failure, Location, Problem, Report, text_key
+from fuselight.report import (
+    Culprit,
+    Failure,
+    Location,
+    NotCompiled,
+    NotCompiledKind,
+    Problem,
+    Report,
+    text_key,
+)
 from fuselight.report.failure import first_line
-from fuselight.torch_api import traces
+from fuselight.target.tensors import tensors_in
+from fuselight.torch_api import frames, traces
 from fuselight.worker import child
 from fuselight.worker.edited_text import (
     FunctionText,
@@ -50,7 +61,7 @@ class RefusedError(Exception):
 
 
 class TracedWholeError(BaseException):
-    """Raised where a graph would run that holds all that there is to trace."""
+    """Raised in the backend once a graph holds all that there is left to trace."""
 
 
 @dataclass
@@ -167,7 +178,8 @@ def retrace(request: Retrace, recording: LiveRecording, state: RunState) -> Repo
         new = ParsedFile(request.text, request.path)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _syntax(error, request.path) from None
-    made = _state_of(state, request)
+    recorder = _TraceRecorder(state.job.request.roots)
+    made = _state_of(state, request, recorder)
     edit = _Edit(recording, ran, new, state.sources.redirect)
     before = linecache.cache.get(request.path)
     linecache.cache[request.path] = (
@@ -176,11 +188,10 @@ def retrace(request: Retrace, recording: LiveRecording, state: RunState) -> Repo
     try:
         edit.apply()
         refusals = []
-        backend = _UntilWhole(made.recorder)
-        with dynamo.capture_only(backend) as made.asked, made.recorder:
+        with dynamo.capture_only(recorder.capture) as made.asked, recorder:
             for name in dict.fromkeys(request.functions):
                 try:
-                    _trace_function(made, edit, name, backend)
+                    _trace_function(made, recorder, edit, name)
                 except NotApplicableError as why:
                     refusals.append(why)
                     made.problems.append(Problem("retrace", name, f"{why.reason}: {why}"))
@@ -193,7 +204,7 @@ def retrace(request: Retrace, recording: LiveRecording, state: RunState) -> Repo
     return replace(made.report(), phases={"retrace": time.perf_counter() - start})
 
 
-def _trace_function(state: RunState, edit: _Edit, name: str, backend: _UntilWhole) -> None:
+def _trace_function(state: RunState, recorder: _TraceRecorder, edit: _Edit, name: str) -> None:
     """Trace each function of this name. Raises NotApplicableError if there is none."""
     olds = edit.old.functions.get(name, [])
     keys = [(edit.old.path, one.node.name, one.first) for one in olds]
@@ -205,14 +216,51 @@ def _trace_function(state: RunState, edit: _Edit, name: str, backend: _UntilWhol
     for key in known:
         if key in edit.refused:
             raise edit.refused[key]
-        for call in edit.recording.calls[key]:
-            backend.begin()
-            _trace_call(state, edit, key, call)
+        before = _found(state)
+        for number, call in enumerate(edit.recording.calls[key]):
+            if number == 0 or _found(state) == before:  # a later call is for what the first does not reach
+                _trace_call(state, recorder, edit, key, call)
 
 
-def _trace_call(state: RunState, edit: _Edit, key: FunctionKey, call: RecordedCall) -> None:
+def _found(state: RunState) -> int:
+    parts = state.recorder.parts()
+    return len(parts.breaks) + len(parts.not_compiled) + len(state.failures)
+
+
+def _trace_call(
+    state: RunState, recorder: _TraceRecorder, edit: _Edit, key: FunctionKey, call: RecordedCall
+) -> None:
     traced = edit.recording.traced[key]
     values = fresh_values(call)
+    function = _function(edit, key, call, values)
+    args, kwargs = arguments_of(function.__code__, values, bound=False)
+    is_marked = any(map(traces.is_marked_dynamic, tensors_in([args, kwargs])))
+    for name, dimensions in traced.symbolic.items():
+        if isinstance(values.get(name), torch.Tensor):
+            traces.mark_dynamic(values[name], dimensions)
+    owner = args[0] if args else None
+    if call.training is not None and isinstance(owner, torch.nn.Module) and owner.training != call.training:
+        owner.train(call.training)
+    called: Any = _caller(function) if _needs_caller(function, traced, args, kwargs) else function
+    # torch checks what `mark_dynamic` promises when it makes the guards, after the trace.
+    recorder.begin(None if is_marked else called.__code__)
+    config = {**traced.config, **({"automatic_dynamic_shapes": False} if traced.is_inlined else {})}
+    try:
+        with traces.with_dynamo_config(config), call.modes.active(), recorder.call(call.index or 0):
+            compiled: Callable[..., Any] = torch.compile(called, fullgraph=traced.fullgraph)
+            compiled(*args, **kwargs)
+    except TracedWholeError:
+        pass
+    except child.StoppedError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - user code may raise anything
+        state.failures.append(child.failure_of(state, error))
+    if traced.is_inlined:
+        recorder.forget_empty_frames()
+
+
+def _function(edit: _Edit, key: FunctionKey, call: RecordedCall, values: dict[str, Any]) -> FunctionType:
+    """The edited function, with the closure of a recorded call. Raises NotApplicableError."""
     code = edit.codes.get(key, call.code)
     if "__class__" in code.co_freevars and "__class__" not in values:
         values.update(_own_class(edit, key, call))
@@ -222,32 +270,35 @@ def _trace_call(state: RunState, edit: _Edit, key: FunctionKey, call: RecordedCa
             raise NotApplicableError(
                 "module", f"`{name}` is defined by a line of the file that did not run yet"
             )
-    cells = tuple(CellType(values[name]) for name in code.co_freevars)
-    function = FunctionType(code, call.names, None, None, cells)
-    args, kwargs = arguments_of(code, values, bound=False)
-    for name, dimensions in traced.symbolic.items():
-        if isinstance(values.get(name), torch.Tensor):
-            traces.mark_dynamic(values[name], dimensions)
-    owner = args[0] if args else None
-    if call.training is not None and isinstance(owner, torch.nn.Module) and owner.training != call.training:
-        owner.train(call.training)
-    called = function if not traced.is_inlined and not code.co_flags & _GENERATOR else _caller(function)
-    try:
-        with (
-            traces.with_dynamo_config(traced.config),
-            call.modes.active(),
-            state.recorder.call(call.index or 0),
-        ):
-            torch.compile(called, fullgraph=traced.fullgraph)(*args, **kwargs)
-    except TracedWholeError:
-        pass
-    except child.StoppedError:
-        raise
-    except BaseException as error:  # noqa: BLE001 - user code may raise anything
-        state.failures.append(child.failure_of(state, error))
+    return FunctionType(
+        code, call.names, None, None, tuple(CellType(values[name]) for name in code.co_freevars)
+    )
 
 
-def _caller(function: FunctionType) -> Callable[..., Any]:
+def _needs_caller(
+    function: FunctionType, traced: TraceMode, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> bool:
+    """Whether Dynamo traces a function only if another one calls it: a generator, or one that is given no tensor."""
+    if function.__code__.co_flags & _GENERATOR:
+        return True
+    if not traced.is_inlined:
+        return False
+    values = (
+        *args,
+        *kwargs.values(),
+        *(function.__globals__.get(name) for name in function.__code__.co_names),
+    )
+    is_torch = any(
+        isinstance(one, ModuleType) and one.__name__.partition(".")[0] == "torch" for one in values
+    )
+    return (
+        not is_torch
+        and not tensors_in(values)
+        and not any(isinstance(one, torch.nn.Module) for one in values)
+    )
+
+
+def _caller(function: FunctionType) -> Any:
     """A function that calls `function`, in the form that `dynamo.wrappers` takes for that function itself."""
     if function.__code__.co_flags & _GENERATOR:
 
@@ -273,32 +324,55 @@ def _own_class(edit: _Edit, key: FunctionKey, call: RecordedCall) -> dict[str, A
     return {}
 
 
-@dataclass
-class _UntilWhole:
-    """A backend that captures, and ends a trace once one graph holds all of it: its result is not needed."""
+class _TraceRecorder(dynamo.Recorder):
+    """Records traces, and is the backend that ends each once nothing is left to trace.
 
-    recorder: dynamo.Recorder
-    _breaks: int = 0
-    _compiles: int = 0
+    The code and the guards that torch makes after a trace, and the run of the graph, take as long as the trace itself.
+    """
 
-    def begin(self) -> None:
-        """A trace begins."""
-        parts = self.recorder.parts()
-        self._breaks, self._compiles = len(parts.breaks), len(parts.compiles)
+    def __init__(self, roots: tuple[str, ...]) -> None:
+        super().__init__(roots=roots)
+        self._root: CodeType | None = None
+        self._begun: list[tuple[CodeType, int]] = []
+        self._before: tuple[int, frozenset[NotCompiled]] = (0, frozenset())
 
-    def __call__(self, gm: Any, example_inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
-        forward = dynamo.capture_backend(gm, example_inputs, **asked)
+    def begin(self, root: CodeType | None) -> None:
+        """A trace of `root` begins; None: it must not be ended."""
+        self._root = root
+        self._before = len(self._breaks), frozenset(self._not_compiled)
 
-        def run(*args: Any) -> Any:
-            parts = self.recorder.parts()
-            if len(parts.breaks) == self._breaks and len(parts.compiles) == self._compiles + 1:
-                raise TracedWholeError
-            return forward(*args)
+    def forget_empty_frames(self) -> None:
+        """Drop the refusals of functions without tensors if nothing broke: where they are inlined there are none."""
+        breaks, before = self._before
+        if len(self._breaks) == breaks:
+            for found in list(self._not_compiled):
+                if found.kind is NotCompiledKind.NO_TENSORS and found not in before:
+                    del self._not_compiled[found]
 
-        return run
+    def compile_started(self, code: CodeType, f_locals: Mapping[str, object], compile_id: str) -> None:
+        """As in Recorder."""
+        self._begun.append((frames.original_code(code), len(self._breaks)))
+        super().compile_started(code, f_locals, compile_id)
+
+    def compile_ended(self, result: object, error: BaseException | None, seconds: float) -> None:
+        """As in Recorder; a trace that was ended here is a compile like any other."""
+        self._begun.pop()
+        ended = isinstance(error, TracedWholeError)
+        super().compile_ended(_COMPILED if ended else result, None if ended else error, seconds)
+
+    def capture(self, gm: Any, example_inputs: Sequence[Any], **asked: Any) -> Callable[..., Any]:
+        """The backend."""
+        code, breaks = self._begun[-1]
+        if code is self._root and len(self._breaks) == breaks:
+            raise TracedWholeError
+        return dynamo.capture_backend(gm, example_inputs, **asked)
 
 
-def _state_of(state: RunState, request: Retrace) -> RunState:
+_COMPILED = object()
+"""Stands for the code that torch did not get to make."""
+
+
+def _state_of(state: RunState, request: Retrace, recorder: dynamo.Recorder) -> RunState:
     """The state for the report of one request."""
     sources = replace(
         state.sources, notes=[], files={**state.sources.files, request.path: text_key(request.text)}
@@ -307,7 +381,7 @@ def _state_of(state: RunState, request: Retrace) -> RunState:
     made.phase = "trace"
     made.rung, made.inputs_line, made.calls = state.rung, state.inputs_line, state.calls
     made.grad, made.training, made.fake = state.grad, state.training, state.fake
-    made.recorder = dynamo.Recorder(roots=state.job.request.roots)
+    made.recorder = recorder
     return made
 
 
